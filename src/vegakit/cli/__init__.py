@@ -1,0 +1,8 @@
+"""The command `vega` (edge, host): parses arguments and calls a room.
+
+Commands are looked up in one table and imported when they are run, so that `vega --help` is quick.
+"""
+
+from vegakit.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,151 @@
+"""What the world is asked to do, and how each asking is named (base, pure).
+
+An effect's key says *where in the program* it stands, never *when* it happened: the path of
+generations, the site in the source, the loop rounds around it and its occurrence. Engines that
+number steps by arrival hand out wrong answers when independent calls finish in another order.
+
+    tenant / program / generation path / site / loop indices / occurrence   ── hash ──▶  EffectKey
+    the request                                                             ── hash ──▶  Digest
+
+The same key with another digest is `ProgramChanged`, never an answer.
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from vegakit.errors import ProgramChanged
+from vegakit.ids import Digest, EffectKey, ProgramId, ScopeId, TenantId
+from vegakit.money import Money
+from vegakit.records import digest128
+
+__all__ = [
+    "AskHuman",
+    "CallModel",
+    "CallTool",
+    "Cancel",
+    "Effect",
+    "EffectPath",
+    "HostAction",
+    "Life",
+    "Request",
+    "RunForeign",
+    "SetTimer",
+    "Site",
+    "Start",
+    "WatchProgram",
+    "check_same_request",
+    "effect",
+    "key_of",
+]
+
+
+class Site(Struct, frozen=True):
+    """The n-th effect written in a function."""
+
+    function: str
+    ordinal: int
+
+
+class Life(Struct, frozen=True):
+    """One process on the way down to the effect; a restart is the next generation."""
+
+    name: str
+    generation: int
+
+
+class EffectPath(Struct, frozen=True):
+    tenant: TenantId
+    program: ProgramId
+    lives: tuple[Life, ...]
+    site: Site
+    loop: tuple[int, ...] = ()
+    occurrence: int = 0
+
+    def __str__(self) -> str:
+        lives = "/".join(f"{life.name}#{life.generation}" for life in self.lives)
+        loop = "".join(f"[{index}]" for index in self.loop)
+        return f"{lives}/{self.site.function}:{self.site.ordinal}{loop}@{self.occurrence}"
+
+
+class CallModel(Struct, frozen=True, tag=True):
+    """`messages` are our own conversation records; `worst_case` is the dearest bill possible."""
+
+    model: str
+    messages: Any
+    settings: Any
+    worst_case: Money
+    scope: ScopeId
+    stream: bool = False
+
+
+class CallTool(Struct, frozen=True, tag=True):
+    tool: str
+    arguments: Any
+    scope: ScopeId
+    repeatable: bool = False
+
+
+class SetTimer(Struct, frozen=True, tag=True):
+    """Absolute, so that a resumed program waits for the same instant."""
+
+    due_ms: int
+
+
+class AskHuman(Struct, frozen=True, tag=True):
+    kind: str
+    question: str
+    expires_ms: int | None
+    action: Digest | None = None
+
+
+class RunForeign(Struct, frozen=True, tag=True):
+    """Hand one message to a body that only the local host can run, such as a Python coroutine."""
+
+    body: str
+    message: Any
+
+
+class WatchProgram(Struct, frozen=True, tag=True):
+    program: ProgramId
+
+
+Request: TypeAlias = CallModel | CallTool | SetTimer | AskHuman | RunForeign | WatchProgram
+
+
+class Effect(Struct, frozen=True):
+    key: EffectKey
+    path: EffectPath
+    digest: Digest
+    request: Request
+    deadline_ms: int | None = None
+    priority: int = 2
+
+
+class Start(Struct, frozen=True, tag=True):
+    effect: Effect
+
+
+class Cancel(Struct, frozen=True, tag=True):
+    key: EffectKey
+
+
+HostAction: TypeAlias = Start | Cancel
+
+
+def key_of(path: EffectPath) -> EffectKey:
+    return EffectKey(digest128(path))
+
+
+def effect(
+    path: EffectPath, request: Request, *, deadline_ms: int | None = None, priority: int = 2
+) -> Effect:
+    return Effect(key_of(path), path, Digest(digest128(request)), request, deadline_ms, priority)
+
+
+def check_same_request(asked: Effect, recorded: Digest) -> None:
+    if asked.digest != recorded:
+        raise ProgramChanged(
+            f"the request at {asked.path} differs from the recorded one, so its recorded answer "
+            "does not belong to it; start a new run, or go back to the program that was recorded"
+        )

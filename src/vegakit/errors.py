@@ -1,0 +1,161 @@
+"""Every error of Vega, as one tree (base, pure).
+
+VegaError
+├── UserError                  yours: shown with its place, fixed by editing a program or a setting
+│   ├── InvalidMoneyError      an amount that is not money: "$1.5x", NaN, a seventh decimal
+│   ├── InvalidRecordError     stored or received JSON that does not fit its type
+│   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
+│   ├── ProgramChanged         a recorded effect was asked again with another request
+│   └── Raised                 what a program may catch, by the names the language shows
+│       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
+│       ├── AgentFailed        ├── RateLimited        ├── LimitReached
+│       ├── ToolFailed         ├── CircuitOpen        ├── Cancelled
+│       └── ContractViolated   └── CapabilityDenied
+├── WorldError                 theirs: goes to retry and breaker, by its ErrorClass and Phase
+└── BugError                   ours: crashes the process it is found in; the supervisor sees it
+
+A message says what was expected, what came, and what to do. Expected outcomes are not errors:
+policies answer with values such as `Refused(wait_ms=2000)`.
+"""
+
+from enum import StrEnum
+
+__all__ = [
+    "AgentFailed",
+    "BudgetExceeded",
+    "BugError",
+    "Cancelled",
+    "CapabilityDenied",
+    "CircuitOpen",
+    "ContractViolated",
+    "ErrorClass",
+    "InvalidMoneyError",
+    "InvalidRecordError",
+    "InvalidRuleError",
+    "LimitReached",
+    "OutputTruncated",
+    "Phase",
+    "ProgramChanged",
+    "Raised",
+    "RateLimited",
+    "Timeout",
+    "ToolFailed",
+    "UserError",
+    "VegaError",
+    "WorldError",
+]
+
+
+class ErrorClass(StrEnum):
+    """How the world failed; retry policies and breakers name these."""
+
+    RATE_LIMIT = "rate_limit"
+    QUOTA = "quota"
+    OVERLOADED = "overloaded"
+    UNAVAILABLE = "unavailable"
+    SERVER = "server"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    CONTEXT_LENGTH = "context_length"
+    AUTH = "auth"
+    REJECTED = "rejected"
+    CONTENT_FILTER = "content_filter"
+
+
+class Phase(StrEnum):
+    """How far a failed request had come, which decides whether it may have been billed."""
+
+    NOTHING_SENT = "nothing_sent"
+    UNKNOWN = "unknown"
+    ANSWERED = "answered"
+
+
+class VegaError(Exception):
+    pass
+
+
+class UserError(VegaError):
+    pass
+
+
+class InvalidMoneyError(UserError, ValueError):
+    pass
+
+
+class InvalidRecordError(UserError, ValueError):
+    pass
+
+
+class InvalidRuleError(UserError, ValueError):
+    pass
+
+
+class ProgramChanged(UserError):  # noqa: N818  (shown to users by this name)
+    pass
+
+
+class Raised(UserError):  # noqa: N818
+    """A program may catch it: `catch BudgetExceeded { … }`, `except BudgetExceeded`."""
+
+
+class BudgetExceeded(Raised):
+    pass
+
+
+class AgentFailed(Raised):
+    pass
+
+
+class ToolFailed(Raised):
+    pass
+
+
+class ContractViolated(Raised):
+    pass
+
+
+class Timeout(Raised):
+    pass
+
+
+class RateLimited(Raised):
+    pass
+
+
+class CircuitOpen(Raised):
+    pass
+
+
+class CapabilityDenied(Raised):
+    pass
+
+
+class OutputTruncated(Raised):
+    pass
+
+
+class LimitReached(Raised):
+    pass
+
+
+class Cancelled(Raised):
+    pass
+
+
+class WorldError(VegaError):
+    def __init__(
+        self,
+        message: str,
+        error_class: ErrorClass,
+        *,
+        phase: Phase = Phase.UNKNOWN,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.phase = phase
+        self.retry_after_ms = retry_after_ms
+
+
+class BugError(VegaError):
+    pass

@@ -1,0 +1,134 @@
+"""What happened, in one envelope for journal, kernel and telemetry (base, pure).
+
+A program is told of the world by `HostEvent`s; the events of one wake-up are sorted by call path,
+so that a program's meaning never depends on which answer came first. What is stored or sent travels
+in an `Envelope`; it grows by adding only, and readers ignore what they do not know.
+"""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from vegakit.effects import EffectPath
+from vegakit.errors import ErrorClass, Phase
+from vegakit.ids import EffectKey, ProgramId, TenantId
+from vegakit.money import Money
+
+__all__ = [
+    "ENVELOPE_VERSION",
+    "Answered",
+    "CancelRequested",
+    "ChunkArrived",
+    "EffectOutcome",
+    "Envelope",
+    "Failed",
+    "HostEvent",
+    "MessageArrived",
+    "OutcomeArrived",
+    "ProgramEnded",
+    "Refused",
+    "Unknown",
+    "in_program_order",
+]
+
+ENVELOPE_VERSION = 1
+
+
+class Answered(Struct, frozen=True, tag=True):
+    value: Any
+    charged: Money = Money(0)
+
+
+class Failed(Struct, frozen=True, tag=True):
+    """The world said no, after every retry known to be unbilled."""
+
+    error_class: ErrorClass
+    reason: str
+    phase: Phase = Phase.UNKNOWN
+    charged: Money = Money(0)
+
+
+class Refused(Struct, frozen=True, tag=True):
+    """Nothing was sent: a shared budget, limit or capability said no."""
+
+    error: str
+    reason: str
+    wait_ms: int | None = None
+
+
+class Unknown(Struct, frozen=True, tag=True):
+    """Sent, and our side died before the answer was recorded: charged at its reservation."""
+
+    charged: Money
+
+
+EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown
+
+
+class OutcomeArrived(Struct, frozen=True, tag=True):
+    key: EffectKey
+    path: EffectPath
+    outcome: EffectOutcome
+
+
+class ChunkArrived(Struct, frozen=True, tag=True):
+    """One recorded group of a stream."""
+
+    key: EffectKey
+    path: EffectPath
+    sequence: int
+    value: Any
+
+
+class MessageArrived(Struct, frozen=True, tag=True):
+    """From outside the program; `dedupe` makes a second delivery harmless."""
+
+    to: str
+    value: Any
+    dedupe: str
+
+
+class CancelRequested(Struct, frozen=True, tag=True):
+    to: str
+    reason: str
+
+
+class ProgramEnded(Struct, frozen=True, tag=True):
+    """A watched program is terminal; `noproc` when it was never known."""
+
+    program: ProgramId
+    reason: str
+
+
+HostEvent: TypeAlias = (
+    OutcomeArrived | ChunkArrived | MessageArrived | CancelRequested | ProgramEnded
+)
+
+
+class Envelope(Struct, frozen=True):
+    v: int
+    id: str
+    at: int
+    tenant: TenantId
+    program: ProgramId
+    path: str
+    kind: str
+    body: Any
+
+
+def in_program_order(events: Iterable[HostEvent]) -> list[HostEvent]:
+    """Answers and chunks by call path, then messages, which keep the order they came in."""
+    return sorted(events, key=_place)
+
+
+_NOWHERE = (1, (), "", 0, (), 0, 0)
+
+
+def _place(event: HostEvent) -> tuple[object, ...]:
+    if not isinstance(event, OutcomeArrived | ChunkArrived):
+        return _NOWHERE
+    path = event.path
+    lives = tuple((life.name, life.generation) for life in path.lives)
+    sequence = event.sequence if isinstance(event, ChunkArrived) else 1 << 62
+    return (0, lives, path.site.function, path.site.ordinal, path.loop, path.occurrence, sequence)

@@ -1,0 +1,44 @@
+"""State and messages as JSON, exactly there and back (base, pure).
+
+Everything that is stored or sent is a `msgspec.Struct`: frozen for what happened, mutable for a
+machine's own state. Readers ignore fields they do not know and fill those they miss from defaults,
+so formats grow by adding fields only.
+"""
+
+import hashlib
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from vegakit.errors import InvalidRecordError
+
+__all__ = ["Json", "canonical", "digest128", "from_json", "to_json"]
+
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+
+T = TypeVar("T")
+
+_CANONICAL = msgspec.json.Encoder(order="sorted")
+
+
+def to_json(record: object) -> bytes:
+    return msgspec.json.encode(record)
+
+
+def from_json(kind: type[T], text: bytes | str) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidRecordError(
+            f"expected a record of {kind.__name__}: {error}; "
+            "it was written by another version or damaged"
+        ) from error
+
+
+def canonical(record: object) -> bytes:
+    """The one spelling of a value: equal values give equal bytes, whatever the order of keys."""
+    return _CANONICAL.encode(record)
+
+
+def digest128(record: object) -> str:
+    return hashlib.blake2b(canonical(record), digest_size=16).hexdigest()

@@ -1,0 +1,18 @@
+"""Hypothesis profiles: VEGA_HISTORIES sets how many random histories each property runs."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+HISTORIES = int(os.environ.get("VEGA_HISTORIES", "100"))
+
+settings.register_profile(
+    "vega",
+    max_examples=HISTORIES,
+    deadline=None,
+    derandomize="VEGA_SEED" not in os.environ,
+    print_blob=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("vega")
