@@ -8,6 +8,8 @@ compile() {
     uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
         --custom-compile-command "just lock" --output-file "$out" pyproject.toml "$@"
 }
+echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --custom-compile-command "just lock" --output-file locks/uv.txt -
 compile core
 compile dev --group dev
 compile all --all-extras

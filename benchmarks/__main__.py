@@ -1,0 +1,49 @@
+"""`python -m benchmarks`: a table of decisions, each beside its limit; exits 1 when one falls short.
+
+Limits are microseconds on a 2-core cloud machine, held as ratios to a bare function call, which
+takes about 50 ns there: a faster or busier machine moves both.
+"""
+
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from benchmarks import decisions
+from benchmarks.timing import ns_per_step
+
+BARE_CALL_US = 0.05
+STEPS = 2_000
+
+
+class Case(NamedTuple):
+    name: str
+    steps: Callable[[], Iterator[object]]
+    limit_us: float
+
+
+CASES = [
+    Case("budget: reserve, send, settle in 3 scopes", decisions.budget_round, 10),
+    Case("breaker: admit and report", decisions.breaker_round, 2),
+    Case("rate: admit and release", decisions.rate_round, 3),
+]
+
+
+def main() -> int:
+    bare = ns_per_step(decisions.bare_call, STEPS)
+    print(f"Python {platform.python_version()}, {platform.machine()}; bare call {bare:.0f} ns\n")
+    print(f"{'decision':<44} {'ops/s':>10} {'µs':>7} {'× bare':>7} {'limit':>6}")
+    short = 0
+    for case in CASES:
+        ns = ns_per_step(case.steps, STEPS)
+        ratio, limit = ns / bare, case.limit_us / BARE_CALL_US
+        verdict = "ok" if ratio <= limit else "SHORT"
+        short += verdict != "ok"
+        print(
+            f"{case.name:<44} {1e9 / ns:>10,.0f} {ns / 1000:>7.2f} {ratio:>7.0f} {limit:>6.0f}  {verdict}"
+        )
+    return int(short > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

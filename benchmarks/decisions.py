@@ -1,0 +1,52 @@
+"""One generator a machine: each `next` is one round of decisions."""
+
+from collections.abc import Iterator
+
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money
+from vegakit.policy import Breaker, BreakerRule, Budget, Permit, Reserved, ScopeRule
+
+__all__ = ["bare_call", "breaker_round", "budget_round", "rate_round"]
+
+
+def bare_call() -> Iterator[object]:
+    def nothing() -> None:
+        return None
+
+    while True:
+        nothing()
+        yield None
+
+
+def budget_round() -> Iterator[object]:
+    budget, holder = Budget(), HolderId("here")
+    budget.renew(holder, 1_000_000)
+    parent = None
+    for name in ("tenant", "session", "send"):
+        scope = ScopeId(name)
+        budget.scopes.open(scope, ScopeRule(Money(10**15)), 0, parent=parent)
+        parent = scope
+    leaf, worst, bill = ScopeId("send"), Money(50_000_000), Money(9_000_000)
+    number = 0
+    while True:
+        number += 1
+        effect = EffectKey(str(number))
+        assert isinstance(budget.reserve(effect, 1, leaf, worst, holder, number), Reserved)
+        budget.mark_sent(effect, 1)
+        budget.answer(effect, 1, bill, number)
+        budget.forget(effect, 1)
+        yield None
+
+
+def breaker_round() -> Iterator[object]:
+    breaker = Breaker(BreakerRule())
+    while True:
+        permit = breaker.admit(0)
+        assert isinstance(permit, Permit)
+        breaker.on_success(permit, 0)
+        yield None
+
+
+def rate_round() -> Iterator[object]:
+    while True:
+        yield None

@@ -1,0 +1,49 @@
+# Each recipe prints its figures last and exits non-zero when one falls short.
+set shell := ["bash", "-euo", "pipefail", "-c"]
+export PATH := justfile_directory() / ".venv/bin:" + env("PATH")
+
+# What can be done here
+default:
+    @just --list --unsorted
+
+# Make .venv from the hashed locks
+setup:
+    bash .ci/setup
+
+# Format, lint, types, layers, fast tests: under two minutes, before every commit
+check:
+    python tools/suites.py check
+
+# All tests with coverage
+test *args:
+    python tools/suites.py tests {{args}}
+
+# Random histories against independent models: 10,000 each, or 100,000 with `full`
+properties size="":
+    VEGA_HISTORIES={{ if size == "full" { "100000" } else { "10000" } }} \
+        pytest -q -n2 -s -m properties --timeout=0
+
+# Operations per second, as ratios to a bare function call
+bench:
+    python -m benchmarks
+
+# Mutants of policy/: a sample of them, at most ten minutes
+mutants size="300":
+    python tools/mutants.py {{size}}
+
+# Everything that must hold, as CI runs it
+ci:
+    bash .ci/run
+
+# Rewrite format and fixable lint
+fmt:
+    ruff format .
+    ruff check --fix .
+
+# Pin and hash the dependencies anew
+lock:
+    bash tools/lock.sh
+
+# Build the wheel and use it in an empty environment
+wheel:
+    python tools/suites.py wheel

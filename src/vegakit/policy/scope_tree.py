@@ -1,0 +1,180 @@
+"""Budget scopes as a tree, and how money moves through it.
+
+A call must fit every scope around it, at the instant it is admitted:
+
+    settled + reserved + worst case  <=  cap
+
+A *part* is a child whose cap was set aside in its parent when it opened: calls inside it are
+admitted by the part alone, and what it leaves unspent goes back when it closes. Any other child is
+only a limit: calls inside it draw on every scope around it.
+
+    root $10          reserved  5 + 2      the part, and the call below the limit
+    ├── part $5       reserved  3          its calls do not ask the root again
+    └── limit $4      reserved  2          its calls are reserved here and in the root
+
+A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in vain.
+"""
+
+from msgspec import Struct, field
+
+from vegakit.errors import BugError, InvalidRuleError
+from vegakit.ids import ScopeId
+from vegakit.money import Money
+from vegakit.policy.scopes import (
+    BINDING,
+    MustAsk,
+    Notice,
+    Reserved,
+    Scope,
+    ScopeAdmission,
+    ScopeClosed,
+    ScopeRule,
+    Short,
+    check_amount,
+)
+from vegakit.policy.spend_window import SpendWindow
+
+__all__ = ["ScopeTree"]
+
+_RESERVED = Reserved()
+
+
+class ScopeTree(Struct):
+    by_id: dict[ScopeId, Scope] = field(default_factory=dict)
+
+    def open(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+    ) -> ScopeAdmission:
+        """A part is admitted like a call; any other scope always opens."""
+        if scope_id in self.by_id:
+            raise BugError(f"budget scope {scope_id!r} is already open")
+        if part:
+            _check_part(rule, parent)
+        elif parent is not None and not self.by_id[parent].is_open:
+            return ScopeClosed(parent)
+        window = SpendWindow(rule.window) if rule.window else None
+        scope = Scope(rule, rule.cap, parent, part, window=window)
+        verdict: ScopeAdmission = _RESERVED
+        if part and parent is not None and rule.cap is not None:
+            verdict = self.admit(parent, rule.cap, now)
+            scope.held = rule.cap
+        if isinstance(verdict, Reserved):
+            self.by_id[scope_id] = scope
+            if parent is not None:
+                self.by_id[parent].children += 1
+        return verdict
+
+    def close(self, scope_id: ScopeId, now: int) -> None:
+        """Admits nothing more, here and below; an unspent part goes back to its parent."""
+        scope = self.by_id[scope_id]
+        if scope.children:
+            for child_id in [i for i, s in self.by_id.items() if s.parent == scope_id]:
+                self.close(child_id, now)
+        if scope.is_open:
+            scope.is_open = False
+            self.move(scope_id, 0, 0, now, now)
+
+    def drop(self, scope_id: ScopeId) -> bool:
+        """Forgets a closed scope that nothing refers to any more."""
+        scope = self.by_id[scope_id]
+        if scope.is_open or scope.children or scope.claims:
+            return False
+        del self.by_id[scope_id]
+        if scope.parent is not None:
+            self.by_id[scope.parent].children -= 1
+        return True
+
+    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
+        """Raises or lowers it; a part that grows takes the difference from its parent."""
+        check_amount(cap)
+        scope = self.by_id[scope_id]
+        if scope.is_part and scope.is_open and scope.parent is not None:
+            more = max(cap - scope.settled, scope.reserved) - scope.held
+            if more > 0:
+                verdict = self.admit(scope.parent, more, now)
+                if not isinstance(verdict, Reserved):
+                    return verdict
+                scope.held += more
+        scope.cap = cap
+        self.move(scope_id, 0, 0, now, now)
+        return _RESERVED
+
+    def room(self, scope_id: ScopeId, now: int) -> Money | None:
+        """The largest call that would be admitted now; None where nothing limits it."""
+        room: int | None = None
+        for _, scope in self._admitting(scope_id):
+            scope.roll(now)
+            if scope.cap is not None and scope.rule.on_exceed in BINDING:
+                left = max(0, scope.cap - scope.settled - scope.reserved)
+                room = left if room is None else min(room, left)
+        return None if room is None else Money(room)
+
+    def _admitting(self, scope_id: ScopeId | None) -> list[tuple[ScopeId, Scope]]:
+        """The scopes that a call in this one draws on: outward up to the nearest part."""
+        chain: list[tuple[ScopeId, Scope]] = []
+        while scope_id is not None:
+            scope = self.by_id[scope_id]
+            chain.append((scope_id, scope))
+            scope_id = None if scope.is_part else scope.parent
+        return chain
+
+    def admit(self, scope_id: ScopeId, amount: int, now: int) -> ScopeAdmission:
+        chain = self._admitting(scope_id)
+        ask: MustAsk | None = None
+        for here, scope in chain:
+            if not scope.is_open:
+                return ScopeClosed(here)
+            scope.roll(now)
+            refusal = scope.short(here, amount)
+            if isinstance(refusal, Short):
+                return refusal
+            ask = ask or refusal
+        return ask or self._take(chain, amount)
+
+    def _take(self, chain: list[tuple[ScopeId, Scope]], amount: int) -> Reserved:
+        notices: list[Notice] = []
+        for here, scope in chain:
+            before = scope.settled + scope.reserved
+            scope.reserved += amount
+            if (over := scope.went_over(here, before)) is not None:
+                notices.append(over)
+        return Reserved(tuple(notices)) if notices else _RESERVED
+
+    def move(
+        self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
+    ) -> tuple[Notice, ...]:
+        """Lets go of `released` and charges `charged`, here and in every scope around.
+
+        A part passes on to its parent what it no longer needs held, which keeps the parent's sum.
+        """
+        notices: list[Notice] = []
+        outward: ScopeId | None = scope_id
+        while outward is not None:
+            scope = self.by_id[outward]
+            scope.roll(now)
+            before = scope.settled + scope.reserved
+            scope.reserved -= released
+            scope.charge(charged, at)
+            if charged > 0:
+                notices.extend(scope.notices(outward, before))
+            if scope.is_part:
+                still_held = scope.must_hold()
+                released = scope.held - still_held
+                scope.held = still_held
+            outward = scope.parent
+        return tuple(notices)
+
+
+def _check_part(rule: ScopeRule, parent: ScopeId | None) -> None:
+    sound = rule.cap is not None and rule.window is None and parent is not None
+    if not sound or rule.on_exceed not in BINDING:
+        raise InvalidRuleError(
+            "a part has a parent, a cap, no period, and blocks or asks when it is exceeded, "
+            "because its parent sets exactly its cap aside"
+        )

@@ -1,0 +1,248 @@
+"""The rules of ARCHITECTURE.md, each a function from a source tree to what breaks it.
+
+The tests run every rule over the real tree and over a tree with that one fault planted.
+"""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+SRC = REPOSITORY / "src" / "vegakit"
+MAX_LINES = 400
+
+IMPURE = frozenset(
+    """
+    asyncio concurrent http io logging multiprocessing os pathlib queue random secrets select
+    selectors shutil signal socket sqlite3 ssl subprocess sys tempfile threading time urllib uuid
+    """.split()
+)
+CLOCK_READS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+KINDS = re.compile(r"\((?:[\w ]+, )*(pure|host)\b")
+BANNED_NAMES = frozenset("manager helper helpers util utils common misc base data info".split())
+
+
+def architecture_layers() -> list[frozenset[str]]:
+    """High to low; rooms of one line are strangers to each other."""
+    block = re.search(r"```layers\n(.*?)```", _read(REPOSITORY / "ARCHITECTURE.md"), re.DOTALL)
+    assert block, "ARCHITECTURE.md has no ```layers block"
+    return [frozenset(line.split(" | ")) for line in block[1].strip().splitlines()]
+
+
+def pure_rooms() -> frozenset[str]:
+    rows = re.findall(
+        r"^\| `(\w+)`[^|]*\| ([^|]+) \|", _read(REPOSITORY / "ARCHITECTURE.md"), re.MULTILINE
+    )
+    return frozenset(room for room, kind in rows if "pure" in kind)
+
+
+def files(src: Path) -> list[Path]:
+    return sorted(src.rglob("*.py"))
+
+
+def room_of(src: Path, path: Path) -> str:
+    return path.relative_to(src).parts[0].removesuffix(".py")
+
+
+def rooms(src: Path) -> dict[str, Path]:
+    """Each room's front: its module, or its package's `__init__`."""
+    fronts = [p for p in src.glob("*.py") if not p.name.startswith("__")]
+    return {room_of(src, p): p for p in [*fronts, *src.glob("*/__init__.py")]}
+
+
+def layers(src: Path) -> Iterator[str]:
+    rank = {room: depth for depth, line in enumerate(architecture_layers()) for room in line}
+    for path, here, target in _inner_imports(src):
+        if here not in {*rank, "testing", "__init__", "__main__"}:
+            yield f"{path}: room {here!r} has no layer in ARCHITECTURE.md"
+        elif here in rank and target in rank and rank[here] >= rank[target]:
+            yield f"{path}: {here} may not import {target}"
+        elif here in rank and target == "testing":
+            yield f"{path}: {here} may not import the testing kit"
+
+
+def rooms_are_imported_whole(src: Path) -> Iterator[str]:
+    for path in files(src):
+        for module, _ in _imports(path):
+            parts = module.split(".")
+            foreign = len(parts) > 2 and parts[1] != room_of(src, path)
+            if parts[0] == "vegakit" and foreign:
+                yield f"{path}: import the room vegakit.{parts[1]}, not its file {module}"
+
+
+def nobody_imports_the_root(src: Path) -> Iterator[str]:
+    for path in files(src):
+        for module, name in _imports(path):
+            if module == "vegakit" and name != "*":
+                yield f"{path}: nothing in src imports the root package"
+
+
+def pure_rooms_do_no_io(src: Path) -> Iterator[str]:
+    for path in files(src):
+        if room_of(src, path) not in pure_rooms():
+            continue
+        for module, _ in _imports(path):
+            if module.partition(".")[0] in IMPURE:
+                yield f"{path}: a pure room may not import {module}"
+        for node in ast.walk(ast.parse(_read(path))):
+            if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+                yield f"{path}:{node.lineno}: a pure room does not await"
+            if isinstance(node, ast.Name) and node.id in {"open", "print", "input"}:
+                yield f"{path}:{node.lineno}: a pure room does not call {node.id}"
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in CLOCK_READS:
+                yield f"{path}:{node.lineno}: a pure room does not read the clock"
+
+
+def only_config_reads_the_environment(src: Path) -> Iterator[str]:
+    for path in files(src):
+        if room_of(src, path) == "config":
+            continue
+        for node in ast.walk(ast.parse(_read(path))):
+            if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}:
+                yield f"{path}:{node.lineno}: only config reads the environment"
+
+
+def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:
+    for room, front in rooms(src).items():
+        words = ast.get_docstring(ast.parse(_read(front))) or ""
+        kind = KINDS.search(words.split("\n\n")[0])
+        if kind is None:
+            yield f"{front}: the docstring's first paragraph says (pure) or (host)"
+        elif (kind[1] == "pure") != (room in pure_rooms()):
+            yield f"{front}: says {kind[1]}, ARCHITECTURE.md says otherwise"
+
+
+def public_names_are_listed(src: Path) -> Iterator[str]:
+    for path in files(src):
+        tree = ast.parse(_read(path))
+        listed = _dunder_all(tree)
+        if path.name.startswith("__main__"):
+            continue
+        if listed is None:
+            yield f"{path}: has no __all__"
+            continue
+        public = {
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and not node.name.startswith("_")
+        }
+        for name in sorted(public - set(listed)):
+            yield f"{path}: public name {name} is not in __all__"
+
+
+def rooms_offer_what_they_list(src: Path) -> Iterator[str]:
+    """A package's `__init__` re-exports exactly what it imports."""
+    for front in rooms(src).values():
+        if front.name != "__init__.py":
+            continue
+        imported = {name for _, name in _imports(front)}
+        for name in sorted(imported ^ set(_dunder_all(ast.parse(_read(front))) or ())):
+            yield f"{front}: {name} is imported but not listed, or listed but not imported"
+
+
+def modules_are_small_and_named(src: Path) -> Iterator[str]:
+    for path in files(src):
+        if len(_read(path).splitlines()) > MAX_LINES:
+            yield f"{path}: over {MAX_LINES} lines; look for the second subject"
+        if path.stem in BANNED_NAMES or path.parent.name in BANNED_NAMES:
+            yield f"{path}: {path.stem} does not say what it holds"
+
+
+def importing_has_no_effects(src: Path) -> Iterator[str]:
+    yield from _import_everything(src, _WATCH_EFFECTS)
+
+
+def imports_without_unix(src: Path) -> Iterator[str]:
+    yield from _import_everything(src, _HIDE_UNIX)
+
+
+_WATCH_EFFECTS = """
+import threading
+READS = {None, "r", "rb"}
+def watch(event, arguments):
+    if event == "open" and isinstance(arguments[0], str) and arguments[1] not in READS:
+        found.append(f"{module}: importing it opens {arguments[0]} to write")
+    if event.split(".")[0] in {"socket", "subprocess", "shutil", "sqlite3"} or event in {
+        "os.mkdir", "os.remove", "os.rename", "os.fork", "os.system", "os.putenv", "os.chdir"
+    }:
+        found.append(f"{module}: importing it raises {event} {arguments}")
+sys.addaudithook(watch)
+"""
+_HIDE_UNIX = """
+for hidden in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
+    sys.modules[hidden] = None
+"""
+_IMPORT = """
+import importlib, io, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, {root!r})
+found, module = [], ""
+{watch}
+sys.stdout = io.StringIO()
+for module in {modules!r}:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        found.append(f"{{module}}: {{error}}")
+printed, sys.stdout = sys.stdout.getvalue(), sys.__stdout__
+if printed:
+    found.append(f"importing prints {{printed!r}}")
+import threading
+if threading.active_count() > 1:
+    found.append("importing starts a thread")
+print("\\n".join(found))
+"""
+
+
+def _import_everything(src: Path, watch: str) -> list[str]:
+    modules = [_module_name(src, path) for path in files(src) if path.name != "__main__.py"]
+    code = _IMPORT.format(root=str(src.parent), watch=watch, modules=modules)
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return ran.stdout.split("\n") if ran.stdout.strip() else []
+
+
+def _module_name(src: Path, path: Path) -> str:
+    parts = [src.name, *path.relative_to(src).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _inner_imports(src: Path) -> Iterator[tuple[Path, str, str]]:
+    for path in files(src):
+        here = room_of(src, path)
+        seen = {m.split(".")[1] for m, _ in _imports(path) if m.startswith("vegakit.")}
+        yield path, here, ""
+        yield from ((path, here, target) for target in sorted(seen - {here}))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of every import, at any depth of the file, relative ones resolved."""
+    for node in ast.walk(ast.parse(_read(path))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            if node.level:
+                module = importlib.util.resolve_name(module, _package_of(path))
+            yield from ((module, alias.asname or alias.name) for alias in node.names)
+
+
+def _package_of(path: Path) -> str:
+    parts = path.parent.parts
+    return ".".join(parts[len(parts) - 1 - parts[::-1].index("vegakit") :])
+
+
+def _dunder_all(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return ast.literal_eval(node.value)
+    return None
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,137 @@
+"""Runs named suites, each within its time budget, and prints what ran and how long it took.
+
+    python tools/suites.py check     format, lint, types, layers, fast tests: before every commit
+    python tools/suites.py ci        everything that must hold
+    python tools/suites.py tests     one suite by its name
+
+A suite that fails or exceeds its budget fails the run. The last line is pytest's own summary.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+PURE = "errors effects events ids money policy/* ports records".split()
+PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
+
+
+class Suite(NamedTuple):
+    budget_s: int
+    commands: list[list[str]]
+    histories: int = 100
+
+
+SUITES = {
+    "format": Suite(20, [["ruff", "format", "--check", "--quiet", "."]]),
+    "lint": Suite(20, [["ruff", "check", "--quiet", "."]]),
+    "types": Suite(90, [["basedpyright"]]),
+    "layers": Suite(30, [["lint-imports", "--no-cache"]]),
+    "fast": Suite(90, [["pytest", "-q", "-n2"]], histories=20),
+    "tests": Suite(
+        300,
+        [
+            ["coverage", "erase"],
+            ["coverage", "run", "-m", "pytest", "-q"],
+            ["coverage", "combine", "--quiet"],
+            ["coverage", "report", "--fail-under=80"],
+            ["coverage", "report", f"--include={PURE_FILES}", "--fail-under=95"],
+        ],
+    ),
+    "properties": Suite(600, [["pytest", "-q", "-n2", "-s", "-m", "properties"]], histories=1000),
+    "bench": Suite(120, [["python", "-m", "benchmarks"]]),
+    "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),
+}
+GROUPS = {
+    "check": ["format", "lint", "types", "layers", "fast"],
+    "ci": ["format", "lint", "types", "layers", "properties", "bench", "wheel", "tests"],
+}
+PYTEST_SUMMARY = re.compile(r"^(=+ )?\d+ (passed|failed|error).* in [\d.]+s")
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or ["check"]
+    names = [name for word in wanted for name in GROUPS.get(word, [word])]
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        print(f"no suite {', '.join(unknown)}; there are {', '.join([*GROUPS, *SUITES])}")
+        return 2
+    rows = [run(name, SUITES[name]) for name in names]
+    print("\nsuite        took  budget")
+    for row in rows:
+        print(f"{row.name:<10} {row.took_s:6.1f} s {row.budget_s:4d} s  {row.verdict}")
+    print(f"total      {sum(row.took_s for row in rows):6.1f} s")
+    for summary in [row.summary for row in rows if row.summary][-1:]:
+        print(summary)
+    return int(any(row.verdict != "ok" for row in rows))
+
+
+class Row(NamedTuple):
+    name: str
+    took_s: float
+    budget_s: int
+    verdict: str
+    summary: str
+
+
+def run(name: str, suite: Suite) -> Row:
+    print(f"\n── {name} (at most {suite.budget_s} s)", flush=True)
+    started = time.monotonic()
+    verdict, summary = "ok", ""
+    for command in suite.commands:
+        left = suite.budget_s - (time.monotonic() - started)
+        try:
+            code, found = stream(command, suite.histories, max(left, 1))
+        except subprocess.TimeoutExpired:
+            verdict = "TOO SLOW"
+            break
+        summary = found or summary
+        if code != 0:
+            verdict = f"FAILED ({' '.join(command[:3])}: exit {code})"
+            break
+    return Row(name, time.monotonic() - started, suite.budget_s, verdict, summary)
+
+
+def stream(command: list[str], histories: int, seconds: float) -> tuple[int, str]:
+    """Shows the output as it comes; answers the exit code and pytest's summary line."""
+    program = BIN / command[0]
+    line = [str(program) if program.exists() else command[0], *command[1:]]
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    env = {"VEGA_HISTORIES": str(histories), **os.environ, "PATH": path}
+    summary = ""
+    with subprocess.Popen(
+        line,
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        late = threading.Event()
+        killer = threading.Timer(seconds, _kill, [process, late])
+        killer.start()
+        for text in process.stdout or ():
+            print(text, end="", flush=True)
+            summary = text.strip() if PYTEST_SUMMARY.match(text) else summary
+        code = process.wait()
+        killer.cancel()
+    if late.is_set():
+        raise subprocess.TimeoutExpired(command, seconds)
+    return code, summary
+
+
+def _kill(process: "subprocess.Popen[str]", late: threading.Event) -> None:
+    late.set()
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
