@@ -7,7 +7,8 @@ number steps by arrival hand out wrong answers when independent calls finish in 
     tenant / program / generation path / site / loop indices / occurrence   ── hash ──▶  EffectKey
     the request                                                             ── hash ──▶  Digest
 
-The same key with another digest is `ProgramChanged`, never an answer.
+The same key with another digest is `ProgramChanged`, never an answer. Requests leave out what is at
+its default, so that a field added later changes no digest.
 """
 
 from typing import Any, TypeAlias
@@ -68,7 +69,7 @@ class EffectPath(Struct, frozen=True):
         return f"{lives}/{self.site.function}:{self.site.ordinal}{loop}@{self.occurrence}"
 
 
-class CallModel(Struct, frozen=True, tag=True):
+class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
     """`messages` are our own conversation records; `worst_case` is the dearest bill possible."""
 
     model: str
@@ -79,34 +80,34 @@ class CallModel(Struct, frozen=True, tag=True):
     stream: bool = False
 
 
-class CallTool(Struct, frozen=True, tag=True):
+class CallTool(Struct, frozen=True, tag=True, omit_defaults=True):
     tool: str
     arguments: Any
     scope: ScopeId
     repeatable: bool = False
 
 
-class SetTimer(Struct, frozen=True, tag=True):
+class SetTimer(Struct, frozen=True, tag=True, omit_defaults=True):
     """Absolute, so that a resumed program waits for the same instant."""
 
     due_ms: int
 
 
-class AskHuman(Struct, frozen=True, tag=True):
+class AskHuman(Struct, frozen=True, tag=True, omit_defaults=True):
     kind: str
     question: str
     expires_ms: int | None
     action: Digest | None = None
 
 
-class RunForeign(Struct, frozen=True, tag=True):
+class RunForeign(Struct, frozen=True, tag=True, omit_defaults=True):
     """Hand one message to a body that only the local host can run, such as a Python coroutine."""
 
     body: str
     message: Any
 
 
-class WatchProgram(Struct, frozen=True, tag=True):
+class WatchProgram(Struct, frozen=True, tag=True, omit_defaults=True):
     program: ProgramId
 
 
@@ -134,7 +135,11 @@ HostAction: TypeAlias = Start | Cancel
 
 
 def key_of(path: EffectPath) -> EffectKey:
-    return EffectKey(digest128(path))
+    """Spelled out part by part: a field added to the path later must not move old keys."""
+    lives = [[life.name, life.generation] for life in path.lives]
+    site = [path.site.function, path.site.ordinal]
+    place = [path.tenant, path.program, lives, site, path.loop, path.occurrence]
+    return EffectKey(digest128(place))
 
 
 def effect(

@@ -111,7 +111,7 @@ class ScopeTree(Struct):
         for _, scope in self._admitting(scope_id):
             scope.roll(now)
             if scope.cap is not None and scope.rule.on_exceed in BINDING:
-                left = max(0, scope.cap - scope.settled - scope.reserved)
+                left = max(0, scope.cap - scope.used)
                 room = left if room is None else min(room, left)
         return None if room is None else Money(room)
 
@@ -127,24 +127,21 @@ class ScopeTree(Struct):
     def admit(self, scope_id: ScopeId, amount: int, now: int) -> ScopeAdmission:
         chain = self._admitting(scope_id)
         ask: MustAsk | None = None
+        notices: tuple[Notice, ...] = ()
         for here, scope in chain:
             if not scope.is_open:
                 return ScopeClosed(here)
-            scope.roll(now)
-            refusal = scope.short(here, amount)
-            if isinstance(refusal, Short):
-                return refusal
-            ask = ask or refusal
-        return ask or self._take(chain, amount)
-
-    def _take(self, chain: list[tuple[ScopeId, Scope]], amount: int) -> Reserved:
-        notices: list[Notice] = []
-        for here, scope in chain:
-            before = scope.settled + scope.reserved
+            if not scope.fits(amount, now):
+                refusal = scope.short(here, amount)
+                if isinstance(refusal, Short):
+                    return refusal
+                ask = ask or refusal
+                notices += scope.crossing(here, scope.used + amount)
+        if ask is not None:
+            return ask
+        for _, scope in chain:
             scope.reserved += amount
-            if (over := scope.went_over(here, before)) is not None:
-                notices.append(over)
-        return Reserved(tuple(notices)) if notices else _RESERVED
+        return Reserved(notices) if notices else _RESERVED
 
     def move(
         self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
@@ -153,22 +150,22 @@ class ScopeTree(Struct):
 
         A part passes on to its parent what it no longer needs held, which keeps the parent's sum.
         """
-        notices: list[Notice] = []
+        notices: tuple[Notice, ...] = ()
         outward: ScopeId | None = scope_id
         while outward is not None:
             scope = self.by_id[outward]
-            scope.roll(now)
-            before = scope.settled + scope.reserved
-            scope.reserved -= released
-            scope.charge(charged, at)
-            if charged > 0:
-                notices.extend(scope.notices(outward, before))
+            if charged > released:
+                scope.roll(now)
+                notices += scope.crossing(outward, scope.used + charged - released)
+            scope.move(released, charged, at, now)
+            if scope.rule.alert_percents:
+                notices += scope.alerts(outward)
             if scope.is_part:
                 still_held = scope.must_hold()
                 released = scope.held - still_held
                 scope.held = still_held
             outward = scope.parent
-        return tuple(notices)
+        return notices
 
 
 def _check_part(rule: ScopeRule, parent: ScopeId | None) -> None:

@@ -11,7 +11,6 @@ In a scope with a period, settled is what was charged in the current window; wha
 in every window until it is settled.
 """
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -132,36 +131,27 @@ class Scope(Struct):
     children: int = 0
     claims: int = 0
 
+    @property
+    def used(self) -> int:
+        return self.settled + self.reserved
+
     def roll(self, now: int) -> None:
         if self.window is not None and (gone := self.window.roll(now)):
             self.settled -= gone
             self.alerted_percent = 0
-            self.alerted_percent = max(self.due_alerts(), default=0)
+            self.alerted_percent = max(self._due_alerts(), default=0)
 
-    def charge(self, amount: int, at: int) -> None:
-        self.spent += amount
-        self.settled += amount if self.window is None else self.window.add(amount, at)
-
-    def due_alerts(self) -> list[int]:
-        return [
-            percent
-            for percent in self.rule.alert_percents
-            if percent > self.alerted_percent and self.settled * 100 >= percent * (self.cap or 0)
-        ]
-
-    def must_hold(self) -> int:
-        """What a part needs set aside: all it may still spend, or once closed what is in flight."""
-        if not self.is_open or self.cap is None:
-            return self.reserved
-        return max(self.cap - self.settled, self.reserved)
+    def fits(self, amount: int, now: int) -> bool:
+        if self.window is not None:
+            self.roll(now)
+        return self.cap is None or self.settled + self.reserved + amount <= self.cap
 
     def short(self, scope_id: ScopeId, amount: int) -> Short | MustAsk | None:
-        """Why this amount is refused here, if it is."""
-        over = self.settled + self.reserved + amount - self.cap if self.cap is not None else 0
-        if self.cap is None or over <= 0 or self.rule.on_exceed not in BINDING:
+        """The refusal of an amount that does not fit, if this scope refuses at all."""
+        if self.cap is None or self.rule.on_exceed not in BINDING:
             return None
         if self.rule.on_exceed is OnExceed.ASK:
-            return MustAsk(scope_id, self.cap, Money(over))
+            return MustAsk(scope_id, self.cap, Money(self.used + amount - self.cap))
         return Short(
             scope_id,
             self.cap,
@@ -172,21 +162,39 @@ class Scope(Struct):
             refills_ms=self.window.ends_ms if self.window else None,
         )
 
-    def went_over(self, scope_id: ScopeId, before: int) -> Notice | None:
-        """Only when the cap is crossed just now, not while the scope stays over it."""
-        crossing = _CROSSING.get(self.rule.on_exceed)
-        after = self.settled + self.reserved
-        if crossing is None or self.cap is None or not before <= self.cap < after:
-            return None
-        return crossing(scope_id, Money(after - self.cap))
+    def move(self, released: int, charged: int, at: int, now: int) -> None:
+        self.reserved -= released
+        self.spent += charged
+        if self.window is None:
+            self.settled += charged
+        else:
+            self.roll(now)
+            self.settled += self.window.add(charged, at)
 
-    def notices(self, scope_id: ScopeId, before: int) -> Iterator[Notice]:
-        """What a charge brought about; `before` is settled + reserved as it was."""
-        if (over := self.went_over(scope_id, before)) is not None:
-            yield over
-        for percent in self.due_alerts():
-            self.alerted_percent = percent
-            yield ThresholdCrossed(scope_id, percent)
+    def must_hold(self) -> int:
+        """What a part needs set aside: all it may still spend, or once closed what is in flight."""
+        if not self.is_open or self.cap is None:
+            return self.reserved
+        return max(self.cap - self.settled, self.reserved)
+
+    def crossing(self, scope_id: ScopeId, after: int) -> tuple[Notice, ...]:
+        """News only when the cap is about to be crossed, not while the scope stays over it."""
+        notice = _CROSSING.get(self.rule.on_exceed)
+        if notice is None or self.cap is None or not self.used <= self.cap < after:
+            return ()
+        return (notice(scope_id, Money(after - self.cap)),)
+
+    def alerts(self, scope_id: ScopeId) -> tuple[Notice, ...]:
+        due = self._due_alerts()
+        self.alerted_percent = max(due, default=self.alerted_percent)
+        return tuple(ThresholdCrossed(scope_id, percent) for percent in due)
+
+    def _due_alerts(self) -> list[int]:
+        return [
+            percent
+            for percent in self.rule.alert_percents
+            if percent > self.alerted_percent and self.settled * 100 >= percent * (self.cap or 0)
+        ]
 
 
 def check_amount(amount: int) -> None:
