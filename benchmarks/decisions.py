@@ -4,7 +4,18 @@ from collections.abc import Iterator
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import Breaker, BreakerRule, Budget, Permit, Reserved, ScopeRule
+from vegakit.policy import (
+    Admitted,
+    Breaker,
+    BreakerRule,
+    Budget,
+    Permit,
+    Rate,
+    RateLimiter,
+    RateRule,
+    Reserved,
+    ScopeRule,
+)
 
 __all__ = ["bare_call", "breaker_round", "budget_round", "rate_round"]
 
@@ -48,5 +59,11 @@ def breaker_round() -> Iterator[object]:
 
 
 def rate_round() -> Iterator[object]:
+    limits = RateRule(Rate(10**9, 1_000, 10**9), Rate(10**9, 1_000, 10**9), slots=64)
+    limiter = RateLimiter(limits)
+    now = 0
     while True:
+        now += 1
+        assert isinstance(limiter.ask("call", now, tokens=500), Admitted)
+        limiter.release("call")
         yield None

@@ -10,6 +10,7 @@ from vegakit.effects import (
     Effect,
     EffectPath,
     Life,
+    Request,
     SetTimer,
     Site,
     Start,
@@ -92,9 +93,15 @@ def test_equal_values_have_equal_digests() -> None:
 
 def test_an_unreadable_record_says_so() -> None:
     """A wrong type, broken JSON and a bomb of brackets are one kind of error."""
-    for text in (b'{"due_ms": "soon"}', b"{", b"[" * 100_000):
+    for text in (b'{"due_ms": "soon"}', b"{", b"[" * 100_000, b'{"\xff": 1}'):
         with pytest.raises(InvalidRecordError, match="expected a record of SetTimer"):
             from_json(SetTimer, text)
+
+
+def test_an_unreadable_union_says_so() -> None:
+    """A kind that nobody knows is named as such."""
+    with pytest.raises(InvalidRecordError, match=r"expected a record of .*SetTimer.*'Teleport'"):
+        from_json(Request, b'{"type": "Teleport"}')  # pyright: ignore[reportArgumentType]
 
 
 def test_readers_ignore_what_they_do_not_know() -> None:

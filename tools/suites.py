@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
-PURE = "errors effects events ids money policy/* ports records".split()
+PURE = "agent/* conversation errors effects events ids money policy/* ports prices records".split()
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from vegakit.conversation import ModelRequest
 from vegakit.errors import ProgramChanged
 from vegakit.ids import Digest, EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
@@ -70,11 +71,9 @@ class EffectPath(Struct, frozen=True):
 
 
 class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
-    """`messages` are our own conversation records; `worst_case` is the dearest bill possible."""
+    """`worst_case` is the dearest bill possible; `stream` records the answer in chunks."""
 
-    model: str
-    messages: Any
-    settings: Any
+    request: ModelRequest
     worst_case: Money
     scope: ScopeId
     stream: bool = False

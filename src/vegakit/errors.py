@@ -6,6 +6,7 @@ VegaError
 │   ├── InvalidRecordError     stored or received JSON that does not fit its type
 │   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
 │   ├── ProgramChanged         a recorded effect was asked again with another request
+│   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
 │   └── Raised                 what a program may catch, by the names the language shows
 │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
 │       ├── AgentFailed        ├── RateLimited        ├── LimitReached
@@ -38,6 +39,7 @@ __all__ = [
     "ProgramChanged",
     "Raised",
     "RateLimited",
+    "SettingsError",
     "Timeout",
     "ToolFailed",
     "UserError",
@@ -91,6 +93,10 @@ class InvalidRuleError(UserError, ValueError):
 
 
 class ProgramChanged(UserError):  # noqa: N818  (shown to users by this name)
+    pass
+
+
+class SettingsError(UserError, ValueError):
     pass
 
 

@@ -6,18 +6,22 @@ in an `Envelope`; it grows by adding only, and readers ignore what they do not k
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from vegakit.effects import EffectPath
 from vegakit.errors import ErrorClass, Phase
-from vegakit.ids import EffectKey, ProgramId, TenantId
+from vegakit.ids import EffectKey, ProgramId, SpanId, TenantId, TraceId
 from vegakit.money import Money
 
 __all__ = [
     "ENVELOPE_VERSION",
     "Answered",
+    "CallKind",
+    "CallStatus",
+    "CallTraced",
     "CancelRequested",
     "ChunkArrived",
     "EffectOutcome",
@@ -115,6 +119,51 @@ class Envelope(Struct, frozen=True):
     path: str
     kind: str
     body: Any
+
+
+class CallKind(StrEnum):
+    ASK = "ask"
+    MODEL = "model"
+    TOOL = "tool"
+    SPAN = "span"
+    EVENT = "event"
+
+
+class CallStatus(StrEnum):
+    OK = "ok"
+    FAILED = "failed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
+class CallTraced(Struct, frozen=True, omit_defaults=True):
+    """One record per call, refused and cancelled ones too: what telemetry writes.
+
+    `name` is the model's or tool's; `content` is there only when the user asked for it.
+    """
+
+    trace_id: TraceId
+    span_id: SpanId
+    kind: CallKind
+    name: str
+    at_ms: int
+    latency_ms: float
+    status: CallStatus = CallStatus.OK
+    parent_span: SpanId | None = None
+    agent: str = ""
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reserved: Money = Money(0)
+    cost: Money = Money(0)
+    retries: int = 0
+    first_token_ms: float | None = None
+    finish: str = ""
+    error: str = ""
+    attributes: dict[str, Any] = {}
+    content: Any = None
 
 
 def in_program_order(events: Iterable[HostEvent]) -> list[HostEvent]:

@@ -1,19 +1,25 @@
-"""The seams: small protocols that hosts and adapters implement (base, pure).
+"""The seams: small protocols that hosts and adapters implement (pure).
 
     pure rooms ── actions ──▶ Host ── events ──▶ pure rooms
+    the gate   ── requests ─▶ Model, Tool, Ledger, Sink
 
-A port stands here only when two rooms meet at it; each has one conformance suite that every
-implementation passes.
+Ports speak the words of the pure rooms below them. A port stands here only when two rooms meet at
+it; each has one conformance suite that every implementation passes. A method that waits says so by
+returning an Awaitable.
 """
 
-from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
+from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, ToolSpec
 from vegakit.effects import Effect
-from vegakit.events import HostEvent
-from vegakit.ids import EffectKey
+from vegakit.events import CallTraced, HostEvent
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money
+from vegakit.policy import Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
+from vegakit.prices import PriceRow
 
-__all__ = ["Clock", "Host"]
+__all__ = ["Clock", "Host", "Ledger", "Model", "Sink", "Store", "Tool"]
 
 
 class Clock(Protocol):
@@ -23,6 +29,8 @@ class Clock(Protocol):
         So a clock that is stepped by an hour neither opens a rate limit nor stalls a timer.
         """
         ...
+
+    def wait_until(self, at_ms: int) -> Coroutine[Any, Any, None]: ...
 
 
 class Host(Protocol):
@@ -38,3 +46,142 @@ class Host(Protocol):
 
     @property
     def now(self) -> int: ...
+
+
+class Model(Protocol):
+    """One model of one provider. Only the gate calls it; it never retries and never waits its turn.
+
+    Failures are `WorldError`s with class, phase and retry-after. Cancelling a call, or closing a
+    stream early, closes its connection.
+    """
+
+    @property
+    def name(self) -> str:
+        """`provider:name`, as prices and traces know it."""
+        ...
+
+    @property
+    def price(self) -> PriceRow | None:
+        """None fails closed: what has no price is not called."""
+        ...
+
+    @property
+    def context_tokens(self) -> int | None: ...
+
+    @property
+    def default_max_tokens(self) -> int: ...
+
+    def bound_input(self, request: ModelRequest) -> int:
+        """No fewer tokens than the provider will bill as input, worked out without asking it."""
+        ...
+
+    def ask(self, request: ModelRequest) -> Awaitable[ModelReply]: ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        """Deltas, then the whole reply as the last chunk."""
+        ...
+
+
+class Tool(Protocol):
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether calling it again with the same arguments does no harm."""
+        ...
+
+    @property
+    def timeout_ms(self) -> int: ...
+
+    def call(self, arguments: Mapping[str, Any], deps: object) -> Awaitable[str]:
+        """Raises what it raises; the gate turns it into an error result that the model sees."""
+        ...
+
+
+class Ledger(Protocol):
+    """Truth about money, shared by every runtime that opens it. The rules are `policy.Budget`'s.
+
+    Each method is one transaction: the claim and the scopes it moves change together. Methods are
+    carried out in the order they are called. One that has begun is carried out to its end even if
+    its caller is cancelled: who does not know whether it reserved asks for the `claim`.
+    """
+
+    def open(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+    ) -> Awaitable[ScopeAdmission]:
+        """A scope that is open already keeps its figures and takes the new rule, so that every
+        process may declare it; a part is opened once."""
+        ...
+
+    def close(self, scope_id: ScopeId, now: int) -> Awaitable[None]: ...
+
+    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> Awaitable[ScopeAdmission]: ...
+
+    def scope(self, scope_id: ScopeId, now: int) -> Awaitable[Scope | None]: ...
+
+    def room(self, scope_id: ScopeId, now: int) -> Awaitable[Money | None]: ...
+
+    def reserve(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        scope_id: ScopeId,
+        worst_case: Money,
+        holder: HolderId,
+        now: int,
+    ) -> Awaitable[Admission]: ...
+
+    def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]: ...
+
+    def answer(
+        self, effect: EffectKey, attempt: int, bill: Money, now: int
+    ) -> Awaitable[Settled]: ...
+
+    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settled]: ...
+
+    def release(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settled]: ...
+
+    def claim(self, effect: EffectKey, attempt: int) -> Awaitable[Claim | None]: ...
+
+    def renew(self, holder: HolderId, until_ms: int) -> Awaitable[None]: ...
+
+    def expire(self, now: int) -> Awaitable[Sequence[tuple[str, Settled]]]: ...
+
+    def aclose(self) -> Awaitable[None]: ...
+
+
+class Store(Protocol):
+    """Small documents by (kind, key), each under a version: a lost update is impossible."""
+
+    def get(self, kind: str, key: str) -> Awaitable[tuple[bytes, int] | None]:
+        """The document and its version."""
+        ...
+
+    def put(self, kind: str, key: str, value: bytes, *, expected: int) -> Awaitable[bool]:
+        """Writes version `expected + 1` if `expected` is the version there now; 0 creates."""
+        ...
+
+    def delete(self, kind: str, key: str, *, expected: int) -> Awaitable[bool]: ...
+
+    def keys(self, kind: str, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[str]]:
+        """In order, a page at a time."""
+        ...
+
+    def aclose(self) -> Awaitable[None]: ...
+
+
+class Sink(Protocol):
+    """Where call records go. Recording never waits and never fails the call it records."""
+
+    def record(self, call: CallTraced) -> None: ...
+
+    def aclose(self) -> Awaitable[None]:
+        """Everything recorded so far is written."""
+        ...

@@ -28,9 +28,9 @@ def to_json(record: object) -> bytes:
 def from_json(kind: type[T], text: bytes | str) -> T:
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise InvalidRecordError(
-            f"expected a record of {kind.__name__}: {error}; "
+            f"expected a record of {getattr(kind, '__name__', kind)}: {error}; "
             "it was written by another version or damaged"
         ) from error
 

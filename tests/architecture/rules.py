@@ -91,8 +91,8 @@ def pure_rooms_do_no_io(src: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse(_read(path))):
             if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
                 yield f"{path}:{node.lineno}: a pure room does not await"
-            if isinstance(node, ast.Name) and node.id in {"open", "print", "input"}:
-                yield f"{path}:{node.lineno}: a pure room does not call {node.id}"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "print", "input"}:
+                yield f"{path}:{node.lineno}: a pure room does not {ast.unparse(node.func)}"
             if isinstance(node, ast.Attribute) and ast.unparse(node) in CLOCK_READS:
                 yield f"{path}:{node.lineno}: a pure room does not read the clock"
 

@@ -444,6 +444,17 @@ def test_only_settled_claims_are_forgotten() -> None:
     assert b.scopes.by_id == {}
 
 
+def test_a_scope_may_be_declared_anew() -> None:
+    """Another rule holds from now on; what was spent and reserved stays."""
+    b = budget(100)
+    reserve(b, 60)
+    b.scopes.declare(ROOT, ScopeRule(Money(50), OnExceed.WARN))
+    assert figures(b) == (0, 60)
+    assert reserve(b, 1, OTHER) == Reserved()
+    b.scopes.declare(ROOT, ScopeRule(Money(61)))
+    assert isinstance(reserve(b, 1, EffectKey("third")), Short)
+
+
 def test_a_scope_is_opened_once() -> None:
     """Two scopes of one name would share a cap by accident."""
     b = budget(100)

@@ -21,8 +21,8 @@ def finds_a_difference(machine: type[RuleBasedStateMachine]) -> bool:
     return False
 
 
-def off_by_one(self: Scope, scope_id, amount):
-    return _short(self, scope_id, amount - 1)
+def off_by_one(self: Scope, amount, now):
+    return _fits(self, amount - 1, now)
 
 
 def keeps_nothing_in_flight(self: Scope) -> int:
@@ -30,9 +30,7 @@ def keeps_nothing_in_flight(self: Scope) -> int:
 
 
 def forgets_to_pass_outward(self: ScopeTree, scope_id, released, charged, at, now):
-    scope = self.by_id[scope_id]
-    scope.reserved -= released
-    scope.charge(charged, at)
+    self.by_id[scope_id].move(released, charged, at, now)
     return ()
 
 
@@ -51,10 +49,10 @@ def trusts_old_results(self: Breaker, permit, now):
     return _on_success(self, type(permit)(self.generation, permit.probe), now)
 
 
-_short, _on_success = Scope.short, Breaker.on_success
+_fits, _on_success = Scope.fits, Breaker.on_success
 
 FAULTS: list[tuple[type[RuleBasedStateMachine], type, str, Callable[..., object]]] = [
-    (HonestBudget, Scope, "short", off_by_one),
+    (HonestBudget, Scope, "fits", off_by_one),
     (BudgetAgainstSums, Scope, "must_hold", keeps_nothing_in_flight),
     (HonestBudget, ScopeTree, "move", forgets_to_pass_outward),
     (BudgetAgainstSums, SpendWindow, "add", gives_back_old_charges),

@@ -148,6 +148,20 @@ def test_a_rolling_alert_is_told_again_only_after_falling_below() -> None:
     assert told == [30, 91]
 
 
+def test_a_scope_declared_with_another_period_starts_a_new_window() -> None:
+    """The same period goes on with what it has counted."""
+    budget, scope = Budget(), ScopeId("root")
+    daily = WindowRule(Period.DAY)
+    budget.scopes.open(scope, ScopeRule(Money(9), window=daily), 0)
+    window = budget.scopes.by_id[scope].window
+    budget.scopes.declare(scope, ScopeRule(Money(5), window=daily))
+    assert budget.scopes.by_id[scope].window is window
+    budget.scopes.declare(scope, ScopeRule(Money(5), window=WindowRule(Period.HOUR)))
+    assert budget.scopes.by_id[scope].window == SpendWindow(WindowRule(Period.HOUR))
+    budget.scopes.declare(scope, ScopeRule(Money(5)))
+    assert budget.scopes.by_id[scope].window is None
+
+
 def test_a_period_needs_a_cap_and_is_not_for_parts() -> None:
     """A part is a firm amount inside its parent's period."""
     with pytest.raises(InvalidRuleError, match="need a cap"):

@@ -1,21 +1,61 @@
-"""`vega` and `vegakit`, one program."""
+"""`vega` and `vegakit`, one program.
+
+A command is a module with `run(words) -> status`, imported when it is called: help stays quick.
+"""
 
 import argparse
+import os
 import platform
+import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
 from importlib.metadata import version
 
-__all__ = ["main"]
+from vegakit.errors import UserError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "config": ("vegakit.cli.config", "show the settings and where each of them came from"),
+}
+"""Name: module, one line of help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    words = sys.argv[1:] if argv is None else [*argv]
+    if not words or words[0] not in COMMANDS:
+        return _help(words)
+    module, _ = COMMANDS[words[0]]
+    try:
+        status: int = import_module(module).run(words[1:])
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"vega {words[0]}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # who reads us has seen enough, like `head`; closing must not complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _help(words: list[str]) -> int:
+    width = max(map(len, COMMANDS))
     parser = argparse.ArgumentParser(
         prog="vega",
+        usage="vega [-h] [--version] <command> ...",
         description="Run agent programs under a contract: quoted before, capped during, "
         "nothing paid for is lost.",
+        epilog="\n".join(["commands:", *(f"  {n:{width}}  {COMMANDS[n][1]}" for n in COMMANDS)]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_version())
-    parser.parse_args(argv)
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    unknown: str | None = parser.parse_known_args(words)[0].command
+    if unknown:
+        close = get_close_matches(unknown, list(COMMANDS), 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(COMMANDS)}"
+        parser.error(f"there is no command {unknown!r}; {hint}")
     parser.print_help()
     return 0
 

@@ -70,6 +70,13 @@ class ScopeTree(Struct):
                 self.by_id[parent].children += 1
         return verdict
 
+    def declare(self, scope_id: ScopeId, rule: ScopeRule) -> None:
+        """Gives a scope that is there another rule; what it has spent stays."""
+        scope = self.by_id[scope_id]
+        if rule.window != scope.rule.window:
+            scope.window = SpendWindow(rule.window) if rule.window else None
+        scope.rule, scope.cap = rule, rule.cap
+
     def close(self, scope_id: ScopeId, now: int) -> None:
         """Admits nothing more, here and below; an unspent part goes back to its parent."""
         scope = self.by_id[scope_id]

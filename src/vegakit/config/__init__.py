@@ -1,0 +1,41 @@
+"""Settings from files, environment and flags, for SDK and command line alike (edge, host).
+
+One frozen `Settings`, made once by `load` and passed down; `explain` says where each value came
+from. Only this room reads the environment. Keys are read when a call needs them, never kept. What a
+project file may not decide for its user stands in `trust`.
+"""
+
+from vegakit.config.defaults import default_toml
+from vegakit.config.explaining import Row, explain
+from vegakit.config.keys import KeyFunction, KeySource
+from vegakit.config.loading import load, trust
+from vegakit.config.rules import Limits
+from vegakit.config.schema import config_schema, form_of
+from vegakit.config.settings import Settings
+from vegakit.config.sources import Source, SourceKind, toml_of
+from vegakit.config.tables import Key, ProviderTable
+from vegakit.config.terminal import wants_colour
+from vegakit.config.texts import parse_backoff, parse_duration_ms, parse_rate
+
+__all__ = [
+    "Key",
+    "KeyFunction",
+    "KeySource",
+    "Limits",
+    "ProviderTable",
+    "Row",
+    "Settings",
+    "Source",
+    "SourceKind",
+    "config_schema",
+    "default_toml",
+    "explain",
+    "form_of",
+    "load",
+    "parse_backoff",
+    "parse_duration_ms",
+    "parse_rate",
+    "toml_of",
+    "trust",
+    "wants_colour",
+]

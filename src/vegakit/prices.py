@@ -1,0 +1,68 @@
+"""What a call could cost before it is sent, and what it did cost after (base, pure).
+
+Prices are nano-dollars per million tokens. A tier replaces the row's prices for the whole call once
+its input passes a size (long-context pricing). Before the call nobody knows how much of the input
+is read from or written to a cache, so the worst case takes the dearest way each token could go.
+"""
+
+from msgspec import Struct
+
+from vegakit.conversation import Usage
+from vegakit.errors import InvalidMoneyError
+from vegakit.money import Money, cost
+
+__all__ = ["PriceRow", "PriceTier", "bill", "worst_case"]
+
+
+class PriceTier(Struct, frozen=True):
+    """Holds for calls of more than `above_input_tokens`."""
+
+    input: Money
+    output: Money
+    cache_read: Money
+    cache_write: Money
+    above_input_tokens: int = 0
+
+
+class PriceRow(Struct, frozen=True):
+    """`tiers` rise by size; the first holds from the first token on."""
+
+    model: str
+    tiers: tuple[PriceTier, ...]
+    per_call: Money = Money(0)
+
+    def reachable(self, input_tokens: int) -> list[PriceTier]:
+        first, *longer = self.tiers
+        return [first, *(tier for tier in longer if input_tokens > tier.above_input_tokens)]
+
+
+def worst_case(row: PriceRow, input_tokens: int, max_tokens: int) -> Money:
+    """Over every tier that the input may reach, since its count is itself an upper bound."""
+    return max(
+        _total(row, (input_tokens, _dearest_input(tier)), (max_tokens, tier.output))
+        for tier in row.reachable(input_tokens)
+    )
+
+
+def bill(row: PriceRow, usage: Usage) -> Money:
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    plain = usage.input_tokens - read - written
+    if min(plain, read, written, usage.output_tokens) < 0:
+        raise InvalidMoneyError(f"a provider reported impossible usage of {row.model}: {usage}")
+    tier = row.reachable(usage.input_tokens)[-1]
+    return _total(
+        row,
+        (plain, tier.input),
+        (read, tier.cache_read),
+        (written, tier.cache_write),
+        (usage.output_tokens, tier.output),
+    )
+
+
+def _dearest_input(tier: PriceTier) -> Money:
+    return max(tier.input, tier.cache_read, tier.cache_write)
+
+
+def _total(row: PriceRow, *charges: tuple[int, Money]) -> Money:
+    """Rounded up once, so that no bill within the bounds passes the worst case."""
+    return Money(cost(1, Money(sum(tokens * price for tokens, price in charges))) + row.per_call)

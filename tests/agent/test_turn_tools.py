@@ -1,0 +1,150 @@
+"""The tools of a turn: mistakes, failures, repetition."""
+
+from typing import Any
+
+import pytest
+
+from tests.agent.turns import begin, call, calls, count, failure, restored, results, rule, text
+from vegakit.agent import AskModel, CallTools, Failed, ToolOutcome, Turn, TurnAction
+from vegakit.conversation import ToolCall
+from vegakit.errors import BugError
+
+FAILED = ToolOutcome("no such file", is_error=True)
+FINE = ToolOutcome("found")
+
+
+def round_of(turn: Turn, *pairs: tuple[ToolCall, ToolOutcome]) -> TurnAction:
+    turn.on_reply(calls(*(pair[0] for pair in pairs)), count=count)
+    return turn.on_tools({i: pair[1] for i, pair in enumerate(pairs)}, count=count)
+
+
+def test_a_tool_that_does_not_exist_is_answered_with_those_that_do() -> None:
+    """Without troubling the host, when no other call is to be made."""
+    turn = begin()
+    assert isinstance(turn.on_reply(calls(call("ad")), count=count), AskModel)
+    (result,) = results(turn)
+    assert (result.is_error, result.content) == (True, "there is no tool 'ad'; there is: add, find")
+
+
+def test_an_agent_without_tools_says_so() -> None:
+    """The model made the tool up."""
+    turn = begin(rule(tools=()))
+    turn.on_reply(calls(call("add")), count=count)
+    assert results(turn)[0].content.endswith("there is: no tool at all")
+
+
+@pytest.mark.parametrize("wrong", ["{'a': 1", [1], 5, True])
+def test_arguments_that_are_no_object_are_told_to_the_model(wrong: Any) -> None:
+    """The tool is not called with them."""
+    turn = begin()
+    assert isinstance(turn.on_reply(calls(call("add", wrong)), count=count), AskModel)
+    assert "the arguments of add must be one JSON object; got" in results(turn)[0].content
+
+
+def test_mistakes_and_calls_of_one_answer_keep_their_places() -> None:
+    """The host makes the one call there is; the results stand in the order of the calls."""
+    turn = begin()
+    reply = calls(call("ad", ref="x"), call("add", ref="y"), call("add", [], ref="z"))
+    action = turn.on_reply(reply, count=count)
+    assert isinstance(action, CallTools)
+    assert [plan.index for plan in action.calls] == [1]
+    turn.on_tools({1: FINE}, count=count)
+    assert [(r.id, r.is_error) for r in results(turn)] == [("x", True), ("y", False), ("z", True)]
+
+
+@pytest.mark.parametrize("given", [{}, {0: FINE, 1: FINE}, {1: FINE}])
+def test_exactly_the_results_asked_for_are_taken(given: dict[int, ToolOutcome]) -> None:
+    """One missing or one too many is the host's bug."""
+    turn = begin()
+    turn.on_reply(calls(call()), count=count)
+    with pytest.raises(BugError, match=r"results of calls \[0\] were due; got"):
+        turn.on_tools(given, count=count)
+
+
+def test_a_failing_tool_is_seen_by_the_model_and_then_ends_the_turn() -> None:
+    """Three times the same tool, arguments (in any order of keys) and error."""
+    turn = begin()
+    assert isinstance(round_of(turn, (call("find", {"a": 1, "b": 2}), FAILED)), AskModel)
+    assert isinstance(round_of(turn, (call("find", {"b": 2, "a": 1}), FAILED)), AskModel)
+    error, reason = failure(round_of(turn, (call("find", {"a": 1, "b": 2}), FAILED)))
+    assert error == "ToolFailed"
+    assert "tool find failed 3 times in a row with the same arguments: no such file" in reason
+    assert len(results(turn)) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (call("find", {"a": 2}), FAILED),
+        (call("add", {"a": 1}), FAILED),
+        (call("find", {"a": 1}), ToolOutcome("disk on fire", is_error=True)),
+        (call("find", {"a": 1}), ToolOutcome("no such file")),
+    ],
+    ids=["arguments", "tool", "error", "success"],
+)
+def test_another_call_or_outcome_ends_the_row(other: tuple[ToolCall, ToolOutcome]) -> None:
+    """Two, something else, two: no third."""
+    turn = begin()
+    same = (call("find", {"a": 1}), FAILED)
+    for pair in (same, same, other, same, same):
+        assert isinstance(round_of(turn, pair), AskModel)
+
+
+def test_other_calls_beside_it_do_not_end_the_row() -> None:
+    """A model that hides a failing call among good ones is found too."""
+    turn = begin()
+    both = ((call("add"), FINE), (call("find"), FAILED))
+    assert isinstance(round_of(turn, *both), AskModel)
+    assert isinstance(round_of(turn, *reversed(both)), AskModel)
+    assert isinstance(round_of(turn, *both), Failed)
+
+
+def test_the_same_failure_thrice_in_one_answer_is_three() -> None:
+    """They are in a row."""
+    turn = begin()
+    assert isinstance(round_of(turn, *[(call("find"), FAILED)] * 3), Failed)
+
+
+def test_made_up_tools_count_as_failures() -> None:
+    """A model that insists on one ends the turn."""
+    turn = begin()
+    turn.on_reply(calls(call("ad")), count=count)
+    turn.on_reply(calls(call("ad")), count=count)
+    assert failure(turn.on_reply(calls(call("ad")), count=count))[0] == "ToolFailed"
+
+
+def test_a_result_that_json_cannot_hold_is_made_to_fit() -> None:
+    """Half a surrogate pair, as from a file name in another encoding."""
+    turn = begin()
+    round_of(turn, (call(), ToolOutcome("caf\udce9", is_error=True)))
+    assert results(restored(turn))[0].content == "caf?"
+
+
+def test_the_same_good_call_over_and_over_is_bounded() -> None:
+    """By max_tool_calls: the call that would pass it is not made."""
+    turn = begin(rule(max_tool_calls=2))
+    for _ in range(2):
+        assert isinstance(round_of(turn, (call(), FINE)), AskModel)
+    error, reason = failure(turn.on_reply(calls(call()), count=count))
+    assert error == "LimitReached"
+    assert "2 tool calls were made and the model wants 1 more, above max_tool_calls=2" in reason
+    assert turn.spent.tool_calls == 2
+
+
+def test_tools_are_not_called_when_no_step_is_left_for_their_results() -> None:
+    """An effect whose result nobody would see is not performed."""
+    turn = begin(rule(max_steps=2))
+    round_of(turn, (call(), FINE))
+    error, reason = failure(turn.on_reply(calls(call()), count=count))
+    assert (error, "needs more than max_steps=2; raise max_steps" in reason) == (
+        "LimitReached",
+        True,
+    )
+
+
+def test_the_last_step_may_answer() -> None:
+    """max_steps calls are made, no more and no fewer."""
+    turn = begin(rule(max_steps=2))
+    round_of(turn, (call(), FINE))
+    assert turn.on_reply(text("done"), count=count) is not None
+    assert turn.spent.steps == 2

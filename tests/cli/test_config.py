@@ -1,0 +1,93 @@
+"""`vega config`, as a person would call it."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vegakit.cli import main
+from vegakit.cli.config import table
+from vegakit.cli.config_page import page
+from vegakit.config import Row, config_schema
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory and a home that exist for one test only."""
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path.resolve()))
+    directory = tmp_path.resolve() / "project"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    return directory
+
+
+def test_it_prints_name_value_and_source(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In columns, without colours when nobody looks."""
+    (project / "vega.toml").write_text('[models]\nfast = "a:b"')
+    assert main(["config"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["models.fast", "a:b", f"{project / 'vega.toml'}:2"] in lines
+    assert ["budget.default", "$10", "default"] in lines
+
+
+@pytest.mark.usefixtures("project")
+def test_it_prints_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same rows."""
+    assert main(["config", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"name": "budget.default", "value": "$10", "source": "default"} in rows
+
+
+@pytest.mark.usefixtures("project")
+def test_it_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """As published."""
+    assert main(["config", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == config_schema()
+
+
+def test_trust_is_one_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The refusal says what to type, and typing it helps."""
+    path = project / "vega.toml"
+    path.write_text('[telemetry]\notlp = "http://localhost:4318"')
+    assert main(["config"]) == 1
+    typed = capsys.readouterr().err.strip().rpartition("type: vega ")[2].split()
+    assert main(typed) == 0
+    assert capsys.readouterr().out == f"{path} is trusted as it is now; it sets telemetry.otlp\n"
+    assert main(["config"]) == 0
+
+
+def test_trusting_what_needs_none(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Says so."""
+    (project / "vega.toml").write_text("")
+    assert main(["config", "trust"]) == 0
+    assert "it sets nothing that needs it" in capsys.readouterr().out
+
+
+def test_what_was_set_stands_out() -> None:
+    """Bold beside dim, on a terminal."""
+    rows = [Row("a", "1", "default"), Row("b.c", "22", "flag")]
+    assert table(rows) == "a    1   default\nb.c  22  flag"
+    assert table(rows, colour=True) == (
+        "\x1b[2ma    1   default\x1b[0m\n\x1b[1mb.c  22  flag\x1b[0m"
+    )
+
+
+def test_the_page_is_up_to_date() -> None:
+    """Make it anew: python -m vegakit.cli.config_page > docs/reference/configuration.md"""
+    written = REPOSITORY / "docs" / "reference" / "configuration.md"
+    assert written.read_text(encoding="utf-8") == page()
+
+
+def test_the_page_is_made_by_a_command() -> None:
+    """It prints the page and nothing else."""
+    command = [sys.executable, "-m", "vegakit.cli.config_page"]
+    ran = subprocess.run(command, capture_output=True, check=True)
+    assert io.TextIOWrapper(io.BytesIO(ran.stdout), encoding="utf-8").read() == page()
