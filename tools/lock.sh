@@ -6,11 +6,11 @@ compile() {
     local out=locks/$1.txt
     shift
     uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-        --custom-compile-command "just lock" --output-file "$out" pyproject.toml "$@"
+        --custom-compile-command "just lock" --output-file "$out" "$@"
 }
-echo uv | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-    --no-emit-index-url --custom-compile-command "just lock" --output-file locks/uv.txt -
-compile core
-compile dev --group dev
-compile all --all-extras
-compile e2e --group dev --group e2e
+echo uv | compile uv -
+compile core pyproject.toml
+compile dev pyproject.toml --group dev --extra anthropic --extra openai --extra otel
+compile all pyproject.toml --all-extras
+compile e2e --group e2e
+compile weights --group weights --no-deps

@@ -36,22 +36,24 @@ SUITES = {
     "layers": Suite(30, [["lint-imports", "--no-cache"]]),
     "fast": Suite(90, [["pytest", "-q", "-n2"]], histories=20),
     "tests": Suite(
-        300,
+        600,
         [
             ["coverage", "erase"],
-            ["coverage", "run", "-m", "pytest", "-q"],
+            ["coverage", "run", "-m", "pytest", "-q", "-n2"],
             ["coverage", "combine", "--quiet"],
             ["coverage", "report", "--fail-under=80"],
             ["coverage", "report", f"--include={PURE_FILES}", "--fail-under=95"],
         ],
+        histories=30,
     ),
     "properties": Suite(600, [["pytest", "-q", "-n2", "-s", "-m", "properties"]], histories=1000),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),
+    "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),
 }
 GROUPS = {
     "check": ["format", "lint", "types", "layers", "fast"],
-    "ci": ["format", "lint", "types", "layers", "properties", "bench", "wheel", "tests"],
+    "ci": ["format", "lint", "types", "layers", "properties", "bench", "wheel", "e2e", "tests"],
 }
 PYTEST_SUMMARY = re.compile(r"^(=+ )?\d+ (passed|failed|error).* in [\d.]+s")
 

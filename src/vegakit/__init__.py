@@ -24,8 +24,11 @@ if TYPE_CHECKING:
         VegaError,
     )
     from vegakit.money import Money, dollars
+    from vegakit.runtime import Agent, Reply, Runtime, run
+    from vegakit.telemetry import trace
 
 _ROOM_OF = {
+    "Agent": "runtime",
     "AgentFailed": "errors",
     "BudgetExceeded": "errors",
     "Cancelled": "errors",
@@ -37,13 +40,18 @@ _ROOM_OF = {
     "OutputTruncated": "errors",
     "ProgramChanged": "errors",
     "RateLimited": "errors",
+    "Reply": "runtime",
+    "Runtime": "runtime",
     "Timeout": "errors",
     "ToolFailed": "errors",
     "VegaError": "errors",
     "dollars": "money",
+    "run": "runtime",
+    "trace": "telemetry",
 }
 
 __all__ = [
+    "Agent",
     "AgentFailed",
     "BudgetExceeded",
     "Cancelled",
@@ -55,10 +63,14 @@ __all__ = [
     "OutputTruncated",
     "ProgramChanged",
     "RateLimited",
+    "Reply",
+    "Runtime",
     "Timeout",
     "ToolFailed",
     "VegaError",
     "dollars",
+    "run",
+    "trace",
 ]
 
 

@@ -7,6 +7,7 @@ VegaError
 │   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
 │   ├── ProgramChanged         a recorded effect was asked again with another request
 │   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
+│   ├── StoreError             a ledger or store that cannot be opened, read or written
 │   └── Raised                 what a program may catch, by the names the language shows
 │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
 │       ├── AgentFailed        ├── RateLimited        ├── LimitReached
@@ -40,6 +41,7 @@ __all__ = [
     "Raised",
     "RateLimited",
     "SettingsError",
+    "StoreError",
     "Timeout",
     "ToolFailed",
     "UserError",
@@ -98,6 +100,10 @@ class ProgramChanged(UserError):  # noqa: N818  (shown to users by this name)
 
 class SettingsError(UserError, ValueError):
     pass
+
+
+class StoreError(UserError):
+    """Not the world's: a full disk here must not open the breaker of a provider."""
 
 
 class Raised(UserError):  # noqa: N818

@@ -14,8 +14,9 @@ import vegakit
 from tests.architecture import rules
 
 ROOT_NAMES = """
-    AgentFailed BudgetExceeded Cancelled CapabilityDenied CircuitOpen ContractViolated LimitReached
-    Money OutputTruncated ProgramChanged RateLimited Timeout ToolFailed VegaError dollars
+    Agent AgentFailed BudgetExceeded Cancelled CapabilityDenied CircuitOpen ContractViolated
+    LimitReached Money OutputTruncated ProgramChanged RateLimited Reply Runtime Timeout ToolFailed
+    VegaError dollars run trace
 """.split()
 
 PYPROJECT = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())
@@ -37,7 +38,7 @@ def test_a_public_name_comes_from_its_room(name: str) -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     """The error says what there is."""
-    with pytest.raises(AttributeError, match="no 'Agnet'; public names: AgentFailed"):
+    with pytest.raises(AttributeError, match="no 'Agnet'; public names: Agent, AgentFailed"):
         vegakit.Agnet  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue, reportUnusedExpression]
 
 

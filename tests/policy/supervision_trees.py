@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
+from itertools import count
 from typing import TypeAlias
 
 from tests.policy.otp_model import Kid, Model
@@ -91,6 +92,7 @@ class Tree:
         self.now = 0
         self.queue: deque[Callable[[], None]] = deque()
         self.timers: list[tuple[int, int, BranchLife]] = []
+        self.order = count()
         self.log: list[tuple[str, str]] = []
         self.lives: Counter[str] = Counter()
         self.ready = False
@@ -141,7 +143,7 @@ class Tree:
                     self.log.append(("kill", life.children[name].path))
                     self.lose(life.children[name], KILLED)
                 case WakeAt(due_ms):
-                    heappush(self.timers, (due_ms, len(self.log) + len(self.timers), life))
+                    heappush(self.timers, (due_ms, next(self.order), life))
                 case ReportReady():
                     life.tell_parent("on_started")
                 case ExitSupervisor(reason):

@@ -47,7 +47,9 @@ def test_it_is_the_formula(initial_ms: int, factor: float, failures: int) -> Non
 )
 def test_a_backoff_that_cannot_grow_is_refused(broken: dict[str, float]) -> None:
     """It would not wait, shrink, or be no number."""
-    with pytest.raises(InvalidRuleError, match=r"from 1 ms up to its maximum .* got Backoff"):
+    with pytest.raises(
+        InvalidRuleError, match=r"^a backoff needs .* up to its maximum .* got Backoff"
+    ):
         Backoff(**broken)  # pyright: ignore[reportArgumentType]
 
 

@@ -27,6 +27,12 @@ def test_the_first_cause_climbs() -> None:
     assert escalated(once) == once
 
 
+def test_its_words_are_stored() -> None:
+    """They are read again by the next release, and by other programs."""
+    words = ["normal", "shutdown", "crashed", "killed", "escalated", "noproc"]
+    assert [kind.value for kind in ExitKind] == words
+
+
 def test_it_is_stored_small() -> None:
     """A detail that is not there takes no room."""
     reason = ExitReason(ExitKind.NORMAL)

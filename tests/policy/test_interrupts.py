@@ -298,7 +298,7 @@ def test_a_clock_set_back_revives_nothing() -> None:
     assert [e.id for e in interrupts.on_timer(0)] == ["q"]
 
 
-@pytest.mark.parametrize("touch", ["use", "cancel", "on_timer", "open"])
+@pytest.mark.parametrize("touch", ["use", "cancel", "end", "timer", "open"])
 def test_every_event_moves_the_clock(touch: str) -> None:
     """Whoever saw a later time, an approval that had lapsed by then stays lapsed."""
     interrupts = approved()
@@ -306,7 +306,8 @@ def test_every_event_moves_the_clock(touch: str) -> None:
     {
         "use": lambda: interrupts.use(Q, OTHER, later),
         "cancel": lambda: interrupts.cancel(InterruptId("x"), later),
-        "on_timer": lambda: interrupts.on_timer(later),
+        "end": lambda: interrupts.on_process_ended(Pid("nobody"), later),
+        "timer": lambda: interrupts.on_timer(later),
         "open": lambda: interrupts.open(ask("b"), later),
     }[touch]()
     assert interrupts.use(Q, PUSH.digest, 1) is InterruptRefusal.LATE

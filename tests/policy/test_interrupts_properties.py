@@ -250,7 +250,6 @@ class InterruptsAgainstHistory(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(["timer", "timer", "timer", "end", "cancel", "reap"]), pick=PICKS)
     def something_ends(self, what: str, pick: int) -> None:
-        self.happened("nothing")
         match what:
             case "timer":
                 self.timer_fires()
@@ -262,9 +261,10 @@ class InterruptsAgainstHistory(RuleBasedStateMachine):
                 self.cancelled(NAMES[pick])
             case _:
                 self.interrupts.reap(self.latest)
-                self.happened("reap")
+                self.history.append(Happened(self.latest, "reap"))
 
     def timer_fires(self) -> None:
+        self.happened("nothing")
         due = sorted((s.ends, s.ask.id) for s in self.pending() if s.ends <= self.latest)
         expired = self.interrupts.on_timer(self.clock)
         assert [e.id for e in expired] == [name for _, name in due]

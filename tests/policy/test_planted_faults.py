@@ -10,7 +10,7 @@ from tests.policy.test_breaker_properties import BreakerAgainstHistory
 from tests.policy.test_budget_properties import BudgetAgainstSums, HonestBudget
 from vegakit.policy import Breaker, Budget, ClaimState, Scope, ScopeTree, SpendWindow
 
-FAST = settings(max_examples=500, phases=[Phase.generate], report_multiple_bugs=False)
+FAST = settings(max_examples=5_000, phases=[Phase.generate], report_multiple_bugs=False)
 
 
 def finds_a_difference(machine: type[RuleBasedStateMachine]) -> bool:
@@ -75,6 +75,6 @@ def test_a_broken_rule_is_found(
     fault: Callable[..., object],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Within five hundred histories."""
+    """Within five thousand histories; most within a few dozen."""
     monkeypatch.setattr(place, name, fault)
     assert finds_a_difference(machine)

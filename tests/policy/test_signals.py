@@ -1,8 +1,9 @@
 """Exit signals, links and monitors, rule by rule."""
 
 import pytest
+from msgspec import json
 
-from vegakit.policy import EndProcess, ExitKind, ExitReason, SendDown, SendExit, Signals
+from vegakit.policy import EndProcess, ExitKind, ExitReason, SendDown, SendExit, Signal, Signals
 from vegakit.records import from_json, to_json
 
 NORMAL = ExitReason(ExitKind.NORMAL)
@@ -67,6 +68,7 @@ def test_trapping_can_be_given_up() -> None:
 
 def test_a_link_is_two_way() -> None:
     """Whoever ends first takes the other along."""
+    assert Signals().link("a", "b", alive=True) == []
     assert linked("ab").on_exited("a", BOOM) == [EndProcess("b", BOOM)]
     assert linked("ab").on_exited("b", BOOM) == [EndProcess("a", BOOM)]
 
@@ -76,6 +78,7 @@ def test_two_links_of_a_pair_are_one() -> None:
     signals = linked("ab", "ba", "ab", trapping="b")
     signals.unlink("b", "a")
     signals.unlink("b", "a")
+    assert signals.links == {}
     assert signals.on_exited("a", BOOM) == []
 
 
@@ -179,6 +182,13 @@ def test_who_has_ended_traps_no_more() -> None:
     signals = linked("ab", trapping="a")
     signals.on_exited("a", NORMAL)
     assert signals.send_exit("b", "a", BOOM) == [EndProcess("a", BOOM)]
+
+
+def test_signals_are_values() -> None:
+    """Equal ones are one, and each comes back from JSON as what it was."""
+    signals = [EndProcess("a", BOOM), SendExit("a", "b", BOOM), SendDown("a", "1", "b", BOOM)]
+    assert len({*signals, *signals}) == len(signals)
+    assert json.decode(to_json(signals), type=list[Signal]) == signals
 
 
 def test_it_is_stored_as_it_is() -> None:

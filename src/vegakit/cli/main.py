@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "config": ("vegakit.cli.config", "show the settings and where each of them came from"),
+    "trace": ("vegakit.cli.trace", "show the last runs, or one run as a tree"),
 }
 """Name: module, one line of help."""
 

@@ -131,6 +131,20 @@ class Budget(Struct):
         self.scopes.by_id[claim.scope].claims -= 1
         return True
 
+    def prune(self, before_ms: int) -> int:
+        """Forgets what was settled before then, and the closed scopes that this leaves empty."""
+        old = [
+            key
+            for key, claim in self.claims.items()
+            if claim.state not in _LIVE and claim.charged_at_ms < before_ms
+        ]
+        emptied = {self.claims[key].scope for key in old}
+        for key in old:
+            self.forget(*_parts_of(key))
+        for scope_id in emptied:
+            self.scopes.drop_outward(scope_id)
+        return len(old)
+
     def renew(self, holder: HolderId, until_ms: int) -> None:
         self.leases[holder] = max(until_ms, self.leases.get(holder, until_ms))
 
@@ -142,8 +156,7 @@ class Budget(Struct):
             return settled
         for key, claim in self.claims.items():
             if claim.holder in dead and claim.state in _LIVE:
-                effect, _, attempt = key.rpartition("#")
-                settled.append((key, self.cut_off(EffectKey(effect), int(attempt), now)))
+                settled.append((key, self.cut_off(*_parts_of(key), now)))
         for holder in dead:
             del self.leases[holder]
         return settled
@@ -155,3 +168,8 @@ class Budget(Struct):
         notices = self.scopes.move(claim.scope, released, changed, at, now)
         claim.state, claim.charged, claim.charged_at_ms = state, charge, at
         return Settled(state, Money(changed), notices)
+
+
+def _parts_of(key: str) -> tuple[EffectKey, int]:
+    effect, _, attempt = key.rpartition("#")
+    return EffectKey(effect), int(attempt)

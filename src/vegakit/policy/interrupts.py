@@ -153,6 +153,7 @@ class Interrupts(Struct):
 
     def on_process_ended(self, owner: Pid, now: int) -> list[InterruptId]:
         """What was cancelled or withdrawn, in the order it was opened."""
+        self._advance(now)
         own = [key for key, interrupt in self.by_id.items() if interrupt.ask.owner == owner]
         return [key for key in own if isinstance(self.cancel(key, now), Interrupt)]
 

@@ -70,11 +70,42 @@ class ScopeTree(Struct):
                 self.by_id[parent].children += 1
         return verdict
 
-    def declare(self, scope_id: ScopeId, rule: ScopeRule) -> None:
-        """Gives a scope that is there another rule; what it has spent stays."""
+    def ensure(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+    ) -> ScopeAdmission:
+        """Opens it, or declares it anew if it is there; a part is opened once."""
+        scope = self.by_id.get(scope_id)
+        if scope is None or part:
+            return self.open(scope_id, rule, now, parent=parent, part=part)
+        if scope.is_part or scope.parent != parent:
+            raise BugError(
+                f"budget scope {scope_id!r} stands in {scope.parent!r}"
+                f"{' as a part' if scope.is_part else ''} and was declared in {parent!r}"
+            )
+        if not scope.is_open:
+            return ScopeClosed(scope_id)
+        self.declare(scope_id, rule, now)
+        return _RESERVED
+
+    def declare(self, scope_id: ScopeId, rule: ScopeRule, now: int = 0) -> None:
+        """Gives a scope that is there another rule; what it has spent stays.
+
+        It counts in the first window of another period, and all of it where the period ends.
+        """
         scope = self.by_id[scope_id]
         if rule.window != scope.rule.window:
             scope.window = SpendWindow(rule.window) if rule.window else None
+            if scope.window is None:
+                scope.settled = scope.spent
+            elif scope.settled:
+                scope.window.roll(now)
+                scope.window.add(scope.settled, now)
         scope.rule, scope.cap = rule, rule.cap
 
     def close(self, scope_id: ScopeId, now: int) -> None:
@@ -96,6 +127,12 @@ class ScopeTree(Struct):
         if scope.parent is not None:
             self.by_id[scope.parent].children -= 1
         return True
+
+    def drop_outward(self, scope_id: ScopeId) -> None:
+        """Drops it if nothing refers to it, then the scope around it, and so on."""
+        scope = self.by_id.get(scope_id)
+        if scope is not None and self.drop(scope_id) and scope.parent is not None:
+            self.drop_outward(scope.parent)
 
     def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
         """Raises or lowers it; a part that grows takes the difference from its parent."""

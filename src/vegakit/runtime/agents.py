@@ -1,0 +1,76 @@
+"""An agent: who is asked, with which instructions and tools, and within which bounds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, cast
+
+from typing_extensions import TypeVar
+
+from vegakit.agent import HistoryPolicy, TurnRule
+from vegakit.conversation import ModelSettings
+from vegakit.money import Money, dollars
+from vegakit.policy import BreakerRule, RateRule, RetryRule
+from vegakit.ports import Model, Tool
+from vegakit.runtime.outputs import Output
+from vegakit.tools import function_tool
+
+__all__ = ["Agent"]
+
+T = TypeVar("T", default=str)
+
+_TEXT = cast("type[Any]", str)
+_RETRY = RetryRule()
+
+
+@dataclass(frozen=True)
+class Agent(Generic[T]):
+    """`model` is an alias of vega.toml, `provider:name`, or an object of your own that implements
+    `ports.Model`. `budget` caps one ask with its whole tool loop and retries. `rate` and `breaker`
+    are the agent's own and apply in addition to its model's."""
+
+    name: str
+    model: str | Model = "smart"
+    system: str = ""
+    output: type[T] = _TEXT
+    tools: Sequence[Tool | Callable[..., Any]] = ()
+    budget: str | float | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    max_steps: int = 8
+    history: str = "error"
+    retry: RetryRule = _RETRY
+    rate: RateRule | None = None
+    breaker: BreakerRule | None = None
+    priority: int = 2
+
+    @cached_property
+    def cap(self) -> Money | None:
+        return None if self.budget is None else dollars(self.budget)
+
+    @cached_property
+    def answer(self) -> Output[T]:
+        return Output(self.output)
+
+    @cached_property
+    def tools_by_name(self) -> dict[str, Tool]:
+        made = [_as_tool(tool) for tool in self.tools]
+        return {tool.spec.name: tool for tool in made}
+
+    def rule_for(self, model: Model) -> TurnRule:
+        return TurnRule(
+            model.name,
+            ModelSettings(self.max_tokens or model.default_max_tokens, self.temperature),
+            system=self.system,
+            tools=tuple(tool.spec for tool in self.tools_by_name.values()),
+            output=self.answer.spec,
+            max_steps=self.max_steps,
+            history=HistoryPolicy(self.history),
+            context_tokens=model.context_tokens,
+        )
+
+
+def _as_tool(given: Tool | Callable[..., Any]) -> Tool:
+    if hasattr(given, "spec") and hasattr(given, "call"):
+        return cast("Tool", given)
+    return function_tool(cast("Callable[..., Any]", given))

@@ -1,0 +1,111 @@
+"""The budget scopes of a runtime: its own cap, the caps of blocks inside it, a part for each ask.
+
+runtime:NAME            shared by every runtime of this name on the same ledger
+└── $1/day              `with rt.budget("$1/day")`, opened when it is first needed
+    └── 0196c1…         a part: what one ask of an agent with tools or a budget may spend
+"""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+
+from vegakit.errors import BudgetExceeded
+from vegakit.ids import ProgramId, ScopeId
+from vegakit.money import Allowance, Money, dollars, parse_allowance, show
+from vegakit.policy import OnExceed, Reserved, ScopeAdmission, ScopeRule, Short, WindowRule
+from vegakit.ports import Clock, Ledger
+
+__all__ = ["Budgets", "rule_of"]
+
+DEFAULT_PART = dollars("$0.50")
+
+
+def rule_of(
+    allowance: str | float | ScopeRule | None, on_exceed: OnExceed = OnExceed.BLOCK
+) -> ScopeRule:
+    """`"$5"`, `5`, `"$5/day"`; None counts and limits nothing."""
+    if isinstance(allowance, ScopeRule):
+        return allowance
+    if allowance is None:
+        return ScopeRule(None)
+    limit = (
+        parse_allowance(allowance) if isinstance(allowance, str) else Allowance(dollars(allowance))
+    )
+    window = WindowRule(limit.period) if limit.period else None
+    return ScopeRule(limit.amount, on_exceed, window)
+
+
+class Budgets:
+    def __init__(self, ledger: Ledger, clock: Clock, root: ScopeId, rule: ScopeRule) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._rules: dict[ScopeId, tuple[ScopeRule, ScopeId | None]] = {root: (rule, None)}
+        self._opened: set[ScopeId] = set()
+        self._left: set[ScopeId] = set()
+        self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
+        self.root = root
+
+    @property
+    def current(self) -> ScopeId:
+        return self._current.get()
+
+    @contextmanager
+    def block(self, allowance: str | float, name: str | None) -> Generator[ScopeId]:
+        """Opened by the first ask inside it and closed after the last; one with a period stays."""
+        rule, outer = rule_of(allowance), self.current
+        scope = ScopeId(f"{outer}/{name or allowance}")
+        if name is None and rule.window is None:
+            scope = ScopeId(f"{scope}#{len(self._rules)}")
+        self._rules[scope] = (rule, outer)
+        token = self._current.set(scope)
+        try:
+            yield scope
+        finally:
+            self._current.reset(token)
+            if rule.window is None and name is None:
+                self._left.add(scope)
+
+    async def ready(self, scope: ScopeId) -> ScopeId:
+        """Makes sure that it is open, outermost first, and closes what was left."""
+        await self.close_left()
+        if scope not in self._opened:
+            rule, outer = self._rules[scope]
+            if outer is not None:
+                await self.ready(outer)
+            await self._ledger.open(scope, rule, self._clock.now(), parent=outer)
+            self._opened.add(scope)
+        return scope
+
+    async def close_left(self) -> None:
+        while self._left:
+            scope = self._left.pop()
+            if scope in self._opened:
+                await self._ledger.close(scope, self._clock.now())
+
+    @asynccontextmanager
+    async def part(
+        self, scope: ScopeId, program: ProgramId, cap: Money | None
+    ) -> AsyncGenerator[ScopeId]:
+        """`cap` None: fifty cents, or what remains if that is less."""
+        now = self._clock.now()
+        if cap is None:
+            room = await self._ledger.room(scope, now)
+            cap = DEFAULT_PART if room is None else min(DEFAULT_PART, room)
+        part = ScopeId(program)
+        verdict = await self._ledger.open(part, ScopeRule(cap), now, parent=scope, part=True)
+        if not isinstance(verdict, Reserved):
+            raise _no_part(cap, verdict)
+        try:
+            yield part
+        finally:
+            await self._ledger.close(part, self._clock.now())
+
+
+def _no_part(cap: Money, verdict: ScopeAdmission) -> BudgetExceeded:
+    if isinstance(verdict, Short):
+        left = Money(max(0, verdict.cap - verdict.settled - verdict.reserved))
+        return BudgetExceeded(
+            f"this ask may spend {show(cap)}, but budget {verdict.scope!r} has only {show(left)} "
+            f"left of {show(verdict.cap)}; raise that budget, or give the agent a smaller one"
+        )
+    return BudgetExceeded(f"this ask may spend {show(cap)}, which was refused: {verdict}")

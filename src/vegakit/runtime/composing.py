@@ -1,0 +1,51 @@
+"""From settings to the parts of a runtime; here they are joined, and nowhere else."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from vegakit.config import Settings
+from vegakit.models import ProviderAccess, build_model, provider_of
+from vegakit.ports import Model
+from vegakit.runtime.lanes import LaneRules
+from vegakit.store import SqliteLedger
+from vegakit.telemetry import Redactor, open_sink
+
+__all__ = ["parts_from"]
+
+
+def parts_from(settings: Settings) -> dict[str, Any]:
+    """The arguments of `Runtime`."""
+    redactor = Redactor(content=settings.telemetry.content)
+    settings.ledger_path.parent.mkdir(parents=True, exist_ok=True)
+    return {
+        "budget": settings.budget_rule,
+        "ledger": SqliteLedger(settings.ledger_path),
+        "trace": open_sink(settings, redactor),
+        "limits": partial(_lane_rules, settings),
+        "models": _catalogue(settings, redactor),
+    }
+
+
+def _lane_rules(settings: Settings, model: str) -> LaneRules:
+    limits = settings.limits_for(model)
+    return LaneRules(limits.rate, limits.breaker, limits.retry_budget)
+
+
+def _catalogue(settings: Settings, redactor: Redactor) -> Callable[[str], Model]:
+    def find(name: str) -> Model:
+        model = settings.model(name)
+        provider = provider_of(model)
+        table, source = settings.provider(provider), settings.key(provider)
+
+        async def read_key() -> str:
+            key = await source.read()
+            redactor.add(key)
+            return key
+
+        access = ProviderAccess(
+            read_key, table.base_url, table.headers, table.proxy, settings.price(model)
+        )
+        return build_model(model, access)
+
+    return find

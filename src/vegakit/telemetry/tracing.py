@@ -1,0 +1,116 @@
+"""Which call belongs to which: a trace is a run, a span is one call or block in it.
+
+The current span is a ContextVar, so tasks inherit it. A block that is left in another context than
+it was entered in, as in an async generator that somebody else closes, leaves that context alone.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from traceback import format_exception_only
+from typing import Any
+
+from msgspec import Struct
+
+from vegakit.events import CallKind, CallStatus, CallTraced
+from vegakit.ids import SpanId, TraceId
+from vegakit.ports import Clock, Sink
+from vegakit.telemetry.plain import plain
+
+__all__ = ["Span", "Tracer", "current_span", "current_tracer"]
+
+
+class Span(Struct):
+    """Open until it is ended; `attributes` are the user's."""
+
+    trace_id: TraceId
+    span_id: SpanId
+    parent: SpanId | None
+    kind: CallKind
+    name: str
+    at_ms: int
+    attributes: dict[str, Any] = {}
+
+
+class Tracer:
+    def __init__(self, sink: Sink, clock: Clock) -> None:
+        self._sink = sink
+        self._clock = clock
+
+    def begin(self, kind: CallKind, name: str, parent: Span | None = None) -> Span:
+        """Below `parent`, or the current span, or as a new trace."""
+        above = parent or current_span()
+        trace_id = above.trace_id if above else TraceId(secrets.token_hex(16))
+        span_id = SpanId(secrets.token_hex(8))
+        return Span(trace_id, span_id, above and above.span_id, kind, name, self._clock.now())
+
+    def end(self, span: Span, status: CallStatus = CallStatus.OK, **facts: Any) -> None:  # noqa: ANN401
+        """`facts` are fields of `CallTraced`."""
+        record = CallTraced(
+            trace_id=span.trace_id,
+            span_id=span.span_id,
+            kind=span.kind,
+            name=span.name,
+            at_ms=span.at_ms,
+            latency_ms=float(self._clock.now() - span.at_ms),
+            status=status,
+            parent_span=span.parent,
+            attributes=span.attributes.copy(),
+            **facts,
+        )
+        self._sink.record(record)
+
+    @contextmanager
+    def within(self, span: Span) -> Generator[Span]:
+        """Calls made inside are below `span`; it is not ended here."""
+        before, here = _CURRENT.get(), (self, span)
+        _CURRENT.set(here)
+        try:
+            yield span
+        finally:
+            if _CURRENT.get() is here:
+                _CURRENT.set(before)
+
+    @contextmanager
+    def span(self, name: str) -> Generator[Span]:
+        """A block of the user's own."""
+        span = self.begin(CallKind.SPAN, name)
+        try:
+            with self.within(span):
+                yield span
+        except BaseException as raised:
+            self.end(span, _status(raised), error=_text(raised))
+            raise
+        self.end(span)
+
+    def event(self, message: str) -> None:
+        self.end(self.begin(CallKind.EVENT, message))
+
+    def set_attribute(self, key: str, value: Any) -> None:  # noqa: ANN401
+        """On the current span; outside of any there is nothing to set it on."""
+        if (span := current_span()) is not None:
+            span.attributes[key] = plain(value)
+
+
+_CURRENT: ContextVar[tuple[Tracer, Span] | None] = ContextVar("vega_span", default=None)
+
+
+def current_span() -> Span | None:
+    current = _CURRENT.get()
+    return current and current[1]
+
+
+def current_tracer() -> Tracer | None:
+    current = _CURRENT.get()
+    return current and current[0]
+
+
+def _status(raised: BaseException) -> CallStatus:
+    cut_off = isinstance(raised, asyncio.CancelledError | GeneratorExit)
+    return CallStatus.CANCELLED if cut_off else CallStatus.FAILED
+
+
+def _text(raised: BaseException) -> str:
+    return "".join(format_exception_only(raised)).strip()

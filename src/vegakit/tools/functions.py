@@ -1,0 +1,114 @@
+"""A typed Python function as a tool: its schema from hints and docstring, its arguments validated.
+
+A function whose first parameter is called `deps` gets what the caller of the agent passed as deps;
+the model does not see that parameter. A plain `def` runs in a thread, so that it cannot stall the
+loop. The function is the user's own code: it is trusted.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NotRequired, get_type_hints
+
+from vegakit.conversation import ToolSpec
+from vegakit.errors import UserError
+from vegakit.records import canonical
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+__all__ = ["FunctionTool", "ToolArgumentsError", "function_tool", "problems_of"]
+
+_DEFAULT_TIMEOUT_MS = 60_000
+
+
+class ToolArgumentsError(UserError):
+    pass
+
+
+class FunctionTool:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        repeatable: bool = False,
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+    ) -> None:
+        from pydantic import TypeAdapter
+
+        self._function = function
+        self._takes_deps = next(iter(inspect.signature(function).parameters), "") == "deps"
+        self._arguments: TypeAdapter[Any] = TypeAdapter(_arguments_type(function))
+        self.repeatable = repeatable
+        self.timeout_ms = timeout_ms
+        self.spec = ToolSpec(
+            name or function.__name__,
+            inspect.getdoc(function) or "",
+            self._arguments.json_schema(),
+        )
+
+    async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        checked = self._check(arguments)
+        before = (deps,) if self._takes_deps else ()
+        if inspect.iscoroutinefunction(self._function):
+            result = await self._function(*before, **checked)
+        else:
+            result = await asyncio.to_thread(self._function, *before, **checked)
+        return result if isinstance(result, str) else canonical(_plain(result)).decode()
+
+    def _check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        from pydantic import ValidationError
+
+        try:
+            return self._arguments.validate_python(dict(arguments))
+        except ValidationError as error:
+            raise ToolArgumentsError(
+                f"the arguments of {self.spec.name} are wrong: {problems_of(error)}"
+            ) from error
+
+
+def problems_of(error: "ValidationError") -> str:
+    """What is wrong where, in words a model can act on."""
+    found = [f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors()]
+    return "; ".join(found[:10])
+
+
+def function_tool(function: Callable[..., Any]) -> FunctionTool:
+    return FunctionTool(function)
+
+
+def _arguments_type(function: Callable[..., Any]) -> type:
+    """A TypedDict of the function's parameters, which pydantic turns into schema and checks."""
+    from pydantic import ConfigDict, with_config
+    from typing_extensions import TypedDict  # typing's own is too old before 3.12
+
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if position == 0 and parameter.name == "deps":
+            continue
+        if parameter.kind in {
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+            parameter.POSITIONAL_ONLY,
+        }:
+            raise UserError(
+                f"tool {function.__name__}: parameter {parameter} cannot be described to a model; "
+                "give the function named parameters only"
+            )
+        if parameter.name not in hints:
+            raise UserError(
+                f"tool {function.__name__}: parameter {parameter.name!r} has no type; "
+                f"write for example `{parameter.name}: str`"
+            )
+        hint = hints[parameter.name]
+        fields[parameter.name] = hint if parameter.default is parameter.empty else NotRequired[hint]
+    made = TypedDict(function.__name__, fields)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+    return with_config(ConfigDict(extra="forbid"))(made)
+
+
+def _plain(result: object) -> object:
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(result)

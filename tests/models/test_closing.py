@@ -1,0 +1,85 @@
+"""Who stops listening closes the connection."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from tests.models.asking import WIRES, answer, request, talk
+from vegakit.models import ADMITTED, admitted
+from vegakit.ports import Model
+from vegakit.testing.provider import Hang, Provider, Reply, RequestStatus
+
+wires = pytest.mark.parametrize("name", WIRES)
+ENDLESS = Reply("word " * 500, gap_ms=20)
+PROMPTLY_S = 0.3
+
+
+async def _gone(provider: Provider) -> None:
+    (ended,) = await provider.wait_ended(timeout_s=PROMPTLY_S)
+    assert ended.status is RequestStatus.DISCONNECTED
+
+
+@wires
+def test_closing_a_stream_closes_the_socket(name: str) -> None:
+    """The provider sees it go within 300 ms."""
+
+    async def conversation(model: Model, provider: Provider) -> None:
+        async with aclosing(model.stream(request())) as chunks:
+            with admitted():
+                await anext(chunks)
+        await _gone(provider)
+
+    talk(name, ENDLESS, conversation)
+
+
+@wires
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_cancelling_closes_the_socket(name: str, stream: bool) -> None:
+    """In a stream or while the whole answer is waited for."""
+
+    async def conversation(model: Model, provider: Provider) -> None:
+        asking = asyncio.create_task(answer(model, request(), stream=stream))
+        await provider.wait_received()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await _gone(provider)
+
+    talk(name, ENDLESS if stream else Hang(), conversation)
+
+
+@wires
+def test_a_connection_is_used_again(name: str) -> None:
+    """One for all calls that follow each other, and none is left behind."""
+
+    async def conversation(model: Model, _: Provider) -> None:
+        for stream in (False, True, False):
+            await answer(model, request(), stream=stream)
+
+    provider = talk(name, "ok", conversation)
+    assert len(provider.requests) == 3
+
+
+def test_a_model_may_be_used_in_one_loop_after_another() -> None:
+    """Its connections begin anew."""
+    from tests.models.asking import ANTHROPIC, access
+    from vegakit.models import build_model
+
+    with Provider("ok").in_thread() as provider:
+        model = build_model(ANTHROPIC, access(provider.url))
+
+        async def once() -> None:
+            await answer(model, request(), stream=False)
+            await model.aclose()
+
+        asyncio.run(once())
+        asyncio.run(once())
+    assert len(provider.requests) == 2
+
+
+def test_an_admission_ends_with_its_block() -> None:
+    """Whatever happens inside."""
+    with pytest.raises(KeyError), admitted():
+        raise KeyError
+    assert ADMITTED.get() is None

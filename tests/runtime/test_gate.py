@@ -1,0 +1,382 @@
+"""The gate: how each ending is charged, what is retried, who waits, and that nothing leaks."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from vegakit.conversation import (
+    AssistantMessage,
+    ModelReply,
+    ModelRequest,
+    ModelSettings,
+    Text,
+    TextDelta,
+    Usage,
+    UserMessage,
+)
+from vegakit.errors import (
+    BudgetExceeded,
+    CircuitOpen,
+    ErrorClass,
+    Phase,
+    RateLimited,
+    WorldError,
+)
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money, dollars
+from vegakit.policy import (
+    Backoff,
+    BreakerRule,
+    ClaimState,
+    Rate,
+    RateRule,
+    RateStrategy,
+    RetryRule,
+    ScopeRule,
+)
+from vegakit.runtime import Account, Gate, Lane, LaneRules, ModelCall, SteadyClock
+from vegakit.store import MemoryLedger
+from vegakit.testing import ScriptedModel
+
+ROOT, ME = ScopeId("root"), HolderId("me")
+WORST = Money(1_000 + 100 * 5_000)
+"""One word in at $1 a million, at most a hundred out at $5."""
+QUICK = Backoff(1, 1.0, 1)
+
+
+def reply(tokens: int | None) -> ModelReply:
+    usage = None if tokens is None else Usage(1, tokens)
+    return ModelReply(AssistantMessage((Text("ok"),)), usage)
+
+
+def fails(error_class: ErrorClass, phase: Phase, retry_after_ms: int | None = None) -> WorldError:
+    return WorldError("as scripted", error_class, phase=phase, retry_after_ms=retry_after_ms)
+
+
+class Bench:
+    """A gate on a ledger in memory."""
+
+    def __init__(
+        self,
+        *script: Any,
+        cap: str = "$1",
+        rate: RateRule | None = None,
+        breaker: BreakerRule | None = None,
+        **settings: Any,
+    ) -> None:
+        self.clock = SteadyClock()
+        self.ledger = MemoryLedger()
+        self.model = ScriptedModel(list(script), **settings)
+        self.gate = Gate(self.ledger, self.clock, ME)
+        rules = LaneRules(rate or RateRule(), breaker or BreakerRule())
+        self.lane = Lane("scripted", rules, self.clock)
+        self.cap = cap
+        self.account = Account()
+        self.calls = 0
+
+    def call(self, **changes: Any) -> ModelCall:
+        self.calls += 1
+        request = ModelRequest("scripted", (UserMessage((Text("hi"),)),), ModelSettings(100))
+        settings: dict[str, Any] = {"retry": RetryRule(max_attempts=3, backoff=QUICK)} | changes
+        key = EffectKey(f"call{self.calls}")
+        return ModelCall(self.model, request, key, ROOT, [self.lane], **settings)
+
+    async def ask(self, account: Account | None = None, **changes: Any) -> ModelReply:
+        return await self.gate.ask(self.call(**changes), account or self.account)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        async def opened() -> Any:
+            await self.ledger.renew(ME, self.clock.now() + 60_000)
+            await self.ledger.open(ROOT, ScopeRule(dollars(self.cap)), 0)
+            return await work
+
+        return asyncio.run(opened())
+
+    @property
+    def figures(self) -> tuple[int, int]:
+        scope = self.ledger._budget.scopes.by_id[ROOT]
+        return scope.settled, scope.reserved
+
+
+def test_an_answer_is_charged_its_bill() -> None:
+    """Ten tokens out, not the hundred reserved."""
+    bench = Bench(reply(10))
+    assert bench.run(bench.ask()).message.text == "ok"
+    assert bench.figures == (51_000, 0)
+    assert (bench.account.charged, bench.account.reserved) == (51_000, WORST)
+
+
+@pytest.mark.parametrize("usage", [None, Usage(-5, 1), Usage(1, -1)])
+def test_an_answer_without_a_believable_usage_is_charged_as_reserved(usage: Usage | None) -> None:
+    """A missing or negative count does not make a call free."""
+    bench = Bench(ModelReply(AssistantMessage((Text("ok"),)), usage))
+    bench.run(bench.ask())
+    assert bench.figures == (WORST, 0)
+
+
+def test_a_bill_above_the_reservation_is_charged_and_reported() -> None:
+    """The next call waits until it fits."""
+    bench = Bench(reply(1_000_000), "never said", cap="$0.01")
+    bench.run(bench.ask())
+    assert bench.account.charged == 5_000_001_000
+    assert [type(notice).__name__ for notice in bench.account.notices] == ["Overran"]
+    with pytest.raises(BudgetExceeded):
+        asyncio.run(bench.ask())
+
+
+@pytest.mark.parametrize(
+    ("phase", "charged"),
+    [(Phase.NOTHING_SENT, 0), (Phase.ANSWERED, 0), (Phase.UNKNOWN, WORST)],
+)
+def test_a_failure_is_charged_by_how_far_it_came(phase: Phase, charged: int) -> None:
+    """What may have been billed is charged; what was refused or never sent is not."""
+    bench = Bench(fails(ErrorClass.CONNECTION, phase))
+    with pytest.raises(WorldError):
+        bench.run(bench.ask())
+    assert bench.figures == (charged, 0)
+    assert bench.account.charged == charged
+
+
+def test_a_class_named_by_the_rule_is_tried_again() -> None:
+    """Three attempts, each reserved anew; the two that may be billed stay charged."""
+    timeout = fails(ErrorClass.TIMEOUT, Phase.UNKNOWN)
+    bench = Bench(timeout, timeout, reply(10))
+    bench.run(bench.ask())
+    assert bench.account.attempts == 3
+    assert bench.account.reserved == 3 * WORST
+    assert bench.figures == (2 * WORST + 51_000, 0)
+
+
+def test_a_resend_never_spends_what_was_not_reserved() -> None:
+    """After one unknown outcome there is no room for a second attempt."""
+    bench = Bench(*[fails(ErrorClass.TIMEOUT, Phase.UNKNOWN)] * 3, cap="$0.0009")
+    with pytest.raises(BudgetExceeded):
+        bench.run(bench.ask())
+    assert len(bench.model.requests) == 1
+    assert bench.figures == (WORST, 0)
+
+
+def test_attempts_end() -> None:
+    """The last failure is what the caller sees."""
+    bench = Bench(*[fails(ErrorClass.OVERLOADED, Phase.ANSWERED)] * 3)
+    with pytest.raises(WorldError, match="as scripted"):
+        bench.run(bench.ask())
+    assert len(bench.model.requests) == 3
+
+
+def test_other_classes_are_not_tried_again() -> None:
+    """A rejected request is rejected again."""
+    bench = Bench(fails(ErrorClass.REJECTED, Phase.ANSWERED))
+    with pytest.raises(WorldError):
+        bench.run(bench.ask())
+    assert len(bench.model.requests) == 1
+
+
+def test_a_refusal_says_what_it_could_cost_why_and_what_to_set() -> None:
+    """And nothing was sent."""
+    bench = Bench("never said", cap="$0.0001")
+    with pytest.raises(BudgetExceeded) as refused:
+        bench.run(bench.ask())
+    assert str(refused.value) == (
+        "a call of scripted could cost $0.000501 (max_tokens 100), but budget 'root' has $0.0001 "
+        "left of $0.0001: $0.00 spent, $0.00 reserved by calls under way; raise the budget, or "
+        "lower max_tokens"
+    )
+    assert bench.model.requests == []
+
+
+def test_a_model_without_a_price_is_not_called() -> None:
+    """What cannot be capped is refused, with the lines to add."""
+    bench = Bench("never said", price=None)
+    with pytest.raises(BudgetExceeded, match=r'\[prices."scripted"\] input = "\$1" output = "\$5"'):
+        bench.run(bench.ask())
+    assert bench.model.requests == []
+
+
+def test_a_closed_scope_and_a_lost_lease_refuse() -> None:
+    """Each says what to do."""
+    bench = Bench("never said", "never said")
+
+    async def both() -> None:
+        await bench.ledger.close(ROOT, 0)
+        with pytest.raises(BudgetExceeded, match="inside its `with` block"):
+            await bench.ask()
+        bench.ledger._budget.leases.clear()
+        with pytest.raises(BudgetExceeded, match="open a new Runtime"):
+            await bench.ask()
+
+    bench.run(both())
+
+
+def test_whoever_waits_for_budget_is_served_when_others_settle() -> None:
+    """Ten calls, room for two at a time: all are answered, never more than two under way."""
+    bench = Bench(*[reply(1)] * 10, cap="$0.0012", latency_ms=1)
+
+    async def ten() -> list[ModelReply]:
+        return await asyncio.gather(
+            *(bench.ask(Account(), wait_for_budget=True) for _ in range(10))
+        )
+
+    assert len(bench.run(ten())) == 10
+    assert bench.figures == (10 * 6_000, 0)
+
+
+def test_waiting_for_budget_ends_at_the_deadline() -> None:
+    """Then it is a refusal."""
+    bench = Bench(reply(1), reply(1), cap="$0.0009", latency_ms=300)
+
+    async def two() -> None:
+        first = asyncio.ensure_future(bench.ask(Account()))
+        await asyncio.sleep(0.01)
+        deadline = bench.clock.now() + 60
+        with pytest.raises(BudgetExceeded):
+            await bench.ask(wait_for_budget=True, deadline_ms=deadline)
+        await first
+
+    bench.run(two())
+
+
+def test_a_call_that_can_never_fit_does_not_wait() -> None:
+    """Not even when everything under way turned out to be free."""
+    bench = Bench("never said", cap="$0.0001")
+    with pytest.raises(BudgetExceeded):
+        bench.run(bench.ask(wait_for_budget=True))
+
+
+def test_an_open_breaker_refuses_without_sending() -> None:
+    """Two failures open it; the third call is not made."""
+    script = [fails(ErrorClass.SERVER, Phase.ANSWERED)] * 2
+    bench = Bench(*script, "never said", breaker=BreakerRule(threshold=2))
+
+    async def three() -> None:
+        for _ in range(2):
+            with pytest.raises(WorldError):
+                await bench.ask()
+        with pytest.raises(CircuitOpen, match="catch CircuitOpen"):
+            await bench.ask()
+
+    bench.run(three())
+    assert len(bench.model.requests) == 2
+    assert bench.figures == (0, 0)
+
+
+def test_a_rate_limit_that_rejects_says_so() -> None:
+    """And how to wait instead."""
+    once = RateRule(requests=Rate(1, 60_000, 1), strategy=RateStrategy.REJECT)
+    bench = Bench(reply(1), "never said", rate=once)
+
+    async def two() -> None:
+        await bench.ask()
+        with pytest.raises(RateLimited, match="strategy = 'queue'"):
+            await bench.ask()
+
+    bench.run(two())
+
+
+def test_slots_bound_what_is_under_way() -> None:
+    """Six calls of 5 ms through two slots: never more than two at once, all answered."""
+    under_way, most = 0, 0
+
+    class Counting(ScriptedModel):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            try:
+                return await super().ask(request)
+            finally:
+                under_way -= 1
+
+    bench = Bench(rate=RateRule(slots=2))
+    bench.model = Counting([reply(1)] * 6, latency_ms=5)
+
+    async def six() -> None:
+        await asyncio.gather(*(bench.ask(Account()) for _ in range(6)))
+
+    bench.run(six())
+    assert most == 2
+
+
+def test_a_stream_passes_deltas_and_ends_with_the_reply() -> None:
+    """The reply comes after it was settled, so its cost is known."""
+    bench = Bench("one two three")
+
+    async def streamed() -> list[Any]:
+        call = bench.call(stream=True)
+        return [chunk async for chunk in bench.gate.chunks(call, bench.account)]
+
+    *deltas, last = bench.run(streamed())
+    assert (
+        "".join(chunk.text for chunk in deltas if isinstance(chunk, TextDelta)) == "one two three"
+    )
+    assert isinstance(last, ModelReply)
+    assert bench.account.first_chunk_ms is not None
+    assert bench.figures == (1_000 + 3 * 5_000, 0)
+
+
+def test_a_stream_that_has_spoken_is_not_begun_again() -> None:
+    """Its prefix was seen; the failure is raised after it and all of it is charged."""
+    bench = Bench({"text": "one two", "error": "timeout"}, "never said")
+
+    async def streamed() -> None:
+        chunks = bench.gate.chunks(bench.call(stream=True), bench.account)
+        assert [await anext(chunks), await anext(chunks)] == [TextDelta("one"), TextDelta(" two")]
+        await anext(chunks)
+
+    with pytest.raises(WorldError):
+        bench.run(streamed())
+    assert len(bench.model.requests) == 1
+    assert bench.figures == (WORST, 0)
+
+
+def test_a_stream_that_fails_to_open_is_tried_again() -> None:
+    """Nobody has seen anything yet."""
+    bench = Bench(fails(ErrorClass.OVERLOADED, Phase.ANSWERED), "one")
+
+    async def streamed() -> int:
+        return len([c async for c in bench.gate.chunks(bench.call(stream=True), bench.account)])
+
+    assert bench.run(streamed()) == 2
+    assert bench.account.attempts == 2
+
+
+def test_a_stream_left_early_is_charged_in_full() -> None:
+    """Nobody knows how much the provider had made by then."""
+    bench = Bench("one two three four")
+
+    async def left() -> None:
+        chunks = bench.gate.chunks(bench.call(stream=True), bench.account)
+        await anext(chunks)
+        await chunks.aclose()
+
+    bench.run(left())
+    assert bench.figures == (WORST, 0)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_cancellation_at_any_step_leaks_nothing(stream: bool) -> None:
+    """Whatever was reserved is released, or charged if it was sent."""
+    for step in range(25):
+        bench = Bench("one two three", rate=RateRule(slots=1))
+
+        async def cancelled(bench: Bench = bench, step: int = step) -> None:
+            async def consume() -> None:
+                async for _ in bench.gate.chunks(bench.call(stream=stream), bench.account):
+                    pass
+
+            task = asyncio.ensure_future(consume())
+            for _ in range(step):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+
+        bench.run(cancelled())
+        settled, reserved = bench.figures
+        assert reserved == 0
+        assert settled in (0, WORST, 1_000 + 3 * 5_000)
+        assert settled == bench.account.charged
+        claims = bench.ledger._budget.claims.values()
+        assert all(claim.state is not ClaimState.SENT for claim in claims)
+        assert not bench.lane._limiter.in_flight

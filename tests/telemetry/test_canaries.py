@@ -1,0 +1,132 @@
+"""No secret reaches any sink: every canary through every one of them."""
+
+import base64
+import io
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.telemetry.calls import MemorySink, call, run
+from tests.telemetry.canaries import CANARIES
+from vegakit.events import CallStatus, CallTraced
+from vegakit.telemetry import (
+    JsonLinesSink,
+    LogFilter,
+    OtelSink,
+    RedactingSink,
+    Redactor,
+    Tracer,
+    load_runs,
+    render_runs,
+    render_tree,
+)
+from vegakit.testing import FakeClock
+
+GIVEN = "a-key-of-no-known-format/é+"
+ENCODED = GIVEN.encode()
+FORMS = {
+    "given": GIVEN,
+    "base64": base64.b64encode(ENCODED).decode(),
+    "base64 inside": base64.b64encode(b"user:" + ENCODED + b"!").decode(),
+    "base64 for urls": base64.urlsafe_b64encode(ENCODED).decode(),
+    "url": quote(GIVEN, safe=""),
+    "hex": ENCODED.hex(),
+}
+ALL = CANARIES | {name: (form, form[12:-8]) for name, form in FORMS.items()}
+
+
+def redactor() -> Redactor:
+    return Redactor([GIVEN], content=True)
+
+
+def everywhere(met: str) -> CallTraced:
+    return call(
+        name=met,
+        agent=met,
+        model=met,
+        finish=met,
+        status=CallStatus.FAILED,
+        error=f"ValueError: {met}",
+        attributes={"header": met, met: [met]},
+        content=[{"prompt": f"use {met} please"}],
+    )
+
+
+def json_lines(directory: Path, met: str) -> str:
+    sink = JsonLinesSink(directory / "t", redactor())
+    sink.record(everywhere(met))
+    run(sink.aclose())
+    return (directory / "t").read_text(encoding="utf-8")
+
+
+def open_telemetry(_: Path, met: str) -> str:
+    memory, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    sink = OtelSink(provider, redactor=redactor())
+    sink.record(everywhere(met))
+    run(sink.aclose())
+    return "".join(span.to_json() + str(span.attributes) for span in memory.get_finished_spans())
+
+
+def a_sink_of_your_own(_: Path, met: str) -> str:
+    mine = MemorySink()
+    RedactingSink(mine, redactor()).record(everywhere(met))
+    return str(mine.calls)
+
+
+def log(_: Path, met: str) -> str:
+    """The message, its arguments, extra fields, the exception's text and the stack."""
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(logging.Formatter("%(message)s %(header)s %(trace_id)s"))
+    handler.addFilter(LogFilter(redactor()))
+    logger = logging.Logger("vegakit")
+    logger.addHandler(handler)
+    extra = {"header": {"x": met}}
+    logger.error("%s", met, extra=extra, exc_info=ValueError(met), stack_info=True)
+    logger.warning(met + "%d %s", "no number", extra={"header": met})
+    return out.getvalue()
+
+
+def exception_text(_: Path, met: str) -> str:
+    mine = MemorySink()
+    tracer = Tracer(RedactingSink(mine, redactor()), FakeClock())
+    with pytest.raises(ValueError, match=re.escape(met)), tracer.span("x"):
+        raise ValueError(met)
+    return mine.calls[0].error
+
+
+def tree(_: Path, met: str) -> str:
+    return render_tree([everywhere(met)], colour=True, redactor=redactor())
+
+
+def tree_from_file(directory: Path, met: str) -> str:
+    json_lines(directory, met)
+    runs = load_runs(directory / "t")
+    return render_tree(runs[0].calls) + render_runs(runs)
+
+
+SINKS = (json_lines, open_telemetry, a_sink_of_your_own, log, exception_text, tree, tree_from_file)
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_no_secret_is_stored(sink: Callable[[Path, str], str], tmp_path: Path) -> None:
+    """Of 52 canaries; what was written is there and says that something was hidden."""
+    for name, (met, secret) in ALL.items():
+        (tmp_path / name).mkdir()
+        written = sink(tmp_path / name, met)
+        assert "[redacted]" in written, name
+        for form in (secret, secret.replace("\n", "\\n"), secret.replace("\n", " ")):
+            assert form not in written, name
+
+
+def test_there_are_enough_canaries() -> None:
+    """The guarantee asks for twenty formats."""
+    assert len(CANARIES) >= 40
