@@ -4,7 +4,12 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import Denied, RunCommand, parse_command
-from vegakit.policy.command_rules import check_command_rule, clean_command, command_fits, rule_for
+from vegakit.policy.capability.command_rules import (
+    check_command_rule,
+    clean_command,
+    command_fits,
+    rule_for,
+)
 
 
 @pytest.mark.parametrize(

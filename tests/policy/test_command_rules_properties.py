@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vegakit.policy import RunCommand, parse_command
-from vegakit.policy.command_rules import check_command_rule, clean_command, command_fits, rule_for
+from vegakit.policy.capability.command_rules import (
+    check_command_rule,
+    clean_command,
+    command_fits,
+    rule_for,
+)
 
 WORDS = st.sampled_from(["npm", "test", "-q", "--x=y", "A=b", "", "@f", "a b", "+v", "=a", "*"])
 ARGVS = st.lists(WORDS, max_size=4).map(lambda words: ("npm", *words))

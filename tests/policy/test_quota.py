@@ -8,13 +8,13 @@ import pytest
 from vegakit.errors import InvalidRecordError, InvalidRuleError
 from vegakit.money import dollars
 from vegakit.policy import (
+    Consumption,
     Dimension,
     Exceeded,
     Quota,
     QuotaRule,
     RemainingBudget,
     SoftWallReached,
-    Usage,
     Within,
 )
 from vegakit.records import from_json, to_json
@@ -23,8 +23,8 @@ SUMS = [d for d in Dimension if d not in {Dimension.CONTEXT_TOKENS, Dimension.WA
 NAN = float("nan")
 
 
-def usage(**amounts: Any) -> Usage:
-    return Usage(**amounts)
+def usage(**amounts: Any) -> Consumption:
+    return Consumption(**amounts)
 
 
 def room(**amounts: Any) -> RemainingBudget:
@@ -39,7 +39,7 @@ def test_there_are_nine_dimensions_and_seven_of_them_add_up() -> None:
     """A rule limits each of them; a usage reports all but the time."""
     assert (len(Dimension), len(SUMS)) == (9, 7)
     assert set(RemainingBudget.__struct_fields__) == set(Dimension)
-    assert set(Usage.__struct_fields__) == set(Dimension) - {Dimension.WALL_MS}
+    assert set(Consumption.__struct_fields__) == set(Dimension) - {Dimension.WALL_MS}
 
 
 @pytest.mark.parametrize("dimension", SUMS)
@@ -69,47 +69,51 @@ def test_a_context_that_was_too_large_leaves_no_room() -> None:
     """The limit was passed: nothing fits any more."""
     process = quota(context_tokens=100)
     process.record(usage(context_tokens=101))
-    assert process.check(Usage(), 1000) == Exceeded(Dimension.CONTEXT_TOKENS, 100, 101, 0)
+    assert process.check(Consumption(), 1000) == Exceeded(Dimension.CONTEXT_TOKENS, 100, 101, 0)
     assert process.remaining(1000) == room(context_tokens=0)
 
 
 def test_the_hard_wall_time_ends_by_the_clock() -> None:
     """The last millisecond still fits a step; at the limit nothing does, whoever reports what."""
     process = quota(wall_ms=500)
-    assert process.check(Usage(), 1499) == Within()
+    assert process.check(Consumption(), 1499) == Within()
     assert process.remaining(1499) == room(wall_ms=1)
-    assert process.check(Usage(), 1500) == Exceeded(Dimension.WALL_MS, 500, used=500, wanted=1)
+    assert process.check(Consumption(), 1500) == Exceeded(
+        Dimension.WALL_MS, 500, used=500, wanted=1
+    )
     assert process.remaining(1501) == room(wall_ms=0)
 
 
 def test_the_soft_wall_time_warns_once() -> None:
     """The first step at or after it carries the warning, and is still within."""
     process = quota(soft_wall_ms=300, wall_ms=500)
-    assert process.check(Usage(), 1299) == Within()
-    assert process.check(Usage(), 1300) == Within(SoftWallReached(soft_wall_ms=300, used_ms=300))
-    assert process.check(Usage(), 1301) == Within()
+    assert process.check(Consumption(), 1299) == Within()
+    assert process.check(Consumption(), 1300) == Within(
+        SoftWallReached(soft_wall_ms=300, used_ms=300)
+    )
+    assert process.check(Consumption(), 1301) == Within()
 
 
 def test_a_warning_waits_for_a_step_that_fits() -> None:
     """A refused step does not use the warning up; there need be no hard wall time."""
     process = quota(soft_wall_ms=300, tool_calls=0)
     assert isinstance(process.check(usage(tool_calls=1), 1400), Exceeded)
-    assert process.check(Usage(), 1450) == Within(SoftWallReached(300, 450))
+    assert process.check(Consumption(), 1450) == Within(SoftWallReached(300, 450))
 
 
 def test_a_warning_given_is_remembered_in_storage() -> None:
     """A restart of the host does not warn again."""
     process = quota(soft_wall_ms=300)
-    process.check(Usage(), 1300)
+    process.check(Consumption(), 1300)
     copy = from_json(Quota, to_json(process))
     assert copy == process
-    assert copy.check(Usage(), 1301) == Within()
+    assert copy.check(Consumption(), 1301) == Within()
 
 
 def test_a_limit_that_is_not_set_is_no_limit() -> None:
     """Without a rule everything fits, and nothing is said about what remains."""
     process = quota()
-    everything = usage(**dict.fromkeys(Usage.__struct_fields__, 10**15))
+    everything = usage(**dict.fromkeys(Consumption.__struct_fields__, 10**15))
     process.record(everything)
     assert process.check(everything, 10**15) == Within()
     assert process.remaining(10**15) == room()
@@ -120,7 +124,7 @@ def test_what_was_used_is_recorded_truly_above_the_limit() -> None:
     process = quota(output_tokens=100, money=dollars("$1"))
     process.record(usage(output_tokens=130, money=dollars("$0.25")))
     assert process.used == usage(output_tokens=130, money=dollars("$0.25"))
-    assert process.check(Usage(), 1000) == Exceeded(Dimension.OUTPUT_TOKENS, 100, 130, 0)
+    assert process.check(Consumption(), 1000) == Exceeded(Dimension.OUTPUT_TOKENS, 100, 130, 0)
     assert process.remaining(1000) == room(output_tokens=0, money=dollars("$0.75"))
 
 
@@ -136,7 +140,7 @@ def test_checking_uses_nothing_up() -> None:
     process = quota(model_calls=1)
     wanted = usage(model_calls=1)
     assert [process.check(wanted, 1000) for _ in range(10)] == [Within()] * 10
-    assert process.used == Usage()
+    assert process.used == Consumption()
 
 
 def test_the_first_dimension_is_named_when_several_are_exceeded() -> None:
@@ -145,11 +149,11 @@ def test_the_first_dimension_is_named_when_several_are_exceeded() -> None:
     both = usage(money=dollars(1), iterations=1)
     assert process.check(both, 1000) == Exceeded(Dimension.ITERATIONS, 0, 0, 1)
     assert process.check(usage(money=1), 1000) == Exceeded(Dimension.MONEY, 0, 0, 1)
-    assert process.check(Usage(), 1000) == Exceeded(Dimension.WALL_MS, 0, 0, 1)
+    assert process.check(Consumption(), 1000) == Exceeded(Dimension.WALL_MS, 0, 0, 1)
 
 
 @pytest.mark.parametrize("amount", [-1, NAN, 1.0, float("inf"), True, "1", None])
-@pytest.mark.parametrize("name", Usage.__struct_fields__)
+@pytest.mark.parametrize("name", Consumption.__struct_fields__)
 def test_only_whole_amounts_are_usage(name: str, amount: object) -> None:
     """Negative, NaN and fractions are refused before they can be recorded."""
     with pytest.raises(InvalidRecordError, match=f"at least 0; got {name}={amount!r}; report"):
@@ -159,7 +163,7 @@ def test_only_whole_amounts_are_usage(name: str, amount: object) -> None:
 def test_received_usage_is_checked_too() -> None:
     """A worker cannot report less than nothing."""
     with pytest.raises(InvalidRecordError, match="got model_calls=-1"):
-        from_json(Usage, b'{"model_calls": -1}')
+        from_json(Consumption, b'{"model_calls": -1}')
 
 
 @pytest.mark.parametrize("limit", [-1, NAN, 1.5, True])

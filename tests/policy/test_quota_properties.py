@@ -5,7 +5,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from vegakit.policy import Dimension, Exceeded, Quota, QuotaRule, SoftWallReached, Usage, Within
+from vegakit.policy import (
+    Consumption,
+    Dimension,
+    Exceeded,
+    Quota,
+    QuotaRule,
+    SoftWallReached,
+    Within,
+)
 from vegakit.records import from_json, to_json
 
 COUNTED = [
@@ -57,12 +65,12 @@ class QuotaAgainstHistory(RuleBasedStateMachine):
 
     @rule(usage=amounts)
     def usage_is_recorded(self, usage: dict[str, Any]) -> None:
-        self.quota.record(Usage(**usage))
+        self.quota.record(Consumption(**usage))
         self.history.append(usage)
 
     @rule(wanted=amounts)
     def a_step_asks(self, wanted: dict[str, Any]) -> None:
-        verdict = self.quota.check(Usage(**wanted), self.now)
+        verdict = self.quota.check(Consumption(**wanted), self.now)
         over = [n for n in [*COUNTED, "wall_ms"] if not self.fits(n, wanted.get(n, 0))]
         if over:
             name = over[0]

@@ -14,8 +14,8 @@ from vegakit.policy import (
     Supervisor,
     SupervisorAction,
     WakeAt,
-    supervision,
 )
+from vegakit.policy.supervision import supervisor
 
 ENOUGH = settings(
     max_examples=2000,
@@ -96,12 +96,12 @@ def give_up_with_shutdown(cause: ExitReason) -> ExitReason:
     return ExitReason(ExitKind.SHUTDOWN)
 
 
-def no_deadlines(self: Supervisor, name: str, due: supervision.Due) -> list[SupervisorAction]:
+def no_deadlines(self: Supervisor, name: str, due: supervisor.Due) -> list[SupervisorAction]:
     return [WakeAt(due.at_ms)]
 
 
 def restart_only_the_failed(self: Supervisor, name: str) -> None:
-    self.plan = supervision.Plan(starts=[name])
+    self.plan = supervisor.Plan(starts=[name])
 
 
 FAULTS: list[tuple[object, str, object]] = [
@@ -117,7 +117,7 @@ FAULTS: list[tuple[object, str, object]] = [
     (ChildType, "needs_restart", restart_what_finished),
     (Supervisor, "_is_temporary", nobody_is_temporary),
     (ExitReason, "is_abnormal", shutdown_for_a_reason_is_abnormal),
-    (supervision, "escalated", give_up_with_shutdown),
+    (supervisor, "escalated", give_up_with_shutdown),
     (Supervisor, "_set_due", no_deadlines),
     (Supervisor, "_restart_group", restart_only_the_failed),
 ]

@@ -6,105 +6,12 @@ reads a clock, draws a random number or logs. Rules and table stand at the top o
 tests hold every machine against an independent model.
 """
 
-from vegakit.policy.asks import Action, Ask
-from vegakit.policy.backoff import Backoff
-from vegakit.policy.breaker import Breaker, BreakerChange, BreakerRule, BreakerState, Permit
-from vegakit.policy.budget import Admission, Budget, Claim, ClaimState, LeaseEnded, Settled
-from vegakit.policy.capability import Grant, decide, delegate
-from vegakit.policy.child import Child, ChildState
-from vegakit.policy.command_rules import parse_command
-from vegakit.policy.conditions import Condition
-from vegakit.policy.exits import ExitKind, ExitReason, escalated
-from vegakit.policy.host_rules import parse_url
-from vegakit.policy.instructions import (
-    Instruction,
-    ReportRefusal,
-    RunAgent,
-    StageAsked,
-    StageCompleted,
-    StageFailed,
-    StageFailure,
-    StageOutcome,
-    Task,
-    TaskId,
-    Wait,
-    WaitInterrupt,
-)
-from vegakit.policy.interrupt_kinds import (
-    INTERRUPT_KINDS,
-    Answer,
-    Approved,
-    Consequence,
-    Declined,
-    InterruptKind,
-    InterruptRule,
-    KindRule,
-    Replied,
-    Resume,
-    TakeErrorNext,
-)
-from vegakit.policy.interrupts import (
-    Interrupt,
-    InterruptExpired,
-    InterruptRefusal,
-    Interrupts,
-    InterruptStatus,
-)
-from vegakit.policy.lifecycle import MoveRefused, ProcessState, move
-from vegakit.policy.mailbox import (
-    Accepted,
-    Dropped,
-    Duplicate,
-    Letter,
-    Mailbox,
-    MailboxFull,
-    MailboxRule,
-    Posted,
-    Taken,
-    Waiting,
-    WhenFull,
-)
-from vegakit.policy.meter import Rate, Remaining
-from vegakit.policy.overlap import overlap
-from vegakit.policy.pipeline import Bounds, Join, Pipeline, RoutingRule, Stage
-from vegakit.policy.pipeline_problems import pipeline_problems
-from vegakit.policy.priority import Priority
-from vegakit.policy.quota import (
-    Dimension,
-    Exceeded,
-    Quota,
-    QuotaRule,
-    RemainingBudget,
-    SoftWallReached,
-    Usage,
-    Within,
-)
-from vegakit.policy.rate import (
-    Admitted,
-    NeverFits,
-    Queued,
-    RateLimiter,
-    RateRule,
-    RateStrategy,
-    RateVerdict,
-    SlowDown,
-)
-from vegakit.policy.ready_queue import AgingRule, ReadyEntry, ReadyQueue
-from vegakit.policy.restart_rule import ChildType, RestartRule, RestartStrategy
-from vegakit.policy.retry import (
-    GiveUp,
-    GiveUpReason,
-    Retry,
-    RetryAt,
-    RetryRule,
-    RetryVerdict,
-    may_resend,
-    start_retry,
-)
-from vegakit.policy.retry_budget import RetryBudget, RetryBudgetRule
-from vegakit.policy.routing import Session, begin_session
-from vegakit.policy.scope_tree import ScopeTree
-from vegakit.policy.scopes import (
+from vegakit.policy.budget import (
+    Admission,
+    Budget,
+    Claim,
+    ClaimState,
+    LeaseEnded,
     MustAsk,
     Notice,
     OnExceed,
@@ -114,34 +21,156 @@ from vegakit.policy.scopes import (
     ScopeAdmission,
     ScopeClosed,
     ScopeRule,
+    ScopeTree,
+    Settled,
     Short,
+    SpendWindow,
     ThresholdCrossed,
     WentOver,
+    WindowRule,
 )
-from vegakit.policy.signals import EndProcess, SendDown, SendExit, Signal, Signals
-from vegakit.policy.spend_window import SpendWindow, WindowRule
-from vegakit.policy.supervision import ChildRefused, Supervisor
-from vegakit.policy.supervisor_actions import (
-    ExitSupervisor,
-    KillChild,
-    ReportEnded,
-    ReportReady,
-    StartChild,
-    StopChild,
-    SupervisorAction,
-    WakeAt,
-)
-from vegakit.policy.terminal import TerminalReason, Terminate
-from vegakit.policy.verdicts import NotYet
-from vegakit.policy.wanted import (
+from vegakit.policy.capability import (
     Allowed,
     Denied,
     Fetch,
+    Grant,
     ReadPath,
     RunCommand,
     Use,
     Wanted,
     WritePath,
+    decide,
+    delegate,
+    overlap,
+    parse_command,
+    parse_url,
+)
+from vegakit.policy.interrupts import (
+    INTERRUPT_KINDS,
+    Action,
+    Answer,
+    Approved,
+    Ask,
+    Consequence,
+    Declined,
+    Interrupt,
+    InterruptExpired,
+    InterruptKind,
+    InterruptRefusal,
+    InterruptRule,
+    Interrupts,
+    InterruptStatus,
+    KindRule,
+    Replied,
+    Resume,
+    TakeErrorNext,
+)
+from vegakit.policy.limits import (
+    Admitted,
+    Backoff,
+    Breaker,
+    BreakerChange,
+    BreakerRule,
+    BreakerState,
+    Consumption,
+    Dimension,
+    Exceeded,
+    GiveUp,
+    GiveUpReason,
+    NeverFits,
+    NotYet,
+    Permit,
+    Queued,
+    Quota,
+    QuotaRule,
+    Rate,
+    RateLimiter,
+    RateRule,
+    RateStrategy,
+    RateVerdict,
+    Remaining,
+    RemainingBudget,
+    Retry,
+    RetryAt,
+    RetryBudget,
+    RetryBudgetRule,
+    RetryRule,
+    RetryVerdict,
+    SlowDown,
+    SoftWallReached,
+    Within,
+    may_resend,
+    start_retry,
+)
+from vegakit.policy.queues import (
+    Accepted,
+    AgingRule,
+    Dropped,
+    Duplicate,
+    Letter,
+    Mailbox,
+    MailboxFull,
+    MailboxRule,
+    Posted,
+    Priority,
+    ReadyEntry,
+    ReadyQueue,
+    Taken,
+    Waiting,
+    WhenFull,
+)
+from vegakit.policy.routing import (
+    Bounds,
+    Condition,
+    Instruction,
+    Join,
+    Pipeline,
+    ReportRefusal,
+    RoutingRule,
+    RunAgent,
+    Session,
+    Stage,
+    StageAsked,
+    StageCompleted,
+    StageFailed,
+    StageFailure,
+    StageOutcome,
+    Task,
+    TaskId,
+    Wait,
+    WaitInterrupt,
+    begin_session,
+    pipeline_problems,
+)
+from vegakit.policy.supervision import (
+    Child,
+    ChildRefused,
+    ChildState,
+    ChildType,
+    EndProcess,
+    ExitKind,
+    ExitReason,
+    ExitSupervisor,
+    KillChild,
+    MoveRefused,
+    ProcessState,
+    ReportEnded,
+    ReportReady,
+    RestartRule,
+    RestartStrategy,
+    SendDown,
+    SendExit,
+    Signal,
+    Signals,
+    StartChild,
+    StopChild,
+    Supervisor,
+    SupervisorAction,
+    TerminalReason,
+    Terminate,
+    WakeAt,
+    escalated,
+    move,
 )
 
 __all__ = [
@@ -170,6 +199,7 @@ __all__ = [
     "ClaimState",
     "Condition",
     "Consequence",
+    "Consumption",
     "Declined",
     "Denied",
     "Dimension",
@@ -274,7 +304,6 @@ __all__ = [
     "TerminalReason",
     "Terminate",
     "ThresholdCrossed",
-    "Usage",
     "Use",
     "Wait",
     "WaitInterrupt",

@@ -1,0 +1,148 @@
+"""Whether a failed call is tried again, and when.
+
+| the failed attempt                                    | answer                          |
+|-------------------------------------------------------|---------------------------------|
+| is of a class the rule does not name                  | GiveUp(CLASS)                   |
+| was the last of `max_attempts`                        | GiveUp(ATTEMPTS)                |
+| leaves no time: the next would not start before the   | GiveUp(DEADLINE)                |
+| deadline                                              |                                 |
+| finds the shared retry budget empty                   | GiveUp(BUDGET)                  |
+| any other                                             | RetryAt, one retry withdrawn    |
+
+The wait is the backoff's, with full jitter. A Retry-After comes on top: nobody is earlier than the
+server asked, and those who were told the same do not come back at the same instant.
+
+`Phase` does not decide *whether*: a timeout is a timeout. It decides who pays: after
+`Phase.UNKNOWN` the attempt may have been billed and stays charged, so the next one has to
+`reserve_again`.
+"""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from vegakit.errors import ErrorClass, InvalidRuleError, Phase
+from vegakit.policy.limits.backoff import Backoff
+from vegakit.policy.limits.retry_budget import RetryBudget
+
+__all__ = [
+    "GiveUp",
+    "GiveUpReason",
+    "Retry",
+    "RetryAt",
+    "RetryRule",
+    "RetryVerdict",
+    "may_resend",
+    "start_retry",
+]
+
+TRANSIENT = frozenset(
+    {
+        ErrorClass.RATE_LIMIT,
+        ErrorClass.OVERLOADED,
+        ErrorClass.UNAVAILABLE,
+        ErrorClass.SERVER,
+        ErrorClass.TIMEOUT,
+        ErrorClass.CONNECTION,
+    }
+)
+"""The same request may succeed later; of every other class it fails again for the same reason."""
+
+
+class RetryRule(Struct, frozen=True):
+    """`total_ms` counts from the start of the first attempt.
+
+    `resend_unknown` is about a call cut off because our side died, see `may_resend`.
+    """
+
+    max_attempts: int = 3
+    backoff: Backoff = Backoff()
+    on: tuple[ErrorClass, ...] = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT)
+    total_ms: int | None = None
+    resend_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= 100 or (self.total_ms is not None and self.total_ms < 1):
+            raise InvalidRuleError(
+                "retry needs max_attempts from 1 to 100 and a total time of at least 1ms; "
+                f"got {self}"
+            )
+        if hopeless := [error_class for error_class in self.on if error_class not in TRANSIENT]:
+            raise InvalidRuleError(
+                f"retry on [{', '.join(hopeless)}] cannot help, the same request fails again; "
+                f"name some of {', '.join(sorted(TRANSIENT))}"
+            )
+
+
+class GiveUpReason(StrEnum):
+    CLASS = "class"
+    ATTEMPTS = "attempts"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+
+
+class RetryAt(Struct, frozen=True, tag=True):
+    at_ms: int
+    attempt: int
+    reserve_again: bool
+
+
+class GiveUp(Struct, frozen=True, tag=True):
+    reason: GiveUpReason
+
+
+RetryVerdict: TypeAlias = RetryAt | GiveUp
+
+
+class Retry(Struct):
+    """One call with all its attempts; begun by `start_retry`."""
+
+    rule: RetryRule
+    deadline_ms: int | None = None
+    attempts: int = 1
+
+    def on_failure(
+        self,
+        error_class: ErrorClass,
+        now: int,
+        draw: float,
+        *,
+        phase: Phase = Phase.UNKNOWN,
+        retry_after_ms: int | None = None,
+        budget: RetryBudget | None = None,
+    ) -> RetryVerdict:
+        """`draw` is random, from 0 to 1."""
+        if error_class not in self.rule.on:
+            return GiveUp(GiveUpReason.CLASS)
+        if self.attempts >= self.rule.max_attempts:
+            return GiveUp(GiveUpReason.ATTEMPTS)
+        delay_ms = self.rule.backoff.delay_ms(self.attempts - 1, draw)
+        at_ms = now + max(0, retry_after_ms or 0) + delay_ms
+        if self.deadline_ms is not None and at_ms >= self.deadline_ms:
+            return GiveUp(GiveUpReason.DEADLINE)
+        if budget is not None and not budget.withdraw():
+            return GiveUp(GiveUpReason.BUDGET)
+        self.attempts += 1
+        return RetryAt(at_ms, self.attempts, reserve_again=phase is Phase.UNKNOWN)
+
+
+def start_retry(
+    rule: RetryRule,
+    now: int,
+    *,
+    deadline_ms: int | None = None,
+    budget: RetryBudget | None = None,
+) -> Retry:
+    """At the first attempt; the earlier of the rule's total time and the call's deadline holds."""
+    if budget is not None:
+        budget.on_first_attempt()
+    if rule.total_ms is not None:
+        total_ms = now + rule.total_ms
+        deadline_ms = total_ms if deadline_ms is None else min(total_ms, deadline_ms)
+    return Retry(rule, deadline_ms)
+
+
+def may_resend(rule: RetryRule, resent: int) -> bool:
+    """A call cut off because our side died may have been billed: sent again once at most."""
+    return rule.resend_unknown and resent == 0

@@ -1,0 +1,122 @@
+"""Who runs next: by priority, then by waiting time, and nobody starves.
+
+Waiting lifts an entry by one level per `aging_ms`, smoothly:
+
+    standing at `now`  =  level - (now - since_ms) / aging_ms        the least goes first
+
+Everybody's standing falls at the same speed, so the order of two entries never changes while they
+wait. It is that of `since_ms + level * aging_ms`, known when an entry is pushed: a heap with a
+fixed key suffices, and taking the first one needs no clock.
+
+| two entries                             | the first to go                                       |
+|-----------------------------------------|-------------------------------------------------------|
+| one is REALTIME                         | that one: nobody ages into REALTIME or past it        |
+| of one level                            | the one that came first                               |
+| `d` levels apart                        | the upper, unless the lower came `d * aging_ms` or    |
+|                                         | more before it                                        |
+| of equal standing                       | the one that came first                               |
+
+So an entry is overtaken only by REALTIME and by what comes less than `d * aging_ms` after it: a LOW
+one in a stream of HIGH waits 2 * aging_ms behind them, then goes before every later one.
+
+A new priority keeps the time already waited. Removed and changed entries leave stale places in the
+heap, which is rebuilt as soon as more than half of it is stale: a rebuild is paid for by the places
+it clears, and the heap is never larger than twice the queue.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from vegakit.errors import InvalidRuleError
+from vegakit.policy.queues.priority import Priority
+
+__all__ = ["AgingRule", "ReadyEntry", "ReadyQueue"]
+
+Place: TypeAlias = tuple[int, int, int, str]
+"""Band (0 for REALTIME, 1 for the rest), key, turn and id, compared in this order."""
+
+
+class AgingRule(Struct, frozen=True):
+    aging_ms: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.aging_ms < 1:
+            raise InvalidRuleError(
+                f"aging needs at least 1 ms a level; got {self.aging_ms}; "
+                "a shorter time lets the low ones go sooner"
+            )
+
+
+class ReadyEntry(Struct, frozen=True):
+    """`turn` counts arrivals and decides between equals."""
+
+    priority: Priority
+    since_ms: int
+    turn: int
+
+
+class ReadyQueue(Struct):
+    rule: AgingRule
+    entries: dict[str, ReadyEntry] = field(default_factory=dict)
+    heap: list[Place] = field(default_factory=list)
+    turns: int = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def push(self, entry_id: str, priority: Priority, now: int) -> bool:
+        """False when it is queued already: it keeps its place."""
+        if entry_id in self.entries:
+            return False
+        self.turns += 1
+        self._enter(entry_id, ReadyEntry(priority, now, self.turns))
+        return True
+
+    def first(self) -> str | None:
+        while self.heap:
+            place = self.heap[0]
+            if self._is_current(place):
+                return place[-1]
+            heappop(self.heap)
+        return None
+
+    def pop(self) -> str | None:
+        entry_id = self.first()
+        if entry_id is not None:
+            self.remove(entry_id)
+        return entry_id
+
+    def remove(self, entry_id: str) -> bool:
+        """False when it is not queued."""
+        if self.entries.pop(entry_id, None) is None:
+            return False
+        self._sweep()
+        return True
+
+    def change_priority(self, entry_id: str, priority: Priority) -> bool:
+        """False when it is not queued."""
+        entry = self.entries.get(entry_id)
+        if entry is None:
+            return False
+        self._enter(entry_id, ReadyEntry(priority, entry.since_ms, entry.turn))
+        self._sweep()
+        return True
+
+    def _enter(self, entry_id: str, entry: ReadyEntry) -> None:
+        self.entries[entry_id] = entry
+        heappush(self.heap, self._place(entry_id, entry))
+
+    def _place(self, entry_id: str, entry: ReadyEntry) -> Place:
+        level = entry.priority.level
+        return min(level, 1), entry.since_ms + level * self.rule.aging_ms, entry.turn, entry_id
+
+    def _is_current(self, place: Place) -> bool:
+        entry = self.entries.get(place[-1])
+        return entry is not None and self._place(place[-1], entry) == place
+
+    def _sweep(self) -> None:
+        if len(self.heap) > 2 * len(self.entries):
+            self.heap = [self._place(*entry) for entry in self.entries.items()]
+            heapify(self.heap)
