@@ -27,9 +27,17 @@ properties size="":
 bench:
     python -m benchmarks
 
+# What we add to a call, beside limits and other frameworks (benchmarks/peers_setup.sh first)
+overhead *args:
+    python -m benchmarks.overhead {{args}}
+
 # Mutants of policy/: a sample of them, at most ten minutes
 mutants size="300":
     python tools/mutants.py {{size}}
+
+# The whole way to a real small model, which is installed first
+e2e:
+    python tools/suites.py e2e
 
 # Everything that must hold, as CI runs it
 ci:

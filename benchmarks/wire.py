@@ -1,0 +1,141 @@
+"""Ours beside SDKs and frameworks over real sockets, each in its own process, one server for all.
+
+The callers take turns, a few calls at a time, so that a busy moment falls on all of them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from benchmarks.callers import CALLERS, MODELS
+from benchmarks.figures import Figure, at_most
+
+__all__ = ["PEERS", "wire_figures"]
+
+ROOT = Path(__file__).parents[1]
+BENCH_PYTHON = ROOT / ".bench" / "bin" / "python"
+IN_BENCH = {"langgraph", "litellm"}
+PEERS = [name for name, caller in CALLERS.items() if caller.is_peer]
+NO_NETWORK = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LANGSMITH_TRACING": "false",
+}
+WARM_UP, ROUNDS, ASKS = 20, 21, 10
+STREAM_ROUNDS, STREAMS = 60, 5
+FIRST_PIECE_LIMIT_MS = 5
+
+
+class Talk:
+    """Orders to a process, one line each, and its answers."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.version = self.hear()
+
+    def hear(self) -> Any:
+        assert self._process.stdout
+        if not (line := self._process.stdout.readline()):
+            raise ChildProcessError(f"{self._process.args} ended with {self._process.wait(10)}")
+        return json.loads(line)
+
+    def order(self, order: str) -> Any:
+        assert self._process.stdin
+        print(order, file=self._process.stdin, flush=True)
+        return self.hear()
+
+
+def wire_figures(without: set[str]) -> list[Figure]:
+    with _running([sys.executable, "-m", "vegakit.testing.provider"]) as provider:
+        assert provider.stdout
+        url = provider.stdout.readline().strip()
+        return [figure for wire in MODELS for figure in _wire(wire, url, without)]
+
+
+def _wire(wire: str, url: str, without: set[str]) -> list[Figure]:
+    with ExitStack() as stack:
+        talks, failed = dict[str, Talk](), dict[str, str]()
+        for name in [name for name in CALLERS if name not in without]:
+            try:
+                talk = stack.enter_context(_talking(name, wire, url))
+                talk.order(f"ask {WARM_UP}")
+                talks[name] = talk
+            except OSError as error:
+                failed[name] = str(error)
+        return [
+            *_cpu_figures(wire, talks),
+            *(_missing(wire, name, error) for name, error in failed.items()),
+            *(Figure(f"{wire}: {name}", "left out", "--without") for name in sorted(without)),
+            _first_piece(wire, talks),
+        ]
+
+
+def _cpu_figures(wire: str, talks: dict[str, Talk]) -> list[Figure]:
+    took = _in_turn(talks, ROUNDS, lambda talk: talk.order(f"ask {ASKS}"))
+    ours = median(took["vega"])
+    figures: list[Figure] = []
+    for name, each in took.items():
+        value = median(each)
+        limit = f"> {ours:.2f} ms" if CALLERS[name].is_peer else ""
+        shown = f"{wire}: {name} {talks[name].version}, CPU per call"
+        figures.append(Figure(shown, f"{value:.2f} ms", limit, not limit or value > ours))
+    return figures
+
+
+def _first_piece(wire: str, talks: dict[str, Talk]) -> Figure:
+    """The difference of the 95th percentiles."""
+    both = {name: talks[name] for name in ("vega", "sdk")}
+    for talk in both.values():
+        talk.order(f"stream {WARM_UP}")
+    took = _in_turn(both, STREAM_ROUNDS, lambda talk: talk.order(f"stream {STREAMS}"))
+    ours, bare = (_p95([ms for few in took[name] for ms in few]) for name in both)
+    name = f"{wire}: first piece, p95, beyond the SDK's {bare:.1f} ms"
+    return at_most(FIRST_PIECE_LIMIT_MS, ours - bare, "ms", name)
+
+
+def _p95(values: list[float]) -> float:
+    return quantiles(values, n=20)[-1]
+
+
+def _in_turn(
+    talks: dict[str, Talk], rounds: int, measure: Callable[[Talk], Any]
+) -> dict[str, list[Any]]:
+    took: dict[str, list[Any]] = {name: [] for name in talks}
+    for _ in range(rounds):
+        for name, talk in talks.items():
+            took[name].append(measure(talk))
+    return took
+
+
+def _missing(wire: str, name: str, error: str) -> Figure:
+    print(f"{name}: {error}; type: bash benchmarks/peers_setup.sh, or add --without {name}")
+    return Figure(f"{wire}: {name}", "did not run", holds=False)
+
+
+@contextmanager
+def _talking(name: str, wire: str, url: str) -> Generator[Talk]:
+    python = str(BENCH_PYTHON) if name in IN_BENCH else sys.executable
+    with _running([python, "-m", "benchmarks.callers", name, wire, url]) as process:
+        yield Talk(process)
+
+
+@contextmanager
+def _running(command: list[str]) -> "Generator[subprocess.Popen[str]]":
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **NO_NETWORK},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
