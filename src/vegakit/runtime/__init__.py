@@ -2,6 +2,7 @@
 
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asking import run
+from vegakit.runtime.asks import Ask
 from vegakit.runtime.clock import SteadyClock
 from vegakit.runtime.gate import Account, Gate, ModelCall
 from vegakit.runtime.lanes import Lane, LaneRules
@@ -13,7 +14,7 @@ from vegakit.runtime.replies import (
     ToolReturned,
     TurnEnded,
 )
-from vegakit.runtime.runtime import Ask, Runtime
+from vegakit.runtime.runtime import Runtime
 
 __all__ = [
     "Account",

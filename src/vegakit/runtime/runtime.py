@@ -7,39 +7,41 @@ async with Runtime(budget="$10") as rt:
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from vegakit.config import Settings, load
-from vegakit.conversation import Conversation, Message, Text, UserPart
-from vegakit.errors import AgentFailed, BugError, Raised, Timeout, UserError, WorldError
-from vegakit.events import CallKind, CallStatus, CallTraced
-from vegakit.ids import HolderId, ScopeId, new_program_id
+from vegakit.conversation import Conversation, Message
+from vegakit.errors import UserError
+from vegakit.events import CallTraced
+from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, RateRule, ScopeRule
 from vegakit.ports import Clock, Ledger, Model, Sink
 from vegakit.runtime.agents import Agent
+from vegakit.runtime.asks import Ask
 from vegakit.runtime.budgets import Budgets, rule_of
 from vegakit.runtime.cancelling import all_of
 from vegakit.runtime.clock import SteadyClock
 from vegakit.runtime.composing import parts_from
-from vegakit.runtime.files import read_media
 from vegakit.runtime.gate import Gate
 from vegakit.runtime.lanes import Lane, LaneRules
-from vegakit.runtime.replies import Reply, StreamEvent, TurnEnded
-from vegakit.runtime.turns import TurnRun
+from vegakit.runtime.replies import Reply, StreamEvent
 from vegakit.store import MemoryLedger
-from vegakit.telemetry import Span, Tracer, current_span
+from vegakit.telemetry import Tracer
 
-__all__ = ["Ask", "Runtime"]
+__all__ = ["Runtime"]
 
 T = TypeVar("T")
 
 _LEASE_MS = 20_000
 _RENEW_MS = 5_000
+_PRUNE_MS = 600_000
+_REMEMBER_MS = 86_400_000
+"""How long a late bill still finds its claim."""
 
 
 class _NoSink:
@@ -48,113 +50,6 @@ class _NoSink:
 
     async def aclose(self) -> None:
         pass
-
-
-class Ask(Generic[T]):
-    """A question not yet asked: await it, or give it to `rt.batch`. It keeps the budget, the span
-    and the deadline of the line it was written on."""
-
-    def __init__(
-        self,
-        runtime: "Runtime",
-        agent: Agent[T],
-        prompt: str,
-        *,
-        timeout_s: float | None,
-        deps: object,
-        files: Sequence[str | Path],
-        history: Conversation | Sequence[Message],
-        wait_for_budget: bool,
-    ) -> None:
-        self._runtime = runtime
-        self._agent = agent
-        self._parts: tuple[UserPart, ...] = (Text(prompt), *map(read_media, files))
-        self._history = history.messages if isinstance(history, Conversation) else tuple(history)
-        self._scope = runtime.budgets.current
-        self._above = current_span()
-        self._deps = deps
-        self._wait_for_budget = wait_for_budget
-        self._timeout_s = timeout_s
-        now = runtime.clock.now()
-        self._deadline_ms = None if timeout_s is None else now + int(timeout_s * 1000)
-
-    def __await__(self) -> Generator[Any, Any, Reply[T]]:
-        return self._reply().__await__()
-
-    async def _reply(self) -> Reply[T]:
-        async with aclosing(self.events(stream=False)) as events:
-            async for event in events:
-                if isinstance(event, TurnEnded):
-                    return event.reply
-        raise BugError(f"the turn of {self._agent.name} ended without a reply")
-
-    async def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[T]]:
-        rt, agent = self._runtime, self._agent
-        span = rt.tracer.begin(CallKind.ASK, agent.name, self._above)
-        status, error, run = CallStatus.CANCELLED, "", None
-        try:
-            async with AsyncExitStack() as stack:
-                run = await self._prepare(stack, span, stream=stream)
-                events = run.events(self._parts, self._history)
-                if self._deadline_ms is not None:
-                    events = _until(events, self._deadline_ms, rt.clock, self._timeout_s)
-                await stack.enter_async_context(aclosing(events))
-                async for event in events:
-                    if isinstance(event, TurnEnded):
-                        status = CallStatus.OK
-                    yield event
-        except Raised as raised:
-            status, error = CallStatus.FAILED, f"{type(raised).__name__}: {raised}"
-            raise
-        except WorldError as failed:
-            status, error = CallStatus.FAILED, f"{failed.error_class}: {failed}"
-            raise AgentFailed(f"agent {agent.name}: {failed.error_class}: {failed}") from failed
-        finally:
-            charged = run.charged if run else 0
-            rt.on_spent(charged)
-            rt.tracer.end(span, status, agent=agent.name, cost=Money(charged), error=error)
-
-    async def _prepare(self, stack: AsyncExitStack, span: Span, *, stream: bool) -> TurnRun[T]:
-        rt, agent = self._runtime, self._agent
-        scope = await rt.budgets.ready(self._scope)
-        program = new_program_id(rt.clock.now(), secrets.token_bytes(10))
-        if agent.budget is not None or agent.tools:
-            scope = await stack.enter_async_context(rt.budgets.part(scope, program, agent.cap))
-        model = rt.model_of(agent)
-        return TurnRun(
-            agent,
-            model,
-            rt.gate,
-            rt.tracer,
-            rt.lanes_of(agent, model),
-            scope,
-            program,
-            span,
-            deps=self._deps,
-            deadline_ms=self._deadline_ms,
-            wait_for_budget=self._wait_for_budget,
-            stream=stream,
-        )
-
-
-async def _until(
-    events: AsyncGenerator[StreamEvent[T]],
-    deadline_ms: int,
-    clock: Clock,
-    timeout_s: float | None,
-) -> AsyncGenerator[StreamEvent[T]]:
-    async with aclosing(events):
-        while True:
-            try:
-                async with asyncio.timeout(max(0, deadline_ms - clock.now()) / 1000):
-                    event = await anext(events)
-            except StopAsyncIteration:
-                return
-            except TimeoutError as late:
-                raise Timeout(
-                    f"no answer within {timeout_s} s; give it more with timeout=, or ask for less"
-                ) from late
-            yield event
 
 
 class Runtime:
@@ -175,7 +70,7 @@ class Runtime:
         self.clock: Clock = clock or SteadyClock()
         self._ledger: Ledger = ledger or MemoryLedger()
         self._sink: Sink = trace or _NoSink()
-        self._holder = HolderId(f"{name}:{secrets.token_hex(8)}")
+        self._name = name
         self._models = models
         self._limits = limits if callable(limits) else _limits_from(limits or {})
         self._lanes: dict[str, Lane] = {}
@@ -184,7 +79,6 @@ class Runtime:
         self._renewing: asyncio.Task[None] | None = None
         root = ScopeId(f"runtime:{name}")
         self.budgets = Budgets(self._ledger, self.clock, root, rule_of(budget))
-        self.gate = Gate(self._ledger, self.clock, self._holder)
         self.tracer = Tracer(self._sink, self.clock)
 
     @classmethod
@@ -194,7 +88,10 @@ class Runtime:
         return cls(**parts_from(settings or load(flags)))
 
     async def __aenter__(self) -> Self:
+        """Takes a lease, and settles what holders left behind who died."""
         now = self.clock.now()
+        self._holder = HolderId(f"{self._name}:{secrets.token_hex(8)}")
+        self.gate = Gate(self._ledger, self.clock, self._holder)
         await self._ledger.renew(self._holder, now + _LEASE_MS)
         await self._ledger.expire(now)
         await self.budgets.ready(self.budgets.root)
@@ -297,9 +194,14 @@ class Runtime:
         return self._lanes[name]
 
     async def _renew(self) -> None:
+        """Keeps the lease, and forgets old claims now and then, so that a long life stays small."""
+        prune_at = 0
         while True:
             now = self.clock.now()
             await self._ledger.renew(self._holder, now + _LEASE_MS)
+            if now >= prune_at:
+                await self._ledger.prune(now - _REMEMBER_MS)
+                prune_at = now + _PRUNE_MS
             await self.clock.wait_until(now + _RENEW_MS)
 
     def _check_entered(self) -> None:
