@@ -191,6 +191,14 @@ def test_a_scope_without_a_cap_only_counts() -> None:
     assert b.scopes.room(CHILD, 0) == 0
 
 
+@pytest.mark.parametrize(("inner", "outer"), [(30, 70), (70, 30)])
+def test_room_is_that_of_the_tightest_scope(inner: int, outer: int) -> None:
+    """Whether it is the nearer one or the farther one."""
+    b = budget(outer)
+    b.scopes.open(CHILD, ScopeRule(Money(inner)), 0, parent=ROOT)
+    assert b.scopes.room(CHILD, 0) == 30
+
+
 def test_nothing_limits_a_tree_without_caps() -> None:
     """Then there is no room to report."""
     b = Budget()
