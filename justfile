@@ -35,6 +35,15 @@ overhead *args:
 mutants size="300":
     python tools/mutants.py {{size}}
 
+# Caps, leaks and one retry layer: commit size, or 100 seeds of four processes with `full`
+money size="":
+    pytest -q tests/store tests/runtime/test_gate.py tests/runtime/test_wire.py
+    python -m benchmarks.money_caps {{ if size == "full" { "100" } else { "3" } }}
+
+# Every wire format over real sockets, through the official SDKs
+wire:
+    pytest -q tests/testing/provider tests/models tests/runtime/test_wire.py
+
 # The whole way to a real small model, which is installed first
 e2e:
     python tools/suites.py e2e

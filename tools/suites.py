@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
-PURE = "agent/* conversation errors effects events ids money policy/* ports prices records".split()
+PURE = (
+    "agent/** conversation errors effects events ids money policy/** ports prices records".split()
+)
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 
 
@@ -46,7 +48,9 @@ SUITES = {
         ],
         histories=30,
     ),
-    "properties": Suite(600, [["pytest", "-q", "-n2", "-s", "-m", "properties"]], histories=1000),
+    "properties": Suite(
+        600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
+    ),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),
     "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),

@@ -315,6 +315,17 @@ def test_every_call_is_traced_below_its_ask() -> None:
     assert (model.agent, model.model, model.output_tokens) == ("reviewer", "scripted", 2)
 
 
+def test_an_overrun_is_an_event_below_its_call() -> None:
+    """With the scope and by how much."""
+    recorder = Recorder()
+    dear = {"text": "x", "usage": {"input_tokens": 1, "output_tokens": 1_000}}
+    within(lambda rt: rt.ask(agent([dear], max_tokens=10), "hi"), trace=recorder, budget="$0.004")
+    model, event = recorder.calls[:2]
+    assert (event.kind, event.name) == (CallKind.EVENT, "Overran")
+    assert event.parent_span == model.span_id
+    assert event.attributes == {"scope": "runtime:default", "by": 1_001_000}
+
+
 def test_models_by_name_come_from_outside() -> None:
     """A runtime without a catalogue says how to get one."""
     named = Agent("named", model="smart")

@@ -9,6 +9,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from msgspec import structs
+
 from vegakit.agent import (
     AskModel,
     CallTools,
@@ -34,6 +36,7 @@ from vegakit.errors import (
 from vegakit.events import CallKind, CallStatus
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
+from vegakit.policy import Notice
 from vegakit.ports import Model
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.cancelling import all_of
@@ -164,6 +167,14 @@ class TurnRun(Generic[T]):
         finally:
             self.charged += account.charged
             self.tracer.end(span, status, error=error, **_facts(self, account, reply, span))
+            self._tell(account.notices, span)
+
+    def _tell(self, notices: Sequence[Notice], span: Span) -> None:
+        """A budget that went over, or reached a mark, is an event below the call that did it."""
+        for notice in notices:
+            event = self.tracer.begin(CallKind.EVENT, type(notice).__name__, span)
+            event.attributes.update(structs.asdict(notice))
+            self.tracer.end(event)
 
     def _key(self, step: int) -> EffectKey:
         life = (Life(self.agent.name, 0),)
