@@ -25,6 +25,10 @@ PURE = (
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 
 
+SLOW = ["--ignore-glob=*_faults.py", "--ignore=tests/store/test_ledger_kills.py"]
+"""Left out of the fast tests: faults planted to be found, and processes that are killed."""
+
+
 class Suite(NamedTuple):
     budget_s: int
     commands: list[list[str]]
@@ -36,7 +40,7 @@ SUITES = {
     "lint": Suite(20, [["ruff", "check", "--quiet", "."]]),
     "types": Suite(90, [["basedpyright"]]),
     "layers": Suite(30, [["lint-imports", "--no-cache"]]),
-    "fast": Suite(90, [["pytest", "-q", "-n2"]], histories=20),
+    "fast": Suite(90, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(
         600,
         [

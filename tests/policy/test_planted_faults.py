@@ -8,7 +8,16 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.policy.test_breaker_properties import BreakerAgainstHistory
 from tests.policy.test_budget_properties import BudgetAgainstSums, HonestBudget
-from vegakit.policy import Breaker, Budget, ClaimState, Scope, ScopeTree, SpendWindow
+from vegakit.policy import (
+    Breaker,
+    BreakerChange,
+    BreakerState,
+    Budget,
+    ClaimState,
+    Scope,
+    ScopeTree,
+    SpendWindow,
+)
 
 FAST = settings(max_examples=5_000, phases=[Phase.generate], report_multiple_bugs=False)
 
@@ -45,8 +54,11 @@ def sends_released_claims(self: Budget, effect, attempt) -> bool:
     return sent
 
 
-def trusts_old_results(self: Breaker, permit, now):
-    return _on_success(self, type(permit)(self.generation, permit.probe), now)
+def closes_by_any_success(self: Breaker, permit, now):
+    if self.state is BreakerState.HALF_OPEN:
+        self._enter(BreakerState.CLOSED, now)
+        return BreakerChange.CLOSED
+    return _on_success(self, permit, now)
 
 
 _fits, _on_success = Scope.fits, Breaker.on_success
@@ -57,7 +69,7 @@ FAULTS: list[tuple[type[RuleBasedStateMachine], type, str, Callable[..., object]
     (HonestBudget, ScopeTree, "move", forgets_to_pass_outward),
     (BudgetAgainstSums, SpendWindow, "add", gives_back_old_charges),
     (HonestBudget, Budget, "mark_sent", sends_released_claims),
-    (BreakerAgainstHistory, Breaker, "on_success", trusts_old_results),
+    (BreakerAgainstHistory, Breaker, "on_success", closes_by_any_success),
     (BreakerAgainstHistory, Breaker, "on_cancelled", lambda self, permit: None),
     (BreakerAgainstHistory, Breaker, "_has_probe_left", lambda self: True),
 ]
