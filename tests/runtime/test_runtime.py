@@ -171,11 +171,11 @@ def test_a_stream_tells_text_tools_and_the_reply() -> None:
 
 
 def test_a_batch_runs_at_once_and_answers_in_order() -> None:
-    """Ten asks of 30 ms take about as long as one."""
-    slow = [Agent(f"a{n}", model=ScriptedModel(f"{n}", latency_ms=30)) for n in range(10)]
+    """Ten asks of 200 ms take much less than two seconds."""
+    slow = [Agent(f"a{n}", model=ScriptedModel(f"{n}", latency_ms=200)) for n in range(10)]
 
     async def work(rt: Runtime) -> tuple[Any, ...]:
-        async with asyncio.timeout(0.25):
+        async with asyncio.timeout(1.5):
             return await rt.batch(*(rt.ask(a, "?") for a in slow))
 
     assert [str(reply) for reply in within(work)] == [str(n) for n in range(10)]
