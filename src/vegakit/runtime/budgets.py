@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from vegakit.errors import BudgetExceeded
 from vegakit.ids import ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, parse_allowance, show
-from vegakit.policy import OnExceed, Reserved, ScopeAdmission, ScopeRule, Short, WindowRule
+from vegakit.policy import Reserved, ScopeAdmission, ScopeRule, Short, WindowRule
 from vegakit.ports import Clock, Ledger
 
 __all__ = ["Budgets", "rule_of"]
@@ -20,9 +20,7 @@ __all__ = ["Budgets", "rule_of"]
 DEFAULT_PART = dollars("$0.50")
 
 
-def rule_of(
-    allowance: str | float | ScopeRule | None, on_exceed: OnExceed = OnExceed.BLOCK
-) -> ScopeRule:
+def rule_of(allowance: str | float | ScopeRule | None) -> ScopeRule:
     """`"$5"`, `5`, `"$5/day"`; None counts and limits nothing."""
     if isinstance(allowance, ScopeRule):
         return allowance
@@ -32,7 +30,7 @@ def rule_of(
         parse_allowance(allowance) if isinstance(allowance, str) else Allowance(dollars(allowance))
     )
     window = WindowRule(limit.period) if limit.period else None
-    return ScopeRule(limit.amount, on_exceed, window)
+    return ScopeRule(limit.amount, window=window)
 
 
 class Budgets:
