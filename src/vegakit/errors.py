@@ -47,6 +47,7 @@ __all__ = [
     "UserError",
     "VegaError",
     "WorldError",
+    "raised",
 ]
 
 
@@ -152,6 +153,14 @@ class LimitReached(Raised):
 
 class Cancelled(Raised):
     pass
+
+
+def raised(name: str, reason: str) -> "Raised | UserError":
+    """The error of this name; what has no name in the language is a failed agent."""
+    if name == UserError.__name__:
+        return UserError(reason)
+    kinds = {kind.__name__: kind for kind in Raised.__subclasses__()}
+    return kinds.get(name, AgentFailed)(reason)
 
 
 class WorldError(VegaError):

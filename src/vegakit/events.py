@@ -23,7 +23,9 @@ __all__ = [
     "CallStatus",
     "CallTraced",
     "CancelRequested",
+    "Cancelled",
     "ChunkArrived",
+    "Crashed",
     "EffectOutcome",
     "Envelope",
     "Failed",
@@ -51,6 +53,8 @@ class Failed(Struct, frozen=True, tag=True):
     reason: str
     phase: Phase = Phase.UNKNOWN
     charged: Money = Money(0)
+    attempts: int = 1
+    retry_after_ms: int | None = None
 
 
 class Refused(Struct, frozen=True, tag=True):
@@ -67,7 +71,20 @@ class Unknown(Struct, frozen=True, tag=True):
     charged: Money
 
 
-EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown
+class Cancelled(Struct, frozen=True, tag=True):
+    """As the program wanted; what may be billed is charged."""
+
+    charged: Money = Money(0)
+
+
+class Crashed(Struct, frozen=True, tag=True):
+    """The code that carried it out raised what it should not: the process it was for crashes."""
+
+    reason: str
+    charged: Money = Money(0)
+
+
+EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | Cancelled | Crashed
 
 
 class OutcomeArrived(Struct, frozen=True, tag=True):

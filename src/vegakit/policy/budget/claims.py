@@ -157,6 +157,7 @@ class Budget(Struct):
         for key, claim in self.claims.items():
             if claim.holder in dead and claim.state in _LIVE:
                 settled.append((key, self.cut_off(*_parts_of(key), now)))
+        self.scopes.close_parts_of(dead, now)
         for holder in dead:
             del self.leases[holder]
         return settled

@@ -18,7 +18,7 @@ A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in
 from msgspec import Struct, field
 
 from vegakit.errors import BugError, InvalidRuleError
-from vegakit.ids import ScopeId
+from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy.budget.scopes import (
     BINDING,
@@ -50,6 +50,7 @@ class ScopeTree(Struct):
         *,
         parent: ScopeId | None = None,
         part: bool = False,
+        holder: HolderId | None = None,
     ) -> ScopeAdmission:
         """A part is admitted like a call; any other scope always opens."""
         if scope_id in self.by_id:
@@ -59,7 +60,7 @@ class ScopeTree(Struct):
         elif parent is not None and not self.by_id[parent].is_open:
             return ScopeClosed(parent)
         window = SpendWindow(rule.window) if rule.window else None
-        scope = Scope(rule, rule.cap, parent, part, window=window)
+        scope = Scope(rule, rule.cap, parent, part, window=window, holder=holder)
         verdict: ScopeAdmission = _RESERVED
         if part and parent is not None and rule.cap is not None:
             verdict = self.admit(parent, rule.cap, now)
@@ -78,11 +79,12 @@ class ScopeTree(Struct):
         *,
         parent: ScopeId | None = None,
         part: bool = False,
+        holder: HolderId | None = None,
     ) -> ScopeAdmission:
         """Opens it, or declares it anew if it is there; a part is opened once."""
         scope = self.by_id.get(scope_id)
         if scope is None or part:
-            return self.open(scope_id, rule, now, parent=parent, part=part)
+            return self.open(scope_id, rule, now, parent=parent, part=part, holder=holder)
         if scope.is_part or scope.parent != parent:
             raise BugError(
                 f"budget scope {scope_id!r} stands in {scope.parent!r}"
@@ -117,6 +119,10 @@ class ScopeTree(Struct):
         if scope.is_open:
             scope.is_open = False
             self.move(scope_id, 0, 0, now, now)
+
+    def close_parts_of(self, holders: set[HolderId], now: int) -> None:
+        for scope_id in [i for i, scope in self.by_id.items() if scope.holder in holders]:
+            self.close(scope_id, now)
 
     def drop(self, scope_id: ScopeId) -> bool:
         """Forgets a closed scope that nothing refers to any more."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from vegakit.errors import InvalidMoneyError, InvalidRuleError
-from vegakit.ids import ScopeId
+from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy.budget.spend_window import SpendWindow, WindowRule
 
@@ -130,6 +130,8 @@ class Scope(Struct):
     alerted_percent: int = 0
     children: int = 0
     claims: int = 0
+    holder: HolderId | None = None
+    """Of a part: whose it is; it is closed when that lease ends."""
 
     @property
     def used(self) -> int:

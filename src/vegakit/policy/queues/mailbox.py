@@ -34,9 +34,10 @@ again. An idle mailbox holds no container at all.
 from bisect import bisect_left
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from vegakit.errors import InvalidRuleError
 
@@ -53,6 +54,8 @@ __all__ = [
     "Waiting",
     "WhenFull",
 ]
+
+M = TypeVar("M", default=Any)
 
 _NUMBER = attrgetter("number")
 
@@ -78,9 +81,9 @@ class MailboxRule(Struct, frozen=True):
             )
 
 
-class Letter(Struct, frozen=True, omit_defaults=True):
+class Letter(Struct, Generic[M], frozen=True, omit_defaults=True):
     number: int
-    message: Any
+    message: M
     dedupe: str | None = None
 
 
@@ -94,10 +97,10 @@ class Waiting(Struct, frozen=True, tag=True):
     ticket: int
 
 
-class Dropped(Struct, frozen=True, tag=True):
+class Dropped(Struct, Generic[M], frozen=True, tag=True):
     """`letter` is lost; `accepted` is the number of the new one, unless that is the lost one."""
 
-    letter: Letter
+    letter: Letter[M]
     accepted: int | None = None
 
 
@@ -112,20 +115,20 @@ class Duplicate(Struct, frozen=True, tag=True):
     number: int
 
 
-Posted: TypeAlias = Accepted | Waiting | Dropped | MailboxFull | Duplicate
+Posted: TypeAlias = Accepted | Waiting | Dropped[M] | MailboxFull | Duplicate
 
 
-class Taken(Struct, frozen=True):
+class Taken(Struct, Generic[M], frozen=True):
     """Commit it by its number. `admitted` is the ticket of the sender who waits no longer."""
 
     number: int
-    message: Any
+    message: M
     admitted: int | None = None
 
 
-class Mailbox(Struct, omit_defaults=True):
+class Mailbox(Struct, Generic[M], omit_defaults=True):
     rule: MailboxRule
-    line: list[Letter] | None = None
+    line: list[Letter[M]] | None = None
     out: int = 0
     returned: int = 0
     posted: int = 0
@@ -139,7 +142,7 @@ class Mailbox(Struct, omit_defaults=True):
     def waiting(self) -> int:
         return self._never_taken - self.queued
 
-    def post(self, message: object, dedupe: str | None = None) -> Posted:
+    def post(self, message: M, dedupe: str | None = None) -> Posted[M]:
         if self.remembered is not None and dedupe in self.remembered:
             return Duplicate(self.remembered[dedupe])
         self.posted += 1
@@ -148,7 +151,7 @@ class Mailbox(Struct, omit_defaults=True):
             return Accepted(self._join(letter))
         return self._post_when_full(letter)
 
-    def take(self) -> Taken | None:
+    def take(self) -> Taken[M] | None:
         if self.line is None or self.out == len(self.line):
             return None
         admitted = None
@@ -159,6 +162,18 @@ class Mailbox(Struct, omit_defaults=True):
         letter = self.line[self.out]
         self.out += 1
         return Taken(letter.number, letter.message, admitted)
+
+    def has(self, number: int) -> bool:
+        """It was posted and is not done with."""
+        line = self.line or []
+        place = bisect_left(line, number, key=_NUMBER)
+        return place < len(line) and line[place].number == number
+
+    def taken(self, number: int) -> Letter[M] | None:
+        """One that is out, without committing it."""
+        line = self.line or []
+        place = bisect_left(line, number, 0, self.out, key=_NUMBER)
+        return line[place] if place < self.out and line[place].number == number else None
 
     def commit(self, number: int) -> bool:
         """False when it is not out: committed before, or put back."""
@@ -185,7 +200,7 @@ class Mailbox(Struct, omit_defaults=True):
     def _never_taken(self) -> int:
         return 0 if self.line is None else len(self.line) - self.out - self.returned
 
-    def _post_when_full(self, letter: Letter) -> Posted:
+    def _post_when_full(self, letter: Letter[M]) -> Posted[M]:
         match self.rule.when_full:
             case WhenFull.DROP_OLDEST:
                 return Dropped(self._drop_oldest(), self._join(letter))
@@ -196,11 +211,11 @@ class Mailbox(Struct, omit_defaults=True):
             case WhenFull.WAIT | WhenFull.REFUSE:
                 return MailboxFull(self.queued, self.waiting)
 
-    def _drop_oldest(self) -> Letter:
+    def _drop_oldest(self) -> Letter[M]:
         assert self.line is not None  # it is full
         return self.line.pop(self.out + self.returned)
 
-    def _join(self, letter: Letter) -> int:
+    def _join(self, letter: Letter[M]) -> int:
         if self.line is None:
             self.line = []
         self.line.append(letter)
@@ -208,7 +223,7 @@ class Mailbox(Struct, omit_defaults=True):
             self._remember(letter.dedupe, letter.number)
         return letter.number
 
-    def _pull(self, number: int, start: int, stop: int) -> Letter | None:
+    def _pull(self, number: int, start: int, stop: int) -> Letter[M] | None:
         """Take a letter out of a part of the line; numbers rise along it."""
         line = self.line or []
         place = bisect_left(line, number, start, stop, key=_NUMBER)

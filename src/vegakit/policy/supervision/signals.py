@@ -99,7 +99,7 @@ class Signals(Struct, omit_defaults=True):
             _cut(self.watched, target, ref)
 
     def send_exit(self, sender: str, to: str, reason: ExitReason) -> list[Signal]:
-        signal = self._received(sender, to, reason)
+        signal = self.received(sender, to, reason)
         if isinstance(signal, EndProcess):
             return self._spread(signal)
         return [] if signal is None else [signal]
@@ -111,7 +111,7 @@ class Signals(Struct, omit_defaults=True):
         """It ended by itself; what it owes to others."""
         return self._spread(EndProcess(pid, reason))[1:]
 
-    def _received(self, sender: str, to: str, reason: ExitReason) -> EndProcess | SendExit | None:
+    def received(self, sender: str, to: str, reason: ExitReason) -> EndProcess | SendExit | None:
         if to in self.trapping:
             return SendExit(to, sender, reason)
         return None if reason.kind is ExitKind.NORMAL else EndProcess(to, reason)
@@ -122,7 +122,7 @@ class Signals(Struct, omit_defaults=True):
         for news in signals:  # grows while it is walked
             if not isinstance(news, EndProcess):
                 continue
-            for signal in self._farewells(news.to, news.reason):
+            for signal in self.farewells(news.to, news.reason):
                 if signal.to in ended:
                     continue
                 signals.append(signal)
@@ -130,13 +130,14 @@ class Signals(Struct, omit_defaults=True):
                     ended.add(signal.to)
         return signals
 
-    def _farewells(self, pid: str, reason: ExitReason) -> Iterator[Signal]:
+    def farewells(self, pid: str, reason: ExitReason) -> Iterator[Signal]:
+        """What one end means to those tied to it, and no further."""
         self.trapping.pop(pid, None)
         for ref, target in self.watching.pop(pid, {}).items():
             _cut(self.watched, target, ref)
         for peer in self.links.pop(pid, {}):
             _cut(self.links, peer, pid)
-            signal = self._received(pid, peer, reason)
+            signal = self.received(pid, peer, reason)
             if signal is not None:
                 yield signal
         for ref, watcher in self.watched.pop(pid, {}).items():

@@ -1,0 +1,106 @@
+"""What a program asks of its host, and what it says to whoever listens."""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from vegakit.effects import HostAction
+from vegakit.money import Money
+from vegakit.policy import ExitReason
+from vegakit.program.mail import Down, Outcome
+
+__all__ = [
+    "Action",
+    "Answer",
+    "BreakerClosed",
+    "BreakerOpened",
+    "CostAlert",
+    "Ended",
+    "Monitored",
+    "News",
+    "ProcessExited",
+    "ProcessRestarted",
+    "ProcessSpawned",
+    "ProcessStuck",
+    "SpawnRefused",
+    "Spawned",
+]
+
+
+class Spawned(Struct, frozen=True, tag=True):
+    path: str
+
+
+class SpawnRefused(Struct, frozen=True, tag=True):
+    error: str
+    reason: str
+
+
+class Monitored(Struct, frozen=True, tag=True):
+    ref: str
+
+
+class Answer(Struct, frozen=True, tag=True):
+    ask: str
+    outcome: Outcome
+
+
+class Ended(Struct, frozen=True, tag=True):
+    """Nothing lives and nothing is under way."""
+
+
+class ProcessSpawned(Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    path: str
+    body: str
+    spawner: str = ""
+
+
+class ProcessRestarted(Struct, frozen=True, tag=True):
+    path: str
+    generation: int
+    cause: ExitReason
+
+
+class ProcessExited(Struct, frozen=True, tag=True):
+    """For good: it is not restarted."""
+
+    path: str
+    generation: int
+    reason: ExitReason
+    spent: Money
+
+
+class CostAlert(Struct, frozen=True, tag=True):
+    path: str
+    spent: Money
+    alert_at: Money
+
+
+class ProcessStuck(Struct, frozen=True, tag=True):
+    """It has worked on one message for this long without any answer from the world."""
+
+    path: str
+    for_ms: int
+
+
+class BreakerOpened(Struct, frozen=True, tag=True):
+    """Of an agent's own breaker, or of a model's."""
+
+    name: str
+
+
+class BreakerClosed(Struct, frozen=True, tag=True):
+    name: str
+
+
+News: TypeAlias = (
+    ProcessSpawned
+    | ProcessRestarted
+    | ProcessExited
+    | ProcessStuck
+    | CostAlert
+    | BreakerOpened
+    | BreakerClosed
+)
+
+Action: TypeAlias = HostAction | Spawned | SpawnRefused | Monitored | Answer | Down | Ended | News

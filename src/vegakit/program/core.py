@@ -1,0 +1,178 @@
+"""What the parts of the machine share: the state, the moment, and what is to be done next."""
+
+import heapq
+from collections import deque
+
+from vegakit.effects import Cancel, EffectPath, Request, SetTimer, Site, Start, effect
+from vegakit.ids import EffectKey
+from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
+from vegakit.program.actions import Action, Answer
+from vegakit.program.bodies import Body, Code
+from vegakit.program.mail import Fell, Heard, Mail, Outcome
+from vegakit.program.paths import lives_of
+from vegakit.program.state import Flight, Phase, Process, Program, Timer, TimerKind
+
+__all__ = ["Core"]
+
+_ALARM = Site("alarm", 0)
+
+
+class Core:
+    """`ready` are processes that may have a letter to take."""
+
+    def __init__(self, state: Program, code: Code) -> None:
+        self.state = state
+        self.code = code
+        self.now = 0
+        self.out: list[Action] = []
+        self.ready: deque[str] = deque()
+
+    def body_of(self, process: Process) -> Body:
+        return self.code[process.spec.body]
+
+    def post(self, to: str, mail: Mail, dedupe: str | None = None) -> None:
+        process = self.state.processes.get(to)
+        if process is None or process.phase is Phase.OVER:
+            self._return(
+                mail, Fell("AgentFailed", f"noproc: there is no process {to!r} (any more)")
+            )
+            return
+        if process.mailbox is None:
+            process.mailbox = Mailbox(self.body_of(process).mailbox)
+        posted = process.mailbox.post(mail, dedupe)
+        match posted:
+            case Accepted(number) | Waiting(number):
+                self._await(to, mail, number)
+            case Dropped(letter, accepted):
+                if accepted is not None:
+                    self._await(to, mail, accepted)
+                self.answer(letter.message, Fell("LimitReached", f"the mailbox of {to} ran over"))
+            case MailboxFull():
+                self._return(mail, Fell("LimitReached", f"the mailbox of {to} is full"))
+            case _:
+                return
+        self.ready.append(to)
+
+    def take(self, path: str, process: Process) -> Taken[Mail] | None:
+        """The next letter that somebody still waits for, or that nobody ever did."""
+        while process.mailbox is not None:
+            taken = process.mailbox.take()
+            if taken is None:
+                return None
+            if self._is_awaited(taken.message):
+                self._watch(path, process, taken.number)
+                return taken
+            process.mailbox.commit(taken.number)
+        return None
+
+    def _is_awaited(self, mail: Mail) -> bool:
+        return not mail.ask or _word(mail) in self.state.asks
+
+    def answer(self, mail: Mail, outcome: Outcome) -> None:
+        """Once; who no longer waits is told nothing."""
+        if mail.ask and self.state.asks.pop(_word(mail), None) is not None:
+            self._return(mail, outcome)
+
+    def start(
+        self,
+        path: str,
+        process: Process,
+        request: Request,
+        site: Site,
+        loop: tuple[int, ...] = (),
+        *,
+        occurrence: int = 0,
+        index: int = -1,
+        held: int = 0,
+        deadline_ms: int | None = None,
+        priority: int = 2,
+    ) -> None:
+        """The ordinal of `site` is the letter that the effect is for."""
+        lives = lives_of(path, process.generation)
+        place = EffectPath(self.state.tenant, self.state.id, lives, site, loop, occurrence)
+        made = effect(place, request, deadline_ms=deadline_ms, priority=priority)
+        flight = Flight(made, path, process.generation, site.ordinal, index, held)
+        self.state.flights[made.key] = flight
+        if process.flying is None:
+            process.flying = {}
+        process.flying[made.key] = None
+        self.out.append(Start(made))
+
+    def land(self, key: EffectKey) -> Flight | None:
+        flight = self.state.flights.pop(key, None)
+        if flight is not None and flight.path:
+            process = self.state.processes[flight.path]
+            if process.flying is not None:
+                del process.flying[key]
+                process.flying = process.flying or None
+        return flight
+
+    def cancel(self, process: Process, letter: int | None = None) -> None:
+        """All its effects under way, or those for one letter; their outcomes still arrive."""
+        for key in process.flying or ():
+            if letter is None or self.state.flights[key].letter == letter:
+                self.out.append(Cancel(key))
+
+    def wake_at(self, due_ms: int, kind: TimerKind, of: str, letter: int = 0) -> None:
+        self.state.turns += 1
+        heapq.heappush(self.state.timers, Timer(due_ms, self.state.turns, kind, of, letter))
+
+    def post_at(self, due_ms: int, to: str, mail: Mail) -> None:
+        self.wake_at(due_ms, TimerKind.POST, to)
+        self.state.put_off[self.state.turns] = mail
+
+    def take_timer(self) -> Timer | None:
+        timers = self.state.timers
+        return heapq.heappop(timers) if timers and timers[0].due_ms <= self.now else None
+
+    def set_alarm(self) -> None:
+        """One timer of the host for all of ours: the earliest that still means something."""
+        state, timers = self.state, self.state.timers
+        while timers and self._is_stale(timers[0]):
+            heapq.heappop(timers)
+        due_ms = timers[0].due_ms if timers else None
+        if due_ms == state.alarm_ms:
+            return
+        if state.alarm is not None:
+            self.out.append(Cancel(state.alarm))
+        state.alarm_ms, state.alarm = due_ms, None
+        if due_ms is not None:
+            state.alarms += 1
+            place = EffectPath(state.tenant, state.id, (), _ALARM, (), state.alarms)
+            made = effect(place, SetTimer(due_ms))
+            state.alarm = made.key
+            state.flights[made.key] = Flight(made, "", 0)
+            self.out.append(Start(made))
+
+    def _is_stale(self, timer: Timer) -> bool:
+        if timer.kind == TimerKind.FAMILY:
+            family = self.state.families.get(timer.of)
+            return family is None or family.supervisor.due is None
+        process = self.state.processes.get(timer.of)
+        if timer.kind == TimerKind.POST:
+            return False
+        return process is None or process.mailbox is None or not process.mailbox.has(timer.letter)
+
+    def _watch(self, path: str, process: Process, letter: int) -> None:
+        process.since_ms = self.now
+        patience_ms = process.spec.stuck_after_ms
+        if patience_ms is not None:
+            self.wake_at(self.now + patience_ms, TimerKind.STUCK, path, letter)
+
+    def _await(self, to: str, mail: Mail, number: int) -> None:
+        if mail.ask:
+            self.state.asks[_word(mail)] = (to, number)
+        if mail.deadline_ms is not None:
+            self.wake_at(mail.deadline_ms, TimerKind.DEADLINE, to, number)
+
+    def _return(self, mail: Mail, outcome: Outcome) -> None:
+        if not mail.ask:
+            return
+        if mail.sender:
+            self.post(mail.sender, Mail(Heard(mail.ask, outcome)))
+        else:
+            self.out.append(Answer(mail.ask, outcome))
+
+
+def _word(mail: Mail) -> str:
+    return f"{mail.sender}|{mail.ask}" if mail.sender else mail.ask

@@ -1,0 +1,185 @@
+"""The program machine: `step(event, now)` changes the state and answers with actions.
+
+| event                       | goes to                                                         |
+|-----------------------------|-----------------------------------------------------------------|
+| Spawn, EndProcess, ShutDown | spawning, families                                              |
+| Post, MessageArrived        | the mailbox of a process, then the worker of its body           |
+| OutcomeArrived              | the life that started the effect; of a dead life only the money |
+| … of an alarm               | whoever set a timer: families, sends, letters with a deadline   |
+| SendExit, Link, Monitor …   | signals                                                         |
+
+Nothing calls back into a step: what follows from an event is put into queues, which are empty when
+the step ends. So the state between two steps is all there is.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from vegakit.errors import Cancelled as CancelledError
+from vegakit.errors import Timeout
+from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
+from vegakit.policy import ExitKind, ExitReason
+from vegakit.program.actions import Action, Ended, Monitored
+from vegakit.program.bodies import AgentBody, Code, ForeignBody, ReducerBody
+from vegakit.program.commands import (
+    CancelAsk,
+    Demonitor,
+    EndProcess,
+    Event,
+    Link,
+    Monitor,
+    Post,
+    SendExit,
+    ShutDown,
+    Spawn,
+    TrapExits,
+    Unlink,
+)
+from vegakit.program.core import Core
+from vegakit.program.families import Families
+from vegakit.program.foreign import ForeignWorker
+from vegakit.program.lives import Lives
+from vegakit.program.mail import Fell, Mail
+from vegakit.program.purses import Purses
+from vegakit.program.reducers import ReducerWorker
+from vegakit.program.sends import SendWorker
+from vegakit.program.spawning import Spawning
+from vegakit.program.state import Phase, Program, Timer, TimerKind
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """`state` is the program; `code` are the bodies of its processes, and may grow."""
+
+    def __init__(self, state: Program, code: Code) -> None:
+        core = self._core = Core(state, code)
+        self.purses = Purses(core)
+        self._lives = Lives(core, self.purses)
+        self._families = Families(core, self._lives)
+        self._spawning = Spawning(core, self._families, self.purses)
+        self._lives.families = self._families
+        self._lives.workers = {
+            AgentBody: SendWorker(core, self.purses),
+            ReducerBody: ReducerWorker(core, self._lives, self._spawning),
+            ForeignBody: ForeignWorker(core, self._lives),
+        }
+        self._on: dict[type[Any], Callable[[Any], None]] = {
+            OutcomeArrived: self._on_outcome,
+            Post: lambda event: core.post(event.to, event.mail, event.dedupe),
+            MessageArrived: lambda event: core.post(event.to, Mail(event.value), event.dedupe),
+            Spawn: lambda event: core.out.append(self._spawning.spawn(event)),
+            EndProcess: lambda event: self._families.end(event.path, kill=event.kill),
+            CancelAsk: self._on_cancel,
+            SendExit: self._on_exit_signal,
+            CancelRequested: lambda event: self._families.end(event.to, kill=True),
+            Link: self._on_link,
+            Unlink: lambda event: state.signals.unlink(event.path, event.other),
+            Monitor: self._on_monitor,
+            Demonitor: lambda event: state.signals.demonitor(event.watcher, event.ref),
+            TrapExits: lambda event: state.signals.trapping.update({event.path: None}),
+            ShutDown: self._on_shut_down,
+        }
+
+    @property
+    def state(self) -> Program:
+        return self._core.state
+
+    def step(self, event: Event, now: int) -> list[Action]:
+        core = self._core
+        core.now = now
+        self._on[type(event)](event)
+        self._settle_down()
+        while self._shuts_down_further():
+            self._settle_down()
+        core.set_alarm()
+        out, core.out = core.out, []
+        return out
+
+    def _settle_down(self) -> None:
+        core = self._core
+        while core.ready or self._families.busy:
+            if self._families.busy:
+                self._families.carry_out_next()
+            else:
+                self._lives.work(core.ready.popleft())
+
+    def _on_outcome(self, event: OutcomeArrived) -> None:
+        flight = self._core.land(event.key)
+        if flight is None:
+            return
+        if flight.path:
+            self._lives.on_landed(flight, event.outcome)
+            return
+        if event.key == self.state.alarm:
+            self.state.alarm = self.state.alarm_ms = None
+            while (timer := self._core.take_timer()) is not None:
+                self._on_timer(timer)
+
+    def _on_timer(self, timer: Timer) -> None:
+        match timer.kind:
+            case TimerKind.FAMILY:
+                self._families.on_timer(timer.of)
+            case TimerKind.SEND:
+                self._lives.on_timer(timer.of, timer.letter)
+            case TimerKind.STUCK:
+                self._lives.on_patience_lost(timer.of, timer.letter)
+            case TimerKind.POST:
+                self._core.post(timer.of, self.state.put_off.pop(timer.turn))
+            case TimerKind.DEADLINE:
+                why = "no answer in time; give it more with timeout=, or ask for less"
+                self._lives.withdraw(timer.of, timer.letter, Fell(Timeout.__name__, why))
+
+    def _on_cancel(self, event: CancelAsk) -> None:
+        place = self.state.asks.get(event.ask)
+        if place is not None:
+            fell = Fell(CancelledError.__name__, "nobody waits for the answer any more")
+            self._lives.withdraw(*place, fell)
+
+    def _on_exit_signal(self, event: SendExit) -> None:
+        if event.reason.kind is ExitKind.KILLED:
+            self._lives.kill(event.to)
+            return
+        signal = self.state.signals.received(event.sender, event.to, event.reason)
+        if signal is not None:
+            self._lives.deliver(signal)
+
+    def _on_link(self, event: Link) -> None:
+        if not self._lives_now(event.other):
+            noproc = ExitReason(ExitKind.NOPROC)
+            signal = self.state.signals.received(event.other, event.path, noproc)
+            if signal is not None:
+                self._lives.deliver(signal)
+            return
+        self.state.signals.link(event.path, event.other, alive=True)
+
+    def _on_monitor(self, event: Monitor) -> None:
+        alive = self._lives_now(event.target)
+        ref, signals = self.state.signals.monitor(event.watcher, event.target, alive=alive)
+        self._core.out.append(Monitored(ref))
+        for signal in signals:
+            self._lives.deliver(signal)
+
+    def _on_shut_down(self, event: ShutDown) -> None:
+        self.state.shutting_down = True
+
+    def _shuts_down_further(self) -> bool:
+        """The last root first; the next when it is over."""
+        state = self.state
+        if not state.shutting_down or state.over:
+            return False
+        if state.roots:
+            last = next(reversed(state.roots))
+            was, state.ending = state.ending, last
+            if last != was:
+                self._families.end(last, kill=False)
+            return last != was
+        if not state.processes:
+            state.over = True
+            state.timers.clear()
+            self._core.out.append(Ended())
+        return False
+
+    def _lives_now(self, path: str) -> bool:
+        process = self.state.processes.get(path)
+        return process is not None and process.phase is not Phase.OVER

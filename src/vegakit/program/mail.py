@@ -1,0 +1,84 @@
+"""What is sent to a process, and what comes back to those who asked."""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from vegakit.agent import Dropped
+from vegakit.conversation import Conversation, Message, Usage, UserPart
+from vegakit.ids import ScopeId
+from vegakit.money import Money
+from vegakit.policy import ExitReason
+
+__all__ = ["Down", "Exited", "Fell", "Heard", "Mail", "Outcome", "Prompt", "Said", "Told"]
+
+
+class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
+    """A message to an agent. `scope` is the shared budget of the place it was written at; `budget`
+    replaces the agent's own for this send."""
+
+    parts: tuple[UserPart, ...]
+    history: tuple[Message, ...] = ()
+    scope: ScopeId = ScopeId("")
+    budget: Money | None = None
+    stream: bool = False
+
+
+class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
+    """`ask` is the word that the answer will carry, empty if none is wanted; `sender` is the
+    process that asks, empty for the host."""
+
+    value: Any
+    ask: str = ""
+    sender: str = ""
+    deadline_ms: int | None = None
+
+
+class Said(Struct, frozen=True, tag=True, omit_defaults=True):
+    """What an agent answered, with the whole conversation."""
+
+    text: str
+    conversation: Conversation
+    usage: Usage = Usage()
+    steps: int = 1
+    dropped: Dropped = Dropped()
+
+
+class Told(Struct, frozen=True, tag=True, omit_defaults=True):
+    """The answer of a process: `Said` by an agent, any value by others."""
+
+    value: Any
+    charged: Money = Money(0)
+
+
+class Fell(Struct, frozen=True, tag=True, omit_defaults=True):
+    """No answer; `error` is what the language calls it, such as `AgentFailed`."""
+
+    error: str
+    reason: str
+    charged: Money = Money(0)
+
+
+Outcome: TypeAlias = Told | Fell
+
+
+class Heard(Struct, frozen=True, tag=True):
+    """A message: the answer to what this process asked."""
+
+    ask: str
+    outcome: Outcome
+
+
+class Exited(Struct, frozen=True, tag=True):
+    """A message to a process that traps exits."""
+
+    sender: str
+    reason: ExitReason
+
+
+class Down(Struct, frozen=True, tag=True):
+    """A message: who was watched is gone."""
+
+    ref: str
+    target: str
+    reason: ExitReason

@@ -1,0 +1,36 @@
+"""Reading what came of an effect."""
+
+from typing import TypeVar
+
+import msgspec
+
+from vegakit.agent import ToolOutcome
+from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
+from vegakit.money import Money
+
+__all__ = ["as_record", "charged_for", "tool_outcome"]
+
+T = TypeVar("T")
+
+
+def charged_for(outcome: EffectOutcome) -> Money:
+    return Money(0) if isinstance(outcome, Refused) else outcome.charged
+
+
+def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:
+    match outcome:
+        case Answered(value):
+            return as_record(ToolOutcome, value)
+        case Refused(error, reason):
+            return ToolOutcome(f"{error}: {reason}", is_error=True)
+        case Failed(_, reason) | Crashed(reason):
+            return ToolOutcome(reason, is_error=True)
+        case Unknown():
+            return ToolOutcome("was cut off; nobody knows whether it was done", is_error=True)
+        case Cancelled():
+            return ToolOutcome("was cancelled", is_error=True)
+
+
+def as_record(kind: type[T], value: object) -> T:
+    """Answers come as records, or as plain JSON from a journal."""
+    return value if isinstance(value, kind) else msgspec.convert(value, kind)

@@ -1,0 +1,76 @@
+"""Reducers: `react(state, message)` gives the next state and what to do, all of it pure.
+
+State and doings take effect together, when react has returned; if it raises, neither does, and the
+message is delivered to the next life.
+"""
+
+from collections.abc import Sequence
+
+from vegakit.policy import ExitReason
+from vegakit.program.bodies import ReducerBody
+from vegakit.program.commands import Spawn
+from vegakit.program.core import Core
+from vegakit.program.lives import Lives
+from vegakit.program.mail import Mail, Told
+from vegakit.program.reactions import After, Ask, Do, Exit, Later, Make, Respond, Tell
+from vegakit.program.spawning import Spawning
+from vegakit.program.state import Phase, Process
+from vegakit.program.workers import Worker
+
+__all__ = ["ReducerWorker"]
+
+
+class ReducerWorker(Worker):
+    def __init__(self, core: Core, lives: Lives, spawning: Spawning) -> None:
+        super().__init__(core)
+        self._lives = lives
+        self._spawning = spawning
+
+    def begin(self, path: str, process: Process) -> None:
+        body = self._core.body_of(process)
+        if isinstance(body, ReducerBody) and process.memory is None:
+            process.memory = body.initial
+
+    def work(self, path: str, process: Process) -> None:
+        body = self._core.body_of(process)
+        assert isinstance(body, ReducerBody)
+        while process.phase is Phase.UP:
+            taken = self._core.take(path, process)
+            if taken is None or process.mailbox is None:
+                return
+            process.memory, dos = body.react(process.memory, taken.message.value)
+            process.mailbox.commit(taken.number)
+            self._do(path, process, taken.message, dos)
+
+    def _do(self, path: str, process: Process, mail: Mail, dos: Sequence[Do]) -> None:
+        exits: ExitReason | None = None
+        for do in dos:
+            match do:
+                case Respond(value, to):
+                    self._core.answer(self._asked(process, mail, to), Told(value))
+                case Later(word):
+                    process.later = (process.later or {}) | {word: (mail.sender, mail.ask)}
+                    mail = Mail(None)
+                case Tell(to, message):
+                    self._core.post(to, Mail(message))
+                case Ask(to, message, ask, timeout_ms):
+                    deadline_ms = None if timeout_ms is None else self._core.now + timeout_ms
+                    self._core.post(to, Mail(message, ask, path, deadline_ms))
+                case After(ms, message):
+                    self._core.post_at(self._core.now + ms, path, Mail(message))
+                case Make(spec, name):
+                    self._spawning.spawn(Spawn(spec, name, path))
+                case Exit(reason):
+                    exits = reason
+        self._core.answer(mail, Told(None))
+        if exits is not None:
+            self._lives.crash(path, exits)
+
+    def _asked(self, process: Process, mail: Mail, word: str) -> Mail:
+        if not word:
+            return mail
+        sender, ask = (process.later or {}).get(word, ("", ""))
+        if process.later is not None:
+            process.later.pop(word, None)
+            process.later = process.later or None
+        return Mail(None, ask, sender)

@@ -1,0 +1,310 @@
+"""Agents: each message is a send, a fiber of the program that runs one turn.
+
+    letter ─▶ part of the wallet ─▶ Turn ─ AskModel ─▶ guard ─ fits? ─▶ effect ─▶ outcome ─▶ Turn …
+                                      └─── CallTools ──▶ effects, at once ────────────┘
+                                      └─── Finished, Failed ─▶ commit, answer, give back the part
+
+An agent without memory answers many at once, each in a conversation of its own. One with memory
+answers them in turn; what was said joins its memory when the answer is committed.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from vegakit.agent import (
+    AskModel,
+    CallTools,
+    Finished,
+    Summarise,
+    Turn,
+    TurnAction,
+    TurnPhase,
+)
+from vegakit.agent import (
+    Failed as TurnFailed,
+)
+from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
+from vegakit.effects import CallModel, CallTool, Site
+from vegakit.errors import AgentFailed, BugError
+from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
+from vegakit.money import Money, dollars
+from vegakit.policy import GiveUp, Letter, may_resend, start_retry
+from vegakit.prices import worst_case
+from vegakit.program.bodies import AgentBody
+from vegakit.program.chance import draw
+from vegakit.program.circles import runs_in_circles
+from vegakit.program.core import Core
+from vegakit.program.guards import Guards, Wait
+from vegakit.program.mail import Fell, Mail, Prompt, Said, Told
+from vegakit.program.outcomes import as_record, tool_outcome
+from vegakit.program.parts import Parts
+from vegakit.program.purses import Purses
+from vegakit.program.state import Call, Flight, Process, Send, TimerKind
+from vegakit.program.workers import Worker
+
+__all__ = ["SendWorker"]
+
+T = TypeVar("T")
+
+DEFAULT_PART = dollars("$0.50")
+
+
+class SendWorker(Worker):
+    def __init__(self, core: Core, purses: Purses) -> None:
+        super().__init__(core)
+        self._parts = Parts(purses)
+        self._guards = Guards(core)
+
+    def work(self, path: str, process: Process) -> None:
+        body = self._body(process)
+        while not (body.memory and process.sends):
+            taken = self._core.take(path, process)
+            if taken is None:
+                return
+            self._begin(path, process, body, taken.number, taken.message)
+
+    def on_outcome(
+        self, path: str, process: Process, flight: Flight, outcome: EffectOutcome
+    ) -> None:
+        send = (process.sends or {}).get(flight.letter)
+        if send is None:
+            return
+        process.since_ms = self._core.now
+        if flight.index >= 0:
+            self._on_tool(path, process, send, flight, outcome)
+        else:
+            self._on_model(path, process, send, flight, outcome)
+
+    def settle(self, path: str, process: Process, flight: Flight, outcome: EffectOutcome) -> None:
+        self._parts.settle(path, process, flight, outcome)
+
+    def on_timer(self, path: str, process: Process, letter: int) -> None:
+        send = (process.sends or {}).get(letter)
+        if send is not None and send.call is not None:
+            self._issue(path, process, letter, send, send.call)
+
+    def drop(self, path: str, process: Process, letter: int) -> None:
+        send = (process.sends or {}).get(letter)
+        if send is not None:
+            self._give_up(path, process, letter, send)
+            self._close(process, letter)
+
+    def abandon(self, path: str, process: Process) -> None:
+        for letter, send in (process.sends or {}).items():
+            self._give_up(path, process, letter, send)
+            if send.touched:
+                fell = Fell(
+                    AgentFailed.__name__,
+                    f"{path} ended after a tool did what must not be done twice; "
+                    "look what was done, then ask again",
+                )
+                self._end(process, letter, fell)
+        process.sends = None
+
+    def _begin(self, path: str, process: Process, body: AgentBody, letter: int, mail: Mail) -> None:
+        prompt = as_record(Prompt, mail.value)
+        part = self._parts.open(path, body, prompt)
+        if isinstance(part, Fell):
+            self._end(process, letter, part)
+            return
+        turn = Turn(body.rule)
+        send = Send(turn, part, prompt.scope, self._core.now, prompt.stream)
+        process.sends = (process.sends or {}) | {letter: send}
+        history = self._memory(process) if body.memory else prompt.history
+        self._go_on(
+            path, process, letter, send, turn.start(prompt.parts, history, count=body.count)
+        )
+
+    def _go_on(
+        self, path: str, process: Process, letter: int, send: Send, action: TurnAction
+    ) -> None:
+        match action:
+            case AskModel(request, step) | Summarise(request, step):
+                self._ask_model(path, process, letter, send, request, step)
+            case CallTools():
+                self._call_tools(path, process, letter, send, action)
+            case Finished():
+                self._finish(path, process, letter, send, action)
+            case TurnFailed(error, reason):
+                self._fail(path, process, letter, send, Fell(error, reason))
+
+    def _ask_model(
+        self, path: str, process: Process, letter: int, send: Send, request: ModelRequest, step: int
+    ) -> None:
+        body = self._body(process)
+        if body.price is None:
+            raise BugError(f"{request.model} has no price, so its cost cannot be capped")
+        tokens, most = body.count(request), request.settings.max_tokens
+        retry = start_retry(body.retry, self._core.now, deadline_ms=self._deadline(process, letter))
+        send.call = Call(step, request, retry, worst_case(body.price, tokens, most), tokens + most)
+        self._issue(path, process, letter, send, send.call)
+
+    def _issue(self, path: str, process: Process, letter: int, send: Send, call: Call) -> None:
+        body, who = self._body(process), f"{path}|{letter}"
+        verdict = self._guards.enter(process.spec.body, body, who, call.tokens)
+        if isinstance(verdict, Wait):
+            self._core.wake_at(verdict.until_ms, TimerKind.SEND, path, letter)
+            return
+        if isinstance(verdict, Fell):
+            self._on_refused(path, process, letter, send, verdict)
+            return
+        if (short := self._parts.hold(path, send, call.worst_case)) is not None:
+            self._guards.leave(process.spec.body, who, verdict)
+            self._on_refused(path, process, letter, send, short)
+            return
+        call.permit = verdict
+        self._core.start(
+            path,
+            process,
+            CallModel(call.request, call.worst_case, send.scope, send.stream),
+            Site("send", letter),
+            (call.step,),
+            occurrence=call.occurrence,
+            held=call.worst_case,
+            deadline_ms=call.retry.deadline_ms,
+            priority=body.priority,
+        )
+
+    def _on_model(
+        self, path: str, process: Process, send: Send, flight: Flight, outcome: EffectOutcome
+    ) -> None:
+        call, letter, body = send.call, flight.letter, self._body(process)
+        if call is None:
+            raise BugError(f"{path} got the answer to a call that it did not make")
+        self._guards.leave(process.spec.body, f"{path}|{letter}", call.permit, outcome)
+        turn = send.turn
+        match outcome:
+            case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
+                action = turn.on_summary(as_record(ModelReply, value), count=body.count)
+            case Answered(value):
+                action = turn.on_reply(as_record(ModelReply, value), body.check, count=body.count)
+            case Failed() | Unknown() if self._try_again(path, letter, call, outcome):
+                return
+            case Failed() | Refused() | Unknown():
+                action = turn.on_model_failed(outcome)
+            case Cancelled() | Crashed():
+                action = TurnFailed("Cancelled", "the call was cancelled")
+        send.call = None
+        self._go_on(path, process, letter, send, action)
+
+    def _try_again(self, path: str, letter: int, call: Call, outcome: Failed | Unknown) -> bool:
+        """What the host knows to be unbilled it has tried again; the rest is decided here."""
+        now = self._core.now
+        if isinstance(outcome, Unknown):
+            if not may_resend(call.retry.rule, call.occurrence):
+                return False
+            at_ms = now
+        else:
+            call.retry.attempts += outcome.attempts - 1
+            verdict = call.retry.on_failure(
+                outcome.error_class,
+                now,
+                draw(f"{path}|{letter}|{call.step}|{call.occurrence}"),
+                phase=outcome.phase,
+                retry_after_ms=outcome.retry_after_ms,
+            )
+            if isinstance(verdict, GiveUp):
+                return False
+            at_ms = verdict.at_ms
+        call.occurrence += 1
+        self._core.wake_at(at_ms, TimerKind.SEND, path, letter)
+        return True
+
+    def _on_refused(self, path: str, process: Process, letter: int, send: Send, fell: Fell) -> None:
+        failed = send.turn.on_model_failed(Refused(fell.error, fell.reason))
+        self._fail(path, process, letter, send, Fell(failed.error, failed.reason))
+
+    def _call_tools(
+        self, path: str, process: Process, letter: int, send: Send, action: CallTools
+    ) -> None:
+        body = self._body(process)
+        fell = runs_in_circles(send, action.calls, self._core.state.bounds.repeats)
+        if fell is not None:
+            self._fail(path, process, letter, send, fell)
+            return
+        send.due, send.outcomes = len(action.calls), {}
+        for plan in action.calls:
+            repeatable = plan.call.name in body.repeatable
+            send.touched |= not repeatable
+            self._core.start(
+                path,
+                process,
+                CallTool(plan.call.name, plan.call.arguments, send.scope, repeatable),
+                Site("send", letter),
+                (action.step, plan.index),
+                index=plan.index,
+                deadline_ms=self._deadline(process, letter),
+                priority=body.priority,
+            )
+
+    def _on_tool(
+        self, path: str, process: Process, send: Send, flight: Flight, outcome: EffectOutcome
+    ) -> None:
+        send.outcomes = send.outcomes | {flight.index: tool_outcome(outcome)}
+        if len(send.outcomes) == send.due:
+            body = self._body(process)
+            action = send.turn.on_tools(send.outcomes, count=body.count)
+            self._go_on(path, process, flight.letter, send, action)
+
+    def _finish(
+        self, path: str, process: Process, letter: int, send: Send, finished: Finished
+    ) -> None:
+        conversation = send.turn.conversation
+        if self._body(process).memory:
+            process.memory = msgspec.Raw(msgspec.json.encode(conversation))
+        process.failures = 0
+        said = Said(
+            finished.output_text, conversation, finished.usage, finished.steps, finished.dropped
+        )
+        charged = Money(send.part.spent)
+        self._parts.give_back(path, send)
+        self._end(process, letter, Told(said, charged))
+        self._close(process, letter)
+        self._core.ready.append(path)
+
+    def _fail(self, path: str, process: Process, letter: int, send: Send, fell: Fell) -> None:
+        """An answer like another: the asker hears of it, the process lives."""
+        process.failures += 1
+        self._core.cancel(process, letter)
+        charged = Money(send.part.spent)
+        self._give_up(path, process, letter, send)
+        self._end(process, letter, msgspec.structs.replace(fell, charged=charged))
+        self._close(process, letter)
+        self._core.ready.append(path)
+
+    def _end(self, process: Process, letter: int, outcome: Told | Fell) -> None:
+        taken = self._letter(process, letter)
+        if taken is not None and process.mailbox is not None:
+            process.mailbox.commit(letter)
+            self._core.answer(taken.message, outcome)
+
+    def _close(self, process: Process, letter: int) -> None:
+        if process.sends is not None:
+            process.sends.pop(letter, None)
+            process.sends = process.sends or None
+
+    def _give_up(self, path: str, process: Process, letter: int, send: Send) -> None:
+        """What is under way stays held, now in the wallets themselves, until it lands."""
+        if send.call is not None:
+            self._guards.leave(process.spec.body, f"{path}|{letter}", send.call.permit)
+        self._parts.give_back(path, send)
+
+    def _memory(self, process: Process) -> tuple[Message, ...]:
+        if process.memory is None:
+            return ()
+        if isinstance(process.memory, msgspec.Raw):
+            return msgspec.json.decode(process.memory, type=Conversation).messages
+        return msgspec.convert(process.memory, Conversation).messages
+
+    def _deadline(self, process: Process, letter: int) -> int | None:
+        taken = self._letter(process, letter)
+        return None if taken is None else taken.message.deadline_ms
+
+    def _letter(self, process: Process, letter: int) -> Letter[Mail] | None:
+        return None if process.mailbox is None else process.mailbox.taken(letter)
+
+    def _body(self, process: Process) -> AgentBody:
+        body = self._core.body_of(process)
+        assert isinstance(body, AgentBody)
+        return body

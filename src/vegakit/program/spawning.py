@@ -1,0 +1,100 @@
+"""Who may start whom: names, and the bounds that stop a runaway before it costs anything."""
+
+from collections.abc import Iterator
+
+from vegakit.errors import BudgetExceeded, LimitReached
+from vegakit.money import Money, show
+from vegakit.program.actions import Spawned, SpawnRefused
+from vegakit.program.commands import GroupSpec, ProcessSpec, Spawn
+from vegakit.program.core import Core
+from vegakit.program.families import Families
+from vegakit.program.paths import child_path
+from vegakit.program.purses import Purses
+from vegakit.program.state import Phase
+
+__all__ = ["Spawning"]
+
+
+class Spawning:
+    def __init__(self, core: Core, families: Families, purses: Purses) -> None:
+        self._core = core
+        self._families = families
+        self._purses = purses
+
+    def spawn(self, command: Spawn) -> Spawned | SpawnRefused:
+        state, spec, spawner = self._core.state, command.spec, command.spawner
+        refused = self._out_of_bounds(spawner) or self._has_a_mistake(spec)
+        if refused is not None:
+            return refused
+        path = self._path(command)
+        if path in state.processes or path in state.families:
+            return SpawnRefused(
+                "UserError", f"there is a process {path!r} already; give another name"
+            )
+        caps = dict(_caps(path, spec))
+        if (poor := self._purses.open(caps, spawner)) is not None:
+            return self._too_poor(Money(sum(caps.values())), poor)
+        if spawner:
+            state.spawned.setdefault(spawner, {})[path] = None
+        else:
+            state.roots[path] = None
+        self._families.start(path, spec, spawner)
+        return Spawned(path)
+
+    def _path(self, command: Spawn) -> str:
+        state, spawner = self._core.state, command.spawner
+        generation = state.processes[spawner].generation if spawner else 1
+        if command.name:
+            return child_path(spawner, generation, command.name)
+        body = command.spec.body if isinstance(command.spec, ProcessSpec) else "group"
+        path = child_path(spawner, generation, body)
+        number = state.numbers.get(path, 0) + 1
+        state.numbers[path] = number
+        return path if number == 1 else f"{path}-{number}"
+
+    def _has_a_mistake(self, spec: ProcessSpec | GroupSpec) -> SpawnRefused | None:
+        if isinstance(spec, GroupSpec):
+            mistakes = (self._has_a_mistake(child) for child in spec.children.values())
+            return next((mistake for mistake in mistakes if mistake), None)
+        if spec.body in self._core.code:
+            return None
+        known = ", ".join(sorted(self._core.code)) or "none"
+        return SpawnRefused("UserError", f"no body is called {spec.body!r}; known are: {known}")
+
+    def _out_of_bounds(self, spawner: str) -> SpawnRefused | None:
+        if not spawner:
+            return None
+        state, bounds = self._core.state, self._core.state.bounds
+        process = state.processes.get(spawner)
+        if process is None or process.phase is not Phase.UP:
+            return SpawnRefused("AgentFailed", f"{spawner} is ending and starts nothing any more")
+        measures = {
+            "depth": (spawner.count("/"), bounds.depth),
+            "width": (len(state.spawned.get(spawner, ())), bounds.width),
+            "living": (state.living, bounds.living),
+        }
+        for name, (reached, most) in measures.items():
+            if reached >= most:
+                return SpawnRefused(
+                    LimitReached.__name__,
+                    f"{spawner} may not start another process: the bound {name}={most} is reached;"
+                    f" raise it with Runtime(bounds=Bounds({name}=…)) if this is meant",
+                )
+        return None
+
+    def _too_poor(self, wanted: Money, poor: str) -> SpawnRefused:
+        room = self._purses.room(poor)
+        return SpawnRefused(
+            BudgetExceeded.__name__,
+            f"a part of {show(wanted)} was asked for, but {poor} has "
+            f"only {show(room or Money(0))} left; give the child less, or {poor} more",
+        )
+
+
+def _caps(path: str, spec: ProcessSpec | GroupSpec) -> Iterator[tuple[str, Money]]:
+    """By purse, which in the first generation is called like its process."""
+    if isinstance(spec, GroupSpec):
+        for name, child in spec.children.items():
+            yield from _caps(child_path(path, 1, name), child)
+    elif spec.wallet is not None:
+        yield path, spec.wallet

@@ -1,0 +1,33 @@
+"""A wallet: what a process may spend in its whole life, restarts included.
+
+    room = cap - spent - held        held: calls in flight, parts of children, sends under way
+
+The program is the only writer of its wallets, so they need no claims and no leases: what a call
+could cost is held before it is issued and settled when its outcome arrives. A part is held in the
+wallet it was taken from; so a call has to fit its own part only, and the sum still fits above.
+"""
+
+from msgspec import Struct
+
+from vegakit.money import Money
+
+__all__ = ["Wallet"]
+
+
+class Wallet(Struct, omit_defaults=True, gc=False):
+    """`cap` None limits nothing and only counts."""
+
+    cap: Money | None = None
+    spent: int = 0
+    held: int = 0
+
+    @property
+    def room(self) -> Money | None:
+        return None if self.cap is None else Money(max(0, self.cap - self.spent - self.held))
+
+    def fits(self, amount: int) -> bool:
+        return self.cap is None or self.spent + self.held + amount <= self.cap
+
+    def settle(self, held: int, charged: int) -> None:
+        self.held -= held
+        self.spent += charged

@@ -1,0 +1,362 @@
+from typing import Any
+
+from tests.program.rooms import CENT, CODE, Room, agent, calls, counter, says
+from vegakit.conversation import Text
+from vegakit.effects import CallModel, RunForeign
+from vegakit.events import Answered, Cancelled, Crashed
+from vegakit.money import Money
+from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule, RestartStrategy
+from vegakit.program import (
+    After,
+    Ask,
+    Bounds,
+    CostAlert,
+    Down,
+    Ended,
+    EndProcess,
+    Exit,
+    GroupSpec,
+    Heard,
+    Later,
+    Link,
+    Make,
+    Monitor,
+    ProcessExited,
+    ProcessRestarted,
+    ProcessSpec,
+    Prompt,
+    ReducerBody,
+    Respond,
+    SendExit,
+    ShutDown,
+    Spawn,
+    SpawnRefused,
+    Tell,
+)
+
+BOOM = ExitReason(ExitKind.CRASHED, "boom")
+
+
+def group(*bodies: str, strategy: str = "restart", max_restarts: int = 3, **more: Any) -> GroupSpec:
+    rule = RestartRule(RestartStrategy(strategy), max_restarts)
+    return GroupSpec(rule, {body: ProcessSpec(body, **more) for body in bodies})
+
+
+def test_a_reducer_answers_in_the_same_step() -> None:
+    """It is pure: no effect, no wait."""
+    room = Room()
+    path = room.spawn("counter")
+    assert [room.told(room.ask(path, "more")) for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_reducer_that_raises_is_restarted_with_its_last_state() -> None:
+    """The poison message is delivered again until restarts are used up; the state is kept."""
+    room = Room()
+    path = room.spawn("counter", rule=RestartRule(max_restarts=1))
+    room.ask(path, "more")
+    ask = room.ask(path, "boom")
+    assert room.fell(ask) == "AgentFailed"
+    assert len(room.news(ProcessRestarted)) == 1
+    assert room.news(ProcessExited)[0].reason.kind is ExitKind.ESCALATED
+
+
+def test_a_reducer_may_answer_later_and_ask_others() -> None:
+    """It puts off its answer, asks an agent, and replies when it has heard."""
+
+    def boss(state: Any, message: Any) -> tuple[Any, list[Any]]:
+        if isinstance(message, Heard):
+            outcome: Any = message.outcome
+            return state, [Respond(outcome.value.text.upper(), to="job")]
+        return state, [Later("job"), Ask("agent", Prompt((Text(message),)), "q")]
+
+    room = Room({**CODE, "boss": ReducerBody(boss)})
+    room.spawn("agent")
+    ask = room.ask(room.spawn("boss"), "hello")
+    assert ask not in room.answers
+    room.answer(says("yes"))
+    assert room.told(ask) == "YES"
+
+
+def test_a_reducer_may_tell_wait_make_and_exit() -> None:
+    """Everything that it does is data."""
+
+    def clock(state: int, message: Any) -> tuple[int, list[Any]]:
+        if message == "start":
+            return 0, [Make(ProcessSpec("counter"), "kid"), After(100, "tick")]
+        return state + 1, [Tell("clock/kid", "more"), Exit(ExitReason(ExitKind.NORMAL))]
+
+    room = Room({**CODE, "clock": ReducerBody(clock, 0)})
+    room.ask(room.spawn("clock"), "start")
+    assert set(room.state.processes) == {"clock", "clock/kid"}
+    room.wait(100)
+    assert room.state.processes == {}
+
+
+def test_a_function_is_handed_one_message_at_a_time() -> None:
+    """The second waits for the first; what it raises crashes this life only."""
+    room = Room()
+    path = room.spawn("function")
+    first, second = room.ask(path, "a"), room.ask(path, "b")
+    room.answer(Answered("A"))
+    assert room.told(first) == "A"
+    room.answer(Crashed("ValueError: no"))
+    room.answer(Answered("B"))
+    assert room.told(second) == "B"
+    assert room.state.processes[path].generation == 2
+
+
+def test_a_service_ends_normally_when_it_returns_and_is_restarted_when_permanent() -> None:
+    """Finishing is not failing, unless it was declared permanent."""
+    room = Room()
+    once = room.spawn("service")
+    room.answer(Answered(None))
+    assert once not in room.state.processes
+    ever = room.spawn("service", kind=ChildType.PERMANENT)
+    room.answer(Answered(None))
+    assert room.state.processes[ever].generation == 2
+
+
+def test_names_are_given_and_refused() -> None:
+    """A name stands for one process; without one a number is added."""
+    room = Room()
+    assert [room.spawn("counter") for _ in range(3)] == ["counter", "counter-2", "counter-3"]
+    assert room.spawn("counter", "carl") == "carl"
+    said = room.step(Spawn(ProcessSpec("counter"), "carl"))
+    assert "give another name" in said[0].reason
+    assert "known are" in room.refuse("nobody").reason
+
+
+def test_a_monitor_brings_one_down_and_a_link_takes_the_other_along() -> None:
+    """They tie processes, not lives: a restart tells nobody."""
+    room = Room()
+    a, b = room.spawn("counter", "a"), room.spawn("counter", "b", kind=ChildType.TEMPORARY)
+    room.step(Link(a, b))
+    room.step(Monitor(a))
+    room.step(SendExit(a, BOOM))
+    assert not room.news(Down)
+    for _ in range(3):
+        room.step(SendExit(a, BOOM))
+    assert [down.target for down in room.news(Down)] == [a]
+    assert room.state.processes == {}
+
+
+def test_a_monitor_of_nobody_says_noproc() -> None:
+    """At once."""
+    room = Room()
+    room.step(Monitor("nobody"))
+    assert room.news(Down)[0].reason.kind is ExitKind.NOPROC
+
+
+def test_what_a_life_spawned_ends_with_it() -> None:
+    """A restarted life starts anew; nothing of the old one goes on beside it."""
+    room = Room()
+    parent = room.spawn("function", "parent")
+    room.spawn("counter", "kid", spawner=parent)
+    room.step(SendExit(parent, BOOM))
+    assert list(room.state.processes) == [parent]
+    assert room.spawn("counter", "kid", spawner=parent) == "parent#2/kid"
+
+
+def test_kill_takes_the_tree_at_once() -> None:
+    """Nothing is waited for; what was under way is cancelled and still settled."""
+    room = Room()
+    parent = room.spawn("function", "parent")
+    kid = room.spawn("agent", "kid", spawner=parent, wallet=Money(4 * CENT))
+    ask = room.prompt(kid)
+    room.step(EndProcess(parent, kill=True))
+    assert room.fell(ask) == "AgentFailed"
+    assert {e.path for e in room.news(ProcessExited)} == {parent, kid}
+    room.answer(Cancelled(Money(2 * CENT)), room.only(CallModel))
+    assert room.state.processes == {}
+    assert room.state.wallets == {}
+
+
+def test_a_part_is_taken_from_the_spawner_and_comes_back() -> None:
+    """The sum of all parts fits the parent's wallet."""
+    room = Room()
+    parent = room.spawn("function", "parent", wallet=Money(10 * CENT))
+    kid = room.spawn("agent", spawner=parent, wallet=Money(6 * CENT))
+    assert room.state.wallets[parent].held == 6 * CENT
+    refused = room.refuse("agent", spawner=parent, wallet=Money(5 * CENT))
+    assert refused.error == "BudgetExceeded"
+    assert "$0.04 left" in refused.reason
+    room.prompt(kid)
+    room.answer(says("x"))
+    room.step(EndProcess(kid))
+    wallet = room.state.wallets[parent]
+    assert (wallet.held, wallet.spent) == (0, CENT)
+
+
+def test_a_child_without_a_wallet_spends_its_spawners() -> None:
+    """A spawn never makes money."""
+    room = Room()
+    parent = room.spawn("function", "parent", wallet=Money(3 * CENT))
+    kids = [room.spawn("agent", spawner=parent) for _ in range(2)]
+    first, second = room.prompt(kids[0]), room.prompt(kids[1])
+    assert room.fell(second) == "BudgetExceeded"
+    room.answer(says("x"))
+    assert room.told(first)
+    assert room.state.wallets[parent].spent == CENT
+
+
+def test_a_restart_keeps_the_wallet() -> None:
+    """A crash loop cannot buy itself a fresh budget."""
+    room = Room()
+    path = room.spawn("agent", wallet=Money(4 * CENT))
+    ask = room.prompt(path)
+    for _ in range(2):
+        room.answer(Crashed("bug", Money(2 * CENT)))
+    assert room.fell(ask) == "BudgetExceeded"
+
+
+def test_a_send_holds_its_part_until_it_ends() -> None:
+    """An agent with a budget for one send may not use what another send was promised."""
+    room = Room({"agent": agent("look", budget=Money(5 * CENT), repeatable=["look"])})
+    path = room.spawn("agent", wallet=Money(8 * CENT))
+    first, second = room.prompt(path), room.prompt(path)
+    assert room.fell(second) == "BudgetExceeded"
+    assert room.state.wallets[path].held == 5 * CENT
+    room.answer(says("x"))
+    wallet = room.state.wallets[path]
+    assert room.told(first)
+    assert (wallet.held, wallet.spent) == (0, CENT)
+
+
+def test_an_alert_is_told_once() -> None:
+    """When the money spent passes the mark."""
+    room = Room()
+    path = room.spawn("agent", alert_at=Money(2 * CENT))
+    for _ in range(4):
+        room.prompt(path)
+        room.answer(says("x"))
+    assert [alert.spent for alert in room.news(CostAlert)] == [2 * CENT]
+
+
+def test_bounds_stop_a_runaway() -> None:
+    """Depth, width and number of what processes spawn."""
+    room = Room(bounds=Bounds(depth=2, width=2, living=3))
+    top = room.spawn("function", "top")
+    a = room.spawn("function", "a", spawner=top)
+    room.spawn("function", "b", spawner=top)
+    assert "width=2" in room.refuse("function", spawner=top).reason
+    aa = room.spawn("function", "a", spawner=a)
+    assert "depth=2" in room.refuse("function", spawner=aa).reason
+    assert "living=3" in room.refuse("function", spawner=a).reason
+
+
+def test_a_group_restarts_by_its_strategy() -> None:
+    """With restart_all one crash restarts all; with restart only the one."""
+    for strategy, generations in {"restart": [1, 2, 1], "restart_all": [2, 2, 2]}.items():
+        room = Room({name: ReducerBody(counter, 0) for name in "abc"})
+        room.step(Spawn(group("a", "b", "c", strategy=strategy), "team"))
+        room.step(SendExit("team/b", BOOM))
+        assert [p.generation for p in room.state.processes.values()] == generations
+
+
+def test_a_group_that_gives_up_ends_all_its_children() -> None:
+    """Askers hear of it; the group is told as one that exited."""
+    room = Room()
+    room.step(Spawn(group("counter", "function", max_restarts=0), "team"))
+    ask = room.ask("team/function", "x")
+    room.step(SendExit("team/counter", BOOM))
+    room.answer(Cancelled(), room.only(RunForeign))
+    assert room.fell(ask) == "AgentFailed"
+    assert room.state.processes == {}
+    assert room.state.families == {}
+    assert "team" in [e.path for e in room.news(ProcessExited)]
+
+
+def test_a_restarted_group_goes_on_with_its_money() -> None:
+    """Its children are new processes with the wallets of the old ones."""
+    inner = group("agent", max_restarts=0, wallet=Money(4 * CENT))
+    room = Room()
+    room.step(Spawn(GroupSpec(RestartRule(), {"inner": inner}), "team"))
+    room.prompt("team/inner/agent")
+    room.answer(says("x"))
+    room.step(SendExit("team/inner/agent", BOOM))
+    assert list(room.state.processes) == ["team/inner#2/agent"]
+    assert room.state.wallets["team/inner/agent"].spent == CENT
+    room.prompt("team/inner#2/agent")
+    room.answer(says("x"))
+    assert room.state.wallets["team/inner/agent"].spent == 2 * CENT
+
+
+def test_a_wallet_caps_a_child_of_a_group() -> None:
+    """At any depth, and in every generation of the group."""
+    inner = group("agent", max_restarts=0, wallet=Money(3 * CENT))
+    room = Room()
+    room.step(Spawn(GroupSpec(RestartRule(), {"inner": inner}), "team"))
+    room.prompt("team/inner/agent")
+    room.answer(says("x", cost=Money(2 * CENT)))
+    assert room.fell(room.prompt("team/inner/agent")) == "BudgetExceeded"
+    room.step(SendExit("team/inner/agent", BOOM))
+    assert room.fell(room.prompt("team/inner#2/agent")) == "BudgetExceeded"
+
+
+def test_the_parts_of_a_group_are_taken_together_and_come_back() -> None:
+    """All of them fit the wallet of the spawner, or none is taken."""
+    room = Room()
+    parent = room.spawn("function", "parent", wallet=Money(10 * CENT))
+    room.step(Spawn(group("agent", "keeper", wallet=Money(6 * CENT)), "rich", parent))
+    (refused,) = room.news(SpawnRefused)
+    assert "a part of $0.12" in refused.reason
+    assert room.state.wallets[parent].held == 0
+    room.step(Spawn(group("agent", "keeper", wallet=Money(4 * CENT)), "team", parent))
+    assert room.state.wallets[parent].held == 8 * CENT
+    room.step(EndProcess("parent/team"))
+    assert room.state.wallets[parent].held == 0
+
+
+def test_a_finished_child_is_started_again_with_its_group() -> None:
+    """As OTP does."""
+    room = Room()
+    room.step(Spawn(group("service", "counter", strategy="restart_all"), "team"))
+    room.answer(Answered(None))
+    room.step(SendExit("team/counter", BOOM))
+    assert [p.generation for p in room.state.processes.values()] == [2, 2]
+
+
+def test_shutting_down_ends_the_last_started_first() -> None:
+    """Each waits until the one after it is gone."""
+    room = Room()
+    names = [room.spawn("service", f"s{n}") for n in range(3)]
+    room.step(ShutDown())
+    gone = []
+    while room.flying:
+        effect = room.flying[room.cancelled[-1]]
+        gone.append(effect.path.lives[-1].name)
+        room.answer(Cancelled(), effect)
+        room.flying = {k: e for k, e in room.flying.items() if e.path.site.function != "alarm"}
+    assert gone == names[::-1]
+    assert isinstance(room.log[-1], Ended)
+
+
+def test_a_process_that_does_not_stop_is_killed_in_time() -> None:
+    """Its supervisor waits as long as its spec says."""
+    room = Room()
+    path = room.spawn("service", stop_within_ms=100)
+    room.step(EndProcess(path))
+    assert not room.news(ProcessExited)
+    room.wait(100)
+    assert room.news(ProcessExited)[0].reason.kind is ExitKind.KILLED
+
+
+def test_escalate_makes_the_spawner_pay() -> None:
+    """The enclosing process crashes as by a failure of its own."""
+    room = Room()
+    top = room.spawn("function", "top")
+    kid = room.spawn("counter", "kid", spawner=top, rule=RestartRule(RestartStrategy.ESCALATE))
+    room.step(SendExit(kid, BOOM))
+    assert room.state.processes[top].generation == 2
+    assert kid not in room.state.processes
+
+
+def test_a_process_spends_in_its_tools_call() -> None:
+    """A part for a send of an agent with tools is what remains, at most fifty cents."""
+    room = Room({"agent": agent("look", repeatable=["look"])})
+    path = room.spawn("agent", wallet=Money(3 * CENT))
+    ask = room.prompt(path)
+    assert room.state.wallets[path].held == 3 * CENT
+    room.answer(calls("look", cost=Money(2 * CENT)))
+    room.answer(Answered({"content": "seen"}))
+    assert room.fell(ask) == "BudgetExceeded"
