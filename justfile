@@ -37,10 +37,19 @@ overhead *args:
 mutants size="300":
     python tools/mutants.py {{size}}
 
-# Caps, leaks and one retry layer: commit size, or 100 seeds of four processes with `full`
+# Caps, leaks, one retry layer and attacks: commit size, or every row in full with `full`
 money size="":
-    pytest -q tests/store tests/runtime/test_gate.py tests/runtime/test_wire.py
-    python -m benchmarks.money_caps {{ if size == "full" { "100" } else { "3" } }}
+    pytest -q tests/store tests/runtime/test_{gate,wire,attacks_budget,refusals}.py \
+        tests/runtime/test_{cancel_leaks,kill_leaks,timeouts_on_the_wire}.py
+    python -m benchmarks.money {{size}}
+
+# A thousand asks in flight on one core: memory, answers, what is left behind
+concurrency:
+    python -m benchmarks.concurrency
+
+# What a process takes and how quick it is, at 100,000 of them
+footprint *args:
+    python -m benchmarks.footprint {{args}}
 
 # Every wire format over real sockets, through the official SDKs
 wire:

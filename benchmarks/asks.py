@@ -126,8 +126,7 @@ async def _admission(
     lane: Lane, ledger: Ledger, holder: HolderId, scope: ScopeId, key: EffectKey, now: int
 ) -> None:
     permit = await lane.enter(key, 1_100, 2)
-    verdict = await ledger.reserve(key, 1, scope, Money(5_100_000), holder, now)
+    verdict = await ledger.reserve(key, 1, scope, Money(5_100_000), holder, now, sent=True)
     assert isinstance(verdict, Reserved)
-    await ledger.mark_sent(key, 1)
     lane.leave(key, permit, Outcome.SUCCESS)
     await ledger.answer(key, 1, Money(27_000), now)

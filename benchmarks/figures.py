@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Figure", "at_most", "show"]
+__all__ = ["Figure", "at_least", "at_most", "show"]
 
 
 class Figure(NamedTuple):
@@ -15,6 +15,10 @@ class Figure(NamedTuple):
 
 def at_most(limit: float, value: float, unit: str, name: str) -> Figure:
     return Figure(name, f"{value:.1f} {unit}", f"≤ {limit:g} {unit}", value <= limit)
+
+
+def at_least(limit: float, value: float, unit: str, name: str) -> Figure:
+    return Figure(name, f"{value:,.0f} {unit}", f"≥ {limit:,.0f} {unit}", value >= limit)
 
 
 def show(figures: Sequence[Figure]) -> str:

@@ -1,5 +1,7 @@
 """Hypothesis profiles: VEGA_HISTORIES sets how many random histories each property runs."""
 
+import asyncio
+import inspect
 import os
 
 import pytest
@@ -23,3 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem.endswith("_properties"):
             item.add_marker(pytest.mark.properties)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An `async def` test runs in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

@@ -11,15 +11,15 @@ returning an Awaitable.
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, ToolSpec
+from vegakit.conversation import Message, ModelChunk, ModelReply, ModelRequest, ToolSpec
 from vegakit.effects import Effect
-from vegakit.events import CallTraced, HostEvent
-from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.events import CallTraced, EffectOutcome, HostEvent
+from vegakit.ids import Digest, EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
 from vegakit.prices import PriceRow
 
-__all__ = ["Clock", "Host", "Ledger", "Model", "Sink", "Store", "Tool"]
+__all__ = ["Clock", "Host", "Journal", "Ledger", "Memory", "Model", "Sink", "Store", "Tool"]
 
 
 class Clock(Protocol):
@@ -41,7 +41,8 @@ class Host(Protocol):
     def cancel(self, key: EffectKey) -> None: ...
 
     def next(self) -> Awaitable[Sequence[HostEvent]]:
-        """At least one event, in program order."""
+        """At least one event, in program order. Raises what ends the program: `ProgramChanged`,
+        or a journal that fails."""
         ...
 
     @property
@@ -115,9 +116,10 @@ class Ledger(Protocol):
         *,
         parent: ScopeId | None = None,
         part: bool = False,
+        holder: HolderId | None = None,
     ) -> Awaitable[ScopeAdmission]:
         """A scope that is open already keeps its figures and takes the new rule, so that every
-        process may declare it; a part is opened once."""
+        process may declare it; a part is opened once, and closed when its holder's lease ends."""
         ...
 
     def close(self, scope_id: ScopeId, now: int) -> Awaitable[None]: ...
@@ -136,7 +138,11 @@ class Ledger(Protocol):
         worst_case: Money,
         holder: HolderId,
         now: int,
-    ) -> Awaitable[Admission]: ...
+        *,
+        sent: bool = False,
+    ) -> Awaitable[Admission]:
+        """`sent`: marked so at once, for who sends as soon as it is reserved."""
+        ...
 
     def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]: ...
 
@@ -183,6 +189,16 @@ class Store(Protocol):
     def aclose(self) -> Awaitable[None]: ...
 
 
+class Journal(Protocol):
+    """Truth about answers: what was recorded is never bought again."""
+
+    def find(self, key: EffectKey) -> Awaitable[tuple[Digest, EffectOutcome] | None]: ...
+
+    def record(self, key: EffectKey, digest: Digest, outcome: EffectOutcome) -> Awaitable[None]:
+        """When this returns, it is kept."""
+        ...
+
+
 class Sink(Protocol):
     """Where call records go. Recording never waits and never fails the call it records."""
 
@@ -191,3 +207,33 @@ class Sink(Protocol):
     def aclose(self) -> Awaitable[None]:
         """Everything recorded so far is written."""
         ...
+
+
+class Memory(Protocol):
+    """What was said, by owner: a process's name, so that its next life remembers.
+
+    An append is a turn, written whole or not at all, and carried out to its end even if its caller
+    is cancelled. Whoever appends next, in this process or another, is read after it.
+    """
+
+    def append(
+        self, owner: str, messages: Sequence[Message], *, key: str | None = None
+    ) -> Awaitable[bool]:
+        """Whether it was written: a turn whose key the owner used before is there already."""
+        ...
+
+    def load(self, owner: str, limit: int = 100) -> Awaitable[Sequence[Message]]:
+        """The last messages, oldest first. A turn that does not fit into `limit` whole is left out,
+        and all before it: a tool call is never parted from its result."""
+        ...
+
+    def search(self, owner: str, query: str, limit: int = 10) -> Awaitable[Sequence[Message]]:
+        """Those that hold every word of the query, latest first, in whatever case. A query is words
+        and has no syntax; its first hundred different words count."""
+        ...
+
+    def forget(self, owner: str) -> Awaitable[None]:
+        """All that was said, and the keys."""
+        ...
+
+    def aclose(self) -> Awaitable[None]: ...

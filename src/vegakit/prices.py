@@ -47,7 +47,8 @@ def worst_case(row: PriceRow, input_tokens: int, max_tokens: int) -> Money:
 def bill(row: PriceRow, usage: Usage) -> Money:
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     plain = usage.input_tokens - read - written
-    if min(plain, read, written, usage.output_tokens) < 0:
+    counts = (plain, read, written, usage.output_tokens)
+    if any(type(count) is not int or count < 0 for count in counts):
         raise InvalidMoneyError(f"a provider reported impossible usage of {row.model}: {usage}")
     tier = row.reachable(usage.input_tokens)[-1]
     return _total(

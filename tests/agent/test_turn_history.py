@@ -55,6 +55,20 @@ def messages(action: TurnAction) -> tuple[Message, ...]:
     return action.request.messages
 
 
+def test_what_fits_is_counted_once() -> None:
+    """Counting reads the whole conversation, so a long one is not read twice for one call."""
+    counted: list[ModelRequest] = []
+
+    def noting(request: ModelRequest) -> int:
+        counted.append(request)
+        return count(request)
+
+    turn = Turn(rule(history=HistoryPolicy.DROP_OLDEST, context_tokens=188))
+    action = turn.start(PROMPT, HISTORY, count=noting)
+    assert isinstance(action, AskModel)
+    assert counted == [action.request]
+
+
 def test_a_window_holds_question_and_answer() -> None:
     """88 letters and 100 tokens of answer fit a window of 188 just so."""
     _, action = start(HistoryPolicy.ERROR, 88)

@@ -14,9 +14,10 @@ import vegakit
 from tests.architecture import rules
 
 ROOT_NAMES = """
-    Agent AgentFailed BudgetExceeded Cancelled CapabilityDenied CircuitOpen ContractViolated
-    LimitReached Money OutputTruncated ProgramChanged RateLimited Reply Runtime Timeout ToolFailed
-    VegaError dollars run trace
+    Agent AgentFailed Bounds BreakerClosed BreakerOpened BudgetExceeded Cancelled CapabilityDenied
+    Child CircuitOpen ContractViolated CostAlert LimitReached Money OutputTruncated Process
+    ProcessExited ProcessRestarted ProcessSpawned ProcessStuck ProgramChanged RateLimited Reducer
+    Reply Runtime Supervisor Timeout ToolFailed VegaError dollars map_all race retry_until run trace
 """.split()
 
 PYPROJECT = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())

@@ -27,6 +27,7 @@ from vegakit.errors import (
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
 from vegakit.policy import (
+    Admission,
     Backoff,
     BreakerRule,
     ClaimState,
@@ -353,6 +354,50 @@ def test_a_stream_left_early_is_charged_in_full() -> None:
 
     bench.run(left())
     assert bench.figures == (WORST, 0)
+
+
+def test_what_the_model_is_asked_is_marked_as_sent() -> None:
+    """If we die now, it may be billed, so whoever finds the claim charges it."""
+    states: list[ClaimState] = []
+
+    class Looking(ScriptedModel):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            states.extend(claim.state for claim in bench.ledger._budget.claims.values())
+            return await super().ask(request)
+
+    bench = Bench()
+    bench.model = Looking([reply(1)])
+    bench.run(bench.ask())
+    assert states == [ClaimState.SENT]
+
+
+def test_a_cancellation_before_the_model_is_asked_costs_nothing() -> None:
+    """Though the ledger had marked the call as sent while we waited for its word."""
+
+    class Hesitant(MemoryLedger):
+        def __init__(self) -> None:
+            super().__init__()
+            self.reserved, self.told = asyncio.Event(), asyncio.Event()
+
+        async def reserve(self, *claim: Any, **how: Any) -> Admission:
+            verdict = await super().reserve(*claim, **how)
+            self.reserved.set()
+            await self.told.wait()
+            return verdict
+
+    bench = Bench("never said")
+    bench.ledger = ledger = Hesitant()
+    bench.gate = Gate(ledger, bench.clock, ME)
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(bench.ask())
+        await ledger.reserved.wait()
+        task.cancel()
+        await asyncio.wait([task])
+
+    bench.run(cancelled())
+    assert bench.model.requests == []
+    assert bench.figures == (0, 0)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -40,7 +40,7 @@ OPERATIONS = st.one_of(
     operation("open", SCOPES, RULES, parent=st.none() | SCOPES, part=st.booleans()),
     operation("open", SCOPES, RULES),
     operation("reserve", EFFECTS, st.just(1), SCOPES, AMOUNTS, HOLDERS),
-    operation("reserve", EFFECTS, st.just(1), SCOPES, AMOUNTS, HOLDERS),
+    operation("reserve", EFFECTS, st.just(1), SCOPES, AMOUNTS, HOLDERS, sent=st.booleans()),
     operation("mark_sent", EFFECTS, st.just(1)),
     operation("answer", EFFECTS, st.just(1), AMOUNTS),
     operation("cut_off", EFFECTS, st.just(1)),

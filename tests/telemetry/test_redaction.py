@@ -94,6 +94,41 @@ def test_the_last_keys_are_remembered() -> None:
     assert repr(redactor) == "Redactor(256 secrets)"
 
 
+def test_a_text_seen_before_its_key_was_known_is_hidden_from_then_on() -> None:
+    """What a short text became is remembered, but not beyond the next key."""
+    redactor = Redactor(["another key"])
+    assert redactor.redact("my new password") == "my new password"
+    redactor.add("new password")
+    assert redactor.redact("my new password") == "my [redacted]"
+
+
+def test_few_and_short_texts_are_remembered() -> None:
+    """So that no stream of texts fills the memory."""
+    redactor = Redactor()
+    for number in range(3_000):
+        redactor.redact(f"name {number}")
+    assert redactor._keys.hide_short.cache_info().currsize == 1_024
+    redactor.redact("long" * 100)
+    assert redactor._keys.hide_short.cache_info().misses == 3_000
+
+
+def test_a_text_that_lies_about_being_equal_is_looked_at() -> None:
+    """Else it would be taken for one that was seen before."""
+
+    class Liar(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return hash("harmless")
+
+    redactor = Redactor([KEY])
+    redactor.redact(Liar("harmless"))
+    assert str(redactor.redact(Liar(KEY))) == "[redacted]"
+
+
 def test_adding_a_key_twice_changes_nothing() -> None:
     """It is added each time it is read."""
     redactor = Redactor([KEY, KEY])

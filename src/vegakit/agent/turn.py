@@ -195,27 +195,31 @@ class Turn(Struct, omit_defaults=True):
             return count(self._request(earlier))
 
         history, room, policy = self.history, self.rule.input_room, self.rule.history
-        if room is not None and size(history.seen()) > room:
-            if policy is HistoryPolicy.DROP_OLDEST:
-                history.drop(history.excess(size, room))
-            elif policy is HistoryPolicy.SUMMARISE and history.messages and size(()) <= room:
-                # Down to half the room, so that not every step needs another summary.
-                return self._ask_for_summary(history.excess(size, room // 2), count)
+        request = self._request(history.seen())
+        tokens = count(request)
+        if room is None or tokens <= room:
+            return self._send(AskModel, request, tokens)
+        if policy is HistoryPolicy.DROP_OLDEST:
+            history.drop(history.excess(size, room))
+        elif policy is HistoryPolicy.SUMMARISE and history.messages and size(()) <= room:
+            # Down to half the room, so that not every step needs another summary.
+            return self._ask_for_summary(history.excess(size, room // 2), count)
         return self._ask_as_it_is(count)
 
     def _ask_as_it_is(self, count: Count) -> TurnAction:
-        return self._send(AskModel, self._request(self.history.seen()), count)
+        request = self._request(self.history.seen())
+        return self._send(AskModel, request, count(request))
 
     def _ask_for_summary(self, gone: int, count: Count) -> TurnAction:
         earlier = said_by_user(self.history.begin_folding(gone))
         request = ModelRequest(self.rule.model, (earlier,), self.rule.settings, _SUMMARY_SYSTEM)
-        return self._send(Summarise, request, count)
+        return self._send(Summarise, request, count(request))
 
     def _send(
-        self, action: type[AskModel | Summarise], request: ModelRequest, count: Count
+        self, action: type[AskModel | Summarise], request: ModelRequest, tokens: int
     ) -> TurnAction:
         phase, steps = _CALLS[action]
-        step = self.spent.begin_call(self.rule, count(request), steps)
+        step = self.spent.begin_call(self.rule, tokens, steps)
         if isinstance(step, Failed):
             return self._fail(step)
         self.phase = phase

@@ -31,7 +31,8 @@ is not set. A shell reads `"$10"` as `$1` and a zero: write `'$10'`. Names that 
 such as `openai:gpt-x`, cannot be part of a variable.
 
 Relative paths start at the directory of the file they are written in; `~` is your home. Vega keeps
-its own files in `vega` in `$XDG_DATA_HOME` or `~/.local/share`, on Windows in `%LOCALAPPDATA%`.
+its own files in `vega` in `$XDG_DATA_HOME` or `~/.local/share`, on Windows in `%LOCALAPPDATA%`; the
+sockets of running runtimes in `vega` in `$XDG_RUNTIME_DIR`, or in `run` beside those files.
 
 ## Keys
 

@@ -6,6 +6,7 @@
 |             | or `~/.config`                                  | or `~/AppData/Roaming`     |
 | data        | `vega` in `$XDG_DATA_HOME` or `~/.local/share`  | in `%LOCALAPPDATA%`        |
 |             |                                                 | or `~/AppData/Local`       |
+| sockets     | `vega` in `$XDG_RUNTIME_DIR`, or `run` in data  | `run` in data              |
 
 Without a home there is no user's file, and data is kept in `.vega` of the working directory.
 A small file of short lines cannot keep the TOML parser busy for long.
@@ -39,6 +40,7 @@ class Places(Struct, frozen=True):
     home: Path | None
     config_dir: Path | None
     data_dir: Path
+    sockets_dir: Path | None
 
     @property
     def user_file(self) -> Path | None:
@@ -74,11 +76,13 @@ def find_places(
         _directory(environment, variable) or (home and home / below)
         for variable, below in (config, data)
     )
+    runtime_dir = _directory(environment, "XDG_RUNTIME_DIR")
     return Places(
         directory.resolve(),
         home,
         config_dir and config_dir / "vega",
         data_dir / "vega" if data_dir else directory.resolve() / ".vega",
+        runtime_dir and runtime_dir / "vega",
     )
 
 

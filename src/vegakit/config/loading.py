@@ -32,9 +32,11 @@ __all__ = ["load", "trust"]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _DATA: Name = ("data_dir",)
+_SOCKETS: Name = ("view", "sockets")
 _IN_DATA: dict[Name, str] = {
     ("ledger", "path"): "ledger.db",
     ("telemetry", "jsonl"): "traces.jsonl",
+    _SOCKETS: "run",
 }
 
 
@@ -55,7 +57,7 @@ def load(
         layer |= project
     for given in (environment_layer(variables), flag_layer(flags)):
         layer |= _anchored(given, places.directory, places.home)
-    return settings_of(_with_files_in_data(layer, places.data_dir), variables)
+    return settings_of(_with_files_in_place(layer, places), variables)
 
 
 def trust(
@@ -104,9 +106,11 @@ def _anchored(layer: Layer, base: Path, home: Path | None) -> Layer:
     return layer
 
 
-def _with_files_in_data(layer: Layer, data_dir: Path) -> Layer:
+def _with_files_in_place(layer: Layer, places: Places) -> Layer:
     default = Source(SourceKind.DEFAULT)
-    layer.setdefault(_DATA, Setting(str(data_dir), default))
+    layer.setdefault(_DATA, Setting(str(places.data_dir), default))
+    if places.sockets_dir is not None:
+        layer.setdefault(_SOCKETS, Setting(str(places.sockets_dir), default))
     for name, file in _IN_DATA.items():
         layer.setdefault(name, Setting(str(Path(layer[_DATA].value) / file), default))
     return layer

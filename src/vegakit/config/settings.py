@@ -3,13 +3,16 @@
 from pathlib import Path
 
 from vegakit.config.keys import KeyFinder, KeySource
+from vegakit.config.names import show_name
 from vegakit.config.rules import Limits, budget_rule, limits_for, price_row
-from vegakit.config.sources import Source
+from vegakit.config.sources import Source, SourceKind
 from vegakit.config.tables import ProviderTable, Tables
 from vegakit.policy import ScopeRule
 from vegakit.prices import PriceRow
 
 __all__ = ["Settings"]
+
+_FILES = {SourceKind.USER, SourceKind.PROJECT}
 
 
 class Settings(Tables, frozen=True, kw_only=True):
@@ -20,8 +23,13 @@ class Settings(Tables, frozen=True, kw_only=True):
     keys: KeyFinder
 
     def model(self, name: str) -> str:
-        """What an alias stands for; any other name stands for itself."""
-        return self.models.get(name, name)
+        """What an alias stands for; any other name stands for itself. The path of a script starts
+        at the directory of the file that names it."""
+        model, source = self.models.get(name, name), self.sources.get(show_name(("models", name)))
+        prefix, _, path = model.partition(":")
+        if prefix == "scripted" and source is not None and source.kind in _FILES:
+            return f"{prefix}:{Path(source.place).parent / path}"
+        return model
 
     def provider(self, name: str) -> ProviderTable:
         return self.providers.get(name) or ProviderTable()
@@ -52,3 +60,7 @@ class Settings(Tables, frozen=True, kw_only=True):
     @property
     def traces_path(self) -> Path | None:
         return Path(self.telemetry.jsonl) if self.telemetry.jsonl else None
+
+    @property
+    def sockets_path(self) -> Path | None:
+        return Path(self.view.sockets) if self.view.sockets else None

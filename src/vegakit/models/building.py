@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from vegakit.errors import SettingsError
 from vegakit.models.access import ProviderAccess
-from vegakit.models.naming import Wire, read_name
+from vegakit.models.naming import Wire, read_name, script_of
+from vegakit.models.script import read_script
+from vegakit.models.scripted import SCRIPTED_PRICE, ScriptedModel
 
 if TYPE_CHECKING:
     from vegakit.models.model import ProviderModel
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["build_model"]
 
 
-def build_model(name: str, access: ProviderAccess) -> "ProviderModel":
+def build_model(name: str, access: ProviderAccess) -> "ProviderModel | ScriptedModel":
     """A `ports.Model` that opens nothing until it is asked; `aclose` lets go of its connections."""
+    if path := script_of(name):
+        return ScriptedModel(read_script(path), name, price=access.price or SCRIPTED_PRICE)
     wire, model = read_name(name)
     try:
         from vegakit.models.clients import connect

@@ -16,8 +16,9 @@ from pydantic_ai.models import Model
 from vegakit.models.access import ProviderAccess
 from vegakit.models.admission import use_admission
 from vegakit.models.naming import Wire
+from vegakit.models.server_limits import ServerLimits, limits_in
 
-__all__ = ["Client", "connect"]
+__all__ = ["Client", "GuardedTransport", "connect"]
 
 _PLACEHOLDER = "read-for-each-call"
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
@@ -25,20 +26,21 @@ _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
 
 class Client(NamedTuple):
     model: Model
-    transport: httpx2.AsyncBaseTransport
+    transport: "GuardedTransport"
 
 
 def connect(wire: Wire, model: str, access: ProviderAccess) -> Client:
     base_url = access.base_url or wire.base_url
-    transport = _GuardedTransport(access.proxy, secure=base_url.startswith("https:"))
+    transport = GuardedTransport(access.proxy, secure=base_url.startswith("https:"))
     http = httpx2.AsyncClient(transport=transport, trust_env=False)
     return Client(_MAKERS[wire.name](model, base_url, http), transport)
 
 
-class _GuardedTransport(httpx2.AsyncBaseTransport):
+class GuardedTransport(httpx2.AsyncBaseTransport):
     """Its connections belong to one event loop; in another loop it begins anew."""
 
     def __init__(self, proxy: str | None, *, secure: bool) -> None:
+        self.on_limits: Callable[[ServerLimits], None] | None = None
         self._proxy = proxy
         self._secure = secure
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -46,7 +48,10 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         use_admission()
-        return await self._connections().handle_async_request(request)
+        response = await self._connections().handle_async_request(request)
+        if self.on_limits and (limits := limits_in(response.headers)):
+            self.on_limits(limits)
+        return response
 
     async def aclose(self) -> None:
         inner, self._inner = self._inner, None

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias, cast
 
@@ -21,6 +21,7 @@ from vegakit.models.incoming import our_reply
 from vegakit.models.naming import Wire
 from vegakit.models.outgoing import Standing, standing_of, their_message
 from vegakit.models.price_list import listed_price
+from vegakit.models.server_limits import ServerLimits
 from vegakit.prices import PriceRow
 
 __all__ = ["ProviderModel", "fixed_settings"]
@@ -30,7 +31,8 @@ _Shared: TypeAlias = tuple[str, tuple[ToolSpec, ...], OutputSpec | None]
 _MAX_TOKENS = 4_096
 _MAX_TOKENS_WITH_REASONING = 16_000
 _TIMEOUT_S = 600.0
-_CONNECT_TIMEOUT_S = 5.0
+_CONNECT_TIMEOUT_S = 30.0
+"""Long enough for a loop that opens a thousand connections at once."""
 _MAX_STANDING = 64
 _STANDARD_TIER = {"service_tier": "default"}
 """Else an account's own setting may choose a dearer tier than the one that is reserved for."""
@@ -102,6 +104,10 @@ class ProviderModel:
         except FAILURES as error:
             raise self._failed(error, settings) from None
         yield our_reply(response, self._wire, standing.output_tool)
+
+    def tell_limits(self, listener: Callable[[ServerLimits], None]) -> None:
+        """What the provider says of its limits, as soon as an answer begins, good or bad."""
+        self._client.transport.on_limits = listener
 
     async def aclose(self) -> None:
         """Lets go of its connections; it may be asked again."""

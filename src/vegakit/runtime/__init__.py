@@ -6,6 +6,18 @@ from vegakit.runtime.asks import Ask
 from vegakit.runtime.clock import SteadyClock
 from vegakit.runtime.gate import Account, Gate, ModelCall
 from vegakit.runtime.lanes import Lane, LaneRules
+from vegakit.runtime.patterns import map_all, race, retry_until
+from vegakit.runtime.processes import (
+    Child,
+    Health,
+    Kind,
+    LogEntry,
+    Process,
+    ProcessView,
+    Reducer,
+    State,
+    Supervisor,
+)
 from vegakit.runtime.replies import (
     Reply,
     StreamEvent,
@@ -15,22 +27,39 @@ from vegakit.runtime.replies import (
     TurnEnded,
 )
 from vegakit.runtime.runtime import Runtime
+from vegakit.runtime.viewing import Killed, Remote, RuntimeView, connect
 
 __all__ = [
     "Account",
     "Agent",
     "Ask",
+    "Child",
     "Gate",
+    "Health",
+    "Killed",
+    "Kind",
     "Lane",
     "LaneRules",
+    "LogEntry",
     "ModelCall",
+    "Process",
+    "ProcessView",
+    "Reducer",
+    "Remote",
     "Reply",
     "Runtime",
+    "RuntimeView",
+    "State",
     "SteadyClock",
     "StreamEvent",
+    "Supervisor",
     "TextChunk",
     "ToolCalled",
     "ToolReturned",
     "TurnEnded",
+    "connect",
+    "map_all",
+    "race",
+    "retry_until",
     "run",
 ]

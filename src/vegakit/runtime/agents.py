@@ -27,7 +27,8 @@ _RETRY = RetryRule()
 class Agent(Generic[T]):
     """`model` is an alias of vega.toml, `provider:name`, or an object of your own that implements
     `ports.Model`. `budget` caps one ask with its whole tool loop and retries. `rate` and `breaker`
-    are the agent's own and apply in addition to its model's."""
+    are the agent's own and apply in addition to its model's. `memory="conversation"` lets a process
+    remember what was said to it; its messages are then answered in turn."""
 
     name: str
     model: str | Model = "smart"
@@ -39,6 +40,7 @@ class Agent(Generic[T]):
     temperature: float | None = None
     max_steps: int = 8
     history: str = "error"
+    memory: str | None = None
     retry: RetryRule = _RETRY
     rate: RateRule | None = None
     breaker: BreakerRule | None = None

@@ -5,15 +5,25 @@ runtime:NAME            shared by every runtime of this name on the same ledger
     └── 0196c1…         a part: what one ask of an agent with tools or a budget may spend
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 
 from vegakit.errors import BudgetExceeded
-from vegakit.ids import ProgramId, ScopeId
+from vegakit.ids import HolderId, ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, parse_allowance, show
-from vegakit.policy import Reserved, ScopeAdmission, ScopeRule, Short, WindowRule
+from vegakit.policy import (
+    MustAsk,
+    Reserved,
+    ScopeAdmission,
+    ScopeClosed,
+    ScopeRule,
+    Short,
+    WindowRule,
+)
 from vegakit.ports import Clock, Ledger
+from vegakit.runtime.cancelling import to_its_end
 
 __all__ = ["Budgets", "rule_of"]
 
@@ -42,6 +52,7 @@ class Budgets:
         self._left: set[ScopeId] = set()
         self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
         self.root = root
+        self.holder: HolderId | None = None
 
     @property
     def current(self) -> ScopeId:
@@ -90,7 +101,14 @@ class Budgets:
             room = await self._ledger.room(scope, now)
             cap = DEFAULT_PART if room is None else min(DEFAULT_PART, room)
         part = ScopeId(program)
-        verdict = await self._ledger.open(part, ScopeRule(cap), now, parent=scope, part=True)
+        try:
+            verdict = await self._ledger.open(
+                part, ScopeRule(cap), now, parent=scope, part=True, holder=self.holder
+            )
+        except asyncio.CancelledError:
+            with suppress(KeyError):  # it was refused
+                await to_its_end(self._ledger.close(part, now))
+            raise
         if not isinstance(verdict, Reserved):
             raise _no_part(cap, verdict)
         try:
@@ -100,10 +118,22 @@ class Budgets:
 
 
 def _no_part(cap: Money, verdict: ScopeAdmission) -> BudgetExceeded:
-    if isinstance(verdict, Short):
-        left = Money(max(0, verdict.cap - verdict.settled - verdict.reserved))
-        return BudgetExceeded(
-            f"this ask may spend {show(cap)}, but budget {verdict.scope!r} has only {show(left)} "
-            f"left of {show(verdict.cap)}; raise that budget, or give the agent a smaller one"
-        )
-    return BudgetExceeded(f"this ask may spend {show(cap)}, which was refused: {verdict}")
+    may = f"this ask may spend {show(cap)}"
+    match verdict:
+        case Short(scope, limit, settled, reserved):
+            left = Money(max(0, limit - settled - reserved))
+            return BudgetExceeded(
+                f"{may}, but budget {scope!r} has only {show(left)} left of {show(limit)}; "
+                "raise that budget, or give the agent a smaller one"
+            )
+        case MustAsk(scope, limit, missing):
+            return BudgetExceeded(
+                f"{may}: {show(missing)} more than budget {scope!r} of {show(limit)} holds, "
+                "and it is set to ask; raise it to go on, or give the agent a smaller one"
+            )
+        case ScopeClosed(scope):
+            return BudgetExceeded(
+                f"{may}, but budget {scope!r} is closed; make the call inside its `with` block"
+            )
+        case Reserved():
+            raise AssertionError("a part that was reserved is not refused")

@@ -1,10 +1,10 @@
 """Several works at once, none of which outlives the wait for them."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["all_of", "first_of"]
+__all__ = ["all_of", "first_of", "to_its_end"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,20 @@ async def all_of(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     finally:
         await _end(tasks)
     return [task.result() for task in tasks]
+
+
+async def to_its_end(work: Awaitable[object]) -> None:
+    """Waits for it even if we are cancelled meanwhile; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 async def _end(tasks: "list[asyncio.Task[Any]]") -> None:

@@ -1,5 +1,6 @@
 """From settings to the parts of a runtime; here they are joined, and nowhere else."""
 
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ from vegakit.config import Settings
 from vegakit.models import ProviderAccess, build_model, provider_of
 from vegakit.ports import Model
 from vegakit.runtime.lanes import LaneRules
+from vegakit.runtime.viewing import ViewServer
 from vegakit.store import SqliteLedger
 from vegakit.telemetry import Redactor, open_sink
 
@@ -24,7 +26,15 @@ def parts_from(settings: Settings) -> dict[str, Any]:
         "trace": open_sink(settings, redactor),
         "limits": partial(_lane_rules, settings),
         "models": _catalogue(settings, redactor),
+        "view": _view(settings, redactor),
     }
+
+
+def _view(settings: Settings, redactor: Redactor) -> ViewServer | bool:
+    directory = settings.sockets_path
+    if directory is None or not hasattr(socket, "AF_UNIX"):
+        return False
+    return ViewServer(directory, redactor)
 
 
 def _lane_rules(settings: Settings, model: str) -> LaneRules:

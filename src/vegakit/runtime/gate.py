@@ -19,6 +19,7 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.errors import BugError, InvalidMoneyError, Phase, WorldError
@@ -27,7 +28,6 @@ from vegakit.models import admitted
 from vegakit.money import Money
 from vegakit.policy import (
     GiveUp,
-    LeaseEnded,
     Notice,
     Permit,
     Reserved,
@@ -37,7 +37,7 @@ from vegakit.policy import (
 )
 from vegakit.ports import Clock, Ledger, Model
 from vegakit.prices import PriceRow, bill, worst_case
-from vegakit.runtime.cancelling import first_of
+from vegakit.runtime.cancelling import first_of, to_its_end
 from vegakit.runtime.lanes import Lane, Outcome, health
 from vegakit.runtime.refusals import price_of, refusal
 
@@ -47,8 +47,7 @@ _BUDGET_POLL_MS = 50
 """Another process may settle without telling us."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(NamedTuple):
     model: Model
     request: ModelRequest
     key: EffectKey
@@ -60,6 +59,8 @@ class ModelCall:
     deadline_ms: int | None = None
     wait_for_budget: bool = False
     priority: int = 2
+    retry_billed: bool = True
+    """False: what may have been billed is told to the caller, who reserves anew in its wallets."""
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class Gate:
         self._clock = clock
         self._holder = holder
         self._settled = asyncio.Event()
-        self._chance = random.SystemRandom()
+        self.chance: random.Random = random.SystemRandom()
 
     async def ask(self, call: ModelCall, account: Account) -> ModelReply:
         async with aclosing(self.chunks(call, account)) as chunks:
@@ -116,12 +117,13 @@ class Gate:
                 verdict = retry.on_failure(
                     error.error_class,
                     self._clock.now(),
-                    self._chance.random(),
+                    self.chance.random(),
                     phase=error.phase,
                     retry_after_ms=error.retry_after_ms,
                     budget=storms,
                 )
-                if isinstance(verdict, GiveUp) or account.first_chunk_ms is not None:
+                again = call.retry_billed or error.phase is not Phase.UNKNOWN
+                if isinstance(verdict, GiveUp) or account.first_chunk_ms is not None or not again:
                     raise
                 await self._clock.wait_until(verdict.at_ms)
 
@@ -173,14 +175,13 @@ class Gate:
         return permits
 
     async def _claim(self, call: ModelCall, attempt: int, worst: Money, account: Account) -> bool:
-        ledger, now = self._ledger, self._clock.now()
+        ledger, key, now = self._ledger, call.key, self._clock.now()
         try:
-            verdict = await ledger.reserve(call.key, attempt, call.scope, worst, self._holder, now)
-            if isinstance(verdict, Reserved) and not await ledger.mark_sent(call.key, attempt):
-                verdict = LeaseEnded(self._holder)
+            verdict = await ledger.reserve(
+                key, attempt, call.scope, worst, self._holder, now, sent=True
+            )
         except asyncio.CancelledError:
-            if await ledger.claim(call.key, attempt) is not None:
-                await self._settle(call, attempt, None, account)
+            await to_its_end(self._let_go(call, attempt, account))
             raise
         if isinstance(verdict, Reserved):
             account.reserved += worst
@@ -189,6 +190,11 @@ class Gate:
         if isinstance(verdict, Short) and call.wait_for_budget and not verdict.hopeless:
             raise _NoRoomError(verdict)
         raise refusal(call, worst, verdict)
+
+    async def _let_go(self, call: ModelCall, attempt: int, account: Account) -> None:
+        """Of what was reserved, if it was; nothing was sent."""
+        if await self._ledger.claim(call.key, attempt) is not None:
+            await self._settle(call, attempt, Money(0), account)
 
     async def _settle(
         self, call: ModelCall, attempt: int, due: Money | None, account: Account
@@ -200,11 +206,20 @@ class Gate:
             settling = self._ledger.cut_off(call.key, attempt, now)
         else:
             settling = self._ledger.answer(call.key, attempt, due, now)
-        settled = await settling
+        try:
+            settled = await settling
+        except asyncio.CancelledError:
+            await to_its_end(self._look_up(call, attempt, account))
+            raise
         account.charged += settled.changed
         account.notices.extend(settled.notices)
         self._settled.set()
         self._settled = asyncio.Event()
+
+    async def _look_up(self, call: ModelCall, attempt: int, account: Account) -> None:
+        """What a settlement came to whose answer was not waited for."""
+        claim = await self._ledger.claim(call.key, attempt)
+        account.charged += claim.charged if claim else 0
 
     async def _wait_for_room(self, call: ModelCall, short: Short) -> None:
         """Until somebody settles; a deadline that passes meanwhile is a refusal."""

@@ -11,7 +11,10 @@ import asyncio
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import structs
+
 from vegakit.errors import CircuitOpen, ErrorClass, RateLimited, WorldError
+from vegakit.models import ServerLimits
 from vegakit.policy import (
     Admitted,
     Breaker,
@@ -100,6 +103,13 @@ class Lane:
         """When the server wants to be asked again holds for everybody in this lane."""
         if error.retry_after_ms is not None:
             self._limiter.on_retry_after(error.retry_after_ms, self._clock.now())
+
+    def heed_limits(self, told: ServerLimits) -> None:
+        """The call it answers is still in flight and counted by the server: so one request more is
+        left than the limiter takes it for. Its tokens may not all be counted yet."""
+        requests = told.requests and structs.replace(told.requests, left=told.requests.left + 1)
+        self._limiter.on_remaining(self._clock.now(), requests=requests, tokens=told.tokens)
+        self._wake_next()
 
     async def _wait_turn(self, who: str, tokens: int, priority: int) -> None:
         while True:

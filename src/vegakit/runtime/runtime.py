@@ -7,6 +7,7 @@ async with Runtime(budget="$10") as rt:
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,21 +16,35 @@ from typing import Any, Self, TypeVar
 
 from vegakit.config import Settings, load
 from vegakit.conversation import Conversation, Message
-from vegakit.errors import UserError
+from vegakit.errors import SettingsError, UserError
 from vegakit.events import CallTraced
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, RateRule, ScopeRule
-from vegakit.ports import Clock, Ledger, Model, Sink
+from vegakit.ports import Clock, Journal, Ledger, Model, Sink
+from vegakit.program import Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
 from vegakit.runtime.budgets import Budgets, rule_of
 from vegakit.runtime.cancelling import all_of
+from vegakit.runtime.children import Children
 from vegakit.runtime.clock import SteadyClock
 from vegakit.runtime.composing import parts_from
 from vegakit.runtime.gate import Gate
 from vegakit.runtime.lanes import Lane, LaneRules
+from vegakit.runtime.processes import (
+    Child,
+    HostFacts,
+    Process,
+    ProcessView,
+    ProgramRun,
+    Recent,
+    Supervisor,
+    views_of,
+)
+from vegakit.runtime.processes.supervisors import Body
 from vegakit.runtime.replies import Reply, StreamEvent
+from vegakit.runtime.viewing import ViewServer
 from vegakit.store import MemoryLedger
 from vegakit.telemetry import Tracer
 
@@ -54,7 +69,8 @@ class _NoSink:
 
 class Runtime:
     """`name` names the cap: runtimes of one name on one ledger share it. `models` turns a model's
-    name into a model; without it names are looked up in the settings."""
+    name into a model; without it names are looked up in the settings. With `view`, `vega ps` and
+    its kin of the same user may look in."""
 
     def __init__(
         self,
@@ -66,20 +82,28 @@ class Runtime:
         limits: Mapping[str, RateRule] | Callable[[str], LaneRules] | None = None,
         models: Callable[[str], Model] | None = None,
         clock: Clock | None = None,
+        journal: Journal | None = None,
+        bounds: Bounds | None = None,
+        view: bool | ViewServer = False,
     ) -> None:
         self.clock: Clock = clock or SteadyClock()
         self._ledger: Ledger = ledger or MemoryLedger()
-        self._sink: Sink = trace or _NoSink()
-        self._name = name
+        self.recent = Recent(trace or _NoSink(), self.clock)
+        self.children = Children(self.clock)
+        self.name = name
         self._models = models
         self._limits = limits if callable(limits) else _limits_from(limits or {})
         self._lanes: dict[str, Lane] = {}
         self._known: dict[str, Model] = {}
         self._spent = 0
+        self._journal = journal
+        self._bounds = bounds or Bounds()
+        self._program: ProgramRun | None = None
         self._renewing: asyncio.Task[None] | None = None
         root = ScopeId(f"runtime:{name}")
         self.budgets = Budgets(self._ledger, self.clock, root, rule_of(budget))
-        self.tracer = Tracer(self._sink, self.clock)
+        self.tracer = Tracer(self.recent, self.clock)
+        self._view = _view_from_settings() if view is True else view or None
 
     @classmethod
     def from_config(cls, settings: Settings | None = None, **flags: object) -> "Runtime":
@@ -90,12 +114,14 @@ class Runtime:
     async def __aenter__(self) -> Self:
         """Takes a lease, and settles what holders left behind who died."""
         now = self.clock.now()
-        self._holder = HolderId(f"{self._name}:{secrets.token_hex(8)}")
+        self._holder = self.budgets.holder = HolderId(f"{self.name}:{secrets.token_hex(8)}")
         self.gate = Gate(self._ledger, self.clock, self._holder)
         await self._ledger.renew(self._holder, now + _LEASE_MS)
         await self._ledger.expire(now)
         await self.budgets.ready(self.budgets.root)
         self._renewing = asyncio.ensure_future(self._renew())
+        if self._view is not None:
+            await self._view.open(self)
         return self
 
     async def __aexit__(
@@ -104,6 +130,11 @@ class Runtime:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._view is not None:
+            await self._view.aclose()
+        if self._program is not None:
+            await self._program.aclose()
+        await self.children.aclose()
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
@@ -111,7 +142,7 @@ class Runtime:
         for model in self._known.values():
             if (aclose := getattr(model, "aclose", None)) is not None:
                 await aclose()
-        await self._sink.aclose()
+        await self.recent.aclose()
         await self._ledger.aclose()
 
     def ask(
@@ -150,6 +181,43 @@ class Runtime:
         """At once; if one fails, the others are cancelled."""
         return tuple(await all_of([_awaited(ask) for ask in asks]))
 
+    @property
+    def program(self) -> ProgramRun:
+        """All processes of this runtime."""
+        self._check_entered()
+        if self._program is None:
+            self._program = ProgramRun(self, self._bounds, self._journal)
+            if self._view is not None:
+                self._program.on(News, self.recent.tell)
+        return self._program
+
+    def spawn(
+        self,
+        body: Body | Child | Supervisor,
+        *,
+        name: str = "",
+        supervise: Supervisor | None = None,
+        **child: Any,  # noqa: ANN401
+    ) -> Process[Any]:
+        """An agent, a reducer, an `async def` function or a whole `Supervisor` as a process, which
+        is restarted when it crashes: three times a minute, or as `supervise` says. `child` is what
+        `Child` takes: `wallet="$2"`, `restart=`, `cost_alert=`. Inside a process or a tool of one,
+        what is spawned is a child of it, takes its wallet out of its parent's, and ends with it."""
+        return self.program.spawn(body, name=name, supervise=supervise, **child)
+
+    def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
+        """Calls `react` with each news of a kind: `rt.on(CostAlert | ProcessExited, print)`."""
+        self.program.on(kind, react)
+
+    def ps(self) -> list[ProcessView]:
+        """What each process is doing, supervisors too, each before what is below it."""
+        if self._program is None:
+            return []
+        now = self.clock.now()
+        owners = Counter(child.owner for child in self.children.all())
+        facts = HostFacts(self.recent.tokens_per_s(now), owners)
+        return views_of(self._program.machine, self._program.registry.code, now, facts)
+
     def budget(
         self, allowance: str | float, name: str | None = None
     ) -> AbstractContextManager[ScopeId]:
@@ -181,8 +249,13 @@ class Runtime:
             self._known[agent.model] = self._models(agent.model)
         return self._known[agent.model]
 
+    def lane_of(self, model: Model) -> Lane:
+        return self._lane(model.name, self._limits(model.name))
+
     def lanes_of(self, agent: Agent[Any], model: Model) -> list[Lane]:
-        lanes = [self._lane(model.name, self._limits(model.name))]
+        lanes = [self.lane_of(model)]
+        if (tell_limits := getattr(model, "tell_limits", None)) is not None:
+            tell_limits(lanes[0].heed_limits)
         if agent.rate is not None or agent.breaker is not None:
             own = LaneRules(agent.rate or RateRule(), agent.breaker or BreakerRule())
             lanes.append(self._lane(f"agent {agent.name}", own))
@@ -194,11 +267,13 @@ class Runtime:
         return self._lanes[name]
 
     async def _renew(self) -> None:
-        """Keeps the lease, and forgets old claims now and then, so that a long life stays small."""
+        """Keeps the lease, settles what the dead left behind, and forgets old claims now and then,
+        so that a long life stays small."""
         prune_at = 0
         while True:
             now = self.clock.now()
             await self._ledger.renew(self._holder, now + _LEASE_MS)
+            await self._ledger.expire(now)
             if now >= prune_at:
                 await self._ledger.prune(now - _REMEMBER_MS)
                 prune_at = now + _PRUNE_MS
@@ -207,6 +282,16 @@ class Runtime:
     def _check_entered(self) -> None:
         if self._renewing is None:
             raise UserError("open the runtime first: `async with Runtime(...) as rt:`")
+
+
+def _view_from_settings() -> ViewServer:
+    directory = load().sockets_path
+    if directory is None:
+        raise SettingsError(
+            'view=True needs a directory for its socket, and view.sockets is ""; take it out of '
+            "vega.toml, or leave out view=True"
+        )
+    return ViewServer(directory)
 
 
 def _limits_from(limits: Mapping[str, RateRule]) -> Callable[[str], LaneRules]:

@@ -4,12 +4,10 @@ Turn ── AskModel ──▶ gate ── chunks, reply ──▶ Turn ── C
                                                  └── Finished ──▶ Reply
 """
 
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-
-from msgspec import structs
+from typing import Generic, TypeVar
 
 from vegakit.agent import (
     AskModel,
@@ -17,26 +15,15 @@ from vegakit.agent import (
     Failed,
     Finished,
     Summarise,
-    ToolOutcome,
     Turn,
     TurnAction,
 )
-from vegakit.conversation import Message, ModelChunk, ModelReply, TextDelta, UserPart
+from vegakit.conversation import Message, ModelReply, TextDelta, UserPart
 from vegakit.effects import EffectPath, Life, Site, key_of
-from vegakit.errors import (
-    AgentFailed,
-    BugError,
-    ContractViolated,
-    LimitReached,
-    OutputTruncated,
-    Raised,
-    ToolFailed,
-    WorldError,
-)
+from vegakit.errors import BugError, Raised, WorldError, raised
 from vegakit.events import CallKind, CallStatus
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.policy import Notice
 from vegakit.ports import Model
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.cancelling import all_of
@@ -51,16 +38,12 @@ from vegakit.runtime.replies import (
     TurnEnded,
 )
 from vegakit.runtime.toolcalls import call_tool
+from vegakit.runtime.tracing import tell_notices, traced_facts
 from vegakit.telemetry import Span, Tracer
 
 __all__ = ["TurnRun"]
 
 T = TypeVar("T")
-
-_RAISED: dict[str, type[Raised]] = {
-    kind.__name__: kind
-    for kind in (AgentFailed, ContractViolated, LimitReached, OutputTruncated, ToolFailed)
-}
 
 
 @dataclass(slots=True)
@@ -98,47 +81,46 @@ class TurnRun(Generic[T]):
                     else:
                         yield event
         if isinstance(action, Failed):
-            raised = _RAISED.get(action.error, AgentFailed)
-            raise raised(f"agent {self.agent.name}: {action.reason}")
+            raise raised(action.error, f"agent {self.agent.name}: {action.reason}")
         yield TurnEnded(self._reply(action, turn))
 
     async def _ask(
         self, turn: Turn, action: AskModel | Summarise
     ) -> AsyncGenerator[StreamEvent[T] | TurnAction]:
         """What the model says while it says it, then what the turn makes of it."""
-        reply: ModelReply | None = None
-        async with aclosing(self._chunks(action)) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, ModelReply):
-                    reply = chunk
-                elif isinstance(chunk, TextDelta) and isinstance(action, AskModel):
-                    yield TextChunk(chunk.text)
+        account, span = Account(), self.tracer.begin(CallKind.MODEL, self.model.name, self.span)
+        status, error, reply = CallStatus.CANCELLED, "", None
+        try:
+            async with aclosing(self.gate.chunks(self._model_call(action), account)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, ModelReply):
+                        status, reply = CallStatus.OK, chunk
+                    elif isinstance(chunk, TextDelta) and isinstance(action, AskModel):
+                        yield TextChunk(chunk.text)
+        except Raised as refused:
+            status, error = CallStatus.REFUSED, f"{type(refused).__name__}: {refused}"
+            raise
+        except WorldError as failed:
+            status, error = CallStatus.FAILED, f"{failed.error_class}: {failed}"
+            raise
+        finally:
+            self.charged += account.charged
+            facts = traced_facts(self.agent.name, self.model.name, account, reply, span)
+            self.tracer.end(span, status, error=error, **facts)
+            tell_notices(self.tracer, account.notices, span)
         if reply is None:
             raise BugError(f"{self.model.name} ended its answer without a reply")
+        yield self._on_reply(turn, action, reply)
+
+    def _on_reply(self, turn: Turn, action: AskModel | Summarise, reply: ModelReply) -> TurnAction:
         count = self.model.bound_input
         if isinstance(action, Summarise):
-            yield turn.on_summary(reply, count=count)
-        else:
-            check = self.agent.answer.problem if self.agent.answer.spec else None
-            yield turn.on_reply(reply, check, count=count)
+            return turn.on_summary(reply, count=count)
+        check = self.agent.answer.problem if self.agent.answer.spec else None
+        return turn.on_reply(reply, check, count=count)
 
-    async def _call(
-        self, turn: Turn, action: CallTools
-    ) -> AsyncGenerator[StreamEvent[T] | TurnAction]:
-        tools = self.agent.tools_by_name
-        works: list[Coroutine[Any, Any, ToolOutcome]] = []
-        for plan in action.calls:
-            yield ToolCalled(plan.call.name, plan.call.arguments, plan.index)
-            tool = tools[plan.call.name]
-            works.append(call_tool(tool, plan, self.deps, self.tracer, self.span))
-        outcomes = await all_of(works)
-        for plan, outcome in zip(action.calls, outcomes, strict=True):
-            yield ToolReturned(plan.call.name, outcome.content, outcome.is_error, plan.index)
-        results = {plan.index: made for plan, made in zip(action.calls, outcomes, strict=True)}
-        yield turn.on_tools(results, count=self.model.bound_input)
-
-    async def _chunks(self, action: AskModel | Summarise) -> AsyncGenerator[ModelChunk]:
-        call = ModelCall(
+    def _model_call(self, action: AskModel | Summarise) -> ModelCall:
+        return ModelCall(
             self.model,
             action.request,
             self._key(action.step),
@@ -150,31 +132,23 @@ class TurnRun(Generic[T]):
             wait_for_budget=self.wait_for_budget,
             priority=self.agent.priority,
         )
-        account, span = Account(), self.tracer.begin(CallKind.MODEL, self.model.name, self.span)
-        status, error, reply = CallStatus.CANCELLED, "", None
-        try:
-            async with aclosing(self.gate.chunks(call, account)) as chunks:
-                async for chunk in chunks:
-                    if isinstance(chunk, ModelReply):
-                        status, reply = CallStatus.OK, chunk
-                    yield chunk
-        except Raised as refused:
-            status, error = CallStatus.REFUSED, f"{type(refused).__name__}: {refused}"
-            raise
-        except WorldError as failed:
-            status, error = CallStatus.FAILED, f"{failed.error_class}: {failed}"
-            raise
-        finally:
-            self.charged += account.charged
-            self.tracer.end(span, status, error=error, **_facts(self, account, reply, span))
-            self._tell(account.notices, span)
 
-    def _tell(self, notices: Sequence[Notice], span: Span) -> None:
-        """A budget that went over, or reached a mark, is an event below the call that did it."""
-        for notice in notices:
-            event = self.tracer.begin(CallKind.EVENT, type(notice).__name__, span)
-            event.attributes.update(structs.asdict(notice))
-            self.tracer.end(event)
+    async def _call(
+        self, turn: Turn, action: CallTools
+    ) -> AsyncGenerator[StreamEvent[T] | TurnAction]:
+        tools = self.agent.tools_by_name
+        for plan in action.calls:
+            yield ToolCalled(plan.call.name, plan.call.arguments, plan.index)
+        outcomes = await all_of(
+            [
+                call_tool(tools[plan.call.name], plan, self.deps, self.tracer, self.span)
+                for plan in action.calls
+            ]
+        )
+        for plan, outcome in zip(action.calls, outcomes, strict=True):
+            yield ToolReturned(plan.call.name, outcome.content, outcome.is_error, plan.index)
+        results = {plan.index: made for plan, made in zip(action.calls, outcomes, strict=True)}
+        yield turn.on_tools(results, count=self.model.bound_input)
 
     def _key(self, step: int) -> EffectKey:
         life = (Life(self.agent.name, 0),)
@@ -190,27 +164,3 @@ class TurnRun(Generic[T]):
             self.span.trace_id,
             steps=finished.steps,
         )
-
-
-def _facts(
-    run: "TurnRun[Any]", account: Account, reply: ModelReply | None, span: Span
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "agent": run.agent.name,
-        "model": run.model.name,
-        "cost": Money(account.charged),
-        "reserved": Money(account.reserved),
-        "retries": max(0, account.attempts - 1),
-    }
-    if account.first_chunk_ms is not None:
-        facts["first_token_ms"] = float(account.first_chunk_ms - span.at_ms)
-    if reply is not None:
-        facts["finish"] = str(reply.finish)
-        if reply.usage is not None:
-            facts |= {
-                "input_tokens": reply.usage.input_tokens,
-                "output_tokens": reply.usage.output_tokens,
-                "cache_read_tokens": reply.usage.cache_read_tokens,
-                "cache_write_tokens": reply.usage.cache_write_tokens,
-            }
-    return facts

@@ -26,17 +26,21 @@ if TYPE_CHECKING:
 
 __all__ = ["LEDGER", "Rows"]
 
+_OPEN_PARTS = "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL"
+
 LEDGER = Format(
     "ledger",
-    1,
+    2,
     (
         """CREATE TABLE scopes (
             id TEXT PRIMARY KEY, parent TEXT, is_part INTEGER NOT NULL, rule TEXT NOT NULL,
             cap INTEGER, is_open INTEGER NOT NULL, settled INTEGER NOT NULL,
             reserved INTEGER NOT NULL, held INTEGER NOT NULL, spent INTEGER NOT NULL, period TEXT,
-            alerted_percent INTEGER NOT NULL, children INTEGER NOT NULL, claims INTEGER NOT NULL
+            alerted_percent INTEGER NOT NULL, children INTEGER NOT NULL, claims INTEGER NOT NULL,
+            holder TEXT
         ) WITHOUT ROWID""",
         "CREATE INDEX scopes_inside ON scopes (parent)",
+        _OPEN_PARTS,
         """CREATE TABLE claims (
             id TEXT PRIMARY KEY, scope TEXT NOT NULL, holder TEXT NOT NULL,
             amount INTEGER NOT NULL, state TEXT NOT NULL, charged INTEGER NOT NULL,
@@ -45,6 +49,7 @@ LEDGER = Format(
         "CREATE INDEX live_claims ON claims (holder) WHERE state IN ('reserved', 'sent')",
         "CREATE TABLE leases (id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID",
     ),
+    upgrades={1: ("ALTER TABLE scopes ADD COLUMN holder TEXT", _OPEN_PARTS)},
 )
 """A claim's id is `effect#attempt`, a lease's its holder; a scope's `period` is its window."""
 
@@ -80,6 +85,7 @@ def _scope_row(scope: Scope) -> _Row:
         scope.alerted_percent,
         scope.children,
         scope.claims,
+        scope.holder,
     )
 
 
@@ -124,7 +130,7 @@ class _Table:
 _SCOPES = _Table(
     "scopes",
     "parent is_part rule cap is_open settled reserved held spent period alerted_percent children"
-    " claims",
+    " claims holder",
     2,
     _scope_row,
     _scope_of,
@@ -243,6 +249,9 @@ class Rows:
         """Leases that have ended, and what their holders left behind."""
         for holder in self._leases.load_where("until_ms <= ?", now):
             self._load_claims("holder = ? AND state IN ('reserved', 'sent')", holder)
+            for part in self._scopes.load_where("holder = ? AND is_open", holder):
+                self.load_chain(ScopeId(part))
+                self.load_inside(ScopeId(part))
 
     def load_settled(self, before_ms: int, after: str) -> str | None:
         """A page of what was settled before then, and nothing else; answers where the next one

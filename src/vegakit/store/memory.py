@@ -5,7 +5,16 @@ from copy import copy, deepcopy
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import Admission, Budget, Claim, Scope, ScopeAdmission, ScopeRule, Settled
+from vegakit.policy import (
+    Admission,
+    Budget,
+    Claim,
+    Reserved,
+    Scope,
+    ScopeAdmission,
+    ScopeRule,
+    Settled,
+)
 from vegakit.store.documents import check_name
 
 __all__ = ["MemoryLedger", "MemoryStore"]
@@ -23,8 +32,11 @@ class MemoryLedger:
         *,
         parent: ScopeId | None = None,
         part: bool = False,
+        holder: HolderId | None = None,
     ) -> ScopeAdmission:
-        return self._budget.scopes.ensure(scope_id, rule, now, parent=parent, part=part)
+        return self._budget.scopes.ensure(
+            scope_id, rule, now, parent=parent, part=part, holder=holder
+        )
 
     async def close(self, scope_id: ScopeId, now: int) -> None:
         self._budget.scopes.close(scope_id, now)
@@ -49,8 +61,13 @@ class MemoryLedger:
         worst_case: Money,
         holder: HolderId,
         now: int,
+        *,
+        sent: bool = False,
     ) -> Admission:
-        return self._budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+        verdict = self._budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+        if sent and isinstance(verdict, Reserved):
+            self._budget.mark_sent(effect, attempt)
+        return verdict
 
     async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
         return self._budget.mark_sent(effect, attempt)

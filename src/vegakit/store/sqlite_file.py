@@ -5,6 +5,7 @@ one file may hold several. The file must be on a local disk: its processes meet 
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -25,9 +26,12 @@ _STATEMENTS = 256
 
 
 class Format(NamedTuple):
+    """`upgrades` lead from each older format to the next."""
+
     subject: str
     version: int
     tables: tuple[str, ...]
+    upgrades: Mapping[int, tuple[str, ...]] = {}
 
 
 def connect(path: str, layout: Format, synchronous: Synchronous) -> "sqlite3.Connection":
@@ -92,12 +96,21 @@ def _lay_out(connection: "sqlite3.Connection", path: str, layout: Format) -> Non
         "SELECT format_version FROM format_versions WHERE subject = ?", (layout.subject,)
     ).fetchone()
     if found is None:
-        for table in layout.tables:
-            connection.execute(table)
-        connection.execute("INSERT INTO format_versions VALUES (?, ?)", layout[:2])
-    elif found[0] != layout.version:
-        remedy = "update vegakit" if found[0] > layout.version else "use the vegakit that wrote it"
+        _change(connection, layout, layout.tables)
+        return
+    version = int(found[0])
+    while version in layout.upgrades:
+        _change(connection, layout, layout.upgrades[version])
+        version += 1
+    if version != layout.version:
+        remedy = "update vegakit" if version > layout.version else "use the vegakit that wrote it"
         raise InvalidRecordError(
-            f"{path} holds the {layout.subject} in format {found[0]}, but this vegakit reads "
+            f"{path} holds the {layout.subject} in format {version}, but this vegakit reads "
             f"format {layout.version}; {remedy}, or name another file"
         )
+
+
+def _change(connection: "sqlite3.Connection", layout: Format, steps: tuple[str, ...]) -> None:
+    for step in steps:
+        connection.execute(step)
+    connection.execute("REPLACE INTO format_versions VALUES (?, ?)", layout[:2])

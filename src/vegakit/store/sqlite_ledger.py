@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
+from vegakit.policy import Admission, Claim, Reserved, Scope, ScopeAdmission, ScopeRule, Settled
 from vegakit.store.ledger_rows import LEDGER, Rows
 from vegakit.store.sqlite_file import Synchronous
 from vegakit.store.sqlite_thread import SqliteThread
@@ -35,11 +35,14 @@ class SqliteLedger:
         *,
         parent: ScopeId | None = None,
         part: bool = False,
+        holder: HolderId | None = None,
     ) -> ScopeAdmission:
         def decide(rows: Rows) -> ScopeAdmission:
             rows.load_chain(scope_id)
             rows.load_chain(parent)
-            return rows.budget.scopes.ensure(scope_id, rule, now, parent=parent, part=part)
+            return rows.budget.scopes.ensure(
+                scope_id, rule, now, parent=parent, part=part, holder=holder
+            )
 
         return await self._do(decide)
 
@@ -83,12 +86,17 @@ class SqliteLedger:
         worst_case: Money,
         holder: HolderId,
         now: int,
+        *,
+        sent: bool = False,
     ) -> Admission:
         def decide(rows: Rows) -> Admission:
             rows.load_claim(effect, attempt)
             rows.load_lease(holder)
             rows.load_chain(scope_id)
-            return rows.budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+            verdict = rows.budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+            if sent and isinstance(verdict, Reserved):
+                rows.budget.mark_sent(effect, attempt)
+            return verdict
 
         return await self._do(decide)
 

@@ -6,6 +6,7 @@ They ask for no word boundary in front, since keys are met after `\\n` and `%3D`
 """
 
 import re
+from functools import cache
 
 __all__ = ["FORMATS", "MARGIN", "PLACEHOLDER", "hide_key_formats", "is_secret_name"]
 
@@ -65,7 +66,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("notion", "ntn_", r"ntn_\w{20,}"),
 )  # fmt: skip
 
-FORMATS = {name: (mark, re.compile(regex, re.DOTALL)) for name, mark, regex in _ROWS}
+FORMATS = {name: (mark, regex) for name, mark, regex in _ROWS}
 
 _NAMES = frozenset(
     """
@@ -83,5 +84,11 @@ def is_secret_name(name: str) -> bool:
 def hide_key_formats(text: str) -> str:
     for mark, regex in FORMATS.values():
         if mark in text:
-            text = regex.sub(PLACEHOLDER, text)
+            text = _compiled(regex).sub(PLACEHOLDER, text)
     return text
+
+
+@cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    """When it is first needed: all of them would take milliseconds of every start."""
+    return re.compile(regex, re.DOTALL)

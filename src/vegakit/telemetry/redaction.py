@@ -10,6 +10,7 @@ import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import cast
 from urllib.parse import quote, quote_plus
 
@@ -26,7 +27,25 @@ _SHORTEST = 8
 _MOST_SECRETS = 256
 _MOST_TEXT = 1_000_000
 _MOST_DEPTH = 32
+_MOST_REMEMBERED = 1024
+_REMEMBERED_LENGTH = 100
+"""Names, which are the same in every call."""
 _ESCAPE = re.compile("%[0-9A-F]{2}")
+
+
+class _Keys:
+    """Those known at one time. What short texts became is remembered with them, so that nothing
+    remembered outlives the next key."""
+
+    def __init__(self, spellings: frozenset[str]) -> None:
+        self._longest_first = sorted(spellings, key=len, reverse=True)
+        self.hide_short = lru_cache(_MOST_REMEMBERED)(self.hide)
+
+    def hide(self, text: str) -> str:
+        for spelling in self._longest_first:
+            if spelling in text:
+                text = text.replace(spelling, PLACEHOLDER)
+        return hide_key_formats(text)
 
 
 class Redactor:
@@ -36,7 +55,7 @@ class Redactor:
         self._content = content
         self._lock = threading.Lock()
         self._spellings: dict[str, frozenset[str]] = {}
-        self._longest_first: tuple[str, ...] = ()
+        self._keys = _Keys(frozenset())
         for secret in secrets:
             self.add(secret)
 
@@ -56,20 +75,15 @@ class Redactor:
     def _forget_the_oldest(self) -> None:
         if len(self._spellings) > _MOST_SECRETS:
             del self._spellings[next(iter(self._spellings))]
-        everything = frozenset[str]().union(*self._spellings.values())
-        self._longest_first = tuple(sorted(everything, key=len, reverse=True))
+        self._keys = _Keys(frozenset[str]().union(*self._spellings.values()))
 
     def redact(self, text: str) -> str:
         """Text beyond a million characters is cut off, and so is a key that the cut would halve."""
+        if len(text) <= _REMEMBERED_LENGTH and type(text) is str:  # others may be equal by lying
+            return self._keys.hide_short(text)
         if len(text) > _MOST_TEXT:
-            return self._hide(text[: _MOST_TEXT + MARGIN])[:-MARGIN] + "…"
-        return self._hide(text)
-
-    def _hide(self, text: str) -> str:
-        for spelling in self._longest_first:
-            if spelling in text:
-                text = text.replace(spelling, PLACEHOLDER)
-        return hide_key_formats(text)
+            return self._keys.hide(text[: _MOST_TEXT + MARGIN])[:-MARGIN] + "…"
+        return self._keys.hide(text)
 
     def redact_json(self, value: object, depth: int = 0) -> Json:
         """Any value as JSON that can be written: keys of dicts are texts too."""

@@ -1,22 +1,57 @@
 """What tests of programs need instead of the world (kit, host).
 
 Public: our own tests use it, and so do yours. It may import what it stands in for; nothing of the
-package imports it.
+package imports it. Every pytest run loads it on the way to the plugin, so names are loaded when
+they are first used.
 """
 
-from vegakit.testing.clock import FakeClock
-from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
-from vegakit.testing.script import ScriptedCall, ScriptedReply
-from vegakit.testing.scripted import ScriptedModel
-from vegakit.testing.store import STORE_CHECKS, StoreCheck
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.models import ScriptedCall, ScriptedModel, ScriptedReply
+    from vegakit.testing.clock import FakeClock
+    from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
+    from vegakit.testing.memory import MEMORY_CHECKS, MemoryCheck
+    from vegakit.testing.store import STORE_CHECKS, StoreCheck
+    from vegakit.testing.vega import Vega, tool
+
+_HOME_OF = {
+    "LEDGER_CHECKS": "testing.ledger",
+    "MEMORY_CHECKS": "testing.memory",
+    "STORE_CHECKS": "testing.store",
+    "FakeClock": "testing.clock",
+    "LedgerCheck": "testing.ledger",
+    "MemoryCheck": "testing.memory",
+    "ScriptedCall": "models",
+    "ScriptedModel": "models",
+    "ScriptedReply": "models",
+    "StoreCheck": "testing.store",
+    "Vega": "testing.vega",
+    "tool": "testing.vega",
+}
 
 __all__ = [
     "LEDGER_CHECKS",
+    "MEMORY_CHECKS",
     "STORE_CHECKS",
     "FakeClock",
     "LedgerCheck",
+    "MemoryCheck",
     "ScriptedCall",
     "ScriptedModel",
     "ScriptedReply",
     "StoreCheck",
+    "Vega",
+    "tool",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"vegakit.testing has no {name!r}; it has {', '.join(__all__)}")
+    value = getattr(__import__(f"vegakit.{_HOME_OF[name]}", fromlist=[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

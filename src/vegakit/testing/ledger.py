@@ -45,9 +45,15 @@ async def _opened(ledger: Ledger, cap: int | None = 100) -> None:
 
 
 async def _reserve(
-    ledger: Ledger, amount: int, effect: EffectKey = _CALL, scope: ScopeId = _ROOT, now: int = 0
+    ledger: Ledger,
+    amount: int,
+    effect: EffectKey = _CALL,
+    scope: ScopeId = _ROOT,
+    now: int = 0,
+    *,
+    sent: bool = False,
 ) -> Admission:
-    return await ledger.reserve(effect, 1, scope, Money(amount), _ME, now)
+    return await ledger.reserve(effect, 1, scope, Money(amount), _ME, now, sent=sent)
 
 
 async def _figures(ledger: Ledger, scope_id: ScopeId = _ROOT, now: int = 0) -> tuple[int, int]:
@@ -82,8 +88,7 @@ async def _settles_the_truth_and_frees_the_rest(ledger: Ledger) -> None:
 
 async def _settles_once(ledger: Ledger) -> None:
     await _opened(ledger)
-    await _reserve(ledger, 60)
-    await ledger.mark_sent(_CALL, 1)
+    await _reserve(ledger, 60, sent=True)
     await ledger.answer(_CALL, 1, Money(20), 5)
     assert await ledger.answer(_CALL, 1, Money(50), 6) == Settled(ClaimState.ANSWERED, Money(0))
     assert await _figures(ledger) == (20, 0)
@@ -94,6 +99,14 @@ async def _lets_one_caller_send(ledger: Ledger) -> None:
     await _reserve(ledger, 60)
     asked = await asyncio.gather(*(ledger.mark_sent(_CALL, 1) for _ in range(10)))
     assert asked.count(True) == 1
+
+
+async def _marks_as_sent_what_it_reserves_to_be_sent(ledger: Ledger) -> None:
+    await _opened(ledger)
+    assert await _reserve(ledger, 60, sent=True) == Reserved()
+    assert await _state(ledger) is ClaimState.SENT
+    assert not await ledger.mark_sent(_CALL, 1)
+    assert isinstance(await _reserve(ledger, 60, _OTHER, sent=True), Short)
 
 
 async def _claims_an_attempt_once(ledger: Ledger) -> None:
@@ -117,8 +130,7 @@ async def _releases_what_was_not_sent(ledger: Ledger) -> None:
 
 async def _charges_what_was_cut_off_until_a_late_answer(ledger: Ledger) -> None:
     await _opened(ledger)
-    await _reserve(ledger, 60)
-    await ledger.mark_sent(_CALL, 1)
+    await _reserve(ledger, 60, sent=True)
     assert await ledger.cut_off(_CALL, 1, 7) == Settled(ClaimState.UNKNOWN, Money(60))
     assert await ledger.answer(_CALL, 1, Money(10), 9) == Settled(ClaimState.ANSWERED, Money(-50))
     assert await _figures(ledger) == (10, 0)
@@ -126,8 +138,7 @@ async def _charges_what_was_cut_off_until_a_late_answer(ledger: Ledger) -> None:
 
 async def _reports_a_bill_above_its_reservation(ledger: Ledger) -> None:
     await _opened(ledger, 100)
-    await _reserve(ledger, 90)
-    await ledger.mark_sent(_CALL, 1)
+    await _reserve(ledger, 90, sent=True)
     settled = await ledger.answer(_CALL, 1, Money(130), 1)
     assert settled.notices == (Overran(_ROOT, Money(30)),)
     assert isinstance(await _reserve(ledger, 0, _OTHER), Short)
@@ -145,8 +156,7 @@ async def _sets_a_part_aside_and_takes_the_rest_back(ledger: Ledger) -> None:
     await _opened(ledger, 100)
     assert await ledger.open(_PART, ScopeRule(Money(70)), 0, parent=_ROOT, part=True) == Reserved()
     assert await _figures(ledger) == (0, 70)
-    await _reserve(ledger, 50, scope=_PART)
-    await ledger.mark_sent(_CALL, 1)
+    await _reserve(ledger, 50, scope=_PART, sent=True)
     await ledger.answer(_CALL, 1, Money(20), 1)
     await ledger.close(_PART, 2)
     assert await _figures(ledger) == (20, 0)
@@ -188,8 +198,7 @@ async def _empties_a_window_when_its_period_ends(ledger: Ledger) -> None:
     hourly = ScopeRule(Money(10), window=WindowRule(Period.HOUR))
     await ledger.open(_ROOT, hourly, 0)
     await ledger.renew(_ME, 9 * _HOUR_MS)
-    await _reserve(ledger, 10)
-    await ledger.mark_sent(_CALL, 1)
+    await _reserve(ledger, 10, sent=True)
     await ledger.answer(_CALL, 1, Money(10), 5)
     refused = await _reserve(ledger, 1, _OTHER, now=6)
     assert isinstance(refused, Short)
@@ -200,10 +209,9 @@ async def _empties_a_window_when_its_period_ends(ledger: Ledger) -> None:
 async def _settles_what_dead_holders_left(ledger: Ledger) -> None:
     await _opened(ledger)
     await ledger.renew(_YOU, 5000)
-    await _reserve(ledger, 10, EffectKey("sent"))
+    await _reserve(ledger, 10, EffectKey("sent"), sent=True)
     await _reserve(ledger, 20, EffectKey("reserved"))
     await ledger.reserve(EffectKey("yours"), 1, _ROOT, Money(30), _YOU, 0)
-    await ledger.mark_sent(EffectKey("sent"), 1)
     assert await ledger.expire(999) == []
     assert dict(await ledger.expire(1000)) == {
         "sent#1": Settled(ClaimState.UNKNOWN, Money(10)),
@@ -216,8 +224,7 @@ async def _settles_what_dead_holders_left(ledger: Ledger) -> None:
 async def _prunes_what_is_settled_and_old(ledger: Ledger) -> None:
     await _opened(ledger)
     await ledger.open(_PART, ScopeRule(Money(50)), 0, parent=_ROOT, part=True)
-    await _reserve(ledger, 10, scope=_PART)
-    await ledger.mark_sent(_CALL, 1)
+    await _reserve(ledger, 10, scope=_PART, sent=True)
     await ledger.answer(_CALL, 1, Money(10), 5)
     await _reserve(ledger, 10, _OTHER)
     await ledger.close(_PART, 6)
@@ -271,6 +278,7 @@ LEDGER_CHECKS: tuple[LedgerCheck, ...] = (
     _settles_the_truth_and_frees_the_rest,
     _settles_once,
     _lets_one_caller_send,
+    _marks_as_sent_what_it_reserves_to_be_sent,
     _claims_an_attempt_once,
     _releases_what_was_not_sent,
     _charges_what_was_cut_off_until_a_late_answer,

@@ -54,19 +54,20 @@ class Exchange:
 
     async def _whole(self, reply: Reply) -> None:
         body = to_json(self._format.whole(say(reply, self._request), self._request))
+        headers = self._headers(_JSON, reply)
         self._request.code = 200
         if reply.breaks is None:
-            self._line.send_whole(200, self._headers(_JSON), body)
+            self._line.send_whole(200, headers, body)
             await self._finish(RequestStatus.ANSWERED)
             return
         if not isinstance(reply.breaks.by, Failure):
-            self._line.send_whole(200, self._headers(_JSON), body, upto=len(body) // 2)
+            self._line.send_whole(200, headers, body, upto=len(body) // 2)
         await self._perform(reply.breaks.by)
 
     async def _stream(self, reply: Reply) -> None:
         stream = self._format.stream(say(reply, self._request), self._request)
         self._request.code = 200
-        self._line.start_stream(200, self._headers(_EVENTS))
+        self._line.start_stream(200, self._headers(_EVENTS, reply))
         self._line.send_chunk(stream.opening)
         last = reply.breaks.after if reply.breaks else None
         for piece in stream.pieces[:last]:
@@ -92,7 +93,7 @@ class Exchange:
 
     async def _fail(self, failure: Failure) -> None:
         spelled = self._format.spell(failure)
-        headers = self._headers(_JSON)
+        headers = self._headers(_JSON, failure)
         if failure.retry_after_s is not None:
             headers["retry-after"] = f"{failure.retry_after_s:g}"
         self._request.code = spelled.status
@@ -107,9 +108,9 @@ class Exchange:
         self._end(status)
         await self._line.flush()
 
-    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+    def _headers(self, headers: dict[str, str], answer: Reply | Failure) -> dict[str, str]:
         name = f"req_{self._request.n}"
-        return {**headers, "request-id": name, "x-request-id": name}
+        return {**headers, "request-id": name, "x-request-id": name, **answer.headers}
 
     def _end(self, status: RequestStatus) -> None:
         self._log.ended(self._request, status)

@@ -57,6 +57,7 @@ class Failure(Struct, frozen=True):
     message: str = ""
     retry_after_s: float | None = None
     delay_ms: int = 0
+    headers: dict[str, str] = {}
 
 
 class Break(Struct, frozen=True):
@@ -86,6 +87,7 @@ class Reply(Struct, frozen=True):
     delay_ms: int = 0
     gap_ms: int = 0
     breaks: Break | None = None
+    headers: dict[str, str] = {}
 
 
 Answer: TypeAlias = str | Reply | Failure | Drop | Hang

@@ -32,16 +32,16 @@ from vegakit.conversation import (
     UserPart,
 )
 from vegakit.errors import ErrorClass, Phase, WorldError
+from vegakit.models.script import Script, ScriptedReply, chooser, read_script, spell
 from vegakit.money import dollars
 from vegakit.ports import Clock
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.records import to_json
-from vegakit.testing.script import Script, ScriptedReply, chooser, read_script, spell
 
-__all__ = ["ScriptedModel"]
+__all__ = ["SCRIPTED_PRICE", "ScriptedModel"]
 
 _IN, _OUT = dollars(1), dollars(5)
-_PRICE = PriceRow("scripted", (PriceTier(_IN, _OUT, cache_read=_IN, cache_write=_IN),))
+SCRIPTED_PRICE = PriceRow("scripted", (PriceTier(_IN, _OUT, cache_read=_IN, cache_write=_IN),))
 _PIECE = re.compile(r"\s*\S+|\s+$")
 _MAY_BE_BILLED = {ErrorClass.TIMEOUT, ErrorClass.CONNECTION}
 
@@ -54,7 +54,7 @@ class ScriptedModel:
         script: Script,
         name: str = "scripted",
         *,
-        price: PriceRow | None = _PRICE,
+        price: PriceRow | None = SCRIPTED_PRICE,
         latency_ms: int = 0,
         clock: Clock | None = None,
         context_tokens: int | None = None,
@@ -90,6 +90,9 @@ class ScriptedModel:
         if error is not None:
             raise error
         yield reply
+
+    async def aclose(self) -> None:
+        """Nothing is open; every model that is built by name can be closed."""
 
     async def _answer(self, request: ModelRequest) -> tuple[ModelReply, WorldError | None]:
         """What is said, and what is raised after it."""

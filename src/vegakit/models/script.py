@@ -31,10 +31,10 @@ from vegakit.conversation import Finish, ModelReply, ModelRequest, Text, Usage, 
 from vegakit.errors import ErrorClass, Phase, UserError, WorldError
 
 __all__ = [
-    "Answer",
     "Chooser",
     "Said",
     "Script",
+    "ScriptedAnswer",
     "ScriptedCall",
     "ScriptedReply",
     "Spelled",
@@ -69,14 +69,14 @@ class ScriptedReply(Struct, frozen=True, forbid_unknown_fields=True):
 
 Spelled: TypeAlias = ScriptedReply | ModelReply | WorldError
 Said: TypeAlias = str | Mapping[str, Any] | Spelled
-Answer: TypeAlias = Said | Callable[[ModelRequest], Said]
-Chooser: TypeAlias = Callable[[ModelRequest], Answer]
+ScriptedAnswer: TypeAlias = Said | Callable[[ModelRequest], Said]
+Chooser: TypeAlias = Callable[[ModelRequest], ScriptedAnswer]
 Script: TypeAlias = (
     str
     | Spelled
     | Callable[[ModelRequest], Said]
-    | Sequence[Answer]
-    | Mapping[str, Answer | Sequence[Answer]]
+    | Sequence[ScriptedAnswer]
+    | Mapping[str, ScriptedAnswer | Sequence[ScriptedAnswer]]
 )
 
 
@@ -84,21 +84,21 @@ def chooser(script: Script) -> Chooser:
     """Begins the script from its start; a list keeps its place in what is returned."""
     if not isinstance(script, Mapping):
         return _one_or_many(script)
-    by_text = cast("Mapping[str, Answer | Sequence[Answer]]", script)
+    by_text = cast("Mapping[str, ScriptedAnswer | Sequence[ScriptedAnswer]]", script)
     return _by_text({text: _one_or_many(replies) for text, replies in by_text.items()})
 
 
-def _one_or_many(replies: Answer | Sequence[Answer]) -> Chooser:
+def _one_or_many(replies: ScriptedAnswer | Sequence[ScriptedAnswer]) -> Chooser:
     if isinstance(replies, Sequence) and not isinstance(replies, str):
-        return _in_turn([_checked(reply) for reply in cast("Sequence[Answer]", replies)])
+        return _in_turn([_checked(reply) for reply in cast("Sequence[ScriptedAnswer]", replies)])
     reply = _checked(replies)
     return lambda _: reply
 
 
-def _in_turn(replies: Sequence[Answer]) -> Chooser:
+def _in_turn(replies: Sequence[ScriptedAnswer]) -> Chooser:
     left = iter(replies)
 
-    def choose(request: ModelRequest) -> Answer:
+    def choose(request: ModelRequest) -> ScriptedAnswer:
         for reply in left:
             return reply
         raise UserError(
@@ -110,7 +110,7 @@ def _in_turn(replies: Sequence[Answer]) -> Chooser:
 
 
 def _by_text(choosers: Mapping[str, Chooser]) -> Chooser:
-    def choose(request: ModelRequest) -> Answer:
+    def choose(request: ModelRequest) -> ScriptedAnswer:
         said = _last_text(request)
         for text, chosen in choosers.items():
             if text in said:
@@ -131,7 +131,7 @@ def _last_text(request: ModelRequest) -> str:
     return "".join(part.text for part in parts if isinstance(part, Text))
 
 
-def _checked(reply: Answer) -> Answer:
+def _checked(reply: ScriptedAnswer) -> ScriptedAnswer:
     """A misspelled reply shows when the model is made, not when it is asked."""
     return reply if callable(reply) else spell(reply)
 
@@ -166,7 +166,10 @@ def read_script(path: str | Path) -> Script:
         content = read(Path(path).read_text("utf-8"))
         script: list[Any] | _ScriptFile = msgspec.convert(content, list[Any] | _ScriptFile)
     except OSError as error:
-        raise UserError(f"the script {path} cannot be read: {error.strerror}") from error
+        raise UserError(
+            f"the script {Path(path).absolute()} cannot be read: {error.strerror}; correct its "
+            'name, or write it: a list of replies such as ["Hello"]'
+        ) from error
     except (ValueError, RecursionError) as error:
         raise UserError(
             f"the script {path} cannot be used: {error}; it is a list `replies`, or a table "

@@ -1,0 +1,342 @@
+"""The program of a runtime: it spawns processes, carries messages to them, and ends with them."""
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from vegakit.conversation import ModelChunk, Text, TextDelta
+from vegakit.effects import Effect
+from vegakit.errors import Cancelled, UserError, raised
+from vegakit.events import CallKind, CallStatus
+from vegakit.ids import Pid, new_program_id, pid_of
+from vegakit.policy import ExitKind, ExitReason, RestartRule
+from vegakit.program import (
+    Action,
+    Answer,
+    Bounds,
+    CancelAsk,
+    Demonitor,
+    Down,
+    Ended,
+    EndProcess,
+    Fell,
+    Link,
+    Machine,
+    Mail,
+    Monitor,
+    Monitored,
+    Outcome,
+    Phase,
+    Post,
+    Program,
+    Prompt,
+    Said,
+    SendExit,
+    ShutDown,
+    Spawn,
+    Spawned,
+    SpawnRefused,
+    Told,
+    Unlink,
+)
+from vegakit.runtime.agents import Agent
+from vegakit.runtime.files import read_media
+from vegakit.runtime.processes.driving import Driver
+from vegakit.runtime.processes.handles import Process
+from vegakit.runtime.processes.localhost import LocalHost
+from vegakit.runtime.processes.performing import Context, Performing, current_process
+from vegakit.runtime.processes.registry import Registry
+from vegakit.runtime.processes.relays import Relay
+from vegakit.runtime.processes.supervisors import Body, Child, Supervisor
+from vegakit.runtime.replies import Reply, TextChunk, TurnEnded
+from vegakit.telemetry import Span
+
+if TYPE_CHECKING:
+    from vegakit.ports import Journal
+    from vegakit.runtime.runtime import Runtime
+
+__all__ = ["ProgramRun"]
+
+_CHUNKS_AHEAD = 64
+_RULE = RestartRule()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    future: "asyncio.Future[Any]"
+    path: str
+    context: Context | None = None
+    agent: Agent[Any] | None = None
+
+
+class ProgramRun:
+    def __init__(self, runtime: "Runtime", bounds: Bounds, journal: "Journal | None") -> None:
+        self._runtime = runtime
+        self.registry = Registry(runtime)
+        self.id = new_program_id(runtime.clock.now(), secrets.token_bytes(10))
+        self.machine = Machine(Program(self.id, bounds=bounds), self.registry.code)
+        performers = Performing(runtime, self).performers
+        self.host = LocalHost(performers, runtime.clock, journal)
+        self._driver = Driver(self.machine, self.host, self._on_action)
+        self._driving = asyncio.ensure_future(self._driver.run())
+        self._driving.add_done_callback(self._on_driven)
+        self._asks: dict[str, _Waiting] = {}
+        self._watches: dict[str, asyncio.Future[ExitReason]] = {}
+        self._listeners: dict[type[Any], list[Callable[[Any], object]]] = defaultdict(list)
+        self._asked = 0
+        self._ended = asyncio.Event()
+        self._span: Span | None = None
+
+    def spawn(
+        self,
+        body: "Body | Child | Supervisor",
+        *,
+        name: str = "",
+        supervise: Supervisor | None = None,
+        **child: Any,  # noqa: ANN401
+    ) -> Process[Any]:
+        rule = _RULE if supervise is None else supervise.rule
+        if isinstance(body, Supervisor):
+            spec, name = body.spec(self.registry.register), name or body.name
+        else:
+            made = body if isinstance(body, Child) else Child(body, **child)
+            spec, name = made.spec(self.registry.register, rule), name or made.name
+        return self._spawn(Spawn(spec, name, current_process.get()))
+
+    def _spawn(self, command: Spawn) -> Process[Any]:
+        for action in self._driver.submit(command):
+            if isinstance(action, Spawned):
+                return Process(self, action.path)
+            if isinstance(action, SpawnRefused):
+                raise raised(action.error, action.reason)
+        raise UserError("nothing was spawned")
+
+    def spawn_many(self, body: Body, count: int, **child: Any) -> list[Process[Any]]:  # noqa: ANN401
+        """Quicker than one by one: the spec is made once."""
+        command = Spawn(
+            Child(body, **child).spec(self.registry.register), "", current_process.get()
+        )
+        return [self._spawn(command) for _ in range(count)]
+
+    def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
+        """`kind` is a class of news, or several: `CostAlert | ProcessExited`."""
+        for one in get_args(kind) or (kind,):
+            self._listeners[one].append(react)
+
+    def send(
+        self,
+        path: str,
+        message: Any,  # noqa: ANN401
+        *,
+        timeout: float | None = None,
+        deps: object = None,
+        files: Sequence[str | Path] = (),
+        on_chunk: Callable[[ModelChunk], Awaitable[None]] | None = None,
+    ) -> "asyncio.Future[Any]":
+        self._asked += 1
+        ask = str(self._asked)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        waiting = self._asks[ask] = _Waiting(future, path)
+        future.add_done_callback(lambda _: self._on_done(ask))
+        if (agent := self._agent_at(path)) is not None:
+            span = self._runtime.tracer.begin(CallKind.ASK, agent.name)
+            waiting.context, waiting.agent = Context(span, deps, on_chunk), agent
+            message = self._prompt(message, files, stream=on_chunk is not None)
+        deadline_ms = None if timeout is None else self.host.now + int(timeout * 1000)
+        self._driver.submit(Post(path, Mail(message, ask, "", deadline_ms)))
+        return future
+
+    def tell(self, path: str, message: Any) -> None:  # noqa: ANN401
+        if self._agent_at(path) is not None:
+            message = self._prompt(message, (), stream=False)
+        self._driver.submit(Post(path, Mail(message)))
+
+    async def stream(
+        self,
+        path: str,
+        message: object,
+        **options: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[Any]:
+        relay = Relay[ModelChunk](_CHUNKS_AHEAD)
+        future = self.send(path, message, on_chunk=relay.put, **options)
+        future.add_done_callback(lambda _: relay.close())
+        try:
+            async for chunk in relay:
+                if isinstance(chunk, TextDelta):
+                    yield TextChunk(chunk.text)
+            yield TurnEnded(future.result())
+        finally:
+            future.cancel()
+
+    def link(self, path: str, other: str) -> None:
+        self._driver.submit(Link(path, other))
+
+    def unlink(self, path: str, other: str) -> None:
+        self._driver.submit(Unlink(path, other))
+
+    def monitor(self, path: str) -> "asyncio.Future[ExitReason]":
+        future: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
+        actions = self.machine.step(Monitor(path), self.host.now)
+        for action in actions:
+            if isinstance(action, Monitored):
+                self._watches[action.ref] = future
+                future.add_done_callback(lambda _, ref=action.ref: self._unwatch(ref))
+            else:
+                self._on_action(action)
+        return future
+
+    def exit(self, path: str, reason: str) -> None:
+        kind = ExitKind(reason) if reason in tuple(ExitKind) else ExitKind.CRASHED
+        detail = "" if kind.value == reason else reason
+        self._driver.submit(SendExit(path, ExitReason(kind, detail)))
+
+    async def end(self, path: str, *, kill: bool) -> ExitReason:
+        gone = self.monitor(path)
+        self._driver.submit(EndProcess(path, kill))
+        return await gone
+
+    def is_alive(self, path: str) -> bool:
+        process = self.machine.state.processes.get(path)
+        return process is not None and process.phase is not Phase.OVER
+
+    def pid_of(self, path: str) -> Pid:
+        process = self.machine.state.processes.get(path)
+        return pid_of(self.id, path, process.generation if process else 0)
+
+    async def aclose(self) -> None:
+        """Ends every process, the last started first."""
+        if self._driver.failure is None:
+            self._driver.submit(ShutDown())
+        try:
+            await self._ended.wait()
+        finally:
+            self._driving.cancel()
+            await asyncio.wait([self._driving])
+            await self.host.aclose()
+        if self._span is not None:
+            self._runtime.tracer.end(self._span)
+
+    def adopt(self, machine: Machine) -> None:
+        """Goes on with this one: the same program, restored from its record or watched."""
+        self.machine = self._driver.machine = machine
+
+    def process_of(self, effect: Effect) -> str:
+        return self.machine.state.flights[effect.key].path
+
+    def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
+        return self._mail_of(effect).value
+
+    def context_of(self, effect: Effect) -> Context:
+        waiting = self._asks.get(self._mail_of(effect).ask)
+        if waiting is not None and waiting.context is not None:
+            return waiting.context
+        if self._span is None:
+            self._span = self._runtime.tracer.begin(CallKind.SPAN, "program")
+        return Context(self._span)
+
+    def agent_of(self, effect: Effect) -> Agent[Any]:
+        process = self.machine.state.processes[self.process_of(effect)]
+        return self.registry.agent(process.spec.body)
+
+    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
+        return self.registry.function(name)
+
+    def _mail_of(self, effect: Effect) -> Mail:
+        flight = self.machine.state.flights[effect.key]
+        mailbox = self.machine.state.processes[flight.path].mailbox
+        letter = None if mailbox is None else mailbox.taken(flight.letter)
+        return Mail(None) if letter is None else letter.message
+
+    def _agent_at(self, path: str) -> Agent[Any] | None:
+        process = self.machine.state.processes.get(path)
+        if process is None or not self.registry.is_agent(process.spec.body):
+            return None
+        return self.registry.agent(process.spec.body)
+
+    def _prompt(
+        self,
+        message: object,
+        files: Sequence[str | Path],
+        *,
+        stream: bool,
+    ) -> Prompt:
+        if isinstance(message, Prompt):
+            return message
+        scope = self._runtime.budgets.current
+        return Prompt((Text(str(message)), *map(read_media, files)), scope=scope, stream=stream)
+
+    def _on_action(self, action: Action) -> None:
+        match action:
+            case Answer(ask, outcome):
+                self._on_answer(ask, outcome)
+            case Down(ref, _, reason):
+                watch = self._watches.get(ref)
+                if watch is not None and not watch.done():
+                    watch.set_result(reason)
+            case Ended():
+                self._ended.set()
+            case _:
+                for react in self._listeners.get(type(action), ()):
+                    react(action)
+
+    def _on_answer(self, ask: str, outcome: Outcome) -> None:
+        waiting = self._asks[ask]
+        self._end_span(waiting, outcome)
+        if waiting.future.done():
+            return
+        if isinstance(outcome, Fell):
+            waiting.future.set_exception(raised(outcome.error, outcome.reason))
+        else:
+            waiting.future.set_result(_reply(outcome, waiting))
+
+    def _end_span(self, waiting: _Waiting, outcome: Outcome) -> None:
+        if waiting.context is None or waiting.agent is None:
+            return
+        status, error = CallStatus.OK, ""
+        if isinstance(outcome, Fell):
+            cancelled = outcome.error == Cancelled.__name__
+            status = CallStatus.CANCELLED if cancelled else CallStatus.FAILED
+            error = f"{outcome.error}: {outcome.reason}"
+        facts = {"agent": waiting.agent.name, "cost": outcome.charged, "error": error}
+        here = current_process.set(waiting.path)
+        self._runtime.tracer.end(waiting.context.span, status, **facts)
+        current_process.reset(here)
+
+    def _on_driven(self, driving: "asyncio.Task[None]") -> None:
+        """All who wait are told why nothing follows."""
+        if driving.cancelled() or (failure := driving.exception()) is None:
+            return
+        asked = [waiting.future for waiting in self._asks.values()]
+        for future in (*asked, *self._watches.values()):
+            if not future.done():
+                future.set_exception(failure)
+        self._ended.set()
+
+    def _on_done(self, ask: str) -> None:
+        waiting = self._asks[ask]
+        if waiting.future.cancelled():
+            self._driver.submit(CancelAsk(ask))
+        del self._asks[ask]
+
+    def _unwatch(self, ref: str) -> None:
+        if self._watches.pop(ref).cancelled():
+            self._driver.submit(Demonitor(ref))
+
+
+def _reply(told: Told, waiting: _Waiting) -> Any:  # noqa: ANN401
+    said = told.value
+    if waiting.agent is None or waiting.context is None or not isinstance(said, Said):
+        return said
+    return Reply(
+        waiting.agent.answer.value(said.text),
+        said.text,
+        told.charged,
+        said.usage,
+        said.conversation,
+        waiting.context.span.trace_id,
+        steps=said.steps,
+    )

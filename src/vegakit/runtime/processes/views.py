@@ -1,0 +1,284 @@
+"""What each process is doing, for people: one row each, read from the program's state.
+
+| state      | the process                                  | waits for                         |
+|------------|----------------------------------------------|-----------------------------------|
+| idle       | has nothing to do                            | a message, or a timer of its own  |
+| running    | is in its own code                           | –                                 |
+| waiting    | has asked the world                          | a model, a tool, a person, a turn |
+| stopping   | was asked to end, and has not ended yet      | its end                           |
+| restarting | is between two lives                         | its supervisor                    |
+| over       | will not live again, and is being cleared up | what it had under way             |
+
+| health  | it has been at one message for …              | or                                     |
+|---------|-----------------------------------------------|----------------------------------------|
+| ok      | a short time                                  | has none                               |
+| slow    | 30 s, or half of its `stuck_after`            |                                        |
+| stuck   | 5 minutes, or its `stuck_after`               | it is past its deadline                |
+| failing |                                               | it was restarted within the window of  |
+|         |                                               | its supervisor; its breaker is open    |
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from msgspec import Struct
+
+from vegakit.effects import AskHuman, CallModel, CallTool, Request, RunForeign, SetTimer
+from vegakit.ids import Pid, pid_of
+from vegakit.money import Money
+from vegakit.policy import BreakerState
+from vegakit.program import (
+    AgentBody,
+    Code,
+    Family,
+    Flight,
+    ForeignBody,
+    Machine,
+    Phase,
+    Process,
+    Program,
+    ReducerBody,
+)
+
+__all__ = ["Health", "HostFacts", "Kind", "ProcessView", "State", "views_of"]
+
+_OWN_TIMERS = {"send", "post"}
+_SLOW_MS = 30_000
+_STUCK_MS = 300_000
+
+
+class Kind(StrEnum):
+    AGENT = "agent"
+    REDUCER = "reducer"
+    FUNCTION = "function"
+    SERVICE = "service"
+    SUPERVISOR = "supervisor"
+
+
+class State(StrEnum):
+    IDLE = "idle"
+    RUNNING = "running"
+    WAITING = "waiting"
+    STOPPING = "stopping"
+    RESTARTING = "restarting"
+    OVER = "over"
+
+
+class Health(StrEnum):
+    OK = "ok"
+    SLOW = "slow"
+    STUCK = "stuck"
+    FAILING = "failing"
+
+
+class ProcessView(Struct, frozen=True):
+    """`left` is None where no wallet limits it; `strategy` is of the supervisor above a process, or
+    of the supervisor that it is; `mailbox` counts what waits to be read."""
+
+    path: str
+    pid: Pid
+    kind: Kind
+    state: State
+    parent: str = ""
+    body: str = ""
+    strategy: str = ""
+    restarts: int = 0
+    last_exit: str = ""
+    spent: Money = Money(0)
+    left: Money | None = None
+    tokens_per_s: float = 0.0
+    waiting_for: str = ""
+    until_ms: int | None = None
+    since_ms: int = 0
+    mailbox: int = 0
+    os_children: int = 0
+    health: Health = Health.OK
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What only the host knows, by path."""
+
+    tokens_per_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    os_children: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def views_of(machine: Machine, code: Code, now: int, facts: HostFacts) -> list[ProcessView]:
+    """The whole tree, each before what is below it, in the order they were started in."""
+    return list(_Viewing(machine, code, now, facts).below(""))
+
+
+class _Viewing:
+    def __init__(self, machine: Machine, code: Code, now: int, facts: HostFacts) -> None:
+        self._state = machine.state
+        self._purses = machine.purses
+        self._code = code
+        self._now = now
+        self._facts = facts
+        self._below = _children(machine.state)
+        timers = sorted(machine.state.timers, reverse=True)
+        self._wakes = {timer.of: timer for timer in timers if timer.kind in _OWN_TIMERS}
+
+    def below(self, parent: str) -> Iterator[ProcessView]:
+        for path in self._below.get(parent, ()):
+            family = self._state.families.get(path)
+            if family is not None and family.specs is not None:
+                yield self._supervisor(path, family)
+            else:
+                yield self._process(path, self._state.processes[path])
+            yield from self.below(path)
+
+    def _supervisor(self, path: str, family: Family) -> ProcessView:
+        supervisor, members = family.supervisor, self._below.get(path, ())
+        ending = supervisor.ending is not None
+        recent = supervisor.rule.recent(supervisor.restarts, self._now)
+        return ProcessView(
+            path,
+            pid_of(self._state.id, path, family.generation),
+            Kind.SUPERVISOR,
+            State.STOPPING if ending else State.RESTARTING if supervisor.plan else State.IDLE,
+            family.above or family.spawner,
+            strategy=supervisor.rule.strategy,
+            restarts=family.generation - 1,
+            spent=Money(sum(self._spent(member) for member in members)),
+            health=Health.FAILING if recent else Health.OK,
+        )
+
+    def _process(self, path: str, process: Process) -> ProcessView:
+        flights = [self._state.flights[key] for key in process.flying or ()]
+        state, waiting_for, until_ms = self._doing(path, process, flights)
+        family = self._state.families.get(process.family or path)
+        mailbox = process.mailbox
+        return ProcessView(
+            path,
+            pid_of(self._state.id, path, process.generation),
+            self._kind(process),
+            state,
+            process.family or process.spawner,
+            process.spec.body,
+            (process.spec.rule if family is None else family.supervisor.rule).strategy,
+            process.generation - 1,
+            "" if process.ended is None else str(process.ended),
+            self._spent(path),
+            self._purses.room(path),
+            self._facts.tokens_per_s.get(path, 0.0),
+            waiting_for,
+            until_ms,
+            process.since_ms,
+            0 if mailbox is None or mailbox.line is None else len(mailbox.line) - mailbox.out,
+            self._facts.os_children.get(path, 0),
+            self._health(process, state, until_ms, family),
+        )
+
+    def _doing(
+        self, path: str, process: Process, flights: list[Flight]
+    ) -> tuple[State, str, int | None]:
+        if process.phase is not Phase.UP:
+            return self._between_lives(path, process, flights)
+        if flights:
+            deadlines = [ms for flight in flights if (ms := flight.effect.deadline_ms) is not None]
+            names = list(dict.fromkeys(_asked(flight.effect.request) for flight in flights))
+            until_ms = min(deadlines, default=None)
+            if names == [""]:
+                return State.RUNNING, "", until_ms
+            return State.WAITING, ", ".join(filter(None, names)), until_ms
+        timer = self._wakes.get(path)
+        if process.sends:
+            return State.WAITING, "its turn", timer and timer.due_ms
+        if timer is not None and timer.kind == "post":
+            return State.IDLE, "timer", timer.due_ms
+        return State.IDLE, "message", None
+
+    def _between_lives(
+        self, path: str, process: Process, flights: list[Flight]
+    ) -> tuple[State, str, int | None]:
+        what = f"{len(flights)} under way" if flights else ""
+        key = process.family or path
+        family = self._state.families.get(key)
+        due = (family.supervisor.due or {}).get(path.rpartition("/")[2]) if family else None
+        match process.phase:
+            case Phase.STOPPING:
+                return State.STOPPING, what, due and due.at_ms
+            case Phase.OVER:
+                return State.OVER, what, None
+            case _:
+                return State.RESTARTING, "its supervisor", due and due.at_ms
+
+    def _health(
+        self, process: Process, state: State, until_ms: int | None, family: Family | None
+    ) -> Health:
+        if self._is_failing(process, state, family):
+            return Health.FAILING
+        if process.mailbox is None or not process.mailbox.out:
+            return Health.OK
+        stuck_ms = process.spec.stuck_after_ms or _STUCK_MS
+        took_ms = self._now - process.since_ms
+        if took_ms >= stuck_ms or (until_ms is not None and self._now > until_ms):
+            return Health.STUCK
+        return Health.SLOW if took_ms >= min(_SLOW_MS, stuck_ms // 2) else Health.OK
+
+    def _is_failing(self, process: Process, state: State, family: Family | None) -> bool:
+        guard = self._state.guards.get(process.spec.body)
+        if guard and guard.breaker and guard.breaker.state is not BreakerState.CLOSED:
+            return True
+        if state is State.RESTARTING:
+            return True
+        if family is None or process.generation == 1:
+            return False
+        supervisor = family.supervisor
+        return bool(supervisor.rule.recent(supervisor.restarts, self._now))
+
+    def _spent(self, path: str) -> Money:
+        process = self._state.processes.get(path)
+        if process is not None:
+            parts = [send.part for send in (process.sends or {}).values()]
+            under_way = sum(part.spent for part in parts if part.cap is not None)
+            return Money(self._purses.spent(path) + under_way)
+        return Money(sum(self._spent(member) for member in self._below.get(path, ())))
+
+    def _kind(self, process: Process) -> Kind:
+        match self._code[process.spec.body]:
+            case AgentBody():
+                return Kind.AGENT
+            case ReducerBody():
+                return Kind.REDUCER
+            case ForeignBody(whole_life):
+                return Kind.SERVICE if whole_life else Kind.FUNCTION
+
+
+def _children(state: Program) -> dict[str, list[str]]:
+    """Paths by the path above them, as they were declared or spawned."""
+    ranks = list(state.roots)
+    for spawned in state.spawned.values():
+        ranks.extend(spawned)
+    rank = {path: number for number, path in enumerate(ranks)}
+    below: defaultdict[str, list[str]] = defaultdict(list)
+    for path, process in state.processes.items():
+        below[process.family or process.spawner].append(path)
+    for path, family in state.families.items():
+        if family.specs is not None:
+            below[family.above or family.spawner].append(path)
+            above = path if family.generation == 1 else f"{path}#{family.generation}"
+            rank |= {f"{above}/{name}": number for number, name in enumerate(family.specs)}
+    for paths in below.values():
+        paths.sort(key=lambda path: rank.get(path, len(rank)))
+    return below
+
+
+def _asked(request: Request) -> str:
+    """Of the world; empty for the process's own code."""
+    match request:
+        case CallModel(asked):
+            return f"model {asked.model}"
+        case CallTool(tool):
+            return f"tool {tool}"
+        case AskHuman():
+            return "person"
+        case SetTimer():
+            return "timer"
+        case RunForeign():
+            return ""
+        case _:
+            return "program"

@@ -1,0 +1,67 @@
+"""Finding processes by a mark in their arguments, and starting some that carry it."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.runtime.children import stubborn
+from vegakit.runtime.children import Child, Children
+
+PYTHON = [sys.executable, "-I", "-S"]
+
+
+def marked(mark: str) -> list[int]:
+    """Those that run, zombies not counted: a dead process has no arguments left."""
+    return [pid for pid, words in _arguments().items() if mark in words]
+
+
+def runs(pid: int) -> bool:
+    return bool(_arguments().get(pid))
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def zombies_of(parent: int) -> list[str]:
+    """Their stat lines."""
+    found: list[str] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            line = stat.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        state, owner = line.rpartition(")")[2].split()[:2]
+        if state == "Z" and int(owner) == parent:
+            found.append(line)
+    return found
+
+
+def _arguments() -> dict[int, str]:
+    found: dict[int, str] = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found[int(path.parent.name)] = path.read_bytes().decode(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def comes_true(fact: Callable[[], bool], within_s: float) -> bool:
+    """Looks until it is so: the death of a process we are no parent of tells nobody."""
+    deadline = time.monotonic() + within_s
+    while not fact():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+async def start_up(children: Children, mark: str, shape: str, owner: str = "a") -> Child:
+    """Started, and all its processes stand."""
+    script = str(Path(stubborn.__file__))
+    child = await children.start([*PYTHON, script, mark, shape], cwd="/", env={}, owner=owner)
+    for _ in range(stubborn.SIZES[shape]):
+        assert await child.stdout.readline() == b"up\n"
+    return child

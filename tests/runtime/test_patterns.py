@@ -1,0 +1,218 @@
+"""Ways to ask more than once: race, map_all, retry_until."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from tests.runtime.stage import Stage, agent, settle, within
+from vegakit.errors import AgentFailed, BudgetExceeded, Cancelled, InvalidRuleError, LimitReached
+from vegakit.runtime import Runtime, map_all, race, retry_until
+
+FAILS = {"error": "rejected"}
+
+
+def test_the_first_success_wins_and_the_others_have_left() -> None:
+    """A failure before it does not count, and losers are awaited, not only told."""
+
+    async def use() -> None:
+        stage = Stage()
+        running = asyncio.ensure_future(
+            race(stage.play("slow"), stage.play("bad", fails=True), stage.play("good"))
+        )
+        stage.cue("bad")
+        await settle()
+        assert not running.done()
+        stage.cue("good")
+        assert await running == "good"
+        assert (stage.left, stage.running) == (["slow"], 0)
+
+    asyncio.run(use())
+
+
+def test_a_race_that_all_lose_tells_every_failure() -> None:
+    """The first in time is raised, the others are its notes."""
+
+    async def use() -> None:
+        stage = Stage()
+        running = asyncio.ensure_future(
+            race(*(stage.play(name, fails=True) for name in ("a", "b", "c")))
+        )
+        for name in ("b", "c", "a"):
+            await settle()
+            stage.cue(name)
+        with pytest.raises(LookupError, match="b") as told:
+            await running
+        assert told.value.__notes__ == [
+            "another in the race: LookupError: c",
+            "another in the race: LookupError: a",
+        ]
+
+    asyncio.run(use())
+
+
+def test_of_two_that_end_together_the_first_written_wins() -> None:
+    """So the same program gives the same answer."""
+
+    async def say(word: str) -> str:
+        return word
+
+    assert [asyncio.run(race(say("a"), say("b"))) for _ in range(20)] == ["a"] * 20
+
+
+def test_asks_race_and_what_lost_is_settled() -> None:
+    """The winner is billed, and nothing stays reserved."""
+
+    async def work(rt: Runtime) -> None:
+        quick, never = agent("quick"), agent("never", latency_ms=3_600_000)
+        assert str(await race(rt.ask(never, "?"), rt.ask(quick, "?"))) == "quick"
+        scope = await rt._ledger.scope(rt.budgets.root, rt.clock.now())
+        assert scope is not None
+        assert (scope.reserved, scope.settled) == (0, rt.spent)
+
+    within(work)
+
+
+def test_asks_that_all_fail_tell_why() -> None:
+    """Both failures are there to read."""
+    with pytest.raises(AgentFailed, match="rejected") as told:
+        within(lambda rt: race(rt.ask(agent([FAILS]), "?"), rt.ask(agent([FAILS]), "?")))
+    assert ["AgentFailed" in note for note in told.value.__notes__] == [True]
+
+
+def test_one_cancelled_by_somebody_else_has_only_failed() -> None:
+    """The pattern itself was not cancelled, and does not look so."""
+
+    async def use() -> None:
+        stage = Stage()
+        other = asyncio.ensure_future(stage.play("other"))
+        await settle()
+        other.cancel()
+        with pytest.raises(Cancelled, match="before it answered"):
+            await race(other)
+        with pytest.raises(Cancelled, match="before it answered"):
+            await map_all(lambda _: other, [1])
+
+    asyncio.run(use())
+
+
+def test_answers_keep_the_order_of_the_items() -> None:
+    """Whichever comes first."""
+
+    async def use() -> None:
+        stage = Stage()
+        running = asyncio.ensure_future(map_all(stage.play, iter("abcd"), 4))
+        for name in "dbca":
+            await settle()
+            stage.cue(name)
+        assert await running == ["a", "b", "c", "d"]
+        assert await map_all(stage.play, []) == []
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+def test_only_so_many_run_at_once(at_once: int) -> None:
+    """An item is taken when there is room for it, not before."""
+
+    async def use() -> None:
+        stage, taken = Stage(), list[int]()
+
+        def items() -> Any:
+            for number in range(20):
+                taken.append(number)
+                yield number
+
+        running = asyncio.ensure_future(map_all(stage.play, items(), at_once))
+        for number in range(20):
+            await settle()
+            assert len(taken) == len(stage.begun) == min(20, number + at_once)
+            stage.cue(number)
+        assert await running == list(range(20))
+        assert stage.most == at_once
+
+    asyncio.run(use())
+
+
+def test_the_first_failure_cancels_the_rest() -> None:
+    """At once, though others before it are still at work; nothing more is begun."""
+
+    async def use() -> None:
+        stage = Stage()
+        running = asyncio.ensure_future(
+            map_all(lambda name: stage.play(name, fails=name == 2), range(10), 3)
+        )
+        await settle()
+        stage.cue(2)
+        with pytest.raises(LookupError, match="2"):
+            await running
+        assert (stage.begun, set(stage.left), stage.running) == ([0, 1, 2], {0, 1}, 0)
+
+    asyncio.run(use())
+
+
+def test_an_answer_is_asked_for_until_it_is_good() -> None:
+    """Each time anew."""
+
+    async def work(rt: Runtime) -> None:
+        asker = agent(["no", "maybe", "yes", "unused"])
+        reply = await retry_until(lambda: rt.ask(asker, "?"), lambda reply: str(reply) == "yes")
+        assert str(reply) == "yes"
+        assert len(asker.model.requests) == 3  # pyright: ignore[reportAttributeAccessIssue]
+
+    within(work)
+
+
+def test_the_last_answer_is_told_when_none_was_good() -> None:
+    """After exactly as many as were allowed; the text of a long one is cut."""
+
+    async def work(rt: Runtime) -> None:
+        asker = agent(["no", "x" * 1_000, "unused"])
+        with pytest.raises(LimitReached, match=r"none of 2 answers.*'x{200}'; raise max_attempts"):
+            await retry_until(lambda: rt.ask(asker, "?"), lambda _: False, max_attempts=2)
+        assert len(asker.model.requests) == 2  # pyright: ignore[reportAttributeAccessIssue]
+
+    within(work)
+
+
+def test_a_failure_is_not_asked_again() -> None:
+    """Retries of the world's failures live in the gate and nowhere else."""
+
+    async def work(rt: Runtime) -> None:
+        asker = agent([FAILS, "unused"])
+        with pytest.raises(AgentFailed):
+            await retry_until(lambda: rt.ask(asker, "?"), lambda _: True)
+        assert len(asker.model.requests) == 1  # pyright: ignore[reportAttributeAccessIssue]
+
+    within(work)
+
+
+def test_nothing_to_do_is_told() -> None:
+    """None of them waits for ever or answers nothing."""
+    for pattern in (
+        race(),
+        map_all(race, [], at_once=0),
+        retry_until(race, bool, max_attempts=0),
+    ):
+        with pytest.raises(InvalidRuleError, match="at least 1, got 0"):
+            asyncio.run(pattern)
+
+
+def test_patterns_spend_from_the_budget_they_were_written_in() -> None:
+    """Even if they are awaited outside of it, where there would be enough."""
+
+    async def work(rt: Runtime) -> None:
+        asker = agent()
+        with rt.budget("$0.000001"):
+            written: list[Coroutine[Any, Any, Any]] = [
+                race(rt.ask(asker, "?")),
+                map_all(lambda prompt: rt.ask(asker, prompt), ["?"]),
+                retry_until(lambda: rt.ask(asker, "?"), lambda _: True),
+            ]
+        for pattern in written:
+            with pytest.raises(BudgetExceeded):
+                await pattern
+        assert str(await race(rt.ask(asker, "?"))) == "yes"
+
+    within(work)

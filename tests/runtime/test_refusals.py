@@ -1,0 +1,185 @@
+"""Every refusal of a budget says what the call could cost, why it is refused and what to set."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, cast, get_args
+
+import pytest
+
+from tests.runtime.attacks import asked, spending
+from vegakit.errors import BudgetExceeded
+from vegakit.money import dollars
+from vegakit.policy import (
+    Admission,
+    LeaseEnded,
+    MustAsk,
+    OnExceed,
+    Reserved,
+    ScopeAdmission,
+    ScopeClosed,
+    ScopeRule,
+    Short,
+)
+from vegakit.runtime import Agent, Runtime
+from vegakit.testing import FakeClock, ScriptedModel
+
+LITTLE = "$0.0001"
+ASKING = ScopeRule(dollars(LITTLE), on_exceed=OnExceed.ASK)
+COULD_COST = "could cost $0.000501 (max_tokens 100)"
+MAY_SPEND = "this ask may spend $5.00"
+WITH_PART = Agent("greedy", model=ScriptedModel("never said"), max_tokens=100, budget="$5")
+
+
+async def at_once(rt: Runtime, agent: Agent[Any]) -> None:
+    await rt.ask(agent, "hi")
+
+
+async def beside_another(rt: Runtime, agent: Agent[Any]) -> None:
+    """Room for two after the first is billed, for one while it is under way."""
+    under_way = asyncio.ensure_future(rt.ask(asked("ok", latency_ms=5), "hi")._reply())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    try:
+        await rt.ask(agent, "hi")
+    finally:
+        await under_way
+
+
+async def in_a_closed_block(rt: Runtime, agent: Agent[Any]) -> None:
+    with rt.budget("$1"):
+        await rt.ask(asked(), "hi")
+        late = rt.ask(agent, "hi")
+    await rt.ask(asked(), "hi")
+    await late
+
+
+async def after_a_long_sleep(rt: Runtime, agent: Agent[Any]) -> None:
+    cast("FakeClock", rt.clock)._now_ms += 3_600_000
+    await rt.ask(agent, "hi")
+
+
+class Refused(NamedTuple):
+    """`verdict` is the ledger's, None where it was not even asked."""
+
+    name: str
+    verdict: type | None
+    cap: Any
+    provoke: Callable[[Runtime, Agent[Any]], Awaitable[None]]
+    cost: str
+    why: str
+    advice: str
+    agent: Agent[Any] = asked("never said")
+
+
+CALLS = [
+    Refused(
+        "too large",
+        Short,
+        LITTLE,
+        at_once,
+        COULD_COST,
+        f"has {LITTLE} left of {LITTLE}: $0.00 spent, $0.00 reserved",
+        "raise the budget, or lower max_tokens",
+    ),
+    Refused(
+        "too large for now",
+        Short,
+        "$0.0006",
+        beside_another,
+        COULD_COST,
+        "$0.000501 reserved by calls under way",
+        "or pass wait_for_budget=True",
+    ),
+    Refused(
+        "too large without asking",
+        MustAsk,
+        ASKING,
+        at_once,
+        COULD_COST,
+        f"$0.000401 more than budget 'runtime:default' of {LITTLE} holds, and it is set to ask",
+        "raise it to go on",
+    ),
+    Refused(
+        "in a closed block",
+        ScopeClosed,
+        "$5",
+        in_a_closed_block,
+        COULD_COST,
+        "is closed",
+        "make the call inside its `with` block",
+    ),
+    Refused(
+        "without a lease",
+        LeaseEnded,
+        "$5",
+        after_a_long_sleep,
+        COULD_COST,
+        "lost its lease on the ledger: it was stalled or suspended",
+        "open a new Runtime",
+    ),
+    Refused(
+        "without a price",
+        None,
+        "$5",
+        at_once,
+        "what a call could cost cannot be capped",
+        "scripted has no known price",
+        'give it one in vega.toml: [prices."scripted"] input = "$1" output = "$5"',
+        asked("never said", price=None),
+    ),
+]
+PARTS = [
+    Refused(
+        "part too large",
+        Short,
+        "$1",
+        at_once,
+        MAY_SPEND,
+        "budget 'runtime:default' has only $1.00 left of $1.00",
+        "raise that budget, or give the agent a smaller one",
+        WITH_PART,
+    ),
+    Refused(
+        "part too large without asking",
+        MustAsk,
+        ASKING,
+        at_once,
+        MAY_SPEND,
+        f"more than budget 'runtime:default' of {LITTLE} holds, and it is set to ask",
+        "raise it to go on",
+        WITH_PART,
+    ),
+    Refused(
+        "part in a closed block",
+        ScopeClosed,
+        "$9",
+        in_a_closed_block,
+        MAY_SPEND,
+        "is closed",
+        "inside its `with` block",
+        WITH_PART,
+    ),
+]
+
+
+@pytest.mark.parametrize("refused", [*CALLS, *PARTS], ids=lambda refused: refused.name)
+def test_a_refusal_says_cost_reason_and_remedy(refused: Refused) -> None:
+    """And nothing was sent."""
+
+    async def provoke() -> str:
+        clock = FakeClock() if refused.verdict is LeaseEnded else None
+        async with spending(refused.cap, clock=clock) as (rt, _):
+            with pytest.raises(BudgetExceeded) as raised:
+                await refused.provoke(rt, refused.agent)
+            return str(raised.value)
+
+    said = asyncio.run(provoke())
+    assert [part for part in refused[4:7] if part not in said] == [], said
+    assert cast("ScriptedModel", refused.agent.model).requests == []
+
+
+def test_every_verdict_of_the_ledger_is_among_them() -> None:
+    """A new one needs its words, for calls and for parts."""
+    for refusals, verdicts in [(CALLS, Admission), (PARTS, ScopeAdmission)]:
+        known = {refused.verdict for refused in refusals} - {None}
+        assert known == set(get_args(verdicts)) - {Reserved}
