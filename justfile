@@ -51,6 +51,21 @@ concurrency:
 footprint *args:
     python -m benchmarks.footprint {{args}}
 
+# A runtime under load for ten minutes: memory, tasks and descriptors stay flat
+soak *args:
+    python -m benchmarks.soak {{args}}
+
+# The whole runtime on virtual time under faults: 1,000 seeds, or 10,000 with `full`
+simulate size="":
+    python -m vegakit.testing.simulation {{ if size == "full" { "10000" } else { "1000" } }}
+
+# Real processes against the model of supervision: 1,000 histories, or 10,000 with `full`
+supervise size="":
+    pytest -q -n2 tests/runtime/children tests/runtime/processes \
+        --ignore=tests/runtime/processes/test_supervision_properties.py
+    VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
+        pytest -q -s --timeout=0 tests/runtime/processes/test_supervision_properties.py
+
 # Every wire format over real sockets, through the official SDKs
 wire:
     pytest -q tests/testing/provider tests/models tests/runtime/test_wire.py
@@ -67,6 +82,10 @@ ci:
 fmt:
     ruff format .
     ruff check --fix .
+
+# Draw the pictures of `vega ps`, `tree` and `top` in the documents anew
+screens:
+    python -m tests.cli.screens
 
 # Pin and hash the dependencies anew
 lock:

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import dollars
 from vegakit.policy import Reserved, ScopeRule, Short
+from vegakit.ports import Ledger
 from vegakit.store import SqliteLedger
 
-__all__ = ["Outcome", "main", "spend_to_the_cap"]
+__all__ = ["CAP", "FITTING", "PROCESSES", "ROOT", "Outcome", "call_all", "main", "spend_to_the_cap"]
 
 CAP, WORST_CASE = dollars("$1.00"), dollars("$0.01")
 ROOT = ScopeId("tenant")
@@ -118,9 +119,9 @@ def _sample(path: Path, callers: "list[subprocess.Popen[str]]") -> tuple[int, in
     return most, samples
 
 
-async def _call_all(path: str, seed: int, number: int) -> None:
+async def call_all(ledger: Ledger, seed: int, number: int) -> None:
     """One process: says that it is ready, waits for the word, prints what its callers met."""
-    ledger, holder = SqliteLedger(path), HolderId(f"process {number}")
+    holder = HolderId(f"process {number}")
     chance = random.Random(f"{seed}/{number}")
     await ledger.renew(holder, LEASE_MS)
     print("ready", flush=True)
@@ -131,9 +132,11 @@ async def _call_all(path: str, seed: int, number: int) -> None:
     print(json.dumps([met.count("admitted"), met.count("wrongly refused")]), flush=True)
 
 
-async def _call(
-    ledger: SqliteLedger, effect: EffectKey, holder: HolderId, chance: random.Random
-) -> str:
+async def _call_on_file(path: str, seed: int, number: int) -> None:
+    await call_all(SqliteLedger(path), seed, number)
+
+
+async def _call(ledger: Ledger, effect: EffectKey, holder: HolderId, chance: random.Random) -> str:
     for _ in range(chance.randrange(50)):
         await asyncio.sleep(0)
     verdict = await ledger.reserve(effect, 1, ROOT, WORST_CASE, holder, 0)
@@ -164,7 +167,7 @@ def main(seeds: int = 100) -> int:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["call", path, seed, number]:
-            asyncio.run(_call_all(path, int(seed), int(number)))
+            asyncio.run(_call_on_file(path, int(seed), int(number)))
         case ["call", *_] | [_, _, *_]:
             sys.exit("usage: python -m benchmarks.money_caps [seeds]")
         case arguments:

@@ -10,6 +10,7 @@ VegaError
 │   ├── StoreError             a ledger or store that cannot be opened, read or written
 │   └── Raised                 what a program may catch, by the names the language shows
 │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
+│       │   └── Paused         │                      │
 │       ├── AgentFailed        ├── RateLimited        ├── LimitReached
 │       ├── ToolFailed         ├── CircuitOpen        ├── Cancelled
 │       └── ContractViolated   └── CapabilityDenied
@@ -36,6 +37,7 @@ __all__ = [
     "InvalidRuleError",
     "LimitReached",
     "OutputTruncated",
+    "Paused",
     "Phase",
     "ProgramChanged",
     "Raised",
@@ -115,6 +117,10 @@ class BudgetExceeded(Raised):
     pass
 
 
+class Paused(BudgetExceeded):
+    """Of a budget that is set to ask: raise it and resume, and the program goes on from here."""
+
+
 class AgentFailed(Raised):
     pass
 
@@ -159,7 +165,7 @@ def raised(name: str, reason: str) -> "Raised | UserError":
     """The error of this name; what has no name in the language is a failed agent."""
     if name == UserError.__name__:
         return UserError(reason)
-    kinds = {kind.__name__: kind for kind in Raised.__subclasses__()}
+    kinds = {kind.__name__: kind for kind in (Paused, *Raised.__subclasses__())}
     return kinds.get(name, AgentFailed)(reason)
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "ProgramEnded",
     "Refused",
     "Unknown",
+    "charged_for",
     "in_program_order",
 ]
 
@@ -85,6 +86,10 @@ class Crashed(Struct, frozen=True, tag=True):
 
 
 EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | Cancelled | Crashed
+
+
+def charged_for(outcome: EffectOutcome) -> Money:
+    return Money(0) if isinstance(outcome, Refused) else outcome.charged
 
 
 class OutcomeArrived(Struct, frozen=True, tag=True):

@@ -11,15 +11,29 @@ returning an Awaitable.
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from vegakit.conversation import Message, ModelChunk, ModelReply, ModelRequest, ToolSpec
 from vegakit.effects import Effect
 from vegakit.events import CallTraced, EffectOutcome, HostEvent
-from vegakit.ids import Digest, EffectKey, HolderId, ScopeId
+from vegakit.ids import Digest, EffectKey, HolderId, ProgramId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
 from vegakit.prices import PriceRow
 
-__all__ = ["Clock", "Host", "Journal", "Ledger", "Memory", "Model", "Sink", "Store", "Tool"]
+__all__ = [
+    "Begun",
+    "Clock",
+    "Host",
+    "Journal",
+    "Ledger",
+    "Memory",
+    "Model",
+    "Run",
+    "Sink",
+    "Store",
+    "Tool",
+]
 
 
 class Clock(Protocol):
@@ -189,14 +203,59 @@ class Store(Protocol):
     def aclose(self) -> Awaitable[None]: ...
 
 
+class Run(Struct, frozen=True, omit_defaults=True):
+    """One run of a program, as a journal keeps it: enough to start it again. `raised` is how much
+    its budget was raised while it was paused."""
+
+    program: ProgramId
+    started_ms: int
+    command: tuple[str, ...] = ()
+    folder: str = ""
+    ended_ms: int | None = None
+    raised: Money = Money(0)
+
+
+class Begun(Struct, frozen=True):
+    """An effect that was claimed and has no outcome."""
+
+    key: EffectKey
+    kind: str
+    repeatable: bool
+
+
 class Journal(Protocol):
-    """Truth about answers: what was recorded is never bought again."""
+    """Truth about answers: what was recorded is never bought again. It has one writer, and holds
+    one unfinished run at most. A write is kept when it returns."""
 
-    def find(self, key: EffectKey) -> Awaitable[tuple[Digest, EffectOutcome] | None]: ...
-
-    def record(self, key: EffectKey, digest: Digest, outcome: EffectOutcome) -> Awaitable[None]:
-        """When this returns, it is kept."""
+    def begin(self, run: Run) -> Awaitable[Run]:
+        """The unfinished run of this journal, or else this one."""
         ...
+
+    def end(self, now: int) -> Awaitable[None]: ...
+
+    def find(self, key: EffectKey) -> Awaitable[tuple[Digest, EffectOutcome | None] | None]:
+        """None for the outcome: it was claimed."""
+        ...
+
+    def claim(self, effect: Effect, now: int) -> Awaitable[None]:
+        """Before it is carried out."""
+        ...
+
+    def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]: ...
+
+    def drop(self, key: EffectKey) -> Awaitable[None]:
+        """A claim of what was never sent."""
+        ...
+
+    def cut_off(self) -> Awaitable[Sequence[Begun]]:
+        """What this run left without an outcome."""
+        ...
+
+    def charges(self) -> Awaitable[Sequence[tuple[EffectKey, Money]]]:
+        """What the recorded model calls of this run came to."""
+        ...
+
+    def aclose(self) -> Awaitable[None]: ...
 
 
 class Sink(Protocol):

@@ -4,8 +4,15 @@ from vegakit.effects import CallModel, CallTool
 from vegakit.errors import ErrorClass, Phase
 from vegakit.events import Answered, Cancelled, Crashed, Failed, Unknown
 from vegakit.money import Money
-from vegakit.policy import BreakerRule, RetryRule
-from vegakit.program import BreakerOpened, CancelAsk, ProcessExited, ProcessRestarted, Said
+from vegakit.policy import BreakerRule, ExitKind, ExitReason, RetryRule
+from vegakit.program import (
+    BreakerOpened,
+    CancelAsk,
+    ProcessExited,
+    ProcessRestarted,
+    Said,
+    SendExit,
+)
 
 
 def test_an_agent_answers_by_one_model_call() -> None:
@@ -234,3 +241,15 @@ def test_said_carries_what_it_cost() -> None:
     room.answer(says("ok"))
     assert isinstance(room.told(ask), Said)
     assert room.answers[ask].charged == 2 * CENT
+
+
+def test_a_timer_of_an_earlier_life_sends_nothing_twice() -> None:
+    """The next life makes the same call anew; the retry that was waited for is not made too."""
+    room = Room()
+    path = room.spawn("agent")
+    room.prompt(path)
+    room.answer(Failed(ErrorClass.TIMEOUT, "late", Phase.UNKNOWN))
+    room.step(SendExit(path, ExitReason(ExitKind.CRASHED)))
+    room.wait(60_000)
+    assert isinstance(room.only(CallModel).request, CallModel)
+    assert room.only(CallModel).path.lives[-1].generation == 2

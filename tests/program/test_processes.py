@@ -1,15 +1,18 @@
 from typing import Any
 
+import pytest
+
 from tests.program.rooms import CENT, CODE, Room, agent, calls, counter, says
 from vegakit.conversation import Text
 from vegakit.effects import CallModel, RunForeign
 from vegakit.events import Answered, Cancelled, Crashed
 from vegakit.money import Money
-from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule, RestartStrategy
+from vegakit.policy import Backoff, ChildType, ExitKind, ExitReason, RestartRule, RestartStrategy
 from vegakit.program import (
     After,
     Ask,
     Bounds,
+    CancelAsk,
     CostAlert,
     Down,
     Ended,
@@ -24,6 +27,7 @@ from vegakit.program import (
     ProcessExited,
     ProcessRestarted,
     ProcessSpec,
+    ProcessStuck,
     Prompt,
     ReducerBody,
     Respond,
@@ -360,3 +364,79 @@ def test_a_process_spends_in_its_tools_call() -> None:
     room.answer(calls("look", cost=Money(2 * CENT)))
     room.answer(Answered({"content": "seen"}))
     assert room.fell(ask) == "BudgetExceeded"
+
+
+def waits(state: int, message: Any) -> tuple[int, list[Any]]:
+    return state, [Later(message)]
+
+
+def test_an_answer_that_is_put_off_can_time_out_and_be_cancelled() -> None:
+    """Its letter has left the mailbox, its asker still waits."""
+    room = Room({"waiter": ReducerBody(waits, 0)})
+    path = room.spawn("waiter")
+    late, unwanted = room.ask(path, "x", timeout_ms=100), room.ask(path, "y")
+    room.wait(99)
+    assert late not in room.answers
+    room.wait(1)
+    assert room.fell(late) == "Timeout"
+    room.step(CancelAsk(unwanted))
+    assert room.fell(unwanted) == "Cancelled"
+
+
+def test_a_word_that_is_used_again_leaves_nobody_waiting() -> None:
+    """Who was put off under it before is told so."""
+    room = Room({"waiter": ReducerBody(waits, 0)})
+    path = room.spawn("waiter")
+    first, second = room.ask(path, "x"), room.ask(path, "x")
+    assert room.fell(first) == "AgentFailed"
+    assert second not in room.answers
+
+
+@pytest.mark.parametrize("strategy", ["restart", "restart_all"])
+def test_a_process_is_ended_between_two_lives(strategy: str) -> None:
+    """Its supervisor waits before the next one; then nothing is to be waited for."""
+    rule = RestartRule(RestartStrategy(strategy), backoff=Backoff(1_000))
+    for spec, path in (
+        (ProcessSpec("counter", rule=rule), "x"),
+        (GroupSpec(rule, {"counter": ProcessSpec("counter")}), "x/counter"),
+    ):
+        room = Room()
+        room.step(Spawn(spec, "x"))
+        room.step(SendExit(path, BOOM))
+        room.step(EndProcess(path))
+        assert path in [exited.path for exited in room.news(ProcessExited)]
+        room.step(ShutDown())
+        assert isinstance(room.log[-1], Ended)
+
+
+def test_a_group_that_ends_gives_back_what_its_members_gave_away() -> None:
+    """A member's child returns its part to the member, and that to whoever spawned the group."""
+    room = Room()
+    top = room.spawn("function", "top", wallet=Money(8 * CENT))
+    member = ProcessSpec("function", wallet=Money(4 * CENT))
+    room.step(Spawn(GroupSpec(RestartRule(max_restarts=0), {"m": member}), "team", top))
+    room.spawn("agent", "kid", spawner="top/team/m", wallet=Money(2 * CENT))
+    room.step(SendExit("top/team/m", BOOM))
+    assert list(room.state.wallets) == ["top"]
+    assert room.state.wallets["top"].held == 0
+
+
+def test_what_a_group_left_under_way_is_forgotten_when_it_lands() -> None:
+    """Although the group was started again, with children of the same names."""
+    inner = group("function", max_restarts=0)
+    room = Room()
+    room.step(Spawn(GroupSpec(RestartRule(), {"inner": inner}), "team"))
+    room.ask("team/inner/function", "x")
+    room.step(SendExit("team/inner/function", BOOM))
+    assert list(room.state.processes) == ["team/inner/function", "team/inner#2/function"]
+    room.answer(Cancelled(), room.only(RunForeign))
+    assert list(room.state.processes) == ["team/inner#2/function"]
+
+
+def test_no_patience_at_all_does_not_stop_the_program() -> None:
+    """A process that is to be told of as stuck at once is told of once a millisecond."""
+    room = Room()
+    path = room.spawn("function", stuck_after_ms=0)
+    room.ask(path, "x")
+    room.wait(3)
+    assert len(room.news(ProcessStuck)) == 3

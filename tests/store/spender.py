@@ -10,6 +10,7 @@ import sys
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved
+from vegakit.ports import Ledger
 from vegakit.store import SqliteLedger
 
 LEASE_MS = 1000
@@ -17,12 +18,16 @@ CALLERS = 8
 
 
 async def spend(path: str, name: str) -> None:
-    ledger, holder = SqliteLedger(path), HolderId(name)
+    await spend_from(SqliteLedger(path), name)
+
+
+async def spend_from(ledger: Ledger, name: str) -> None:
+    holder = HolderId(name)
     await ledger.renew(holder, LEASE_MS)
     await asyncio.gather(*(call_for_ever(ledger, holder, number) for number in range(CALLERS)))
 
 
-async def call_for_ever(ledger: SqliteLedger, holder: HolderId, number: int) -> None:
+async def call_for_ever(ledger: Ledger, holder: HolderId, number: int) -> None:
     chance = random.Random(f"{holder}/{number}")
     count = 0
     while True:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from vegakit.errors import VegaError
 from vegakit.money import Money, Period
 from vegakit.policy import OnExceed, ScopeRule, WindowRule
+from vegakit.ports import Ledger
 from vegakit.store import MemoryLedger, SqliteLedger
 
 SCOPES = st.sampled_from(["a", "b", "c", "d"])
@@ -64,8 +65,11 @@ def test_both_ledgers_say_the_same(steps: list[tuple[Any, bool]]) -> None:
 
 
 async def compare(steps: list[tuple[Any, bool]], path: Path) -> None:
-    memory, files = MemoryLedger(), (SqliteLedger(path), SqliteLedger(path))
-    now = 0
+    await hold_together(steps, (SqliteLedger(path), SqliteLedger(path)))
+
+
+async def hold_together(steps: list[tuple[Any, bool]], files: tuple[Ledger, Ledger]) -> None:
+    memory, now = MemoryLedger(), 0
     try:
         for ledger in (memory, files[0]):
             for holder in ("me", "you"):

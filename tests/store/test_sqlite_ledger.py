@@ -158,7 +158,7 @@ def test_a_bug_in_the_thread_leaves_nobody_waiting(
 
 def test_the_queue_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that stands still does not eat the memory."""
-    monkeypatch.setattr("vegakit.store.sqlite_thread._MOST_WAITING", 0)
+    monkeypatch.setattr("vegakit.store.thread._MOST_WAITING", 0)
 
     async def use(ledger: SqliteLedger) -> None:
         with pytest.raises(StoreError, match="operations wait for"):

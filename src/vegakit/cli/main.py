@@ -18,7 +18,13 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "config": ("vegakit.cli.config", "show the settings and where each of them came from"),
+    "demo": ("vegakit.cli.demo", "watch a team of agents crash, recover and stay in budget"),
+    "kill": ("vegakit.cli.kill", "end a process, or with --tree all that it started too"),
+    "logs": ("vegakit.cli.logs", "show what a process did last, and follow it"),
+    "ps": ("vegakit.cli.ps", "show what each process of a running runtime does"),
+    "top": ("vegakit.cli.top", "watch the processes of a running runtime"),
     "trace": ("vegakit.cli.trace", "show the last runs, or one run as a tree"),
+    "tree": ("vegakit.cli.tree", "show the processes of a running runtime as a tree"),
 }
 """Name: module, one line of help."""
 

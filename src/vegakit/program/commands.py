@@ -30,7 +30,7 @@ __all__ = [
 _RULE = RestartRule()
 
 
-class ProcessSpec(Struct, frozen=True, tag=True, omit_defaults=True):
+class ProcessSpec(Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """`rule` is its private supervisor's; inside a group the group's holds."""
 
     body: str

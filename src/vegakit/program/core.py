@@ -3,6 +3,8 @@
 import heapq
 from collections import deque
 
+from msgspec import structs
+
 from vegakit.effects import Cancel, EffectPath, Request, SetTimer, Site, Start, effect
 from vegakit.ids import EffectKey
 from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
@@ -11,6 +13,7 @@ from vegakit.program.bodies import Body, Code
 from vegakit.program.mail import Fell, Heard, Mail, Outcome
 from vegakit.program.paths import lives_of
 from vegakit.program.state import Flight, Phase, Process, Program, Timer, TimerKind
+from vegakit.records import digest128
 
 __all__ = ["Core"]
 
@@ -39,6 +42,8 @@ class Core:
             return
         if process.mailbox is None:
             process.mailbox = Mailbox(self.body_of(process).mailbox)
+        if self.state.recorded and not mail.name:
+            mail = structs.replace(mail, name=self._name(to, mail))
         posted = process.mailbox.post(mail, dedupe)
         match posted:
             case Accepted(number) | Waiting(number):
@@ -78,7 +83,8 @@ class Core:
         path: str,
         process: Process,
         request: Request,
-        site: Site,
+        what: str,
+        letter: int = 0,
         loop: tuple[int, ...] = (),
         *,
         occurrence: int = 0,
@@ -87,11 +93,14 @@ class Core:
         deadline_ms: int | None = None,
         priority: int = 2,
     ) -> None:
-        """The ordinal of `site` is the letter that the effect is for."""
+        """`what` the process does, and the letter that it does it for."""
+        taken = process.mailbox.taken(letter) if process.mailbox and letter else None
+        name = taken.message.name if taken else ""
+        site = Site(f"{what} {name}", 0) if name else Site(what, letter)
         lives = lives_of(path, process.generation)
         place = EffectPath(self.state.tenant, self.state.id, lives, site, loop, occurrence)
         made = effect(place, request, deadline_ms=deadline_ms, priority=priority)
-        flight = Flight(made, path, process.generation, site.ordinal, index, held)
+        flight = Flight(made, path, process.generation, letter, index, held)
         self.state.flights[made.key] = flight
         if process.flying is None:
             process.flying = {}
@@ -151,7 +160,23 @@ class Core:
         process = self.state.processes.get(timer.of)
         if timer.kind == TimerKind.POST:
             return False
-        return process is None or process.mailbox is None or not process.mailbox.has(timer.letter)
+        if process is None or process.mailbox is None:
+            return True
+        later = self.answered_later(timer.of, process, timer.letter)
+        return later is None and not process.mailbox.has(timer.letter)
+
+    def answered_later(self, path: str, process: Process, letter: int) -> Mail | None:
+        """The ask that came with a letter whose answer was put off."""
+        for sender, ask in (process.later or {}).values():
+            mail = Mail(None, ask, sender)
+            if self.state.asks.get(_word(mail)) == (path, letter):
+                return mail
+        return None
+
+    def _name(self, to: str, mail: Mail) -> str:
+        word = digest128([to, mail.sender, mail.value])
+        number = self.state.equals[word] = self.state.equals.get(word, 0) + 1
+        return f"{word}.{number}"
 
     def _watch(self, path: str, process: Process, letter: int) -> None:
         process.since_ms = self.now

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from vegakit.policy import (
     Child,
     ChildState,
+    ExitKind,
     ExitReason,
     ExitSupervisor,
     KillChild,
@@ -34,6 +35,8 @@ from vegakit.program.paths import child_path, name_of
 from vegakit.program.state import Family, Phase, Process, TimerKind
 
 __all__ = ["Families"]
+
+_SHUTDOWN = ExitReason(ExitKind.SHUTDOWN)
 
 
 class Families:
@@ -81,8 +84,10 @@ class Families:
 
     def may_revive(self, path: str, process: Process) -> bool:
         """A finished child of a group is started again when its group is."""
-        family = self._core.state.families.get(process.family)
-        return family is not None and name_of(path) in family.supervisor.children
+        family, name = self._core.state.families.get(process.family), name_of(path)
+        if family is None or name not in family.supervisor.children:
+            return False
+        return path == self._path(process.family, name)  # else of the group's life before
 
     def _carry_out(self, key: str, order: SupervisorAction) -> None:
         match order:
@@ -196,8 +201,11 @@ class Families:
             if path in state.families:
                 self._tell(path, state.families[path].supervisor.stop(now))
         elif process.phase is not Phase.OVER:
-            key = process.family or path
-            self._tell(key, self._family(key).supervisor.remove(name_of(path), now))
+            key, name = process.family or path, name_of(path)
+            supervisor = self._family(key).supervisor
+            self._tell(key, supervisor.remove(name, now))
+            if name not in supervisor.children:  # it was between two lives
+                self._tell(key, [ReportEnded(name, process.generation, _SHUTDOWN)])
 
     def _members(self, path: str) -> Iterator[str]:
         """All at or below it, the last started first, a group or spawner after what is in it."""

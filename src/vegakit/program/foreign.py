@@ -1,6 +1,6 @@
 """Foreign bodies: coroutines of the local host, one message at a time or one for a whole life."""
 
-from vegakit.effects import RunForeign, Site
+from vegakit.effects import RunForeign
 from vegakit.errors import ErrorClass
 from vegakit.events import Answered, Cancelled, EffectOutcome, Failed, Refused
 from vegakit.policy import ExitKind, ExitReason
@@ -23,16 +23,16 @@ class ForeignWorker(Worker):
 
     def begin(self, path: str, process: Process) -> None:
         if self._runs_for_life(process):
-            self._core.start(path, process, RunForeign(process.spec.body, None), Site("life", 0))
+            self._core.start(path, process, RunForeign(process.spec.body, None), "life")
 
     def work(self, path: str, process: Process) -> None:
         if self._runs_for_life(process) or process.mailbox is None or process.mailbox.out:
             return
         taken = self._core.take(path, process)
         if taken is not None:
-            site, request = Site("message", taken.number), RunForeign(process.spec.body, None)
-            deadline_ms = taken.message.deadline_ms
-            self._core.start(path, process, request, site, deadline_ms=deadline_ms)
+            request, deadline_ms = RunForeign(process.spec.body, None), taken.message.deadline_ms
+            what, letter = "message", taken.number
+            self._core.start(path, process, request, what, letter, deadline_ms=deadline_ms)
 
     def on_outcome(
         self, path: str, process: Process, flight: Flight, outcome: EffectOutcome

@@ -90,7 +90,7 @@ class Lives:
         process = self._core.state.processes.get(path)
         if process is None or process.mailbox is None or process.mailbox.taken(letter) is None:
             return
-        patience_ms = process.spec.stuck_after_ms or 0
+        patience_ms = max(1, process.spec.stuck_after_ms or 0)
         due_ms = process.since_ms + patience_ms
         if due_ms <= self._core.now:
             self._core.out.append(ProcessStuck(path, self._core.now - process.since_ms))
@@ -105,6 +105,8 @@ class Lives:
         taken = process.mailbox.taken(letter)
         if taken is None:
             self._fail_unread(process, letter, why)
+            if (later := self._core.answered_later(path, process, letter)) is not None:
+                self._core.answer(later, why)
             return
         self._core.cancel(process, letter)
         self._worker(process).drop(path, process, letter)

@@ -26,12 +26,14 @@ class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
 
 class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
     """`ask` is the word that the answer will carry, empty if none is wanted; `sender` is the
-    process that asks, empty for the host."""
+    process that asks, empty for the host. `name`, where answers are recorded, says which of its
+    equals it is, so that its effects are found again whatever order messages arrive in."""
 
     value: Any
     ask: str = ""
     sender: str = ""
     deadline_ms: int | None = None
+    name: str = ""
 
 
 class Said(Struct, frozen=True, tag=True, omit_defaults=True):

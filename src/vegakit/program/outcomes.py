@@ -6,15 +6,10 @@ import msgspec
 
 from vegakit.agent import ToolOutcome
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
-from vegakit.money import Money
 
-__all__ = ["as_record", "charged_for", "tool_outcome"]
+__all__ = ["as_record", "tool_outcome"]
 
 T = TypeVar("T")
-
-
-def charged_for(outcome: EffectOutcome) -> Money:
-    return Money(0) if isinstance(outcome, Refused) else outcome.charged
 
 
 def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:

@@ -10,11 +10,10 @@ in the wallets themselves, until its outcome is known.
 """
 
 from vegakit.errors import BudgetExceeded
-from vegakit.events import EffectOutcome
+from vegakit.events import EffectOutcome, charged_for
 from vegakit.money import Money, dollars, show
 from vegakit.program.bodies import AgentBody
 from vegakit.program.mail import Fell, Prompt
-from vegakit.program.outcomes import charged_for
 from vegakit.program.purses import Purses
 from vegakit.program.state import Flight, Process, Send
 from vegakit.program.wallet import Wallet

@@ -36,8 +36,11 @@ class Purses:
         self._close(purse_of(path, process), process.spawner)
 
     def close_group(self, root: str, spawner: str) -> None:
-        for key in [key for key in self._core.state.wallets if key.startswith(f"{root}/")]:
-            self._close(key, spawner)
+        """What its members spawned is not the group's: it is given back to whom it came from."""
+        state = self._core.state
+        for key in [key for key in state.wallets if key.startswith(f"{root}/")]:
+            if key not in state.processes:
+                self._close(key, spawner)
 
     def of(self, path: str) -> Wallet | None:
         process = self._core.state.processes[path]

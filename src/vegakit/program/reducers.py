@@ -11,13 +11,17 @@ from vegakit.program.bodies import ReducerBody
 from vegakit.program.commands import Spawn
 from vegakit.program.core import Core
 from vegakit.program.lives import Lives
-from vegakit.program.mail import Mail, Told
+from vegakit.program.mail import Fell, Mail, Told
 from vegakit.program.reactions import After, Ask, Do, Exit, Later, Make, Respond, Tell
 from vegakit.program.spawning import Spawning
 from vegakit.program.state import Phase, Process
 from vegakit.program.workers import Worker
 
 __all__ = ["ReducerWorker"]
+
+_OVERWRITTEN = Fell(
+    "AgentFailed", "its answer was put off under a word that was then used for another ask"
+)
 
 
 class ReducerWorker(Worker):
@@ -49,6 +53,7 @@ class ReducerWorker(Worker):
                 case Respond(value, to):
                     self._core.answer(self._asked(process, mail, to), Told(value))
                 case Later(word):
+                    self._core.answer(self._asked(process, mail, word), _OVERWRITTEN)
                     process.later = (process.later or {}) | {word: (mail.sender, mail.ask)}
                     mail = Mail(None)
                 case Tell(to, message):

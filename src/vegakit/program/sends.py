@@ -25,7 +25,7 @@ from vegakit.agent import (
     Failed as TurnFailed,
 )
 from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
-from vegakit.effects import CallModel, CallTool, Site
+from vegakit.effects import CallModel, CallTool
 from vegakit.errors import AgentFailed, BugError
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
 from vegakit.money import Money, dollars
@@ -80,9 +80,15 @@ class SendWorker(Worker):
         self._parts.settle(path, process, flight, outcome)
 
     def on_timer(self, path: str, process: Process, letter: int) -> None:
+        """Also one that an earlier life set for the same letter."""
         send = (process.sends or {}).get(letter)
-        if send is not None and send.call is not None:
+        if send is not None and send.call is not None and not self._is_calling(process, letter):
             self._issue(path, process, letter, send, send.call)
+
+    def _is_calling(self, process: Process, letter: int) -> bool:
+        flights = (self._core.state.flights[key] for key in process.flying or ())
+        here = process.generation, letter
+        return any((flight.generation, flight.letter) == here for flight in flights)
 
     def drop(self, path: str, process: Process, letter: int) -> None:
         send = (process.sends or {}).get(letter)
@@ -158,7 +164,8 @@ class SendWorker(Worker):
             path,
             process,
             CallModel(call.request, call.worst_case, send.scope, send.stream),
-            Site("send", letter),
+            "send",
+            letter,
             (call.step,),
             occurrence=call.occurrence,
             held=call.worst_case,
@@ -231,7 +238,8 @@ class SendWorker(Worker):
                 path,
                 process,
                 CallTool(plan.call.name, plan.call.arguments, send.scope, repeatable),
-                Site("send", letter),
+                "send",
+                letter,
                 (action.step, plan.index),
                 index=plan.index,
                 deadline_ms=self._deadline(process, letter),

@@ -159,6 +159,8 @@ class Bounds(Struct, frozen=True):
 
 
 class Program(Struct, omit_defaults=True):
+    """`recorded`: a journal keeps the answers, so `equals` counts equal messages to name each."""
+
     id: ProgramId
     v: int = STATE_VERSION
     tenant: TenantId = TenantId("local")
@@ -180,6 +182,8 @@ class Program(Struct, omit_defaults=True):
     alarm_ms: int | None = None
     alarms: int = 0
     living: int = 0
+    recorded: bool = False
+    equals: dict[str, int] = field(default_factory=dict)
     shutting_down: bool = False
     ending: str = ""
     over: bool = False

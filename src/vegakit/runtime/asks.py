@@ -13,6 +13,7 @@ from vegakit.events import CallKind, CallStatus
 from vegakit.ids import new_program_id
 from vegakit.money import Money
 from vegakit.ports import Clock
+from vegakit.program import Prompt
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.files import read_media
 from vegakit.runtime.replies import Reply, StreamEvent, TurnEnded
@@ -65,7 +66,16 @@ class Ask(Generic[T]):
                     return event.reply
         raise BugError(f"the turn of {self._agent.name} ended without a reply")
 
-    async def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[T]]:
+    def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[T]]:
+        """Where answers are recorded, they come when they are complete and kept."""
+        if self._runtime.journaled is None:
+            return self._events(stream=stream)
+        prompt = Prompt(self._parts, self._history, self._scope, stream=stream)
+        return self._runtime.program.ask_once(
+            self._agent, prompt, deps=self._deps, deadline_ms=self._deadline_ms
+        )
+
+    async def _events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[T]]:
         rt, agent = self._runtime, self._agent
         span = rt.tracer.begin(CallKind.ASK, agent.name, self._above)
         status, error, run = CallStatus.CANCELLED, "", None

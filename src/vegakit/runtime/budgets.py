@@ -10,11 +10,14 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 
-from vegakit.errors import BudgetExceeded
+from msgspec import structs
+
+from vegakit.errors import BudgetExceeded, Paused
 from vegakit.ids import HolderId, ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, parse_allowance, show
 from vegakit.policy import (
     MustAsk,
+    OnExceed,
     Reserved,
     ScopeAdmission,
     ScopeClosed,
@@ -30,7 +33,9 @@ __all__ = ["Budgets", "rule_of"]
 DEFAULT_PART = dollars("$0.50")
 
 
-def rule_of(allowance: str | float | ScopeRule | None) -> ScopeRule:
+def rule_of(
+    allowance: str | float | ScopeRule | None, on_exceed: str = OnExceed.BLOCK
+) -> ScopeRule:
     """`"$5"`, `5`, `"$5/day"`; None counts and limits nothing."""
     if isinstance(allowance, ScopeRule):
         return allowance
@@ -40,7 +45,7 @@ def rule_of(allowance: str | float | ScopeRule | None) -> ScopeRule:
         parse_allowance(allowance) if isinstance(allowance, str) else Allowance(dollars(allowance))
     )
     window = WindowRule(limit.period) if limit.period else None
-    return ScopeRule(limit.amount, window=window)
+    return ScopeRule(limit.amount, OnExceed(on_exceed), window)
 
 
 class Budgets:
@@ -57,6 +62,12 @@ class Budgets:
     @property
     def current(self) -> ScopeId:
         return self._current.get()
+
+    def raise_root(self, amount: Money) -> None:
+        """Before it is opened."""
+        rule, outer = self._rules[self.root]
+        if rule.cap is not None:
+            self._rules[self.root] = structs.replace(rule, cap=Money(rule.cap + amount)), outer
 
     @contextmanager
     def block(self, allowance: str | float, name: str | None) -> Generator[ScopeId]:
@@ -127,7 +138,7 @@ def _no_part(cap: Money, verdict: ScopeAdmission) -> BudgetExceeded:
                 "raise that budget, or give the agent a smaller one"
             )
         case MustAsk(scope, limit, missing):
-            return BudgetExceeded(
+            return Paused(
                 f"{may}: {show(missing)} more than budget {scope!r} of {show(limit)} holds, "
                 "and it is set to ask; raise it to go on, or give the agent a smaller one"
             )

@@ -59,6 +59,8 @@ class ModelCall(NamedTuple):
     deadline_ms: int | None = None
     wait_for_budget: bool = False
     priority: int = 2
+    earlier: int = 0
+    """Attempts made before we died; their claims are in the ledger."""
     retry_billed: bool = True
     """False: what may have been billed is told to the caller, who reserves anew in its wallets."""
 
@@ -130,7 +132,8 @@ class Gate:
     async def _attempt(
         self, call: ModelCall, price: PriceRow, tokens: int, account: Account
     ) -> AsyncGenerator[ModelChunk]:
-        attempt, max_tokens = account.attempts, call.request.settings.max_tokens
+        attempt = call.earlier + account.attempts
+        max_tokens = call.request.settings.max_tokens
         worst = worst_case(price, tokens, max_tokens)
         due: Money | None = None
         outcome, claimed = Outcome.NEITHER, False

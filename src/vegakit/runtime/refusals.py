@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from vegakit.conversation import ModelRequest
-from vegakit.errors import BudgetExceeded
+from vegakit.errors import BudgetExceeded, Paused
 from vegakit.money import Money, show
 from vegakit.policy import Admission, LeaseEnded, MustAsk, Reserved, ScopeClosed, Short
 from vegakit.ports import Model
@@ -42,9 +42,9 @@ def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
                 + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
             )
         case MustAsk(scope, cap, missing):
-            return BudgetExceeded(
+            return Paused(
                 f"{could}: {show(missing)} more than budget {scope!r} of {show(cap)} holds, "
-                "and it is set to ask; raise it to go on"
+                "and it is set to ask; raise it to go on: vega resume JOURNAL --budget +$1"
             )
         case ScopeClosed(scope):
             return BudgetExceeded(

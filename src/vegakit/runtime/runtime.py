@@ -7,9 +7,11 @@ async with Runtime(budget="$10") as rt:
 
 import asyncio
 import secrets
+from asyncio.subprocess import DEVNULL
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,17 +22,19 @@ from vegakit.errors import SettingsError, UserError
 from vegakit.events import CallTraced
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import BreakerRule, RateRule, ScopeRule
+from vegakit.policy import BreakerRule, OnExceed, RateRule, ScopeRule
 from vegakit.ports import Clock, Journal, Ledger, Model, Sink
 from vegakit.program import Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
 from vegakit.runtime.budgets import Budgets, rule_of
 from vegakit.runtime.cancelling import all_of
+from vegakit.runtime.children import Child as OsChild
 from vegakit.runtime.children import Children
 from vegakit.runtime.clock import SteadyClock
 from vegakit.runtime.composing import parts_from
 from vegakit.runtime.gate import Gate
+from vegakit.runtime.journaling import Journaled, as_journal, ledger_beside
 from vegakit.runtime.lanes import Lane, LaneRules
 from vegakit.runtime.processes import (
     Child,
@@ -42,6 +46,7 @@ from vegakit.runtime.processes import (
     Supervisor,
     views_of,
 )
+from vegakit.runtime.processes.performing import current_process
 from vegakit.runtime.processes.supervisors import Body
 from vegakit.runtime.replies import Reply, StreamEvent
 from vegakit.runtime.viewing import ViewServer
@@ -54,9 +59,11 @@ T = TypeVar("T")
 
 _LEASE_MS = 20_000
 _RENEW_MS = 5_000
-_PRUNE_MS = 600_000
+_PRUNE_MS = 60_000
 _REMEMBER_MS = 86_400_000
 """How long a late bill still finds its claim."""
+_REMEMBER_IN_MEMORY_MS = 900_000
+"""Longer than any call waits for its answer."""
 
 
 class _NoSink:
@@ -82,12 +89,16 @@ class Runtime:
         limits: Mapping[str, RateRule] | Callable[[str], LaneRules] | None = None,
         models: Callable[[str], Model] | None = None,
         clock: Clock | None = None,
-        journal: Journal | None = None,
+        journal: Journal | str | PathLike[str] | None = None,
+        on_exceed: str = OnExceed.BLOCK,
         bounds: Bounds | None = None,
         view: bool | ViewServer = False,
     ) -> None:
         self.clock: Clock = clock or SteadyClock()
+        self._journal = as_journal(journal)
+        ledger = ledger or ledger_beside(self._journal)
         self._ledger: Ledger = ledger or MemoryLedger()
+        self._remember_ms = _REMEMBER_MS if ledger else _REMEMBER_IN_MEMORY_MS
         self.recent = Recent(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
         self.name = name
@@ -96,12 +107,12 @@ class Runtime:
         self._lanes: dict[str, Lane] = {}
         self._known: dict[str, Model] = {}
         self._spent = 0
-        self._journal = journal
+        self.journaled: Journaled | None = None
         self._bounds = bounds or Bounds()
         self._program: ProgramRun | None = None
         self._renewing: asyncio.Task[None] | None = None
         root = ScopeId(f"runtime:{name}")
-        self.budgets = Budgets(self._ledger, self.clock, root, rule_of(budget))
+        self.budgets = Budgets(self._ledger, self.clock, root, rule_of(budget, on_exceed))
         self.tracer = Tracer(self.recent, self.clock)
         self._view = _view_from_settings() if view is True else view or None
 
@@ -116,6 +127,9 @@ class Runtime:
         now = self.clock.now()
         self._holder = self.budgets.holder = HolderId(f"{self.name}:{secrets.token_hex(8)}")
         self.gate = Gate(self._ledger, self.clock, self._holder)
+        if self._journal is not None:
+            self.journaled = await Journaled.begin(self._journal, self._ledger, now)
+            self.budgets.raise_root(self.journaled.run.raised)
         await self._ledger.renew(self._holder, now + _LEASE_MS)
         await self._ledger.expire(now)
         await self.budgets.ready(self.budgets.root)
@@ -143,6 +157,8 @@ class Runtime:
             if (aclose := getattr(model, "aclose", None)) is not None:
                 await aclose()
         await self.recent.aclose()
+        if self.journaled is not None:
+            await self.journaled.end(self.clock.now(), is_done=kind is None)
         await self._ledger.aclose()
 
     def ask(
@@ -186,7 +202,7 @@ class Runtime:
         """All processes of this runtime."""
         self._check_entered()
         if self._program is None:
-            self._program = ProgramRun(self, self._bounds, self._journal)
+            self._program = ProgramRun(self, self._bounds, self.journaled)
             if self._view is not None:
                 self._program.on(News, self.recent.tell)
         return self._program
@@ -204,6 +220,19 @@ class Runtime:
         `Child` takes: `wallet="$2"`, `restart=`, `cost_alert=`. Inside a process or a tool of one,
         what is spawned is a child of it, takes its wallet out of its parent's, and ends with it."""
         return self.program.spawn(body, name=name, supervise=supervise, **child)
+
+    async def start_child(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | Path = ".",
+        env: Mapping[str, str] | None = None,
+        stdin: int = DEVNULL,
+    ) -> OsChild:
+        """An OS process that belongs to the process whose code runs here, and ends with its life.
+        It gets no environment but `env`. It is not in a sandbox."""
+        owner = current_process.get()
+        return await self.children.start(argv, cwd=cwd, env=env or {}, owner=owner, stdin=stdin)
 
     def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
         """Calls `react` with each news of a kind: `rt.on(CostAlert | ProcessExited, print)`."""
@@ -275,7 +304,7 @@ class Runtime:
             await self._ledger.renew(self._holder, now + _LEASE_MS)
             await self._ledger.expire(now)
             if now >= prune_at:
-                await self._ledger.prune(now - _REMEMBER_MS)
+                await self._ledger.prune(now - self._remember_ms)
                 prune_at = now + _PRUNE_MS
             await self.clock.wait_until(now + _RENEW_MS)
 

@@ -1,13 +1,18 @@
 """Where truth is kept (adapter, host): money, small documents, what was said.
 
-Each comes in memory, gone with its process, and on a SQLite file that several processes share.
-Both pass the same suite: `LEDGER_CHECKS`, `STORE_CHECKS` and `MEMORY_CHECKS` of `vegakit.testing`.
+Each comes in memory, gone with its process, on a SQLite file that several processes share, and on a
+PostgreSQL server that several machines share. All pass the same suites: `LEDGER_CHECKS`,
+`STORE_CHECKS` and `MEMORY_CHECKS` of `vegakit.testing`.
 """
 
-from vegakit.store.journals import MemoryJournal
+from vegakit.store.journals import MemoryJournal, Replay
 from vegakit.store.memories import TransientMemory
 from vegakit.store.memories_sqlite import SqliteMemory
 from vegakit.store.memory import MemoryLedger, MemoryStore
+from vegakit.store.postgres_ledger import PostgresLedger
+from vegakit.store.postgres_memory import PostgresMemory
+from vegakit.store.postgres_store import PostgresStore
+from vegakit.store.sqlite_journal import SqliteJournal
 from vegakit.store.sqlite_ledger import SqliteLedger
 from vegakit.store.sqlite_store import SqliteStore
 
@@ -15,6 +20,11 @@ __all__ = [
     "MemoryJournal",
     "MemoryLedger",
     "MemoryStore",
+    "PostgresLedger",
+    "PostgresMemory",
+    "PostgresStore",
+    "Replay",
+    "SqliteJournal",
     "SqliteLedger",
     "SqliteMemory",
     "SqliteStore",

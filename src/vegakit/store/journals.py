@@ -1,19 +1,108 @@
-"""Answers by effect key, in memory: they outlive a program and not the process."""
+"""Answers by effect key in memory, and any journal as something that is only read."""
 
-from vegakit.events import EffectOutcome
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from vegakit.effects import CallModel, CallTool, Effect
+from vegakit.errors import BugError, ProgramChanged
+from vegakit.events import EffectOutcome, charged_for
 from vegakit.ids import Digest, EffectKey
+from vegakit.money import Money
+from vegakit.ports import Begun, Journal, Run
 
-__all__ = ["MemoryJournal"]
+__all__ = ["MemoryJournal", "Replay"]
 
 
 class MemoryJournal:
     """Implements `ports.Journal`."""
 
     def __init__(self) -> None:
-        self._recorded: dict[EffectKey, tuple[Digest, EffectOutcome]] = {}
+        self._runs: list[Run] = []
+        self._effects: dict[EffectKey, tuple[Effect, EffectOutcome | None]] = {}
 
-    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome] | None:
-        return self._recorded.get(key)
+    async def begin(self, run: Run) -> Run:
+        if not self._runs or self._runs[-1].ended_ms is not None:
+            self._runs.append(run)
+        return self._runs[-1]
 
-    async def record(self, key: EffectKey, digest: Digest, outcome: EffectOutcome) -> None:
-        self._recorded[key] = (digest, outcome)
+    async def end(self, now: int) -> None:
+        self._runs[-1] = structs.replace(self._runs[-1], ended_ms=now)
+
+    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
+        found = self._effects.get(key)
+        return None if found is None else (found[0].digest, found[1])
+
+    async def claim(self, effect: Effect, now: int) -> None:
+        self._effects[effect.key] = (effect, None)
+
+    async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
+        self._effects[key] = (self._effects[key][0], outcome)
+
+    async def drop(self, key: EffectKey) -> None:
+        del self._effects[key]
+
+    async def cut_off(self) -> Sequence[Begun]:
+        return [
+            Begun(key, type(effect.request).__name__, _repeatable(effect))
+            for key, (effect, outcome) in self._effects.items()
+            if outcome is None and self._is_of_this_run(effect)
+        ]
+
+    async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
+        return [
+            (key, charged_for(outcome))
+            for key, (effect, outcome) in self._effects.items()
+            if outcome is not None
+            and isinstance(effect.request, CallModel)
+            and self._is_of_this_run(effect)
+        ]
+
+    async def aclose(self) -> None:
+        pass
+
+    def _is_of_this_run(self, effect: Effect) -> bool:
+        return effect.path.program == self._runs[-1].program
+
+
+class Replay:
+    """A journal that is only read: every answer comes from it, and what it does not hold stops the
+    program. Implements `ports.Journal`."""
+
+    def __init__(self, journal: Journal, run: Run) -> None:
+        self._journal = journal
+        self._run = run
+
+    async def begin(self, run: Run) -> Run:
+        return self._run
+
+    async def end(self, now: int) -> None:
+        pass
+
+    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
+        return await self._journal.find(key)
+
+    async def claim(self, effect: Effect, now: int) -> None:
+        raise ProgramChanged(
+            f"nothing is recorded for {effect.path}: the program does not do what it did when it "
+            "was recorded; compare it with that version, or record a new run"
+        )
+
+    async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
+        raise BugError("a replay records nothing")
+
+    async def drop(self, key: EffectKey) -> None:
+        raise BugError("a replay changes nothing")
+
+    async def cut_off(self) -> Sequence[Begun]:
+        return []
+
+    async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
+        return []
+
+    async def aclose(self) -> None:
+        await self._journal.aclose()
+
+
+def _repeatable(effect: Effect) -> bool:
+    return isinstance(effect.request, CallTool) and effect.request.repeatable

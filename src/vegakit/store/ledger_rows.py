@@ -6,154 +6,89 @@ rule will look at, lets the rule run on them, and writes what it changed:
     rows.begin()
     rows.load_chain(scope)               the scope and all around it
     rows.budget.scopes.room(scope, now)  the rule
-    rows.write()                         inserts, updates and deletes what differs
+    rows.write()                         notes what differs
+    rows.flush()                         inserts, updates and deletes it
 
-A row that was read stays good until another process writes to the file, which SQLite tells for
-almost nothing (`data_version`): a process that is alone with its file reads each row once.
+The statements are common to SQLite and PostgreSQL. A row that was read stays good for one
+`version`. On SQLite that is until another process writes to the file, which it tells for almost
+nothing: a process that is alone with its file reads each row once. On PostgreSQL it is one
+transaction, in which each row that is read is locked.
 """
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.policy import Budget, Claim, ClaimState, Scope, ScopeRule, SpendWindow
-from vegakit.records import from_json, to_json
-from vegakit.store.sqlite_file import Format
+from vegakit.policy import Budget, Claim
+from vegakit.store.ledger_tables import CLAIMS, LEASES, SCOPES, Row, Table
 
-if TYPE_CHECKING:
-    import sqlite3
+__all__ = ["Rows", "Touched", "claim_id", "touched_by_dead", "touched_by_settled"]
 
-__all__ = ["LEDGER", "Rows"]
 
-_OPEN_PARTS = "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL"
+class Connection(Protocol):
+    @property
+    def execute(self) -> Callable[..., Any]:
+        """The statement and its values; answers a cursor."""
+        ...
 
-LEDGER = Format(
-    "ledger",
-    2,
-    (
-        """CREATE TABLE scopes (
-            id TEXT PRIMARY KEY, parent TEXT, is_part INTEGER NOT NULL, rule TEXT NOT NULL,
-            cap INTEGER, is_open INTEGER NOT NULL, settled INTEGER NOT NULL,
-            reserved INTEGER NOT NULL, held INTEGER NOT NULL, spent INTEGER NOT NULL, period TEXT,
-            alerted_percent INTEGER NOT NULL, children INTEGER NOT NULL, claims INTEGER NOT NULL,
-            holder TEXT
-        ) WITHOUT ROWID""",
-        "CREATE INDEX scopes_inside ON scopes (parent)",
-        _OPEN_PARTS,
-        """CREATE TABLE claims (
-            id TEXT PRIMARY KEY, scope TEXT NOT NULL, holder TEXT NOT NULL,
-            amount INTEGER NOT NULL, state TEXT NOT NULL, charged INTEGER NOT NULL,
-            charged_at_ms INTEGER NOT NULL
-        ) WITHOUT ROWID""",
-        "CREATE INDEX live_claims ON claims (holder) WHERE state IN ('reserved', 'sent')",
-        "CREATE TABLE leases (id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID",
-    ),
-    upgrades={1: ("ALTER TABLE scopes ADD COLUMN holder TEXT", _OPEN_PARTS)},
-)
-"""A claim's id is `effect#attempt`, a lease's its holder; a scope's `period` is its window."""
+    @property
+    def executemany(self) -> Callable[..., Any]: ...
 
-_Row: TypeAlias = tuple[Any, ...]
 
+_OLD = "id > ? AND charged_at_ms < ? AND state NOT IN ('reserved', 'sent') ORDER BY id LIMIT ?"
+_OLD_ONES = f"SELECT scope FROM claims WHERE {_OLD}"  # noqa: S608  (our words)
+_LEFT_BEHIND = """
+    SELECT scope FROM claims JOIN leases ON leases.id = holder
+    WHERE until_ms <= ? AND state IN ('reserved', 'sent')
+    UNION
+    SELECT scopes.id FROM scopes JOIN leases ON leases.id = holder
+    WHERE until_ms <= ? AND is_open
+"""
 _PAGE = 500
 """How many claims are pruned at once, so that nobody waits long for the lock."""
 _MOST_KEPT = 5_000
 
 
-@lru_cache(maxsize=1024)
-def _rule_of(text: str) -> ScopeRule:
-    return from_json(ScopeRule, text)
+class Touched(NamedTuple):
+    """What an operation will look at: claims, with the scopes that their money moves through;
+    scopes, with all around them, by name or as a query finds them; leases."""
+
+    scopes: tuple[ScopeId | None, ...] = ()
+    claims: tuple[str, ...] = ()
+    holders: tuple[HolderId, ...] = ()
+    query: tuple[str, tuple[object, ...]] | None = None
 
 
-@lru_cache(maxsize=1024)
-def _text_of(rule: ScopeRule) -> str:
-    return to_json(rule).decode()
+def touched_by_dead(now: int) -> Touched:
+    return Touched(query=(_LEFT_BEHIND, (now, now)))
 
 
-def _scope_row(scope: Scope) -> _Row:
-    return (
-        scope.parent,
-        int(scope.is_part),
-        _text_of(scope.rule),
-        scope.cap,
-        int(scope.is_open),
-        scope.settled,
-        scope.reserved,
-        scope.held,
-        scope.spent,
-        scope.window and to_json(scope.window).decode(),
-        scope.alerted_percent,
-        scope.children,
-        scope.claims,
-        scope.holder,
-    )
+def touched_by_settled(before_ms: int, after: str) -> Touched:
+    return Touched(query=(_OLD_ONES, (after, before_ms, _PAGE)))
 
 
-def _scope_of(row: _Row) -> Scope:
-    parent, is_part, rule, cap, is_open, settled, reserved, held, spent, window, *counts = row
-    window = window and from_json(SpendWindow, window)
-    figures = (settled, reserved, held, spent, window, *counts)
-    return Scope(_rule_of(rule), cap, parent, bool(is_part), bool(is_open), *figures)
-
-
-def _claim_row(claim: Claim) -> _Row:
-    state = claim.state.value
-    return claim.scope, claim.holder, claim.amount, state, claim.charged, claim.charged_at_ms
-
-
-def _claim_of(row: _Row) -> Claim:
-    scope, holder, amount, state, charged, charged_at_ms = row
-    return Claim(scope, holder, amount, ClaimState(state), charged, charged_at_ms)
-
-
-class _Table:
-    """Statements and translation of one kind of row; the first columns never change."""
-
-    def __init__(
-        self,
-        name: str,
-        columns: str,
-        fixed: int,
-        to_row: Callable[[Any], _Row],
-        from_row: Callable[[_Row], Any],
-    ) -> None:
-        words = columns.split()
-        places = ", ".join("?" for _ in words)
-        self.fixed, self.to_row, self.from_row = fixed, to_row, from_row
-        self.select = f"SELECT id, {', '.join(words)} FROM {name} WHERE "  # noqa: S608  (our names)
-        self.insert = f"INSERT INTO {name} (id, {', '.join(words)}) VALUES (?, {places})"  # noqa: S608
-        self.update = f"UPDATE {name} SET {' = ?, '.join(words[fixed:])} = ? WHERE id = ?"  # noqa: S608
-        self.delete = f"DELETE FROM {name} WHERE id = ?"  # noqa: S608
-        self.select_one = f"{self.select}id = ?"
-
-
-_SCOPES = _Table(
-    "scopes",
-    "parent is_part rule cap is_open settled reserved held spent period alerted_percent children"
-    " claims holder",
-    2,
-    _scope_row,
-    _scope_of,
-)
-_CLAIMS = _Table(
-    "claims", "scope holder amount state charged charged_at_ms", 3, _claim_row, _claim_of
-)
-_LEASES = _Table("leases", "until_ms", 0, lambda until_ms: (until_ms,), lambda row: row[0])
+def claim_id(effect: EffectKey, attempt: int) -> str:
+    return f"{effect}#{attempt}"
 
 
 class _Part:
-    """Rows of one table: as they stand in the file, and as the rule leaves them."""
+    """Rows of one table: as they stand (None: not there), as the rule leaves them, and as they are
+    stored while they wait to be flushed."""
 
     def __init__(
-        self, connection: "sqlite3.Connection", table: _Table, records: dict[Any, Any]
+        self, connection: Connection, table: Table, records: dict[Any, Any], suffix: str
     ) -> None:
-        self._execute, self._table = connection.execute, table
-        self.records, self._read, self._touched = records, dict[str, _Row](), set[str]()
+        self._execute, self._execute_many = connection.execute, connection.executemany
+        self._table, self._suffix, self.records = table, suffix, records
+        self._read: dict[str, Row | None] = {}
+        self._stored: dict[str, Row | None] = {}
+        self._touched: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._read)
 
     def clear(self) -> None:
+        self.flush()
         self.records.clear()
         self._read.clear()
         self._touched.clear()
@@ -162,54 +97,69 @@ class _Part:
         """Says whether it is there; the rule may change or make it."""
         self._touched.add(id_)
         if id_ not in self._read:
-            row = self._execute(self._table.select_one, (id_,)).fetchone()
-            if row is not None:
-                self._keep(row)
-        return id_ in self._read
+            found = self._execute(self._table.select_one + self._suffix, (id_,)).fetchall()
+            self.keep(found, [id_])
+        return self._read[id_] is not None
 
     def load_where(self, condition: str, *values: object) -> list[str]:
-        rows = self._execute(self._table.select + condition, values).fetchall()
-        for row in rows:
-            self._touched.add(row[0])
-            if row[0] not in self._read:
-                self._keep(row)
+        self.flush()
+        rows = self._execute(self._table.select + condition + self._suffix, values).fetchall()
+        self._touched.update(row[0] for row in rows)
+        self.keep([row for row in rows if self._read.get(row[0]) is None])
         return [row[0] for row in rows]
 
-    def _keep(self, row: _Row) -> None:
-        self._read[row[0]] = row[1:]
-        self.records[row[0]] = self._table.from_row(row[1:])
+    def keep(self, rows: Iterable[Row], sought: Iterable[str] = ()) -> None:
+        self._read.update(dict.fromkeys(sought))
+        for id_, *columns in rows:
+            self._read[id_] = row = tuple(columns)
+            self.records[id_] = self._table.from_row(row)
 
     def write(self) -> None:
-        table = self._table
         for id_ in self._touched:
-            read = self._read.pop(id_, None)
-            if id_ not in self.records:
-                if read is not None:
-                    self._execute(table.delete, (id_,))
-                continue
-            row = self._read[id_] = table.to_row(self.records[id_])
-            if read is None:
-                self._execute(table.insert, (id_, *row))
-            elif row != read:
-                self._execute(table.update, (*row[table.fixed :], id_))
+            read = self._read.get(id_)
+            row = self._table.to_row(self.records[id_]) if id_ in self.records else None
+            if row != read:
+                self._stored.setdefault(id_, read)
+                self._read[id_] = row
         self._touched.clear()
+
+    def flush(self) -> None:
+        """However often a row was written since the last time, it is one statement."""
+        gone, made, changed = list[Row](), list[Row](), list[Row]()
+        fixed = self._table.fixed
+        for id_, stored in self._stored.items():
+            row = self._read[id_]
+            replaced = bool(row and stored and row[:fixed] != stored[:fixed])
+            if stored and (row is None or replaced):
+                gone.append((id_,))
+            if row and (stored is None or replaced):
+                made.append((id_, *row))
+            elif row and row != stored:
+                changed.append((*row[fixed:], id_))
+        self._stored.clear()
+        for statement, rows in zip(self._table.statements, (gone, made, changed), strict=True):
+            if rows:
+                self._execute_many(statement, rows)
 
 
 class Rows:
-    def __init__(self, connection: "sqlite3.Connection") -> None:
+    def __init__(
+        self, connection: Connection, version: Callable[[], int], suffix: str = ""
+    ) -> None:
+        """The suffix ends every statement that reads."""
         self.budget = Budget()
-        self._scopes = _Part(connection, _SCOPES, self.budget.scopes.by_id)
-        self._claims = _Part(connection, _CLAIMS, self.budget.claims)
-        self._leases = _Part(connection, _LEASES, self.budget.leases)
-        self._execute = connection.execute
+        self._scopes = _Part(connection, SCOPES, self.budget.scopes.by_id, suffix)
+        self._claims = _Part(connection, CLAIMS, self.budget.claims, suffix)
+        self._leases = _Part(connection, LEASES, self.budget.leases, suffix)
+        self._execute, self._version = connection.execute, version
         self._begun: int | None = None
         self._good_for: int | None = None
 
     def begin(self) -> None:
         """Inside a transaction. What an operation that failed has left is not kept either."""
-        version = self._execute("PRAGMA data_version").fetchone()[0]
+        version = self._version()
         if self._good_for != version or len(self._claims) + len(self._scopes) > _MOST_KEPT:
-            self._clear()
+            self.clear()
         self._begun, self._good_for = version, None
 
     def write(self) -> None:
@@ -218,7 +168,17 @@ class Rows:
         self._leases.write()
         self._good_for = self._begun
 
-    def _clear(self) -> None:
+    def flush(self) -> None:
+        """Before the transaction ends."""
+        self._scopes.flush()
+        self._claims.flush()
+        self._leases.flush()
+
+    def good(self) -> None:
+        """What was kept since the last `clear` is how it stands now."""
+        self._good_for = self._version()
+
+    def clear(self) -> None:
         self._scopes.clear()
         self._claims.clear()
         self._leases.clear()
@@ -234,7 +194,7 @@ class Rows:
             self.load_inside(ScopeId(inner))
 
     def load_claim(self, effect: EffectKey, attempt: int) -> Claim | None:
-        self._claims.load(f"{effect}#{attempt}")
+        self._claims.load(claim_id(effect, attempt))
         return self.budget.claim(effect, attempt)
 
     def load_settling(self, effect: EffectKey, attempt: int) -> None:
@@ -247,7 +207,7 @@ class Rows:
 
     def load_dead(self, now: int) -> None:
         """Leases that have ended, and what their holders left behind."""
-        for holder in self._leases.load_where("until_ms <= ?", now):
+        for holder in self._leases.load_where("until_ms <= ? ORDER BY id", now):
             self._load_claims("holder = ? AND state IN ('reserved', 'sent')", holder)
             for part in self._scopes.load_where("holder = ? AND is_open", holder):
                 self.load_chain(ScopeId(part))
@@ -256,9 +216,8 @@ class Rows:
     def load_settled(self, before_ms: int, after: str) -> str | None:
         """A page of what was settled before then, and nothing else; answers where the next one
         begins."""
-        self._clear()
-        old = "charged_at_ms < ? AND state NOT IN ('reserved', 'sent')"
-        found = self._load_claims(f"id > ? AND {old} ORDER BY id LIMIT ?", after, before_ms, _PAGE)
+        self.clear()
+        found = self._load_claims(_OLD, after, before_ms, _PAGE)
         return found[-1] if len(found) == _PAGE else None
 
     def _load_claims(self, condition: str, *values: object) -> list[str]:

@@ -5,16 +5,16 @@ one file may hold several. The file must be on a local disk: its processes meet 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from vegakit.errors import InvalidRecordError, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Format", "Synchronous", "connect", "explained"]
+__all__ = ["Format", "Synchronous", "connect", "explained", "lay_out"]
 
 Synchronous: TypeAlias = Literal["normal", "full"]
 """Both survive `kill -9`; `full` also keeps the last transactions when the power fails."""
@@ -46,7 +46,7 @@ def connect(path: str, layout: Format, synchronous: Synchronous) -> "sqlite3.Con
         _write_ahead(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("BEGIN IMMEDIATE")
-        _lay_out(connection, path, layout)
+        lay_out(connection.execute, path, layout)
         connection.execute("COMMIT")
     except BaseException:
         connection.close()
@@ -87,30 +87,34 @@ def _write_ahead(connection: "sqlite3.Connection") -> None:
             return
 
 
-def _lay_out(connection: "sqlite3.Connection", path: str, layout: Format) -> None:
-    connection.execute(
+def lay_out(execute: Callable[..., Any], place: str, layout: Format) -> None:
+    """In a transaction that nobody else may lay out beside."""
+    execute(
         "CREATE TABLE IF NOT EXISTS format_versions"
         " (subject TEXT PRIMARY KEY, format_version INTEGER NOT NULL)"
     )
-    found = connection.execute(
+    found = execute(
         "SELECT format_version FROM format_versions WHERE subject = ?", (layout.subject,)
     ).fetchone()
     if found is None:
-        _change(connection, layout, layout.tables)
+        _change(execute, layout, layout.version, layout.tables)
         return
     version = int(found[0])
     while version in layout.upgrades:
-        _change(connection, layout, layout.upgrades[version])
+        _change(execute, layout, version + 1, layout.upgrades[version])
         version += 1
     if version != layout.version:
         remedy = "update vegakit" if version > layout.version else "use the vegakit that wrote it"
         raise InvalidRecordError(
-            f"{path} holds the {layout.subject} in format {version}, but this vegakit reads "
-            f"format {layout.version}; {remedy}, or name another file"
+            f"{place} holds the {layout.subject} in format {version}, but this vegakit reads "
+            f"format {layout.version}; {remedy}, or name another place"
         )
 
 
-def _change(connection: "sqlite3.Connection", layout: Format, steps: tuple[str, ...]) -> None:
+def _change(
+    execute: Callable[..., Any], layout: Format, version: int, steps: tuple[str, ...]
+) -> None:
     for step in steps:
-        connection.execute(step)
-    connection.execute("REPLACE INTO format_versions VALUES (?, ?)", layout[:2])
+        execute(step)
+    execute("DELETE FROM format_versions WHERE subject = ?", (layout.subject,))
+    execute("INSERT INTO format_versions VALUES (?, ?)", (layout.subject, version))

@@ -1,173 +1,34 @@
 """The ledger on a SQLite file that any number of processes share.
 
-Every method loads the rows its rule looks at and lets the pure machine decide; see `ledger_rows`.
 `kill -9` at any instant loses no answered operation; what a dead process had reserved comes back
 when its lease ends. With `synchronous="full"` the same holds when the power fails.
 """
 
-from asyncio import Future
-from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
 from os import PathLike, fspath
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Money
-from vegakit.policy import Admission, Claim, Reserved, Scope, ScopeAdmission, ScopeRule, Settled
-from vegakit.store.ledger_rows import LEDGER, Rows
+from vegakit.store.ledger_rows import Rows
+from vegakit.store.ledger_sql import SqlLedger
+from vegakit.store.ledger_tables import LEDGER
 from vegakit.store.sqlite_file import Synchronous
 from vegakit.store.sqlite_thread import SqliteThread
 
+if TYPE_CHECKING:
+    import sqlite3
+
 __all__ = ["SqliteLedger"]
 
-T = TypeVar("T")
 
-
-class SqliteLedger:
+class SqliteLedger(SqlLedger):
     def __init__(self, path: str | PathLike[str], *, synchronous: Synchronous = "normal") -> None:
-        self._thread = SqliteThread(fspath(path), LEDGER, synchronous, Rows)
-
-    async def open(
-        self,
-        scope_id: ScopeId,
-        rule: ScopeRule,
-        now: int,
-        *,
-        parent: ScopeId | None = None,
-        part: bool = False,
-        holder: HolderId | None = None,
-    ) -> ScopeAdmission:
-        def decide(rows: Rows) -> ScopeAdmission:
-            rows.load_chain(scope_id)
-            rows.load_chain(parent)
-            return rows.budget.scopes.ensure(
-                scope_id, rule, now, parent=parent, part=part, holder=holder
-            )
-
-        return await self._do(decide)
-
-    async def close(self, scope_id: ScopeId, now: int) -> None:
-        def decide(rows: Rows) -> None:
-            rows.load_chain(scope_id)
-            rows.load_inside(scope_id)
-            rows.budget.scopes.close(scope_id, now)
-
-        await self._do(decide)
-
-    async def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
-        def decide(rows: Rows) -> ScopeAdmission:
-            rows.load_chain(scope_id)
-            return rows.budget.scopes.set_cap(scope_id, cap, now)
-
-        return await self._do(decide)
-
-    async def scope(self, scope_id: ScopeId, now: int) -> Scope | None:
-        def decide(rows: Rows) -> Scope | None:
-            rows.load_chain(scope_id)
-            scope = rows.budget.scopes.by_id.get(scope_id)
-            if scope is not None:
-                scope.roll(now)
-            return deepcopy(scope)
-
-        return await self._do(decide)
-
-    async def room(self, scope_id: ScopeId, now: int) -> Money | None:
-        def decide(rows: Rows) -> Money | None:
-            rows.load_chain(scope_id)
-            return rows.budget.scopes.room(scope_id, now)
-
-        return await self._do(decide)
-
-    async def reserve(
-        self,
-        effect: EffectKey,
-        attempt: int,
-        scope_id: ScopeId,
-        worst_case: Money,
-        holder: HolderId,
-        now: int,
-        *,
-        sent: bool = False,
-    ) -> Admission:
-        def decide(rows: Rows) -> Admission:
-            rows.load_claim(effect, attempt)
-            rows.load_lease(holder)
-            rows.load_chain(scope_id)
-            verdict = rows.budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
-            if sent and isinstance(verdict, Reserved):
-                rows.budget.mark_sent(effect, attempt)
-            return verdict
-
-        return await self._do(decide)
-
-    async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
-        def decide(rows: Rows) -> bool:
-            rows.load_claim(effect, attempt)
-            return rows.budget.mark_sent(effect, attempt)
-
-        return await self._do(decide)
-
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settled:
-        def decide(rows: Rows) -> Settled:
-            rows.load_settling(effect, attempt)
-            return rows.budget.answer(effect, attempt, bill, now)
-
-        return await self._do(decide)
-
-    async def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settled:
-        def decide(rows: Rows) -> Settled:
-            rows.load_settling(effect, attempt)
-            return rows.budget.cut_off(effect, attempt, now)
-
-        return await self._do(decide)
-
-    async def release(self, effect: EffectKey, attempt: int, now: int) -> Settled:
-        def decide(rows: Rows) -> Settled:
-            rows.load_settling(effect, attempt)
-            return rows.budget.release(effect, attempt, now)
-
-        return await self._do(decide)
-
-    async def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
-        return await self._do(lambda rows: copy(rows.load_claim(effect, attempt)))
-
-    async def renew(self, holder: HolderId, until_ms: int) -> None:
-        def decide(rows: Rows) -> None:
-            rows.load_lease(holder)
-            rows.budget.renew(holder, until_ms)
-
-        await self._do(decide)
-
-    async def expire(self, now: int) -> Sequence[tuple[str, Settled]]:
-        def decide(rows: Rows) -> Sequence[tuple[str, Settled]]:
-            rows.load_dead(now)
-            return rows.budget.expire(now)
-
-        return await self._do(decide)
-
-    async def prune(self, before_ms: int) -> int:
-        """A page at a time, so that others get their turn in between."""
-        pruned, after = 0, ""
-        while after is not None:
-            count, after = await self._do(_prune_page(before_ms, after))
-            pruned += count
-        return pruned
-
-    async def aclose(self) -> None:
-        """Everything called before is carried out first."""
-        await self._thread.aclose()
-
-    def _do(self, decide: Callable[[Rows], T]) -> "Future[T]":
-        def work(rows: Rows) -> tuple[T, Callable[[], None]]:
-            rows.begin()
-            return decide(rows), rows.write
-
-        return self._thread.do(work)
+        super().__init__(SqliteThread(fspath(path), LEDGER, synchronous, _FileRows))
 
 
-def _prune_page(before_ms: int, after: str) -> Callable[[Rows], tuple[int, str | None]]:
-    def decide(rows: Rows) -> tuple[int, str | None]:
-        next_page = rows.load_settled(before_ms, after)
-        return rows.budget.prune(before_ms), next_page
+class _FileRows(Rows):
+    def __init__(self, connection: "sqlite3.Connection") -> None:
+        version = "PRAGMA data_version"
+        super().__init__(connection, lambda: connection.execute(version).fetchone()[0])
 
-    return decide
+    def write(self) -> None:
+        super().write()
+        self.flush()

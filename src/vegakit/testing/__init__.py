@@ -9,16 +9,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vegakit.models import ScriptedCall, ScriptedModel, ScriptedReply
     from vegakit.testing.clock import FakeClock
+    from vegakit.testing.host import HOST_CHECKS, HostCheck
     from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
     from vegakit.testing.memory import MEMORY_CHECKS, MemoryCheck
     from vegakit.testing.store import STORE_CHECKS, StoreCheck
     from vegakit.testing.vega import Vega, tool
 
 _HOME_OF = {
+    "HOST_CHECKS": "testing.host",
     "LEDGER_CHECKS": "testing.ledger",
     "MEMORY_CHECKS": "testing.memory",
     "STORE_CHECKS": "testing.store",
     "FakeClock": "testing.clock",
+    "HostCheck": "testing.host",
     "LedgerCheck": "testing.ledger",
     "MemoryCheck": "testing.memory",
     "ScriptedCall": "models",
@@ -30,10 +33,12 @@ _HOME_OF = {
 }
 
 __all__ = [
+    "HOST_CHECKS",
     "LEDGER_CHECKS",
     "MEMORY_CHECKS",
     "STORE_CHECKS",
     "FakeClock",
+    "HostCheck",
     "LedgerCheck",
     "MemoryCheck",
     "ScriptedCall",

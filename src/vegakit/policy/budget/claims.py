@@ -40,7 +40,7 @@ class ClaimState(StrEnum):
 _LIVE = {ClaimState.RESERVED, ClaimState.SENT}
 
 
-class Claim(Struct):
+class Claim(Struct, gc=False):
     scope: ScopeId
     holder: HolderId
     amount: int

@@ -126,7 +126,7 @@ class Taken(Struct, Generic[M], frozen=True):
     admitted: int | None = None
 
 
-class Mailbox(Struct, Generic[M], omit_defaults=True):
+class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
     rule: MailboxRule
     line: list[Letter[M]] | None = None
     out: int = 0

@@ -38,7 +38,7 @@ class ExitReason(Struct, frozen=True, omit_defaults=True):
         return self.kind is not ExitKind.NORMAL and self.kind is not ExitKind.SHUTDOWN
 
     def __str__(self) -> str:
-        return f"{self.kind}({self.detail})" if self.detail else self.kind
+        return f"{self.kind}({self.detail})" if self.detail else self.kind.value
 
 
 def escalated(cause: ExitReason) -> ExitReason:

@@ -1,9 +1,12 @@
 """Processes on the local host: the program machine, driven (host)."""
 
+from vegakit.runtime.processes.driving import Driver
 from vegakit.runtime.processes.handles import Process
-from vegakit.runtime.processes.localhost import LocalHost
+from vegakit.runtime.processes.localhost import LocalHost, Perform
+from vegakit.runtime.processes.performing import Context, Performing
 from vegakit.runtime.processes.programs import ProgramRun
 from vegakit.runtime.processes.recent import LogEntry, Recent, is_within
+from vegakit.runtime.processes.registry import Registry
 from vegakit.runtime.processes.supervisors import Child, Reducer, Supervisor
 from vegakit.runtime.processes.views import (
     Health,
@@ -16,16 +19,21 @@ from vegakit.runtime.processes.views import (
 
 __all__ = [
     "Child",
+    "Context",
+    "Driver",
     "Health",
     "HostFacts",
     "Kind",
     "LocalHost",
     "LogEntry",
+    "Perform",
+    "Performing",
     "Process",
     "ProcessView",
     "ProgramRun",
     "Recent",
     "Reducer",
+    "Registry",
     "State",
     "Supervisor",
     "is_within",

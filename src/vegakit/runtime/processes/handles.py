@@ -3,33 +3,28 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from vegakit.ids import Pid
 from vegakit.money import Money
 from vegakit.policy import ExitReason
 
-if TYPE_CHECKING:
-    from vegakit.runtime.processes.programs import ProgramRun
-
 __all__ = ["Process"]
 
 T = TypeVar("T", default=Any)
 
 
-class Process(Generic[T]):
+class Process(Struct, Generic[T], frozen=True, gc=False):
     """Answers are of the type its body gives: a `Reply` of an agent, a value of anything else.
 
     It stands for all lives of the process: after a restart the same handle reaches the next one.
     """
 
-    __slots__ = ("_program", "path")
-
-    def __init__(self, program: "ProgramRun", path: str) -> None:
-        self._program = program
-        self.path = path
+    _program: Any
+    path: str
 
     @property
     def pid(self) -> Pid:

@@ -19,17 +19,20 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from vegakit.effects import CallModel, CallTool, Effect, Request, check_same_request
+from vegakit.errors import Paused
 from vegakit.events import (
     Cancelled,
     Crashed,
     EffectOutcome,
     HostEvent,
     OutcomeArrived,
+    Refused,
     in_program_order,
 )
 from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.ports import Clock, Journal
+from vegakit.runtime.cancelling import to_its_end
 from vegakit.runtime.gate import Account
 
 __all__ = ["LocalHost", "Perform"]
@@ -110,18 +113,28 @@ class LocalHost:
             return
         try:
             recorded = await journal.find(effect.key)
-            if recorded is None:
-                outcome = await self._outcome(effect)
-                if _is_kept(effect, outcome):
-                    with suppress(asyncio.CancelledError):  # its outcome is known all the same
-                        await journal.record(effect.key, effect.digest, outcome)
+            if recorded is not None:
+                check_same_request(effect, recorded[0])
+            if recorded is None or recorded[1] is None:
+                outcome = await self._perform_recorded(journal, effect)
             else:
-                digest, outcome = recorded
-                check_same_request(effect, digest)
+                outcome = recorded[1]
         except Exception as error:  # noqa: BLE001
             self._break(effect, error)
         else:
             self._end(effect, outcome)
+
+    async def _perform_recorded(self, journal: Journal, effect: Effect) -> EffectOutcome:
+        """Claimed before, recorded after, and only then told. What was cancelled stays claimed: if
+        another life of this host wants it after all, the ledger knows whether it was sent."""
+        await to_its_end(journal.claim(effect, self.now))
+        outcome = await self._outcome(effect)
+        if isinstance(outcome, Refused) and outcome.error == Paused.__name__:
+            await to_its_end(journal.drop(effect.key))
+        elif not isinstance(outcome, Cancelled):
+            with suppress(asyncio.CancelledError):  # what it came to is known all the same
+                await to_its_end(journal.record(effect.key, outcome))
+        return outcome
 
     async def _run(self, effect: Effect) -> None:
         self._end(effect, await self._outcome(effect))
@@ -152,8 +165,3 @@ class LocalHost:
     def _end(self, effect: Effect, outcome: EffectOutcome) -> None:
         del self._tasks[effect.key], self._effects[effect.key]
         self.tell(OutcomeArrived(effect.key, effect.path, outcome))
-
-
-def _is_kept(effect: Effect, outcome: EffectOutcome) -> bool:
-    """What was cut off is no answer."""
-    return isinstance(effect.request, _RECORDED) and not isinstance(outcome, Cancelled | Crashed)

@@ -85,6 +85,7 @@ class Performing:
             stream=request.stream,
             deadline_ms=effect.deadline_ms,
             priority=effect.priority,
+            earlier=rt.journaled.attempts.get(effect.key, 0) if rt.journaled else 0,
             retry_billed=False,
         )
         span = rt.tracer.begin(CallKind.MODEL, model.name, context.span)

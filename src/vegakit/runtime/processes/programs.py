@@ -32,6 +32,8 @@ from vegakit.program import (
     Outcome,
     Phase,
     Post,
+    ProcessExited,
+    ProcessRestarted,
     Program,
     Prompt,
     Said,
@@ -43,6 +45,7 @@ from vegakit.program import (
     Told,
     Unlink,
 )
+from vegakit.records import digest128
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.files import read_media
 from vegakit.runtime.processes.driving import Driver
@@ -56,7 +59,7 @@ from vegakit.runtime.replies import Reply, TextChunk, TurnEnded
 from vegakit.telemetry import Span
 
 if TYPE_CHECKING:
-    from vegakit.ports import Journal
+    from vegakit.runtime.journaling import Journaled
     from vegakit.runtime.runtime import Runtime
 
 __all__ = ["ProgramRun"]
@@ -74,12 +77,15 @@ class _Waiting:
 
 
 class ProgramRun:
-    def __init__(self, runtime: "Runtime", bounds: Bounds, journal: "Journal | None") -> None:
+    def __init__(self, runtime: "Runtime", bounds: Bounds, journaled: "Journaled | None") -> None:
         self._runtime = runtime
         self.registry = Registry(runtime)
-        self.id = new_program_id(runtime.clock.now(), secrets.token_bytes(10))
-        self.machine = Machine(Program(self.id, bounds=bounds), self.registry.code)
+        fresh = new_program_id(runtime.clock.now(), secrets.token_bytes(10))
+        self.id = fresh if journaled is None else journaled.run.program
+        program = Program(self.id, bounds=bounds, recorded=journaled is not None)
+        self.machine = Machine(program, self.registry.code)
         performers = Performing(runtime, self).performers
+        journal = None if journaled is None else journaled.journal
         self.host = LocalHost(performers, runtime.clock, journal)
         self._driver = Driver(self.machine, self.host, self._on_action)
         self._driving = asyncio.ensure_future(self._driver.run())
@@ -90,6 +96,8 @@ class ProgramRun:
         self._asked = 0
         self._ended = asyncio.Event()
         self._span: Span | None = None
+        self._ending: set[asyncio.Task[Any]] = set()
+        self._equals: dict[str, int] = {}
 
     def spawn(
         self,
@@ -172,6 +180,28 @@ class ProgramRun:
         finally:
             future.cancel()
 
+    async def ask_once(
+        self,
+        agent: Agent[Any],
+        prompt: Prompt,
+        *,
+        deps: object = None,
+        deadline_ms: int | None = None,
+    ) -> AsyncGenerator[Any]:
+        """A process for one question. Its name says which question it is, and which of its equals,
+        so that a run that is taken up again finds its answer."""
+        word = digest128([current_process.get(), agent.name, prompt])[:12]
+        number = self._equals[word] = self._equals.get(word, 0) + 1
+        process = self.spawn(agent, name=f"{agent.name}~{word}.{number}", restart="temporary")
+        timeout = None if deadline_ms is None else (deadline_ms - self.host.now) / 1000
+        try:
+            reply = await process.ask(prompt, timeout=timeout, deps=deps)
+            if prompt.stream:
+                yield TextChunk(reply.text)
+            yield TurnEnded(reply)
+        finally:
+            self._driver.submit(EndProcess(process.path, kill=True))
+
     def link(self, path: str, other: str) -> None:
         self._driver.submit(Link(path, other))
 
@@ -217,6 +247,8 @@ class ProgramRun:
             self._driving.cancel()
             await asyncio.wait([self._driving])
             await self.host.aclose()
+        if self._ending:
+            await asyncio.wait(self._ending)
         if self._span is not None:
             self._runtime.tracer.end(self._span)
 
@@ -280,8 +312,17 @@ class ProgramRun:
             case Ended():
                 self._ended.set()
             case _:
+                if isinstance(action, ProcessExited | ProcessRestarted):
+                    self._end_children(action.path)
                 for react in self._listeners.get(type(action), ()):
                     react(action)
+
+    def _end_children(self, path: str) -> None:
+        """What a life started outside of Python ends with it."""
+        for child in self._runtime.children.of(path):
+            ending = asyncio.ensure_future(child.end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     def _on_answer(self, ask: str, outcome: Outcome) -> None:
         waiting = self._asks[ask]

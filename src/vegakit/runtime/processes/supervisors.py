@@ -46,8 +46,8 @@ class Child:
             rule or RestartRule(),
             None if self.wallet is None else dollars(self.wallet),
             None if self.cost_alert is None else dollars(self.cost_alert),
-            None if self.stuck_after is None else int(self.stuck_after * 1000),
-            int(self.stop_within * 1000),
+            None if self.stuck_after is None else round(self.stuck_after * 1000),
+            round(self.stop_within * 1000),
         )
 
 
@@ -67,7 +67,7 @@ class Supervisor:
     @property
     def rule(self) -> RestartRule:
         strategy = RestartStrategy(self.strategy)
-        return RestartRule(strategy, self.max_restarts, int(self.window * 1000), self.backoff)
+        return RestartRule(strategy, self.max_restarts, round(self.window * 1000), self.backoff)
 
     def spec(self, register: Register) -> GroupSpec:
         children: dict[str, ProcessSpec | GroupSpec] = {}

@@ -77,8 +77,6 @@ class Answers:
 
     async def _when_gone(self, doomed: list[str], lives: dict[str, int]) -> Killed:
         """`lives` are those of the doomed whose next life is no survivor."""
-        for one in doomed:
-            await self._runtime.children.end_of(one)
         for _ in range(_LOOKS):
             if self._left_of(doomed, lives).is_clean:
                 break

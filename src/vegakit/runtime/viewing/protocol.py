@@ -72,5 +72,5 @@ class Killed(Struct, frozen=True):
 
 
 def line_of(*, value: object = None, error: str = "", end: bool = False) -> bytes:
-    line = Line(VIEW_VERSION, Raw(msgspec.json.encode(value)), error, end)
-    return msgspec.json.encode(line) + b"\n"
+    told = _NOTHING if value is None else Raw(msgspec.json.encode(value))
+    return msgspec.json.encode(Line(VIEW_VERSION, told, error, end)) + b"\n"

@@ -105,7 +105,9 @@ class Remote:
         except ConnectionError:
             line = b""
         if not line:
-            raise UserError(f"the runtime at {self.socket} has ended")
+            raise UserError(
+                f"the runtime at {self.socket} hung up: it has ended, or its log says why not"
+            )
         return line
 
 

@@ -70,7 +70,12 @@ class ViewServer:
     def _adopt(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         caller = asyncio.ensure_future(self._serve(reader, writer))
         self._callers.add(caller)
-        caller.add_done_callback(self._callers.discard)
+        caller.add_done_callback(self._on_served)
+
+    def _on_served(self, caller: "asyncio.Task[None]") -> None:
+        self._callers.discard(caller)
+        if not caller.cancelled() and (error := caller.exception()) is not None:
+            _LOG.error("whoever looked in got no answer", exc_info=error)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -1,0 +1,46 @@
+"""A run and its journal: begun or taken up again, and ended when it is done."""
+
+import secrets
+import sys
+from os import PathLike
+from pathlib import Path
+
+from vegakit.ids import EffectKey, new_program_id
+from vegakit.ports import Journal, Ledger, Run
+from vegakit.runtime.recovery import recover
+from vegakit.store import SqliteJournal, SqliteLedger
+
+__all__ = ["Journaled", "as_journal", "ledger_beside"]
+
+
+def as_journal(given: "Journal | str | PathLike[str] | None") -> Journal | None:
+    return SqliteJournal(given) if isinstance(given, str | PathLike) else given
+
+
+def ledger_beside(journal: Journal | None) -> SqliteLedger | None:
+    """Money must outlive us as answers do: `run.db` has its ledger in `run.ledger.db`."""
+    if not isinstance(journal, SqliteJournal):
+        return None
+    return SqliteLedger(journal.path.with_suffix(f".ledger{journal.path.suffix}"))
+
+
+class Journaled:
+    """`attempts` are those that a life before this one made at calls that go on."""
+
+    def __init__(self, journal: Journal, run: Run, attempts: dict[EffectKey, int]) -> None:
+        self.journal = journal
+        self.run = run
+        self.attempts = attempts
+
+    @classmethod
+    async def begin(cls, journal: Journal, ledger: Ledger, now: int) -> "Journaled":
+        program = new_program_id(now, secrets.token_bytes(10))
+        new = Run(program, now, tuple(sys.orig_argv), str(Path.cwd()))
+        run = await journal.begin(new)
+        return cls(journal, run, await recover(journal, ledger, now))
+
+    async def end(self, now: int, *, is_done: bool) -> None:
+        """One that did not come to its end can be taken up again."""
+        if is_done:
+            await self.journal.end(now)
+        await self.journal.aclose()

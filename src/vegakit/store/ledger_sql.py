@@ -1,0 +1,180 @@
+"""The ledger on rows that any number of processes share, wherever they are kept.
+
+Every method says what it will look at, loads the rows its rule looks at and lets the pure machine
+decide; see `ledger_rows`.
+"""
+
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
+from typing import Any, TypeVar
+
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money
+from vegakit.policy import Admission, Claim, Reserved, Scope, ScopeAdmission, ScopeRule, Settled
+from vegakit.store.ledger_rows import Rows, Touched, claim_id, touched_by_dead, touched_by_settled
+from vegakit.store.thread import StoreThread
+
+__all__ = ["SqlLedger"]
+
+T = TypeVar("T")
+
+_NOTHING = Touched()
+
+
+class SqlLedger:
+    def __init__(self, thread: StoreThread[Any]) -> None:
+        self._thread = thread
+
+    async def open(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+        holder: HolderId | None = None,
+    ) -> ScopeAdmission:
+        def decide(rows: Rows) -> ScopeAdmission:
+            rows.load_chain(scope_id)
+            rows.load_chain(parent)
+            return rows.budget.scopes.ensure(
+                scope_id, rule, now, parent=parent, part=part, holder=holder
+            )
+
+        return await self._do(decide, Touched((scope_id, parent)))
+
+    async def close(self, scope_id: ScopeId, now: int) -> None:
+        def decide(rows: Rows) -> None:
+            rows.load_chain(scope_id)
+            rows.load_inside(scope_id)
+            rows.budget.scopes.close(scope_id, now)
+
+        await self._do(decide, Touched((scope_id,)))
+
+    async def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
+        def decide(rows: Rows) -> ScopeAdmission:
+            rows.load_chain(scope_id)
+            return rows.budget.scopes.set_cap(scope_id, cap, now)
+
+        return await self._do(decide, Touched((scope_id,)))
+
+    async def scope(self, scope_id: ScopeId, now: int) -> Scope | None:
+        def decide(rows: Rows) -> Scope | None:
+            rows.load_chain(scope_id)
+            scope = rows.budget.scopes.by_id.get(scope_id)
+            if scope is not None:
+                scope.roll(now)
+            return deepcopy(scope)
+
+        return await self._do(decide, Touched((scope_id,)))
+
+    async def room(self, scope_id: ScopeId, now: int) -> Money | None:
+        def decide(rows: Rows) -> Money | None:
+            rows.load_chain(scope_id)
+            return rows.budget.scopes.room(scope_id, now)
+
+        return await self._do(decide, Touched((scope_id,)))
+
+    async def reserve(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        scope_id: ScopeId,
+        worst_case: Money,
+        holder: HolderId,
+        now: int,
+        *,
+        sent: bool = False,
+    ) -> Admission:
+        def decide(rows: Rows) -> Admission:
+            rows.load_claim(effect, attempt)
+            rows.load_lease(holder)
+            rows.load_chain(scope_id)
+            verdict = rows.budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+            if sent and isinstance(verdict, Reserved):
+                rows.budget.mark_sent(effect, attempt)
+            return verdict
+
+        return await self._do(decide, Touched((scope_id,), (claim_id(effect, attempt),), (holder,)))
+
+    async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
+        def decide(rows: Rows) -> bool:
+            rows.load_claim(effect, attempt)
+            return rows.budget.mark_sent(effect, attempt)
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settled:
+        def decide(rows: Rows) -> Settled:
+            rows.load_settling(effect, attempt)
+            return rows.budget.answer(effect, attempt, bill, now)
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settled:
+        def decide(rows: Rows) -> Settled:
+            rows.load_settling(effect, attempt)
+            return rows.budget.cut_off(effect, attempt, now)
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def release(self, effect: EffectKey, attempt: int, now: int) -> Settled:
+        def decide(rows: Rows) -> Settled:
+            rows.load_settling(effect, attempt)
+            return rows.budget.release(effect, attempt, now)
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
+        def decide(rows: Rows) -> Claim | None:
+            return copy(rows.load_claim(effect, attempt))
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def renew(self, holder: HolderId, until_ms: int) -> None:
+        def decide(rows: Rows) -> None:
+            rows.load_lease(holder)
+            rows.budget.renew(holder, until_ms)
+
+        await self._do(decide, Touched(holders=(holder,)))
+
+    async def expire(self, now: int) -> Sequence[tuple[str, Settled]]:
+        def decide(rows: Rows) -> Sequence[tuple[str, Settled]]:
+            rows.load_dead(now)
+            return rows.budget.expire(now)
+
+        return await self._do(decide, touched_by_dead(now))
+
+    async def prune(self, before_ms: int) -> int:
+        """A page at a time, so that others get their turn in between."""
+        pruned, after = 0, ""
+        while after is not None:
+            touched = touched_by_settled(before_ms, after)
+            count, after = await self._do(_prune_page(before_ms, after), touched)
+            pruned += count
+        return pruned
+
+    async def aclose(self) -> None:
+        """Everything called before is carried out first."""
+        await self._thread.aclose()
+
+    def _do(self, decide: Callable[[Rows], T], touched: Touched = _NOTHING) -> "Future[T]":
+        def work(rows: Rows) -> tuple[T, Callable[[], None]]:
+            rows.begin()
+            return decide(rows), rows.write
+
+        return self._thread.do(work, touched)
+
+
+def _claim(effect: EffectKey, attempt: int) -> Touched:
+    return Touched(claims=(claim_id(effect, attempt),))
+
+
+def _prune_page(before_ms: int, after: str) -> Callable[[Rows], tuple[int, str | None]]:
+    def decide(rows: Rows) -> tuple[int, str | None]:
+        next_page = rows.load_settled(before_ms, after)
+        return rows.budget.prune(before_ms), next_page
+
+    return decide

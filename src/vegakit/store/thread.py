@@ -1,0 +1,144 @@
+"""The one thread that works on a file or a server, so that the event loop never waits for it.
+
+    callers ── jobs ──▶ queue ──▶ thread: BEGIN, all that wait, COMMIT ── answers ──▶ callers
+
+What is queued when the thread comes back is one transaction: under load many callers share one
+commit, and each is still answered only after it. A job is first worked out and then written. One
+that fails while it is worked out fails alone, having written nothing; a place that fails, fails
+everyone in the transaction, and none of it happened.
+
+A job is queued when it is called and carried out from then on, also if its caller is cancelled.
+"""
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import groupby
+from queue import SimpleQueue
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from vegakit.errors import BugError, StoreError, VegaError
+
+__all__ = ["Answer", "Job", "StoreThread", "Work", "answered"]
+
+T = TypeVar("T")
+Desk = TypeVar("Desk")
+
+Work: TypeAlias = Callable[[Desk], tuple[T, Callable[[], object]]]
+"""Answers what the caller gets, and how to write it down."""
+
+_MOST_WAITING = 10_000
+_MOST_AT_ONCE = 64
+_CALLERS_FAULTS = (VegaError, LookupError, TypeError, ValueError)
+
+
+class Job(NamedTuple):
+    work: Work[Any, Any] | None
+    """None: the last one."""
+    touched: Any
+    """What it will look at, for a place where that is locked first."""
+    caller: asyncio.Future[Any]
+
+
+class Answer(NamedTuple):
+    caller: asyncio.Future[Any]
+    result: object = None
+    error: BaseException | None = None
+
+
+class StoreThread(ABC, Generic[Desk]):
+    """A job works at a desk, which is made anew with the connection: after any error of the place
+    nothing is kept of what it was thought to hold."""
+
+    def __init__(self, place: str, subject: str) -> None:
+        self._place, self._subject = place, subject
+        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._closed: asyncio.Future[None] | None = None
+        threading.Thread(target=self._serve, name=f"vega {subject}", daemon=True).start()
+
+    @abstractmethod
+    def _carry_out(self, batch: list[Job]) -> list[Answer]:
+        """All of it in one transaction."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Undoes what was not committed."""
+
+    def do(self, work: Work[Desk, T], touched: object = None) -> asyncio.Future[T]:
+        if self._closed is not None:
+            raise BugError(f"the {self._subject} in {self._place} is closed")
+        if self._queue.qsize() >= _MOST_WAITING:
+            raise StoreError(
+                f"{_MOST_WAITING} operations wait for {self._place}; "
+                "it is too slow for this many callers at once"
+            )
+        return self._put(work, touched)
+
+    async def aclose(self) -> None:
+        """Everything queued is carried out first."""
+        if self._closed is None:
+            self._closed = self._put(None)
+        await asyncio.shield(self._closed)
+
+    def _put(self, work: Work[Desk, T] | None, touched: object = None) -> asyncio.Future[T]:
+        caller: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(Job(work, touched, caller))
+        return caller
+
+    def _serve(self) -> None:
+        batch: list[Job] = []
+        try:
+            while not batch or batch[-1].work is not None:
+                batch = self._take()
+                work = [job for job in batch if job.work is not None]
+                _deliver(self._carry_out(work) if work else [])
+        finally:
+            self._disconnect()
+            _tell(batch[-1].caller.get_loop(), self._end, batch)
+
+    def _take(self) -> list[Job]:
+        batch = [self._queue.get()]
+        while batch[-1].work is not None and len(batch) < _MOST_AT_ONCE and self._queue.qsize():
+            batch.append(self._queue.get())
+        return batch
+
+    def _end(self, batch: list[Job]) -> None:
+        """Runs in the loop. After a bug in the thread, nobody may wait for it for ever."""
+        if self._closed is None:
+            self._closed = self._put(None)
+        while self._queue.qsize():
+            batch.append(self._queue.get())
+        died = BugError(f"the thread of {self._place} has died; its traceback was printed")
+        _settle([Answer(job.caller, error=died if job.work else None) for job in batch])
+
+
+def answered(desk: object, job: Job) -> Answer:
+    assert job.work is not None
+    try:
+        result, write = job.work(desk)
+    except _CALLERS_FAULTS as error:
+        return Answer(job.caller, error=error)
+    write()
+    return Answer(job.caller, result)
+
+
+def _deliver(answers: list[Answer]) -> None:
+    for loop, group in groupby(answers, lambda answer: answer.caller.get_loop()):
+        _tell(loop, _settle, list(group))
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None], told: object) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        loop.call_soon_threadsafe(call, told)
+
+
+def _settle(answers: list[Answer]) -> None:
+    for caller, result, error in answers:
+        if caller.done():
+            continue
+        if error is None:
+            caller.set_result(result)
+        else:
+            caller.set_exception(error)

@@ -1,0 +1,242 @@
+"""What every host does, as checks that run against whatever makes one.
+
+    @pytest.mark.parametrize("check", HOST_CHECKS)
+    def test_my_host(check):
+        run_virtual(check(my_host))
+
+    def my_host(world: World, journal: Journal | None) -> CheckedHost: ...
+
+The host that is made carries out each effect as its world says: `Fate(takes_ms, comes_to)`, where
+what it comes to is an outcome, or an error that the code which carries it out raises. A timer is
+the host's own affair.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from vegakit.effects import CallTool, Effect, EffectPath, Life, Request, SetTimer, Site, effect
+from vegakit.errors import ErrorClass, ProgramChanged
+from vegakit.events import (
+    Answered,
+    Cancelled,
+    Crashed,
+    EffectOutcome,
+    Failed,
+    HostEvent,
+    OutcomeArrived,
+    in_program_order,
+)
+from vegakit.ids import ProgramId, ScopeId, TenantId
+from vegakit.money import Money
+from vegakit.ports import Host, Journal
+from vegakit.store import MemoryJournal
+
+__all__ = ["HOST_CHECKS", "CheckedHost", "Fate", "HostCheck", "MakeHost", "World"]
+
+
+class Fate(NamedTuple):
+    takes_ms: int = 0
+    comes_to: EffectOutcome | Exception = Answered(None)
+
+
+World: TypeAlias = Callable[[Effect], Fate]
+
+
+class CheckedHost(Host, Protocol):
+    def aclose(self) -> Awaitable[None]:
+        """Nothing that was started goes on."""
+        ...
+
+
+MakeHost: TypeAlias = Callable[[World, Journal | None], CheckedHost]
+HostCheck: TypeAlias = Callable[[MakeHost], Coroutine[Any, Any, None]]
+
+_LONG_MS = 3_600_000
+
+
+def _at(place: int, request: Request | None = None) -> Effect:
+    path = EffectPath(TenantId("t"), ProgramId("p"), (Life("a", 1),), Site("send", 1), (place,))
+    return effect(path, request or CallTool("look", {"at": place}, ScopeId("")))
+
+
+async def _outcomes(host: CheckedHost, count: int) -> dict[int, EffectOutcome]:
+    """The next so many, by place; none twice."""
+    came: dict[int, EffectOutcome] = {}
+    while len(came) < count:
+        for event in await host.next():
+            assert isinstance(event, OutcomeArrived)
+            place = event.path.loop[0]
+            assert place not in came, f"a second outcome of {event.path}"
+            came[place] = event.outcome
+    return came
+
+
+async def _says_nothing_more(host: CheckedHost, due_ms: int = 1) -> None:
+    """A last effect brings its own outcome and no other."""
+    host.start(_at(999, SetTimer(host.now + due_ms)))
+    assert list(await _outcomes(host, 1)) == [999]
+
+
+async def _brings_one_outcome_of_each(make: MakeHost) -> None:
+    failed = Failed(ErrorClass.SERVER, "down", charged=Money(3))
+    fates = [Fate(20, Answered("late")), Fate(0, failed), Fate(10, Answered(None))]
+    host = make(lambda effect: fates[effect.path.loop[0]], None)
+    for place in range(3):
+        host.start(_at(place))
+    assert await _outcomes(host, 3) == {n: fate.comes_to for n, fate in enumerate(fates)}
+    await _says_nothing_more(host)
+    await host.aclose()
+
+
+async def _answers_in_program_order(make: MakeHost) -> None:
+    host = make(lambda effect: Fate(5), None)
+    for place in (2, 0, 3, 1):
+        host.start(_at(place))
+    came: list[HostEvent] = []
+    while len(came) < 4:
+        events: Sequence[HostEvent] = await host.next()
+        assert list(events) == in_program_order(events)
+        assert events, "a wake-up without an event"
+        came.extend(events)
+    await host.aclose()
+
+
+async def _cancels_what_is_under_way(make: MakeHost) -> None:
+    host = make(lambda effect: Fate(_LONG_MS), None)
+    host.start(_at(0))
+    host.start(_at(1, SetTimer(host.now + 5)))
+    assert list(await _outcomes(host, 1)) == [1]
+    host.cancel(_at(0).key)
+    assert await _outcomes(host, 1) == {0: Cancelled()}
+    await _says_nothing_more(host)
+    await host.aclose()
+
+
+async def _cancels_what_has_not_begun(make: MakeHost) -> None:
+    host = make(lambda effect: Fate(_LONG_MS), MemoryJournal())
+    host.start(_at(0))
+    host.cancel(_at(0).key)
+    assert await _outcomes(host, 1) == {0: Cancelled()}
+    await _says_nothing_more(host)
+    await host.aclose()
+
+
+async def _cancels_once(make: MakeHost) -> None:
+    """Cancelled twice, or when it is over, or never started: nothing more is said of it."""
+    host = make(lambda effect: Fate(_LONG_MS if effect.path.loop[0] else 0), None)
+    host.start(_at(0))
+    assert await _outcomes(host, 1) == {0: Answered(None)}
+    host.start(_at(1))
+    for place in (0, 1, 1, 2):
+        host.cancel(_at(place).key)
+    assert await _outcomes(host, 1) == {1: Cancelled()}
+    await _says_nothing_more(host)
+    await host.aclose()
+
+
+async def _rings_no_timer_early(make: MakeHost) -> None:
+    host = make(lambda effect: Fate(), None)
+    due_ms = {place: host.now + wait for place, wait in enumerate((30, 1, 0, -5))}
+    for place, at_ms in due_ms.items():
+        host.start(_at(place, SetTimer(at_ms)))
+    rung = 0
+    while rung < len(due_ms):
+        for event in await host.next():
+            assert isinstance(event, OutcomeArrived)
+            assert host.now >= due_ms[event.path.loop[0]]
+            rung += 1
+    await host.aclose()
+
+
+async def _cancels_a_timer(make: MakeHost) -> None:
+    host = make(lambda effect: Fate(), None)
+    host.start(_at(0, SetTimer(host.now + _LONG_MS)))
+    host.cancel(_at(0).key)
+    assert await _outcomes(host, 1) == {0: Cancelled()}
+    await host.aclose()
+
+
+async def _tells_a_crash_as_an_outcome(make: MakeHost) -> None:
+    """And what else is under way goes on."""
+    fates = [Fate(1, ZeroDivisionError("by nought")), Fate(10)]
+    host = make(lambda effect: fates[effect.path.loop[0]], None)
+    host.start(_at(0))
+    host.start(_at(1))
+    came = await _outcomes(host, 2)
+    assert came == {0: Crashed("ZeroDivisionError: by nought"), 1: Answered(None)}
+    await host.aclose()
+
+
+async def _keeps_before_it_tells(make: MakeHost) -> None:
+    pages = MemoryJournal()
+    host = make(lambda effect: Fate(1, Answered("seen")), pages)
+    host.start(_at(0))
+    assert await _outcomes(host, 1) == {0: Answered("seen")}
+    assert await pages.find(_at(0).key) == (_at(0).digest, Answered("seen"))
+    await host.aclose()
+
+
+async def _performs_nothing_twice(make: MakeHost) -> None:
+    pages, performed = MemoryJournal(), list[str]()
+
+    def world(asked: Effect) -> Fate:
+        performed.append(str(asked.path))
+        return Fate(1, Answered("bought"))
+
+    for _ in range(2):
+        host = make(world, pages)
+        host.start(_at(0))
+        assert await _outcomes(host, 1) == {0: Answered("bought")}
+        await host.aclose()
+    assert len(performed) == 1
+
+
+async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
+    """The program cannot go on: who waits for the next events is told why."""
+    pages, performed = MemoryJournal(), list[str]()
+    other = effect(_at(0).path, CallTool("pay", {}, ScopeId("")))
+    await pages.claim(other, 0)
+    await pages.record(other.key, Answered("wrong"))
+
+    def world(asked: Effect) -> Fate:
+        performed.append(str(asked.path))
+        return Fate()
+
+    host = make(world, pages)
+    host.start(_at(0))
+    try:
+        came = await host.next()
+    except ProgramChanged:
+        assert performed == []
+    else:
+        raise AssertionError(f"an answer to another request: {came}")
+    await host.aclose()
+
+
+async def _leaves_nothing_behind(make: MakeHost) -> None:
+    before = asyncio.all_tasks()
+    host = make(lambda effect: Fate(_LONG_MS), MemoryJournal())
+    for place in range(3):
+        host.start(_at(place))
+    host.start(_at(3, SetTimer(host.now + _LONG_MS)))
+    await asyncio.sleep(0)
+    host.start(_at(4))
+    await host.aclose()
+    assert asyncio.all_tasks() == before
+
+
+HOST_CHECKS: tuple[HostCheck, ...] = (
+    _brings_one_outcome_of_each,
+    _answers_in_program_order,
+    _cancels_what_is_under_way,
+    _cancels_what_has_not_begun,
+    _cancels_once,
+    _rings_no_timer_early,
+    _cancels_a_timer,
+    _tells_a_crash_as_an_outcome,
+    _keeps_before_it_tells,
+    _performs_nothing_twice,
+    _gives_no_answer_to_another_request,
+    _leaves_nothing_behind,
+)

@@ -1,0 +1,179 @@
+"""A run that was cut off is taken up again: what was recorded is not bought again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vegakit.conversation import ModelRequest
+from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError
+from vegakit.money import dollars
+from vegakit.policy import RetryRule
+from vegakit.runtime import Agent, Runtime
+from vegakit.store import Replay, SqliteJournal
+from vegakit.testing import ScriptedModel
+
+
+class CutOffError(Exception):
+    pass
+
+
+def echo(request: ModelRequest) -> str:
+    part: Any = request.messages[-1]
+    return f"echo {part.parts[0].text}"
+
+
+async def three_asks(path: Path, model: ScriptedModel, *, stop_after: int = 3) -> list[str]:
+    agent = Agent("a", model=model)
+    said: list[str] = []
+    async with Runtime(journal=path) as rt:
+        for number in range(3):
+            if number == stop_after:
+                raise CutOffError
+            said.append((await rt.ask(agent, f"question {number}")).text)
+    return said
+
+
+async def test_what_was_recorded_is_not_bought_again(tmp_path: Path) -> None:
+    """Two answers come from the journal, one from the model."""
+    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    with pytest.raises(CutOffError):
+        await three_asks(path, model, stop_after=2)
+    assert len(model.requests) == 2
+    said = await three_asks(path, model)
+    assert said == [f"echo question {number}" for number in range(3)]
+    assert len(model.requests) == 3
+
+
+async def test_a_run_that_came_to_its_end_is_over(tmp_path: Path) -> None:
+    """The next one is a new run and asks anew."""
+    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    for _ in range(2):
+        await three_asks(path, model)
+    assert len(model.requests) == 6
+    journal = SqliteJournal(path)
+    assert [run.ended_ms is not None for run in await journal.runs()] == [True, True]
+    await journal.aclose()
+
+
+async def test_an_edited_program_is_told_so(tmp_path: Path) -> None:
+    """Another request at the same place is ProgramChanged, never an answer to something else."""
+    path, model = tmp_path / "run.db", ScriptedModel(echo)
+
+    async def ask(system: str, *, cut_off: bool) -> None:
+        async with Runtime(journal=path) as rt:
+            process = rt.spawn(Agent("a", model=model, system=system))
+            await process.ask("the same question")
+            if cut_off:
+                raise CutOffError
+
+    with pytest.raises(CutOffError):
+        await ask("Be brief.", cut_off=True)
+    with pytest.raises(ProgramChanged, match="start a new run"):
+        await ask("Be long.", cut_off=False)
+    assert len(model.requests) == 1
+
+
+async def test_equal_questions_are_told_apart(tmp_path: Path) -> None:
+    """The second of two equal asks is bought, and found again as the second."""
+    answers = iter("abc")
+    path, model = tmp_path / "run.db", ScriptedModel(lambda _: next(answers))
+
+    async def ask(times: int, *, cut_off: bool) -> list[str]:
+        async with Runtime(journal=path) as rt:
+            said = [(await rt.ask(Agent("a", model=model), "same")).text for _ in range(times)]
+            if cut_off:
+                raise CutOffError
+            return said
+
+    with pytest.raises(CutOffError):
+        await ask(2, cut_off=True)
+    assert await ask(3, cut_off=False) == ["a", "b", "c"]
+
+
+async def test_a_paused_run_goes_on_when_its_budget_is_raised(tmp_path: Path) -> None:
+    """The sum over both lives is below the new cap."""
+    path, model = tmp_path / "run.db", ScriptedModel(echo, name="m")
+    agent = Agent("a", model=model, max_tokens=10)
+
+    async def run() -> int:
+        async with Runtime("$0.0001", on_exceed="ask", journal=path) as rt:
+            for number in range(20):
+                await rt.ask(agent, f"question {number}")
+            return rt.spent
+
+    with pytest.raises(Paused, match="vega resume"):
+        await run()
+    first = len(model.requests)
+    assert 0 < first < 20
+    journal = SqliteJournal(path)
+    await journal.raise_budget(dollars("$1"))
+    await journal.aclose()
+    await run()
+    assert len(model.requests) == 20
+
+
+async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(tmp_path: Path) -> None:
+    """Offline, from what was recorded."""
+    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    said = await three_asks(path, model)
+
+    async def replay(questions: int) -> list[str]:
+        journal = SqliteJournal(path)
+        [run] = await journal.runs()
+        async with Runtime(journal=Replay(journal, run)) as rt:
+            agent = Agent("a", model=model)
+            return [(await rt.ask(agent, f"question {n}")).text for n in range(questions)]
+
+    assert await replay(3) == said
+    with pytest.raises(ProgramChanged, match="nothing is recorded"):
+        await replay(4)
+    assert len(model.requests) == 3
+
+
+async def test_a_journal_has_one_writer(tmp_path: Path) -> None:
+    """The second is told what to do."""
+    async with Runtime(journal=tmp_path / "run.db"):
+        with pytest.raises(StoreError, match="another journal"):
+            async with Runtime(journal=tmp_path / "run.db"):
+                pass
+
+
+async def test_a_crash_that_was_recorded_is_not_repeated_by_the_resume(tmp_path: Path) -> None:
+    """A poison answer crashed the first life; the resume joins the second life's answer."""
+    poison = iter([ValueError("a broken adapter"), None, None])
+
+    def answer(request: ModelRequest) -> str:
+        failure = next(poison)
+        if failure is not None:
+            raise failure
+        return "good"
+
+    path, model = tmp_path / "run.db", ScriptedModel(answer)
+
+    async def ask(*, cut_off: bool) -> str:
+        async with Runtime(journal=path) as rt:
+            reply = await rt.spawn(Agent("a", model=model)).ask("hi")
+            if cut_off:
+                raise CutOffError
+            return reply.text
+
+    with pytest.raises(CutOffError):
+        await ask(cut_off=True)
+    assert await ask(cut_off=False) == "good"
+    assert len(model.requests) == 2
+
+
+async def test_a_refusal_of_the_world_is_recorded_too(tmp_path: Path) -> None:
+    """What the program was told, it is told again."""
+    never = RetryRule(max_attempts=1)
+    path, model = tmp_path / "run.db", ScriptedModel([{"error": "rejected"}, "later"])
+
+    async def ask() -> None:
+        async with Runtime(journal=path) as rt:
+            await rt.ask(Agent("a", model=model, retry=never), "hi")
+
+    for _ in range(2):
+        with pytest.raises(AgentFailed, match="rejected"):
+            await ask()
+    assert len(model.requests) == 1

@@ -1,0 +1,55 @@
+"""What ends a program is told to everybody who waits for it."""
+
+import asyncio
+import logging
+
+import pytest
+
+from vegakit.errors import ProgramChanged
+from vegakit.events import Answered, EffectOutcome
+from vegakit.ids import Digest, EffectKey
+from vegakit.program import Action, Event, Machine
+from vegakit.runtime import Agent, Runtime
+from vegakit.store import MemoryJournal
+from vegakit.testing import ScriptedModel
+from vegakit.testing.simulation import run_virtual
+
+
+class OfAnotherProgram(MemoryJournal):
+    """It has an answer to whatever is asked, recorded for something else."""
+
+    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
+        return Digest("another"), Answered("wrong")
+
+
+class BrokenMachine(Machine):
+    def step(self, event: Event, now: int) -> list[Action]:
+        raise ZeroDivisionError("a bug")
+
+
+async def asked(journal: MemoryJournal | None, machine: type[Machine] | None = None) -> None:
+    async with Runtime(journal=journal) as rt:
+        process = rt.spawn(Agent("a", ScriptedModel("hi")))
+        gone, answer = process.monitor(), process.send("x")
+        if machine is not None:
+            rt.program.adopt(machine(rt.program.machine.state, rt.program.registry.code))
+        done, _ = await asyncio.wait([gone, answer], timeout=60)
+        assert done == {gone, answer}
+        with pytest.raises((ProgramChanged, ZeroDivisionError)):
+            await process.ask("again")
+        assert gone.exception() is answer.exception() is not None
+        await answer
+
+
+def test_an_answer_of_another_program_is_told_to_who_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither the wrong answer nor a new one: the program cannot go on."""
+    with caplog.at_level(logging.CRITICAL), pytest.raises(ProgramChanged):
+        run_virtual(asked(OfAnotherProgram()))
+
+
+def test_a_bug_in_the_machine_is_told_to_who_asked(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody waits for ever."""
+    with caplog.at_level(logging.CRITICAL), pytest.raises(ZeroDivisionError):
+        run_virtual(asked(None, BrokenMachine))

@@ -1,0 +1,185 @@
+"""The local host and the simulated one do what every host does."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from vegakit.effects import CallModel, CallTool, Effect, Request, RunForeign, SetTimer
+from vegakit.events import Answered, Cancelled, EffectOutcome, HostEvent, OutcomeArrived
+from vegakit.ids import EffectKey
+from vegakit.money import Money
+from vegakit.ports import Journal
+from vegakit.runtime import Account
+from vegakit.runtime.processes import LocalHost
+from vegakit.runtime.processes.localhost import Perform
+from vegakit.store import MemoryJournal
+from vegakit.testing.host import HOST_CHECKS, CheckedHost, Fate, HostCheck, MakeHost, World
+from vegakit.testing.host import _at as effect_at
+from vegakit.testing.simulation.host import SimulatedHost
+from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+
+
+def local(world: World, journal: Journal | None, kind: type[LocalHost] = LocalHost) -> LocalHost:
+    clock = VirtualClock()
+
+    async def perform(effect: Effect, account: Account) -> EffectOutcome:
+        fate = world(effect)
+        await clock.wait_until(clock.now() + fate.takes_ms)
+        if isinstance(fate.comes_to, Exception):
+            raise fate.comes_to
+        return fate.comes_to
+
+    async def wait(effect: Effect, account: Account) -> EffectOutcome:
+        assert isinstance(effect.request, SetTimer)
+        await clock.wait_until(effect.request.due_ms)
+        return Answered(None)
+
+    performers: dict[type[Request], Perform] = {
+        CallModel: perform,
+        CallTool: perform,
+        RunForeign: perform,
+        SetTimer: wait,
+    }
+    return kind(performers, clock, journal)
+
+
+@pytest.mark.parametrize("make", [local, SimulatedHost])
+@pytest.mark.parametrize("check", HOST_CHECKS, ids=lambda check: check.__name__)
+def test_a_host_does_what_every_host_does(check: HostCheck, make: MakeHost) -> None:
+    """On virtual time."""
+    run_virtual(check(make))
+
+
+class SaysTwice(LocalHost):
+    def tell(self, event: HostEvent) -> None:
+        super().tell(event)
+        super().tell(event)
+
+
+class LosesWhatHasNotBegun(LocalHost):
+    def _sweep(self, key: EffectKey) -> None:
+        pass
+
+
+class ForgetsOrder(LocalHost):
+    async def next(self) -> Sequence[HostEvent]:
+        return list(await super().next())[::-1]
+
+
+class RingsEarly(LocalHost):
+    def start(self, effect: Effect) -> None:
+        if isinstance(effect.request, SetTimer):
+            self.tell(OutcomeArrived(effect.key, effect.path, Answered(None)))
+        else:
+            super().start(effect)
+
+
+class RemembersNothing(LocalHost):
+    async def _run_recorded(self, effect: Effect) -> None:
+        await self._run(effect)
+
+
+class TrustsAnyRecord(LocalHost):
+    async def _run_recorded(self, effect: Effect) -> None:
+        assert self._journal is not None
+        recorded = await self._journal.find(effect.key)
+        if recorded is None or recorded[1] is None:
+            await super()._run_recorded(effect)
+        else:
+            self._end(effect, recorded[1])
+
+
+class LeavesTasks(LocalHost):
+    async def aclose(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        SaysTwice,
+        LosesWhatHasNotBegun,
+        ForgetsOrder,
+        RingsEarly,
+        RemembersNothing,
+        TrustsAnyRecord,
+        LeavesTasks,
+    ],
+)
+def test_a_host_that_does_not_is_found(fault: type[LocalHost]) -> None:
+    """At least one check fails or waits for ever."""
+
+    def make(world: World, journal: Journal | None) -> CheckedHost:
+        return local(world, journal, fault)
+
+    failed = 0
+    for check in HOST_CHECKS:
+        try:
+            run_virtual(check(make))
+        except (AssertionError, RuntimeError):
+            failed += 1
+    assert failed
+
+
+class SlowPages(MemoryJournal):
+    """A journal that takes a moment to write."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error
+
+    async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
+        await asyncio.sleep(1)
+        if self.error is not None:
+            raise self.error
+
+
+def test_what_was_charged_is_told_although_it_is_cancelled_while_it_is_kept() -> None:
+    """The outcome is known by then; only its record is late."""
+
+    async def cancelled_late() -> EffectOutcome:
+        host = local(lambda effect: Fate(0, Answered("bought", Money(7))), SlowPages())
+        host.start(effect_at(0))
+        await asyncio.sleep(0.5)
+        host.cancel(effect_at(0).key)
+        [event] = await host.next()
+        assert isinstance(event, OutcomeArrived)
+        return event.outcome
+
+    assert run_virtual(cancelled_late()) == Answered("bought", Money(7))
+
+
+def test_a_journal_that_fails_ends_the_program() -> None:
+    """Nobody is told an outcome that was not kept."""
+
+    async def full_disk() -> None:
+        host = local(lambda effect: Fate(), SlowPages(OSError("disk full")))
+        host.start(effect_at(0))
+        try:
+            await host.next()
+        finally:
+            await host.aclose()
+
+    with pytest.raises(OSError, match="disk full"):
+        run_virtual(full_disk())
+
+
+def test_a_cancelled_effect_says_what_it_was_charged() -> None:
+    """Until then; the account is filled in while it runs."""
+
+    async def perform(effect: Effect, account: Account) -> EffectOutcome:
+        account.charged = 5
+        await asyncio.sleep(10)
+        return Answered(None)
+
+    async def cancelled() -> EffectOutcome:
+        host = LocalHost({CallTool: perform}, VirtualClock())
+        host.start(effect_at(0))
+        await asyncio.sleep(1)
+        host.cancel(effect_at(0).key)
+        [event] = await host.next()
+        assert isinstance(event, OutcomeArrived)
+        return event.outcome
+
+    assert run_virtual(cancelled()) == Cancelled(Money(5))

@@ -1,0 +1,87 @@
+"""What a kill answers when something is left."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from vegakit.errors import UserError
+from vegakit.runtime import Killed, Reducer, Remote, Runtime
+from vegakit.runtime.viewing import ViewServer, answers
+from vegakit.runtime.viewing.sockets import find
+
+
+async def test_a_task_that_refuses_to_end_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is called clean that is not."""
+    monkeypatch.setattr(answers, "_LOOKS", 3)
+    leave = asyncio.Event()
+
+    async def refusing(message: object) -> None:
+        while not leave.is_set():
+            try:
+                await leave.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async with Runtime(view=ViewServer(tmp_path)) as rt:
+        rt.spawn(refusing).tell("go")
+        await asyncio.sleep(0)
+        try:
+            killed = await Remote(find(None, tmp_path)).kill("refusing", tree=True)
+        finally:
+            leave.set()
+    assert killed == Killed(("refusing",), processes_left=1, tasks_left=1)
+    assert not killed.is_clean
+
+
+async def test_an_os_child_that_stays_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here one that nobody ends."""
+    monkeypatch.setattr(answers, "_LOOKS", 3)
+
+    async with Runtime(view=ViewServer(tmp_path)) as rt:
+        monkeypatch.setattr(rt.children, "of", lambda _: [])
+        process = rt.spawn(Reducer("idle", lambda state, _: (state, [])))
+        path = {"PATH": "/usr/bin:/bin"}
+        await rt.children.start(["sleep", "1000"], cwd="/", env=path, owner=process.path)
+        killed = await Remote(find(None, tmp_path)).kill("idle", tree=True)
+    assert killed == Killed(("idle",), os_children_left=1)
+    assert not killed.is_clean
+
+
+async def test_a_name_that_is_two_is_asked_about(tmp_path: Path) -> None:
+    """The end of a path is enough if it is the end of one only; a pid always is."""
+
+    async def kid() -> None:
+        await asyncio.Event().wait()
+
+    async with Runtime(view=ViewServer(tmp_path)) as rt:
+
+        async def parent() -> None:
+            rt.spawn(kid)
+            await asyncio.Event().wait()
+
+        one, two = rt.spawn(parent, name="one"), rt.spawn(parent, name="two")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        there = Remote(find(None, tmp_path))
+        with pytest.raises(UserError, match="'kid' is 2 processes; type one: one/kid, two/kid"):
+            await there.kill("kid")
+        assert (await there.kill(str(one.pid), tree=True)).ended == ("one", "one/kid")
+        assert (await there.kill("kid", tree=True)).ended == ("two/kid",)
+        assert two.alive
+
+
+async def test_a_mistake_in_an_answer_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The caller is told where to look, and the runtime lives on."""
+    async with Runtime(view=ViewServer(tmp_path)) as rt:
+        monkeypatch.setattr(rt, "ps", lambda: 1 / 0)
+        with pytest.raises(UserError, match=r"hung up: it has ended, or its log says why not"):
+            await Remote(find(None, tmp_path)).ps()
+        assert (await Remote(find(None, tmp_path)).info()).processes == 0
+    assert "ZeroDivisionError" in caplog.text
