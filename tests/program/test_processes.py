@@ -22,6 +22,7 @@ from vegakit.program import (
     Heard,
     Later,
     Link,
+    Mail,
     Make,
     Monitor,
     ProcessExited,
@@ -36,7 +37,10 @@ from vegakit.program import (
     Spawn,
     SpawnRefused,
     Tell,
+    Told,
 )
+from vegakit.program.mail import ours
+from vegakit.records import from_json, to_json
 
 BOOM = ExitReason(ExitKind.CRASHED, "boom")
 
@@ -440,3 +444,33 @@ def test_no_patience_at_all_does_not_stop_the_program() -> None:
     room.ask(path, "x")
     room.wait(3)
     assert len(room.news(ProcessStuck)) == 3
+
+
+def test_a_group_is_watched_like_a_process() -> None:
+    """Its monitor brings one Down, when all of it is gone."""
+    room = Room()
+    room.step(Spawn(group("counter", "service"), "team"))
+    room.step(Monitor("team"))
+    room.step(EndProcess("team"))
+    assert not room.news(Down)
+    room.answer(Cancelled(), room.only(RunForeign))
+    assert [down.target for down in room.news(Down)] == ["team"]
+
+
+def test_what_a_reducer_heard_is_a_record_after_a_restore() -> None:
+    """Also when the letter waited in a mailbox that went through JSON."""
+    seen: list[Any] = []
+
+    def listener(state: Any, message: Any) -> tuple[Any, list[Any]]:
+        seen.append(message)
+        return state, [Ask("agent", Prompt((Text("?"),)), "q")] if message == "go" else []
+
+    room = Room({**CODE, "listener": ReducerBody(listener)})
+    room.spawn("agent")
+    room.ask(room.spawn("listener"), "go")
+    mailbox = room.state.processes["listener"].mailbox
+    assert mailbox is not None
+    room.answer(says("yes"))
+    assert isinstance(seen[-1], Heard)
+    mail = from_json(Mail, to_json(ours(Heard("q", Told(1)))))
+    assert mail.content == Heard("q", Told(1))

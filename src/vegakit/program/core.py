@@ -10,7 +10,7 @@ from vegakit.ids import EffectKey
 from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
 from vegakit.program.actions import Action, Answer
 from vegakit.program.bodies import Body, Code
-from vegakit.program.mail import Fell, Heard, Mail, Outcome
+from vegakit.program.mail import Fell, Heard, Mail, Outcome, ours
 from vegakit.program.paths import lives_of
 from vegakit.program.state import Flight, Phase, Process, Program, Timer, TimerKind
 from vegakit.records import digest128
@@ -194,7 +194,7 @@ class Core:
         if not mail.ask:
             return
         if mail.sender:
-            self.post(mail.sender, Mail(Heard(mail.ask, outcome)))
+            self.post(mail.sender, ours(Heard(mail.ask, outcome)))
         else:
             self.out.append(Answer(mail.ask, outcome))
 

@@ -28,7 +28,7 @@ from vegakit.policy import (
 from vegakit.program.actions import ProcessExited, ProcessRestarted, ProcessSpawned, ProcessStuck
 from vegakit.program.bodies import Body
 from vegakit.program.core import Core
-from vegakit.program.mail import Down, Exited, Fell, Mail
+from vegakit.program.mail import Down, Exited, Fell, Mail, ours
 from vegakit.program.purses import Purses
 from vegakit.program.state import Family, Flight, Phase, Process, TimerKind
 
@@ -154,6 +154,8 @@ class Lives:
         state.roots.pop(path, None)
         _untie(state.spawned, family.spawner, path)
         self._purses.close_group(path, family.spawner)
+        for signal in list(state.signals.farewells(path, reason)):
+            self.deliver(signal)
         self._core.out.append(ProcessExited(path, family.generation, reason, Money(0)))
         if family.spawner:
             self._rest(family.spawner)
@@ -163,10 +165,10 @@ class Lives:
             case EndProcess(to, reason):
                 self.crash(to, reason)
             case SendExit(to, sender, reason):
-                self._core.post(to, Mail(Exited(sender, reason)))
+                self._core.post(to, ours(Exited(sender, reason)))
             case SendDown(to, ref, target, reason):
                 news = Down(ref, target, reason)
-                self._core.post(to, Mail(news)) if to else self._core.out.append(news)
+                self._core.post(to, ours(news)) if to else self._core.out.append(news)
 
     def _end_life(self, path: str, process: Process, reason: ExitReason) -> None:
         process.phase, process.ended = Phase.DOWN, reason

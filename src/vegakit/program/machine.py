@@ -85,6 +85,13 @@ class Machine:
     def state(self) -> Program:
         return self._core.state
 
+    def is_alive(self, path: str) -> bool:
+        """A process that may live again, or a group."""
+        process = self.state.processes.get(path)
+        if process is None:
+            return path in self.state.families
+        return process.phase is not Phase.OVER
+
     def step(self, event: Event, now: int) -> list[Action]:
         core = self._core
         core.now = now
@@ -145,7 +152,7 @@ class Machine:
             self._lives.deliver(signal)
 
     def _on_link(self, event: Link) -> None:
-        if not self._lives_now(event.other):
+        if not self.is_alive(event.other):
             noproc = ExitReason(ExitKind.NOPROC)
             signal = self.state.signals.received(event.other, event.path, noproc)
             if signal is not None:
@@ -154,7 +161,7 @@ class Machine:
         self.state.signals.link(event.path, event.other, alive=True)
 
     def _on_monitor(self, event: Monitor) -> None:
-        alive = self._lives_now(event.target)
+        alive = self.is_alive(event.target)
         ref, signals = self.state.signals.monitor(event.watcher, event.target, alive=alive)
         self._core.out.append(Monitored(ref))
         for signal in signals:
@@ -179,7 +186,3 @@ class Machine:
             state.timers.clear()
             self._core.out.append(Ended())
         return False
-
-    def _lives_now(self, path: str) -> bool:
-        process = self.state.processes.get(path)
-        return process is not None and process.phase is not Phase.OVER

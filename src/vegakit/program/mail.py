@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from vegakit.agent import Dropped
 from vegakit.conversation import Conversation, Message, Usage, UserPart
@@ -10,7 +10,7 @@ from vegakit.ids import ScopeId
 from vegakit.money import Money
 from vegakit.policy import ExitReason
 
-__all__ = ["Down", "Exited", "Fell", "Heard", "Mail", "Outcome", "Prompt", "Said", "Told"]
+__all__ = ["Down", "Exited", "Fell", "Heard", "Mail", "Outcome", "Prompt", "Said", "Told", "ours"]
 
 
 class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -34,6 +34,15 @@ class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
     sender: str = ""
     deadline_ms: int | None = None
     name: str = ""
+    kind: str = ""
+
+    @property
+    def content(self) -> Any:  # noqa: ANN401
+        """What its receiver sees: ours as records again, also after a way through JSON."""
+        kind = _OURS.get(self.kind)
+        if kind is None or isinstance(self.value, kind):
+            return self.value
+        return convert(self.value, kind)
 
 
 class Said(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -84,3 +93,12 @@ class Down(Struct, frozen=True, tag=True):
     ref: str
     target: str
     reason: ExitReason
+
+
+_OURS: dict[str, type[Heard | Exited | Down]] = {
+    kind.__name__: kind for kind in (Heard, Exited, Down)
+}
+
+
+def ours(value: Heard | Exited | Down) -> Mail:
+    return Mail(value, kind=type(value).__name__)

@@ -42,7 +42,7 @@ class ReducerWorker(Worker):
             taken = self._core.take(path, process)
             if taken is None or process.mailbox is None:
                 return
-            process.memory, dos = body.react(process.memory, taken.message.value)
+            process.memory, dos = body.react(process.memory, taken.message.content)
             process.mailbox.commit(taken.number)
             self._do(path, process, taken.message, dos)
 

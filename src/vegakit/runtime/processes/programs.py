@@ -3,60 +3,53 @@
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from vegakit.conversation import ModelChunk, Text, TextDelta
-from vegakit.effects import Effect
-from vegakit.errors import Cancelled, UserError, raised
-from vegakit.events import CallKind, CallStatus
+from vegakit.errors import UserError, raised
 from vegakit.ids import Pid, new_program_id, pid_of
 from vegakit.policy import ExitKind, ExitReason, RestartRule
 from vegakit.program import (
     Action,
     Answer,
     Bounds,
-    CancelAsk,
     Demonitor,
     Down,
     Ended,
     EndProcess,
-    Fell,
+    Event,
     Link,
     Machine,
     Mail,
     Monitor,
     Monitored,
-    Outcome,
-    Phase,
     Post,
     ProcessExited,
     ProcessRestarted,
     Program,
     Prompt,
-    Said,
     SendExit,
     ShutDown,
     Spawn,
     Spawned,
     SpawnRefused,
-    Told,
     Unlink,
 )
 from vegakit.records import digest128
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.files import read_media
+from vegakit.runtime.processes.asked import Asks, OnChunk
 from vegakit.runtime.processes.driving import Driver
 from vegakit.runtime.processes.handles import Process
 from vegakit.runtime.processes.localhost import LocalHost
-from vegakit.runtime.processes.performing import Context, Performing, current_process
+from vegakit.runtime.processes.performing import Performing, current_process
+from vegakit.runtime.processes.places import Places
 from vegakit.runtime.processes.registry import Registry
 from vegakit.runtime.processes.relays import Relay
 from vegakit.runtime.processes.supervisors import Body, Child, Supervisor
-from vegakit.runtime.replies import Reply, TextChunk, TurnEnded
-from vegakit.telemetry import Span
+from vegakit.runtime.replies import TextChunk, TurnEnded
 
 if TYPE_CHECKING:
     from vegakit.runtime.journaling import Journaled
@@ -68,14 +61,6 @@ _CHUNKS_AHEAD = 64
 _RULE = RestartRule()
 
 
-@dataclass(slots=True)
-class _Waiting:
-    future: "asyncio.Future[Any]"
-    path: str
-    context: Context | None = None
-    agent: Agent[Any] | None = None
-
-
 class ProgramRun:
     def __init__(self, runtime: "Runtime", bounds: Bounds, journaled: "Journaled | None") -> None:
         self._runtime = runtime
@@ -84,18 +69,17 @@ class ProgramRun:
         self.id = fresh if journaled is None else journaled.run.program
         program = Program(self.id, bounds=bounds, recorded=journaled is not None)
         self.machine = Machine(program, self.registry.code)
-        performers = Performing(runtime, self).performers
+        self._asks = Asks(runtime.tracer, self._submit)
+        self._places = Places(self.machine, self.registry, self._asks, runtime.tracer)
+        performers = Performing(runtime, self._places).performers
         journal = None if journaled is None else journaled.journal
         self.host = LocalHost(performers, runtime.clock, journal)
         self._driver = Driver(self.machine, self.host, self._on_action)
         self._driving = asyncio.ensure_future(self._driver.run())
         self._driving.add_done_callback(self._on_driven)
-        self._asks: dict[str, _Waiting] = {}
         self._watches: dict[str, asyncio.Future[ExitReason]] = {}
         self._listeners: dict[type[Any], list[Callable[[Any], object]]] = defaultdict(list)
-        self._asked = 0
         self._ended = asyncio.Event()
-        self._span: Span | None = None
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
 
@@ -143,18 +127,13 @@ class ProgramRun:
         timeout: float | None = None,
         deps: object = None,
         files: Sequence[str | Path] = (),
-        on_chunk: Callable[[ModelChunk], Awaitable[None]] | None = None,
+        on_chunk: OnChunk | None = None,
     ) -> "asyncio.Future[Any]":
-        self._asked += 1
-        ask = str(self._asked)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiting = self._asks[ask] = _Waiting(future, path)
-        future.add_done_callback(lambda _: self._on_done(ask))
-        if (agent := self._agent_at(path)) is not None:
-            span = self._runtime.tracer.begin(CallKind.ASK, agent.name)
-            waiting.context, waiting.agent = Context(span, deps, on_chunk), agent
+        agent = self._agent_at(path)
+        if agent is not None:
             message = self._prompt(message, files, stream=on_chunk is not None)
-        deadline_ms = None if timeout is None else self.host.now + int(timeout * 1000)
+        ask, future = self._asks.begin(path, agent, deps, on_chunk)
+        deadline_ms = None if timeout is None else self.host.now + round(timeout * 1000)
         self._driver.submit(Post(path, Mail(message, ask, "", deadline_ms)))
         return future
 
@@ -230,8 +209,7 @@ class ProgramRun:
         return await gone
 
     def is_alive(self, path: str) -> bool:
-        process = self.machine.state.processes.get(path)
-        return process is not None and process.phase is not Phase.OVER
+        return self.machine.is_alive(path)
 
     def pid_of(self, path: str) -> Pid:
         process = self.machine.state.processes.get(path)
@@ -249,39 +227,14 @@ class ProgramRun:
             await self.host.aclose()
         if self._ending:
             await asyncio.wait(self._ending)
-        if self._span is not None:
-            self._runtime.tracer.end(self._span)
+        self._places.close()
 
     def adopt(self, machine: Machine) -> None:
         """Goes on with this one: the same program, restored from its record or watched."""
-        self.machine = self._driver.machine = machine
+        self.machine = self._driver.machine = self._places.machine = machine
 
-    def process_of(self, effect: Effect) -> str:
-        return self.machine.state.flights[effect.key].path
-
-    def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
-        return self._mail_of(effect).value
-
-    def context_of(self, effect: Effect) -> Context:
-        waiting = self._asks.get(self._mail_of(effect).ask)
-        if waiting is not None and waiting.context is not None:
-            return waiting.context
-        if self._span is None:
-            self._span = self._runtime.tracer.begin(CallKind.SPAN, "program")
-        return Context(self._span)
-
-    def agent_of(self, effect: Effect) -> Agent[Any]:
-        process = self.machine.state.processes[self.process_of(effect)]
-        return self.registry.agent(process.spec.body)
-
-    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
-        return self.registry.function(name)
-
-    def _mail_of(self, effect: Effect) -> Mail:
-        flight = self.machine.state.flights[effect.key]
-        mailbox = self.machine.state.processes[flight.path].mailbox
-        letter = None if mailbox is None else mailbox.taken(flight.letter)
-        return Mail(None) if letter is None else letter.message
+    def _submit(self, event: Event) -> list[Action]:
+        return self._driver.submit(event)
 
     def _agent_at(self, path: str) -> Agent[Any] | None:
         process = self.machine.state.processes.get(path)
@@ -304,7 +257,7 @@ class ProgramRun:
     def _on_action(self, action: Action) -> None:
         match action:
             case Answer(ask, outcome):
-                self._on_answer(ask, outcome)
+                self._asks.on_answer(ask, outcome)
             case Down(ref, _, reason):
                 watch = self._watches.get(ref)
                 if watch is not None and not watch.done():
@@ -324,60 +277,15 @@ class ProgramRun:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
-    def _on_answer(self, ask: str, outcome: Outcome) -> None:
-        waiting = self._asks[ask]
-        self._end_span(waiting, outcome)
-        if waiting.future.done():
-            return
-        if isinstance(outcome, Fell):
-            waiting.future.set_exception(raised(outcome.error, outcome.reason))
-        else:
-            waiting.future.set_result(_reply(outcome, waiting))
-
-    def _end_span(self, waiting: _Waiting, outcome: Outcome) -> None:
-        if waiting.context is None or waiting.agent is None:
-            return
-        status, error = CallStatus.OK, ""
-        if isinstance(outcome, Fell):
-            cancelled = outcome.error == Cancelled.__name__
-            status = CallStatus.CANCELLED if cancelled else CallStatus.FAILED
-            error = f"{outcome.error}: {outcome.reason}"
-        facts = {"agent": waiting.agent.name, "cost": outcome.charged, "error": error}
-        here = current_process.set(waiting.path)
-        self._runtime.tracer.end(waiting.context.span, status, **facts)
-        current_process.reset(here)
-
     def _on_driven(self, driving: "asyncio.Task[None]") -> None:
         """All who wait are told why nothing follows."""
         if driving.cancelled() or (failure := driving.exception()) is None:
             return
-        asked = [waiting.future for waiting in self._asks.values()]
-        for future in (*asked, *self._watches.values()):
+        for future in (*self._asks.pending(), *self._watches.values()):
             if not future.done():
                 future.set_exception(failure)
         self._ended.set()
 
-    def _on_done(self, ask: str) -> None:
-        waiting = self._asks[ask]
-        if waiting.future.cancelled():
-            self._driver.submit(CancelAsk(ask))
-        del self._asks[ask]
-
     def _unwatch(self, ref: str) -> None:
         if self._watches.pop(ref).cancelled():
             self._driver.submit(Demonitor(ref))
-
-
-def _reply(told: Told, waiting: _Waiting) -> Any:  # noqa: ANN401
-    said = told.value
-    if waiting.agent is None or waiting.context is None or not isinstance(said, Said):
-        return said
-    return Reply(
-        waiting.agent.answer.value(said.text),
-        said.text,
-        told.charged,
-        said.usage,
-        said.conversation,
-        waiting.context.span.trace_id,
-        steps=said.steps,
-    )

@@ -1,0 +1,58 @@
+"""Where an effect stands: its process, its message, its agent, and what its asker brought along."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from vegakit.effects import Effect
+from vegakit.events import CallKind
+from vegakit.program import Machine, Mail
+from vegakit.runtime.agents import Agent
+from vegakit.runtime.processes.asked import Asks
+from vegakit.runtime.processes.performing import Context
+from vegakit.runtime.processes.registry import Registry
+from vegakit.telemetry import Span, Tracer
+
+__all__ = ["Places"]
+
+
+class Places:
+    """Implements `performing.Place`."""
+
+    def __init__(self, machine: Machine, registry: Registry, asks: Asks, tracer: Tracer) -> None:
+        self.machine = machine
+        self._registry = registry
+        self._asks = asks
+        self._tracer = tracer
+        self._span: Span | None = None
+
+    def process_of(self, effect: Effect) -> str:
+        return self.machine.state.flights[effect.key].path
+
+    def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
+        return self._mail_of(effect).content
+
+    def context_of(self, effect: Effect) -> Context:
+        """What no ask of the host stands behind is below one span of the program."""
+        context = self._asks.context_of(self._mail_of(effect).ask)
+        if context is not None:
+            return context
+        if self._span is None:
+            self._span = self._tracer.begin(CallKind.SPAN, "program")
+        return Context(self._span)
+
+    def agent_of(self, effect: Effect) -> Agent[Any]:
+        process = self.machine.state.processes[self.process_of(effect)]
+        return self._registry.agent(process.spec.body)
+
+    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
+        return self._registry.function(name)
+
+    def close(self) -> None:
+        if self._span is not None:
+            self._tracer.end(self._span)
+
+    def _mail_of(self, effect: Effect) -> Mail:
+        flight = self.machine.state.flights[effect.key]
+        mailbox = self.machine.state.processes[flight.path].mailbox
+        letter = None if mailbox is None else mailbox.taken(flight.letter)
+        return Mail(None) if letter is None else letter.message
