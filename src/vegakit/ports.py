@@ -237,8 +237,11 @@ class Journal(Protocol):
         """None for the outcome: it was claimed."""
         ...
 
-    def claim(self, effect: Effect, now: int) -> Awaitable[None]:
-        """Before it is carried out."""
+    def claim(
+        self, effect: Effect, now: int
+    ) -> Awaitable[tuple[Digest, EffectOutcome | None] | None]:
+        """Before it is carried out. What was there already is left as it is and answered, as by
+        `find`."""
         ...
 
     def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]: ...
@@ -253,6 +256,10 @@ class Journal(Protocol):
 
     def charges(self) -> Awaitable[Sequence[tuple[EffectKey, Money]]]:
         """What the recorded model calls of this run came to."""
+        ...
+
+    def runs(self) -> Awaitable[Sequence[Run]]:
+        """The first first."""
         ...
 
     def aclose(self) -> Awaitable[None]: ...

@@ -57,7 +57,7 @@ async def another_way_in(_: Path) -> None:
     request = ModelRequest("asked", (UserMessage((Text("hi"),)),), ModelSettings(100))
     for wire in WIRES:
         async with on_wire("never said") as (rt, _ledger, provider, _seen):
-            model = rt.model_of(Agent("asked", model=wire))
+            model = rt.catalogue.model_of(Agent("asked", model=wire))
             with pytest.raises(BugError, match="around the gate"):
                 await model.ask(request)
             with pytest.raises(BugError, match="around the gate"):

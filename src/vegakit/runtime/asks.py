@@ -107,13 +107,13 @@ class Ask(Generic[T]):
         program = new_program_id(rt.clock.now(), secrets.token_bytes(10))
         if agent.budget is not None or agent.tools:
             scope = await stack.enter_async_context(rt.budgets.part(scope, program, agent.cap))
-        model = rt.model_of(agent)
+        model = rt.catalogue.model_of(agent)
         return TurnRun(
             agent,
             model,
             rt.gate,
             rt.tracer,
-            rt.lanes_of(agent, model),
+            rt.catalogue.lanes_of(agent, model),
             scope,
             program,
             span,

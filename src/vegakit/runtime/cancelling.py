@@ -32,7 +32,7 @@ async def all_of(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def to_its_end(work: Awaitable[object]) -> None:
+async def to_its_end(work: Awaitable[T]) -> T:
     """Waits for it even if we are cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -43,7 +43,7 @@ async def to_its_end(work: Awaitable[object]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-    task.result()
+    return task.result()
 
 
 async def _end(tasks: "list[asyncio.Task[Any]]") -> None:

@@ -22,20 +22,20 @@ from vegakit.errors import SettingsError, UserError
 from vegakit.events import CallTraced
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import BreakerRule, OnExceed, RateRule, ScopeRule
+from vegakit.policy import OnExceed, ScopeRule
 from vegakit.ports import Clock, Journal, Ledger, Model, Sink
 from vegakit.program import Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
 from vegakit.runtime.budgets import Budgets, rule_of
 from vegakit.runtime.cancelling import all_of
+from vegakit.runtime.catalogue import Catalogue, Limits
 from vegakit.runtime.children import Child as OsChild
 from vegakit.runtime.children import Children
 from vegakit.runtime.clock import SteadyClock
 from vegakit.runtime.composing import parts_from
 from vegakit.runtime.gate import Gate
 from vegakit.runtime.journaling import Journaled, as_journal, ledger_beside
-from vegakit.runtime.lanes import Lane, LaneRules
 from vegakit.runtime.processes import (
     Child,
     HostFacts,
@@ -86,7 +86,7 @@ class Runtime:
         name: str = "default",
         ledger: Ledger | None = None,
         trace: Sink | None = None,
-        limits: Mapping[str, RateRule] | Callable[[str], LaneRules] | None = None,
+        limits: Limits | None = None,
         models: Callable[[str], Model] | None = None,
         clock: Clock | None = None,
         journal: Journal | str | PathLike[str] | None = None,
@@ -102,10 +102,7 @@ class Runtime:
         self.recent = Recent(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
         self.name = name
-        self._models = models
-        self._limits = limits if callable(limits) else _limits_from(limits or {})
-        self._lanes: dict[str, Lane] = {}
-        self._known: dict[str, Model] = {}
+        self.catalogue = Catalogue(models, limits, self.clock)
         self._spent = 0
         self.journaled: Journaled | None = None
         self._bounds = bounds or Bounds()
@@ -153,9 +150,7 @@ class Runtime:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
         await self.budgets.close_left()
-        for model in self._known.values():
-            if (aclose := getattr(model, "aclose", None)) is not None:
-                await aclose()
+        await self.catalogue.aclose()
         await self.recent.aclose()
         if self.journaled is not None:
             await self.journaled.end(self.clock.now(), is_done=kind is None)
@@ -266,35 +261,6 @@ class Runtime:
     def on_spent(self, amount: int) -> None:
         self._spent += amount
 
-    def model_of(self, agent: Agent[Any]) -> Model:
-        if not isinstance(agent.model, str):
-            return agent.model
-        if agent.model not in self._known:
-            if self._models is None:
-                raise UserError(
-                    f"agent {agent.name} names the model {agent.model!r}, and this runtime knows "
-                    "none by name; use Runtime.from_config(), or give the agent a model object"
-                )
-            self._known[agent.model] = self._models(agent.model)
-        return self._known[agent.model]
-
-    def lane_of(self, model: Model) -> Lane:
-        return self._lane(model.name, self._limits(model.name))
-
-    def lanes_of(self, agent: Agent[Any], model: Model) -> list[Lane]:
-        lanes = [self.lane_of(model)]
-        if (tell_limits := getattr(model, "tell_limits", None)) is not None:
-            tell_limits(lanes[0].heed_limits)
-        if agent.rate is not None or agent.breaker is not None:
-            own = LaneRules(agent.rate or RateRule(), agent.breaker or BreakerRule())
-            lanes.append(self._lane(f"agent {agent.name}", own))
-        return lanes
-
-    def _lane(self, name: str, rules: LaneRules) -> Lane:
-        if name not in self._lanes:
-            self._lanes[name] = Lane(name, rules, self.clock)
-        return self._lanes[name]
-
     async def _renew(self) -> None:
         """Keeps the lease, settles what the dead left behind, and forgets old claims now and then,
         so that a long life stays small."""
@@ -321,10 +287,6 @@ def _view_from_settings() -> ViewServer:
             "vega.toml, or leave out view=True"
         )
     return ViewServer(directory)
-
-
-def _limits_from(limits: Mapping[str, RateRule]) -> Callable[[str], LaneRules]:
-    return lambda name: LaneRules(limits.get(name) or RateRule())
 
 
 async def _awaited(ask: Ask[T]) -> Reply[T]:

@@ -5,9 +5,10 @@ import logging
 
 import pytest
 
+from vegakit.effects import Effect
 from vegakit.errors import ProgramChanged
 from vegakit.events import Answered, EffectOutcome
-from vegakit.ids import Digest, EffectKey
+from vegakit.ids import Digest
 from vegakit.program import Action, Event, Machine
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import MemoryJournal
@@ -18,7 +19,9 @@ from vegakit.testing.simulation import run_virtual
 class OfAnotherProgram(MemoryJournal):
     """It has an answer to whatever is asked, recorded for something else."""
 
-    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
+    async def claim(
+        self, effect: Effect, now: int
+    ) -> tuple[Digest, EffectOutcome | None] | None:
         return Digest("another"), Answered("wrong")
 
 

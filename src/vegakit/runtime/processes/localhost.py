@@ -112,22 +112,19 @@ class LocalHost:
             await self._run(effect)
             return
         try:
-            recorded = await journal.find(effect.key)
-            if recorded is not None:
-                check_same_request(effect, recorded[0])
-            if recorded is None or recorded[1] is None:
-                outcome = await self._perform_recorded(journal, effect)
-            else:
-                outcome = recorded[1]
+            found = await to_its_end(journal.claim(effect, self.now))
+            digest, outcome = found or (effect.digest, None)
+            check_same_request(effect, digest)
+            if outcome is None:
+                outcome = await self._perform_claimed(journal, effect)
         except Exception as error:  # noqa: BLE001
             self._break(effect, error)
         else:
             self._end(effect, outcome)
 
-    async def _perform_recorded(self, journal: Journal, effect: Effect) -> EffectOutcome:
+    async def _perform_claimed(self, journal: Journal, effect: Effect) -> EffectOutcome:
         """Claimed before, recorded after, and only then told. What was cancelled stays claimed: if
         another life of this host wants it after all, the ledger knows whether it was sent."""
-        await to_its_end(journal.claim(effect, self.now))
         outcome = await self._outcome(effect)
         if isinstance(outcome, Refused) and outcome.error == Paused.__name__:
             await to_its_end(journal.drop(effect.key))

@@ -71,7 +71,7 @@ class Performing:
             self.place.agent_of(effect),
             self.place.context_of(effect),
         )
-        request, model = effect.request, rt.model_of(agent)
+        request, model = effect.request, rt.catalogue.model_of(agent)
         assert isinstance(request, CallModel)
         current_process.set(self.place.process_of(effect))
         scope = await rt.budgets.ready(request.scope or rt.budgets.root)
@@ -80,7 +80,7 @@ class Performing:
             request.request,
             effect.key,
             scope,
-            [rt.lane_of(model)],
+            [rt.catalogue.lane_of(model)],
             agent.retry,
             stream=request.stream,
             deadline_ms=effect.deadline_ms,

@@ -61,7 +61,7 @@ class Registry:
         return ForeignBody(whole_life=not inspect.signature(body).parameters)
 
     def _agent_body(self, agent: Agent[Any]) -> AgentBody:
-        model = self._runtime.model_of(agent)
+        model = self._runtime.catalogue.model_of(agent)
         tools = agent.tools_by_name.values()
         return AgentBody(
             agent.rule_for(model),
