@@ -216,6 +216,10 @@ class Runtime:
         what is spawned is a child of it, takes its wallet out of its parent's, and ends with it."""
         return self.program.spawn(body, name=name, supervise=supervise, **child)
 
+    def process(self, path: str) -> Process[Any]:
+        """One that was started elsewhere, as a child of a supervisor is."""
+        return self.program.process(path)
+
     async def start_child(
         self,
         argv: Sequence[str],

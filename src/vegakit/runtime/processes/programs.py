@@ -107,6 +107,12 @@ class ProgramRun:
                 raise raised(action.error, action.reason)
         raise UserError("nothing was spawned")
 
+    def process(self, path: str) -> Process[Any]:
+        if not self.is_alive(path):
+            known = ", ".join(sorted(self.machine.state.processes)[:10]) or "none"
+            raise UserError(f"there is no process {path!r}; living are: {known}")
+        return Process(self, path)
+
     def spawn_many(self, body: Body, count: int, **child: Any) -> list[Process[Any]]:  # noqa: ANN401
         """Quicker than one by one: the spec is made once."""
         command = Spawn(
