@@ -1,8 +1,9 @@
 """What keeping a call costs: `python -m benchmarks.journal_cost`.
 
 The CPU of an ask of a process with a journal, less that of one without, beside two bare SQLite
-transactions on the same file system: one claims, one records. Rounds of all three take turns, so
-that what else the machine does falls on each alike; the ledger is in memory in both kinds of ask.
+transactions on the same file system: one claims, one records. Asks come one by one, and many at
+once, which share transactions. Rounds of all take turns, so that what else the machine does falls
+on each alike; the ledger is in memory in both kinds of ask.
 """
 
 import asyncio
@@ -22,7 +23,8 @@ from vegakit.testing import ScriptedModel
 
 __all__ = ["main"]
 
-ROUNDS, CALLS = 15, 60
+ROUNDS, CALLS = 15, 64
+AT_ONCE = 16
 MOST_US = 300
 MOST_TIMES = 2
 _OUTCOME = "x" * 300
@@ -60,37 +62,51 @@ class Bare:
         self._file.execute("COMMIT")
 
 
-def asking(process: Process[str]) -> Callable[[], Awaitable[None]]:
+def asking(process: Process[str], at_once: int) -> Callable[[], Awaitable[None]]:
     async def ask() -> None:
-        for _ in range(CALLS):
-            await process.ask("a question")
+        for _ in range(CALLS // at_once):
+            await asyncio.gather(*(process.ask("a question") for _ in range(at_once)))
 
     return ask
 
 
-async def measure(folder: Path) -> tuple[float, float]:
-    """What the journal adds to a call, and two bare transactions, in microseconds of CPU."""
+async def measure(folder: Path) -> dict[str, float]:
+    """The median of each, in microseconds of CPU."""
     agent = Agent("a", model=ScriptedModel(lambda _: "an answer"))
     async with AsyncExitStack() as stack:
         bare = stack.enter_context(closing(Bare(folder / "bare.db")))
-        runtimes = [
-            await stack.enter_async_context(Runtime(None, ledger=MemoryLedger(), journal=journal))
+        kept, unkept = [
+            (
+                await stack.enter_async_context(
+                    Runtime(None, ledger=MemoryLedger(), journal=journal)
+                )
+            ).spawn(agent)
             for journal in (folder / "run.db", None)
         ]
-        works = [*(asking(rt.spawn(agent)) for rt in runtimes), bare.transact]
-        rounds = [[await cpu_us(work) for work in works] for _ in range(ROUNDS + 1)][1:]
-    added = statistics.median(kept - unkept for kept, unkept, _ in rounds)
-    return added, statistics.median(bare for _, _, bare in rounds)
+        works = {
+            "bare": bare.transact,
+            "kept alone": asking(kept, 1),
+            "unkept alone": asking(unkept, 1),
+            "kept": asking(kept, AT_ONCE),
+            "unkept": asking(unkept, AT_ONCE),
+        }
+        rounds = [[await cpu_us(work) for work in works.values()] for _ in range(ROUNDS + 1)]
+    columns = zip(*rounds[1:], strict=True)
+    return dict(zip(works, map(statistics.median, columns), strict=True))
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        added, bare = asyncio.run(measure(Path(folder)))
-    figures = [
-        Figure("two bare transactions", f"{bare:.1f} us"),
-        at_most(MOST_US, added, "us", "a journal adds to a call, CPU"),
-        at_most(MOST_TIMES, added / bare, "x", "that in two bare transactions"),
-    ]
+        us = asyncio.run(measure(Path(folder)))
+    figures = [Figure("two bare transactions", f"{us['bare']:.1f} us")]
+    for what, added in (
+        ("asked one by one", us["kept alone"] - us["unkept alone"]),
+        (f"asked {AT_ONCE} at once", us["kept"] - us["unkept"]),
+    ):
+        figures += [
+            at_most(MOST_US, added, "us", f"a journal adds to a call {what}, CPU"),
+            at_most(MOST_TIMES, added / us["bare"], "x", "  in pairs of bare transactions"),
+        ]
     print(show(figures))
     return int(not all(figure.holds for figure in figures))
 

@@ -119,9 +119,7 @@ async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(tmp_path: 
     said = await three_asks(path, model)
 
     async def replay(questions: int) -> list[str]:
-        journal = SqliteJournal(path)
-        [run] = await journal.runs()
-        async with Runtime(journal=Replay(journal, run)) as rt:
+        async with Runtime(journal=Replay(SqliteJournal(path))) as rt:
             agent = Agent("a", model=model)
             return [(await rt.ask(agent, f"question {n}")).text for n in range(questions)]
 

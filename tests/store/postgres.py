@@ -1,16 +1,16 @@
 """A schema of its own for each test, on the PostgreSQL server that the tests share."""
 
+import asyncio
 import os
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-import pytest
 from psycopg import sql
 
-__all__ = ["DSN", "asked", "connected", "own_schema"]
+__all__ = ["DSN", "asked", "connected", "dsn_of", "own_schema", "until", "waits"]
 
 DSN = os.environ.get("VEGA_TEST_POSTGRES", "host=127.0.0.1 port=5432 dbname=test")
 
@@ -19,7 +19,7 @@ def connected() -> "psycopg.Connection[Any]":
     try:
         return psycopg.connect(DSN, autocommit=True, connect_timeout=5)
     except psycopg.OperationalError as error:
-        pytest.fail(f"no PostgreSQL at {DSN!r}; type: bash .ci/servers ({error})")
+        raise AssertionError(f"no PostgreSQL at {DSN!r}; type: bash .ci/servers") from error
 
 
 @contextmanager
@@ -38,3 +38,21 @@ def asked(schema: str, query: str) -> list[tuple[Any, ...]]:
     with connected() as server:
         server.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
         return server.execute(query.encode()).fetchall()
+
+
+def dsn_of(schema: str) -> str:
+    """Under which the server knows the connections of one test."""
+    return f"{DSN} application_name={schema}"
+
+
+def waits(schema: str) -> bool:
+    """Whether one of them waits for a lock."""
+    query = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = %s"
+    with connected() as server:
+        return bool(server.execute(query, (schema, "Lock")).fetchall())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  (the server has no event for it)
+            await asyncio.sleep(0.01)

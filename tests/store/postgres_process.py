@@ -19,7 +19,7 @@ from vegakit.money import Money
 from vegakit.policy import Reserved
 from vegakit.store import PostgresLedger, PostgresStore
 
-ROOTS, MOVES, AT_ONCE = 6, 10, 30
+ROOTS, MOVES, AT_ONCE = 6, 4, 30
 SHARED = [HolderId("one"), HolderId("two"), HolderId("three")]
 
 

@@ -1,14 +1,13 @@
 """What a ledger on PostgreSQL does when others, the network or the server get in its way."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.store.postgres import DSN, asked, connected
+from tests.store.postgres import DSN, asked, connected, dsn_of, until, waits
 from vegakit.conversation import Text, UserMessage
 from vegakit.errors import BugError, InvalidRecordError, StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId
@@ -39,10 +38,6 @@ def end_sessions_of(schema: str) -> int:
     find = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
     with connected() as server:
         return len(server.execute(find, (schema,)).fetchall())
-
-
-def dsn_of(schema: str) -> str:
-    return f"{DSN} application_name={schema}"
 
 
 def test_many_make_the_same_schema_and_scope_at_once(schema: str) -> None:
@@ -168,18 +163,6 @@ def test_an_operation_cut_off_in_the_middle_is_carried_out_once(schema: str) -> 
 
     asyncio.run(use())
     assert reserved(schema) == 1
-
-
-def waits(schema: str) -> bool:
-    query = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = %s"
-    with connected() as server:
-        return bool(server.execute(query, (schema, "Lock")).fetchall())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110  (the server has no event for it)
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

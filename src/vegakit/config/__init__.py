@@ -9,6 +9,7 @@ from vegakit.config.defaults import default_toml
 from vegakit.config.explaining import Row, explain
 from vegakit.config.keys import KeyFunction, KeySource
 from vegakit.config.loading import load, trust
+from vegakit.config.replaying import Replayed, replay_variables, replayed
 from vegakit.config.rules import Limits
 from vegakit.config.schema import config_schema, form_of
 from vegakit.config.settings import Settings
@@ -23,6 +24,7 @@ __all__ = [
     "KeySource",
     "Limits",
     "ProviderTable",
+    "Replayed",
     "Row",
     "Settings",
     "Source",
@@ -35,6 +37,8 @@ __all__ = [
     "parse_backoff",
     "parse_duration_ms",
     "parse_rate",
+    "replay_variables",
+    "replayed",
     "toml_of",
     "trust",
     "wants_colour",

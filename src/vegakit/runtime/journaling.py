@@ -5,15 +5,19 @@ import sys
 from os import PathLike
 from pathlib import Path
 
+from vegakit.config import replayed
 from vegakit.ids import EffectKey, new_program_id
 from vegakit.ports import Journal, Ledger, Run
 from vegakit.runtime.recovery import recover
-from vegakit.store import SqliteJournal, SqliteLedger
+from vegakit.store import Replay, SqliteJournal, SqliteLedger
 
 __all__ = ["Journaled", "as_journal", "ledger_beside"]
 
 
 def as_journal(given: "Journal | str | PathLike[str] | None") -> Journal | None:
+    """Where the program is replayed, a runtime that has no journal is offline too."""
+    if (which := replayed()) is not None:
+        return Replay(SqliteJournal(which.journal), which.run)
     return SqliteJournal(given) if isinstance(given, str | PathLike) else given
 
 

@@ -5,6 +5,7 @@ PostgreSQL server that several machines share. All pass the same suites: `LEDGER
 `STORE_CHECKS` and `MEMORY_CHECKS` of `vegakit.testing`.
 """
 
+from vegakit.store.journal_runs import RunSummary, list_runs
 from vegakit.store.journals import MemoryJournal, Replay
 from vegakit.store.memories import TransientMemory
 from vegakit.store.memories_sqlite import SqliteMemory
@@ -24,9 +25,11 @@ __all__ = [
     "PostgresMemory",
     "PostgresStore",
     "Replay",
+    "RunSummary",
     "SqliteJournal",
     "SqliteLedger",
     "SqliteMemory",
     "SqliteStore",
     "TransientMemory",
+    "list_runs",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from vegakit.effects import CallModel, CallTool, Effect
-from vegakit.errors import BugError, ProgramChanged
+from vegakit.errors import BugError, ProgramChanged, UserError
 from vegakit.events import EffectOutcome, charged_for
 from vegakit.ids import Digest, EffectKey
 from vegakit.money import Money
@@ -33,14 +33,20 @@ class MemoryJournal:
         found = self._effects.get(key)
         return None if found is None else (found[0].digest, found[1])
 
-    async def claim(self, effect: Effect, now: int) -> None:
-        self._effects[effect.key] = (effect, None)
+    async def claim(self, effect: Effect, now: int) -> tuple[Digest, EffectOutcome | None] | None:
+        found = await self.find(effect.key)
+        self._effects.setdefault(effect.key, (effect, None))
+        return found
 
     async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
-        self._effects[key] = (self._effects[key][0], outcome)
+        if key not in self._effects:
+            raise BugError(f"the effect {key} was not claimed before it was recorded")
+        effect, before = self._effects[key]
+        self._effects[key] = (effect, before or outcome)
 
     async def drop(self, key: EffectKey) -> None:
-        del self._effects[key]
+        if self._effects.get(key, (None, None))[1] is None:
+            self._effects.pop(key, None)
 
     async def cut_off(self) -> Sequence[Begun]:
         return [
@@ -58,6 +64,9 @@ class MemoryJournal:
             and self._is_of_this_run(effect)
         ]
 
+    async def runs(self) -> Sequence[Run]:
+        return list(self._runs)
+
     async def aclose(self) -> None:
         pass
 
@@ -69,12 +78,20 @@ class Replay:
     """A journal that is only read: every answer comes from it, and what it does not hold stops the
     program. Implements `ports.Journal`."""
 
-    def __init__(self, journal: Journal, run: Run) -> None:
+    def __init__(self, journal: Journal, program: str = "") -> None:
+        """Of that run, or of the last one."""
         self._journal = journal
-        self._run = run
+        self._program = program
+        self._was_cut_off = False
 
     async def begin(self, run: Run) -> Run:
-        return self._run
+        runs = [one for one in await self.runs() if self._program in ("", one.program)]
+        if not runs:
+            raise UserError(
+                f"the journal holds no run {self._program}; to see those it holds, type: vega runs"
+            )
+        self._was_cut_off = runs[-1].ended_ms is None
+        return runs[-1]
 
     async def end(self, now: int) -> None:
         pass
@@ -82,10 +99,18 @@ class Replay:
     async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
         return await self._journal.find(key)
 
-    async def claim(self, effect: Effect, now: int) -> None:
+    async def claim(self, effect: Effect, now: int) -> tuple[Digest, EffectOutcome | None] | None:
+        found = await self.find(effect.key)
+        if found is not None and found[1] is not None:
+            return found
         raise ProgramChanged(
-            f"nothing is recorded for {effect.path}: the program does not do what it did when it "
-            "was recorded; compare it with that version, or record a new run"
+            f"nothing is recorded for {effect.path}: "
+            + (
+                "the recorded run was cut off, here or before; go on with it by: vega resume"
+                if self._was_cut_off
+                else "the program does not do what it did when it was recorded; compare it with that "
+                "version, or record a new run"
+            )
         )
 
     async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
@@ -99,6 +124,9 @@ class Replay:
 
     async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
         return []
+
+    async def runs(self) -> Sequence[Run]:
+        return await self._journal.runs()
 
     async def aclose(self) -> None:
         await self._journal.aclose()

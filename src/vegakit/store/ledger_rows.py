@@ -25,7 +25,7 @@ from vegakit.store.ledger_tables import CLAIMS, LEASES, SCOPES, Row, Table
 __all__ = ["Rows", "Touched", "claim_id", "touched_by_dead", "touched_by_settled"]
 
 
-class Connection(Protocol):
+class _Connection(Protocol):
     @property
     def execute(self) -> Callable[..., Any]:
         """The statement and its values; answers a cursor."""
@@ -76,7 +76,7 @@ class _Part:
     stored while they wait to be flushed."""
 
     def __init__(
-        self, connection: Connection, table: Table, records: dict[Any, Any], suffix: str
+        self, connection: _Connection, table: Table, records: dict[Any, Any], suffix: str
     ) -> None:
         self._execute, self._execute_many = connection.execute, connection.executemany
         self._table, self._suffix, self.records = table, suffix, records
@@ -144,7 +144,7 @@ class _Part:
 
 class Rows:
     def __init__(
-        self, connection: Connection, version: Callable[[], int], suffix: str = ""
+        self, connection: _Connection, version: Callable[[], int], suffix: str = ""
     ) -> None:
         """The suffix ends every statement that reads."""
         self.budget = Budget()

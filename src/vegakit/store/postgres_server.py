@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "explained", "key_lock", "one", "place_of"]
 
-Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+_Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 LOCK_S = 10
 _SETTINGS = {"connect_timeout": 10, "tcp_user_timeout": 20_000, "application_name": "vega"}
@@ -52,7 +52,7 @@ class Session:
 
         self.transactions = 0
         settings: dict[str, Any] = {**_SETTINGS, **conninfo_to_dict(dsn)}
-        self.connection: Connection = psycopg.connect(**settings, autocommit=True)
+        self.connection: _Connection = psycopg.connect(**settings, autocommit=True)
         try:
             self._enter(schema)
             with self.connection.transaction():

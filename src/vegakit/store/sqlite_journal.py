@@ -11,15 +11,16 @@ Every write is on disk when it is answered (`synchronous=full`); writes that com
 share one transaction. A torn last transaction is dropped by SQLite when the file is opened.
 """
 
+from asyncio import Future
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import structs
 
 from vegakit.effects import CallTool, Effect
-from vegakit.errors import StoreError, UserError
+from vegakit.errors import BugError, StoreError, UserError
 from vegakit.events import EffectOutcome, charged_for
 from vegakit.ids import Digest, EffectKey, ProgramId
 from vegakit.money import Money
@@ -31,9 +32,12 @@ from vegakit.store.sqlite_thread import SqliteThread
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["SqliteJournal"]
+__all__ = ["SqliteJournal", "locked"]
+
+_Recorded: TypeAlias = tuple[Digest, EffectOutcome | None] | None
 
 _RUNS = "SELECT run, ended_ms FROM runs ORDER BY program"
+_FIND = "SELECT digest, outcome FROM effects WHERE key = ?"
 
 _JOURNAL = Format(
     "journal",
@@ -47,9 +51,9 @@ _JOURNAL = Format(
             repeatable INTEGER NOT NULL, digest TEXT NOT NULL, claimed_ms INTEGER NOT NULL,
             outcome TEXT
         ) WITHOUT ROWID""",
-        "CREATE INDEX cut_off ON effects (program) WHERE outcome IS NULL",
     ),
 )
+"""No second index: a claim and a record would each write one page more, for what is read once."""
 
 
 class SqliteJournal:
@@ -71,11 +75,12 @@ class SqliteJournal:
         self._program = run.program
         return run
 
-    async def end(self, now: int) -> None:
-        await self._write("UPDATE runs SET ended_ms = ? WHERE program = ?", now, self._program)
+    def end(self, now: int) -> "Future[None]":
+        return self._write("UPDATE runs SET ended_ms = ? WHERE program = ?", now, self._program)
 
     async def raise_budget(self, amount: Money) -> Run:
         """Of the unfinished run, which then goes on with that much more."""
+        self._take_lock()
         run = next((run for run in await self.runs() if run.ended_ms is None), None)
         if run is None:
             raise UserError(f"no run in {self.path} is unfinished; start a new one")
@@ -88,23 +93,35 @@ class SqliteJournal:
         found = await self._read(_RUNS)
         return [structs.replace(from_json(Run, text), ended_ms=at) for text, at in found]
 
-    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
-        rows = await self._read("SELECT digest, outcome FROM effects WHERE key = ?", key)
-        return next((_recorded(*row) for row in rows), None)
+    def find(self, key: EffectKey) -> "Future[_Recorded]":
+        return self._thread.do(lambda file: (_found(file, key), _nothing))
 
-    async def claim(self, effect: Effect, now: int) -> None:
+    def claim(self, effect: Effect, now: int) -> "Future[_Recorded]":
         kind = type(effect.request).__name__
         repeatable = isinstance(effect.request, CallTool) and effect.request.repeatable
         place = (effect.key, self._program, str(effect.path))
         values = (*place, kind, repeatable, effect.digest, now)
-        await self._write("INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", *values)
+        insert = "INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 
-    async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
+        def work(file: "sqlite3.Connection") -> tuple[_Recorded, Callable[[], object]]:
+            found = _found(file, effect.key)
+            return found, (lambda: file.execute(insert, values)) if found is None else _nothing
+
+        return self._thread.do(work)
+
+    def record(self, key: EffectKey, outcome: EffectOutcome) -> "Future[None]":
         text = to_json(outcome).decode()
-        await self._write("UPDATE effects SET outcome = ? WHERE key = ?", text, key)
+        update = "UPDATE effects SET outcome = ? WHERE key = ? AND outcome IS NULL"
 
-    async def drop(self, key: EffectKey) -> None:
-        await self._write("DELETE FROM effects WHERE key = ? AND outcome IS NULL", key)
+        def work(file: "sqlite3.Connection") -> tuple[None, Callable[[], object]]:
+            if file.execute(_FIND, (key,)).fetchone() is None:
+                raise BugError(f"the effect {key} was not claimed before it was recorded")
+            return None, lambda: file.execute(update, (text, key))
+
+        return self._thread.do(work)
+
+    def drop(self, key: EffectKey) -> "Future[None]":
+        return self._write("DELETE FROM effects WHERE key = ? AND outcome IS NULL", key)
 
     async def cut_off(self) -> Sequence[Begun]:
         query = "SELECT key, kind, repeatable FROM effects WHERE program = ? AND outcome IS NULL"
@@ -123,36 +140,44 @@ class SqliteJournal:
             self._lock = None
 
     def _take_lock(self) -> None:
-        import fcntl  # not on every system, and needed only here
-
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = Path(f"{self.path}.lock").open("w", encoding="utf-8")  # noqa: SIM115
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
+        lock = locked(self.path)
+        if lock is None:
             raise StoreError(
                 f"the journal {self.path} is being written by another process; "
                 "wait until that run has ended, or name another journal"
-            ) from None
+            )
         self._lock = lock
 
-    async def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        def work(
-            connection: "sqlite3.Connection",
-        ) -> tuple[list[tuple[Any, ...]], Callable[[], object]]:
-            return connection.execute(query, values).fetchall(), lambda: None
+    def _read(self, query: str, *values: object) -> "Future[list[tuple[Any, ...]]]":
+        return self._thread.do(lambda file: (file.execute(query, values).fetchall(), _nothing))
 
-        return await self._thread.do(work)
-
-    async def _write(self, statement: str, *values: object) -> None:
-        def work(connection: "sqlite3.Connection") -> tuple[None, Callable[[], object]]:
-            return None, lambda: connection.execute(statement, values)
-
-        await self._thread.do(work)
+    def _write(self, statement: str, *values: object) -> "Future[None]":
+        return self._thread.do(lambda file: (None, lambda: file.execute(statement, values)))
 
 
-def _recorded(digest: str, outcome: str | None) -> tuple[Digest, EffectOutcome | None]:
+def locked(path: Path) -> IO[str] | None:
+    """Until it is closed nobody else writes that journal; None if somebody does."""
+    import fcntl  # not on every system, and needed only here
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = Path(f"{path}.lock").open("w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
+def _nothing() -> None:
+    pass
+
+
+def _found(file: "sqlite3.Connection", key: EffectKey) -> _Recorded:
+    row = file.execute(_FIND, (key,)).fetchone()
+    if row is None:
+        return None
+    digest, outcome = row
     return Digest(digest), None if outcome is None else _outcome_of(outcome)
 
 
