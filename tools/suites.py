@@ -26,7 +26,23 @@ PURE = (
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 
 
-SLOW = ["--ignore-glob=*_faults.py", "--ignore=tests/store/test_ledger_kills.py"]
+APART = ["tests/simulation", "tests/durable", "tests/journal/test_kills.py"]
+"""Suites of their own: the whole runtime simulated, Temporal, programs that are killed."""
+SLOW = [
+    "--ignore-glob=*_faults.py",
+    *(
+        f"--ignore={path}"
+        for path in (
+            *APART,
+            "tests/cli/test_demo.py",
+            "tests/runtime/children",
+            "tests/runtime/test_kill_leaks.py",
+            "tests/runtime/test_timeouts_on_the_wire.py",
+            "tests/store/test_ledger_kills.py",
+            "tests/store/test_postgres_processes.py",
+        )
+    ),
+]
 """Left out of the fast tests: faults planted to be found, and processes that are killed."""
 
 
@@ -41,12 +57,12 @@ SUITES = {
     "lint": Suite(20, [["ruff", "check", "--quiet", "."]]),
     "types": Suite(90, [["basedpyright"]]),
     "layers": Suite(30, [["lint-imports", "--no-cache"]]),
-    "fast": Suite(90, [["pytest", "-q", "-n2", *SLOW]], histories=20),
+    "fast": Suite(150, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(
-        600,
+        900,
         [
             ["coverage", "erase"],
-            ["coverage", "run", "-m", "pytest", "-q", "-n2"],
+            [*"coverage run -m pytest -q -n2".split(), *(f"--ignore={path}" for path in APART)],
             ["coverage", "combine", "--quiet"],
             ["coverage", "report", "--fail-under=80"],
             ["coverage", "report", f"--include={PURE_FILES}", "--fail-under=95"],
@@ -56,13 +72,15 @@ SUITES = {
     "properties": Suite(
         600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
     ),
+    "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
+    "kills": Suite(360, [["pytest", "-q", "-n2", *APART[1:]]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),
     "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),
 }
 GROUPS = {
     "check": ["format", "lint", "types", "layers", "fast"],
-    "ci": ["format", "lint", "types", "layers", "properties", "bench", "wheel", "e2e", "tests"],
+    "ci": "format lint types layers properties simulate kills bench wheel e2e tests".split(),
 }
 PYTEST_SUMMARY = re.compile(r"^(=+ )?\d+ (passed|failed|error).* in [\d.]+s")
 
