@@ -19,19 +19,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.kills_program import MODEL, POINTS, ROUNDS, WIDTH, live, question
+from benchmarks.kills_program import MODEL, POINTS, ROUNDS, WIDTH, Fault, live, question
 from vegakit.conversation import Usage
 from vegakit.models import ProviderAccess, build_model
 from vegakit.prices import bill
 from vegakit.testing.provider import Provider, Reply, Request
 
-__all__ = ["Kills", "kill_runs", "main"]
+__all__ = ["Kills", "kill_runs", "killed_run", "main"]
 
 RANDOM, EACH = 50, 5
 DELAY_MS = 40
 LONGEST_S = 0.4
 MOST_LIVES = 10
 USAGE = Usage(30, 7)
+_LOST = '{"type": "Lost"}'
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["benchmarks.kills_program"])
 
@@ -76,28 +77,35 @@ def kill_runs(random_kills: int, each: int, seed: int = 0) -> Kills:
     chance, total = random.Random(seed), Kills()
     plan = [(point, number) for point in POINTS for number in range(1, each + 1)]
     while plan or total.kills < random_kills + each * len(POINTS):
-        total += _one_run([plan.pop()] if plan else [], chance)
+        total += killed_run([plan.pop()] if plan else [], chance)
     return total
 
 
-def _one_run(points: list[tuple[str, int]], chance: random.Random) -> Kills:
-    """At the point if there is one, else at random moments, until it is done."""
+def killed_run(
+    points: list[tuple[str, int]], chance: random.Random, fault: Fault | None = None
+) -> Kills:
+    """At the point if there is one, else at random moments, until it is done. `fault` is planted in
+    each of its lives."""
     with tempfile.TemporaryDirectory() as folder, Provider(answer).in_thread() as provider:
         path = Path(folder) / "run.db"
         for life in range(MOST_LIVES):
             doom = points[life] if life < len(points) else ("", 0)
             at_random = not points and life < 2
-            answers = _live(path, provider.url, doom, chance if at_random else None)
+            answers = _live(path, provider.url, doom, chance if at_random else None, fault)
             if answers is not None:
                 return _account(path, provider.requests, answers, life)
     raise RuntimeError(f"the program was not done after {MOST_LIVES} lives")
 
 
 def _live(
-    path: Path, url: str, doom: tuple[str, int], chance: random.Random | None
+    path: Path,
+    url: str,
+    doom: tuple[str, int],
+    chance: random.Random | None,
+    fault: Fault | None,
 ) -> list[str] | None:
     hears, says = _FORKS.Pipe(duplex=False)
-    life = _FORKS.Process(target=live, args=(path, url, doom, says))
+    life = _FORKS.Process(target=live, args=(path, url, doom, says, fault))
     life.start()
     says.close()
     try:
@@ -118,12 +126,13 @@ def _live(
 
 def _account(path: Path, requests: list[Request], answers: list[str], kills: int) -> Kills:
     rows = _rows(path, "SELECT path, outcome FROM effects WHERE kind = 'CallModel'")
-    outcomes = [(place.split("/")[0], json.loads(outcome)) for place, outcome in rows]
+    outcomes = [(place.split("/")[0], json.loads(outcome or _LOST)) for place, outcome in rows]
     unknown = [outcome for _, outcome in outcomes if outcome["type"] == "Unknown"]
     answered = Counter(place for place, outcome in outcomes if outcome["type"] == "Answered")
     asked = Counter(request.text for request in requests)
     wrong = sum(mine != right for mine, right in zip(answers, expected(), strict=True))
     wrong += sum(count != 1 for count in answered.values())
+    wrong += sum(outcome["type"] == "Lost" for _, outcome in outcomes)
     resent = max(0, asked.total() - len(unknown) - answered.total())
     ledger = path.with_suffix(".ledger.db")
     [(settled, reserved)] = _rows(
