@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from vegakit.conversation import Conversation
 from vegakit.events import HostEvent
 from vegakit.money import Money
 from vegakit.policy import ChildType, ExitReason, RestartRule
@@ -20,6 +21,7 @@ __all__ = [
     "Monitor",
     "Post",
     "ProcessSpec",
+    "Remember",
     "SendExit",
     "ShutDown",
     "Spawn",
@@ -111,6 +113,13 @@ class Demonitor(Struct, frozen=True, tag=True, omit_defaults=True):
     watcher: str = ""
 
 
+class Remember(Struct, frozen=True, tag=True):
+    """What an agent with memory knew in an earlier program; for one that was asked nothing yet."""
+
+    path: str
+    conversation: Conversation
+
+
 class TrapExits(Struct, frozen=True, tag=True):
     path: str
 
@@ -131,5 +140,6 @@ Event: TypeAlias = (
     | Monitor
     | Demonitor
     | TrapExits
+    | Remember
     | ShutDown
 )

@@ -15,6 +15,8 @@ the step ends. So the state between two steps is all there is.
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Raw
+
 from vegakit.errors import Cancelled as CancelledError
 from vegakit.errors import Timeout
 from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
@@ -29,6 +31,7 @@ from vegakit.program.commands import (
     Link,
     Monitor,
     Post,
+    Remember,
     SendExit,
     ShutDown,
     Spawn,
@@ -45,6 +48,7 @@ from vegakit.program.reducers import ReducerWorker
 from vegakit.program.sends import SendWorker
 from vegakit.program.spawning import Spawning
 from vegakit.program.state import Phase, Program, Timer, TimerKind
+from vegakit.records import to_json
 
 __all__ = ["Machine"]
 
@@ -78,6 +82,7 @@ class Machine:
             Monitor: self._on_monitor,
             Demonitor: lambda event: state.signals.demonitor(event.watcher, event.ref),
             TrapExits: lambda event: state.signals.trapping.update({event.path: None}),
+            Remember: self._on_remember,
             ShutDown: self._on_shut_down,
         }
 
@@ -166,6 +171,11 @@ class Machine:
         self._core.out.append(Monitored(ref))
         for signal in signals:
             self._lives.deliver(signal)
+
+    def _on_remember(self, event: Remember) -> None:
+        process = self.state.processes.get(event.path)
+        if process is not None and process.memory is None:
+            process.memory = Raw(to_json(event.conversation))
 
     def _on_shut_down(self, event: ShutDown) -> None:
         self.state.shutting_down = True

@@ -46,10 +46,12 @@ class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Said(Struct, frozen=True, tag=True, omit_defaults=True):
-    """What an agent answered, with the whole conversation."""
+    """What an agent answered, with the whole conversation; its last `new` messages are of this
+    send."""
 
     text: str
     conversation: Conversation
+    new: int = 0
     usage: Usage = Usage()
     steps: int = 1
     dropped: Dropped = Dropped()

@@ -263,7 +263,12 @@ class SendWorker(Worker):
             process.memory = msgspec.Raw(msgspec.json.encode(conversation))
         process.failures = 0
         said = Said(
-            finished.output_text, conversation, finished.usage, finished.steps, finished.dropped
+            finished.output_text,
+            conversation,
+            len(send.turn.said),
+            finished.usage,
+            finished.steps,
+            finished.dropped,
         )
         charged = Money(send.part.spent)
         self._parts.give_back(path, send)

@@ -23,7 +23,7 @@ from vegakit.events import CallTraced
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import OnExceed, ScopeRule
-from vegakit.ports import Clock, Journal, Ledger, Model, Sink
+from vegakit.ports import Clock, Journal, Ledger, Memory, Model, Sink
 from vegakit.program import Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
@@ -91,6 +91,7 @@ class Runtime:
         clock: Clock | None = None,
         journal: Journal | str | PathLike[str] | None = None,
         on_exceed: str = OnExceed.BLOCK,
+        memory: Memory | None = None,
         bounds: Bounds | None = None,
         view: bool | ViewServer = False,
     ) -> None:
@@ -101,6 +102,7 @@ class Runtime:
         self._remember_ms = _REMEMBER_MS if ledger else _REMEMBER_IN_MEMORY_MS
         self.recent = Recent(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
+        self.memory = memory
         self.name = name
         self.catalogue = Catalogue(models, limits, self.clock)
         self._spent = 0
@@ -146,6 +148,8 @@ class Runtime:
         if self._program is not None:
             await self._program.aclose()
         await self.children.aclose()
+        if self.memory is not None:
+            await self.memory.aclose()
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])

@@ -1,6 +1,7 @@
 """Processes on the real runtime: agents, reducers and functions, asked, watched and ended."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from vegakit.program import (
 )
 from vegakit.runtime import Agent, Child, Reducer, Runtime, Supervisor
 from vegakit.runtime.replies import TextChunk, TurnEnded
-from vegakit.store import MemoryJournal
+from vegakit.store import MemoryJournal, SqliteMemory
 from vegakit.testing import ScriptedModel
 
 
@@ -67,6 +68,18 @@ async def test_memory_lets_a_process_remember() -> None:
         agent = rt.spawn(Agent("a", model=model, memory="conversation"))
         await asyncio.gather(agent.send("one"), agent.send("two"))
         assert [len(request.messages) for request in model.requests] == [1, 3]
+
+
+async def test_memory_outlives_the_program(tmp_path: Path) -> None:
+    """A later program that asks for it goes on with the conversation."""
+    model = ScriptedModel(echo)
+    for number in range(2):
+        async with Runtime(memory=SqliteMemory(tmp_path / "memory.db")) as rt:
+            agent = rt.spawn(Agent("a", model=model, memory="conversation"))
+            assert await agent.recall() == 4 * number
+            await agent.ask("one")
+            await agent.ask("two")
+    assert [len(request.messages) for request in model.requests] == [1, 3, 5, 7]
 
 
 async def test_a_stream_says_it_piece_by_piece() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from vegakit.conversation import ModelChunk
 from vegakit.errors import Cancelled, raised
@@ -43,8 +43,14 @@ class _Waiting:
 
 
 class Asks:
-    def __init__(self, tracer: Tracer, submit: Callable[[Event], object]) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        submit: Callable[[Event], object],
+        on_said: Callable[[str, str, Said], object] | None = None,
+    ) -> None:
         self._tracer = tracer
+        self._on_said = on_said
         self._submit = submit
         self._waiting: dict[str, _Waiting] = {}
         self._number = 0
@@ -68,6 +74,8 @@ class Asks:
     def on_answer(self, ask: str, outcome: Outcome) -> None:
         waiting = self._waiting.pop(ask)
         self._end_span(waiting, outcome)
+        if self._on_said is not None and _is_remembered(waiting, outcome):
+            self._on_said(waiting.path, ask, outcome.value)
         if waiting.future.done():
             return
         if isinstance(outcome, Fell):
@@ -90,6 +98,11 @@ class Asks:
         here = current_process.set(waiting.path)
         self._tracer.end(waiting.context.span, status, **facts)
         current_process.reset(here)
+
+
+def _is_remembered(waiting: _Waiting, outcome: Outcome) -> TypeGuard[Told]:
+    remembers = waiting.agent is not None and waiting.agent.memory is not None
+    return remembers and isinstance(outcome, Told) and isinstance(outcome.value, Said)
 
 
 def _reply(told: Told, waiting: _Waiting) -> Any:  # noqa: ANN401

@@ -65,6 +65,11 @@ class Process(Struct, Generic[T], frozen=True, gc=False):
         """What an agent says while it says it; leaving the loop early cancels it."""
         return self._program.stream(self.path, message, timeout=timeout, deps=deps)
 
+    async def recall(self, limit: int = 100) -> int:
+        """Gives an agent with memory, before it is first asked, what an agent of this path said in
+        earlier programs: at most so many messages. How many it knows now."""
+        return await self._program.recall(self.path, limit)
+
     def link(self, other: "Process[Any]") -> None:
         """If one ends abnormally for good, the other crashes too."""
         self._program.link(self.path, other.path)

@@ -48,6 +48,7 @@ from vegakit.runtime.processes.performing import Performing, current_process
 from vegakit.runtime.processes.places import Places
 from vegakit.runtime.processes.registry import Registry
 from vegakit.runtime.processes.relays import Relay
+from vegakit.runtime.processes.remembering import Remembering
 from vegakit.runtime.processes.supervisors import Body, Child, Supervisor
 from vegakit.runtime.replies import TextChunk, TurnEnded
 
@@ -69,7 +70,10 @@ class ProgramRun:
         self.id = fresh if journaled is None else journaled.run.program
         program = Program(self.id, bounds=bounds, recorded=journaled is not None)
         self.machine = Machine(program, self.registry.code)
-        self._asks = Asks(runtime.tracer, self._submit)
+        memory = runtime.memory
+        self._memory = None if memory is None else Remembering(memory, self.id, self._submit)
+        on_said = self._memory.on_said if self._memory else None
+        self._asks = Asks(runtime.tracer, self._submit, on_said)
         self._places = Places(self.machine, self.registry, self._asks, runtime.tracer)
         performers = Performing(runtime, self._places).performers
         journal = None if journaled is None else journaled.journal
@@ -187,6 +191,11 @@ class ProgramRun:
         finally:
             self._driver.submit(EndProcess(process.path, kill=True))
 
+    async def recall(self, path: str, limit: int) -> int:
+        if self._memory is None:
+            raise UserError("nothing is remembered; open Runtime(memory=SqliteMemory(path))")
+        return await self._memory.recall(path, limit)
+
     def link(self, path: str, other: str) -> None:
         self._driver.submit(Link(path, other))
 
@@ -233,6 +242,8 @@ class ProgramRun:
             await self.host.aclose()
         if self._ending:
             await asyncio.wait(self._ending)
+        if self._memory is not None:
+            await self._memory.aclose()
         self._places.close()
 
     def adopt(self, machine: Machine) -> None:
