@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 from vegakit.conversation import ModelChunk
 from vegakit.errors import Cancelled, raised
@@ -74,8 +74,9 @@ class Asks:
     def on_answer(self, ask: str, outcome: Outcome) -> None:
         waiting = self._waiting.pop(ask)
         self._end_span(waiting, outcome)
-        if self._on_said is not None and _is_remembered(waiting, outcome):
-            self._on_said(waiting.path, ask, outcome.value)
+        said = _remembered(waiting, outcome)
+        if self._on_said is not None and said is not None:
+            self._on_said(waiting.path, ask, said)
         if waiting.future.done():
             return
         if isinstance(outcome, Fell):
@@ -100,9 +101,10 @@ class Asks:
         current_process.reset(here)
 
 
-def _is_remembered(waiting: _Waiting, outcome: Outcome) -> TypeGuard[Told]:
+def _remembered(waiting: _Waiting, outcome: Outcome) -> Said | None:
     remembers = waiting.agent is not None and waiting.agent.memory is not None
-    return remembers and isinstance(outcome, Told) and isinstance(outcome.value, Said)
+    said = outcome.value if remembers and isinstance(outcome, Told) else None
+    return said if isinstance(said, Said) else None
 
 
 def _reply(told: Told, waiting: _Waiting) -> Any:  # noqa: ANN401
