@@ -66,6 +66,19 @@ supervise size="":
     VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
         pytest -q -s --timeout=0 tests/runtime/processes/test_supervision_properties.py
 
+# `kill -9` of programs, on the journal and on Temporal: a few, or thousands with `full`
+kills size="":
+    python -m benchmarks.kills {{ if size == "full" { "2000 20" } else { "50 5" } }}
+    VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -n0 --timeout=0 tests/durable/test_kills.py
+
+# Recorded runs again: offline, from earlier formats, from every prefix of the log
+replay:
+    pytest -q tests/journal/test_{replay,formats,power_cuts}.py tests/cli/test_recorded.py tests/durable
+
+# What the journal adds to a call, beside bare transactions
+durable-cost:
+    python -m benchmarks.journal_cost
+
 # Every wire format over real sockets, through the official SDKs
 wire:
     pytest -q tests/testing/provider tests/models tests/runtime/test_wire.py

@@ -16,10 +16,10 @@ from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.effects import Effect
 from vegakit.errors import AgentFailed
 from vegakit.events import EffectOutcome
-from vegakit.ids import Digest, EffectKey
+from vegakit.ids import EffectKey
 from vegakit.models import ProviderAccess, build_model
 from vegakit.policy import RetryRule
-from vegakit.ports import Model
+from vegakit.ports import Model, Recorded
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import SqliteJournal, SqliteLedger
 
@@ -62,7 +62,7 @@ class DoomedJournal(SqliteJournal):
         super().__init__(path)
         self._doom = doom
 
-    async def claim(self, effect: Effect, now: int) -> tuple[Digest, EffectOutcome | None] | None:
+    async def claim(self, effect: Effect, now: int) -> Recorded | None:
         self._doom.come_to("before claim")
         found = await super().claim(effect, now)
         self._doom.come_to("after claim")

@@ -37,6 +37,7 @@ __all__ = [
     "Start",
     "WatchProgram",
     "check_same_request",
+    "digest_of",
     "effect",
     "key_of",
 ]
@@ -141,10 +142,21 @@ def key_of(path: EffectPath) -> EffectKey:
     return EffectKey(digest128(place))
 
 
+def digest_of(request: Request) -> Digest:
+    """Of what is asked, not of what it may cost or who pays: a new price list changes no answer."""
+    match request:
+        case CallModel(asked, stream=stream):
+            return Digest(digest128(["CallModel", asked, stream]))
+        case CallTool(tool, arguments):
+            return Digest(digest128(["CallTool", tool, arguments]))
+        case _:
+            return Digest(digest128(request))
+
+
 def effect(
     path: EffectPath, request: Request, *, deadline_ms: int | None = None, priority: int = 2
 ) -> Effect:
-    return Effect(key_of(path), path, Digest(digest128(request)), request, deadline_ms, priority)
+    return Effect(key_of(path), path, digest_of(request), request, deadline_ms, priority)
 
 
 def check_same_request(asked: Effect, recorded: Digest) -> None:

@@ -9,27 +9,39 @@ returning an Awaitable.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from vegakit.conversation import Message, ModelChunk, ModelReply, ModelRequest, ToolSpec
 from vegakit.effects import Effect
 from vegakit.events import CallTraced, EffectOutcome, HostEvent
-from vegakit.ids import Digest, EffectKey, HolderId, ProgramId, ScopeId
+from vegakit.ids import Digest, EffectKey, HolderId, ProgramId, ScopeId, TenantId, TraceId
 from vegakit.money import Money
 from vegakit.policy import Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
 from vegakit.prices import PriceRow
 
 __all__ = [
+    "Audit",
+    "AuditHead",
+    "AuditLevel",
+    "Audited",
     "Begun",
+    "ChildInput",
+    "ChildOutput",
     "Clock",
     "Host",
     "Journal",
+    "Launched",
+    "Launcher",
     "Ledger",
     "Memory",
     "Model",
+    "Ran",
+    "Recorded",
     "Run",
+    "Sandbox",
     "Sink",
     "Store",
     "Tool",
@@ -215,6 +227,10 @@ class Run(Struct, frozen=True, omit_defaults=True):
     raised: Money = Money(0)
 
 
+Recorded: TypeAlias = tuple[Digest, EffectOutcome | None]
+"""The digest of what was asked, and what came of it; None: it was claimed."""
+
+
 class Begun(Struct, frozen=True):
     """An effect that was claimed and has no outcome."""
 
@@ -233,18 +249,15 @@ class Journal(Protocol):
 
     def end(self, now: int) -> Awaitable[None]: ...
 
-    def find(self, key: EffectKey) -> Awaitable[tuple[Digest, EffectOutcome | None] | None]:
-        """None for the outcome: it was claimed."""
+    def find(self, key: EffectKey) -> Awaitable[Recorded | None]: ...
+
+    def claim(self, effect: Effect, now: int) -> Awaitable[Recorded | None]:
+        """Before it is carried out. What was there already is left as it is, and answered."""
         ...
 
-    def claim(
-        self, effect: Effect, now: int
-    ) -> Awaitable[tuple[Digest, EffectOutcome | None] | None]:
-        """Before it is carried out. What was there already is left as it is and answered, as by
-        `find`."""
+    def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
+        """What was claimed. The first outcome stays."""
         ...
-
-    def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]: ...
 
     def drop(self, key: EffectKey) -> Awaitable[None]:
         """A claim of what was never sent."""
@@ -303,3 +316,117 @@ class Memory(Protocol):
         ...
 
     def aclose(self) -> Awaitable[None]: ...
+
+
+class AuditLevel(StrEnum):
+    """What is kept of a tool's calls: nothing, who did what, or also what it was given and gave."""
+
+    NONE = "none"
+    BASIC = "basic"
+    DETAILED = "detailed"
+
+
+class Audited(Struct, frozen=True, omit_defaults=True):
+    """One decision or one effect. `actor` acts for `user`; `decision` is what was decided before,
+    `result` what came of it; `inputs` and `result` are kept at level detailed only."""
+
+    at_ms: int
+    actor: str
+    action: str
+    subject: str
+    user: str = ""
+    tenant: TenantId = TenantId("local")
+    inputs: Any = None
+    decision: str = ""
+    result: str = ""
+    cost: Money = Money(0)
+    trace_id: TraceId = TraceId("")
+
+
+class AuditHead(Struct, frozen=True):
+    """How many entries there are, and the hash of the last one, which stands for all of them. Kept
+    elsewhere, it shows later whether any was changed or the end cut off."""
+
+    count: int
+    hash: str
+
+
+class Audit(Protocol):
+    """What was decided and done, as a chain that shows any change. Several processes may append."""
+
+    def append(self, entry: Audited, level: AuditLevel = AuditLevel.BASIC) -> Awaitable[None]:
+        """Without keys. It is kept when this returns: a decision is appended before its effect."""
+        ...
+
+    def head(self) -> Awaitable[AuditHead]: ...
+
+    def aclose(self) -> Awaitable[None]: ...
+
+
+class ChildOutput(Protocol):
+    def read(self, n: int = -1) -> Coroutine[Any, Any, bytes]: ...
+
+    def readline(self) -> Coroutine[Any, Any, bytes]: ...
+
+
+class ChildInput(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    def drain(self) -> Coroutine[Any, Any, None]: ...
+
+    def close(self) -> None: ...
+
+
+class Launched(Protocol):
+    """A command and everything it started."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def stdin(self) -> ChildInput | None: ...
+
+    @property
+    def stdout(self) -> ChildOutput: ...
+
+    @property
+    def stderr(self) -> ChildOutput: ...
+
+    def wait(self) -> Coroutine[Any, Any, int]:
+        """The exit code, negative for a signal, when the whole tree is gone."""
+        ...
+
+    def end(self, grace_ms: int = ...) -> Coroutine[Any, Any, int]: ...
+
+
+class Launcher(Protocol):
+    """The one owner of OS children."""
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        owner: str,
+        stdin: int = ...,
+    ) -> Coroutine[Any, Any, Launched]: ...
+
+
+class Ran(Struct, frozen=True):
+    """What a command did. `notes` say what was done to it: ended, cut, set aside."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    duration_ms: int
+    notes: tuple[str, ...] = ()
+
+
+class Sandbox(Protocol):
+    """Runs commands where they can do no harm, or not at all."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, argv: Sequence[str], *, owner: str) -> Awaitable[Ran]: ...

@@ -9,6 +9,7 @@ from vegakit.conversation import ModelRequest
 from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError
 from vegakit.money import dollars
 from vegakit.policy import RetryRule
+from vegakit.prices import PriceRow, PriceTier
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import Replay, SqliteJournal
 from vegakit.testing import ScriptedModel
@@ -175,3 +176,14 @@ async def test_a_refusal_of_the_world_is_recorded_too(tmp_path: Path) -> None:
         with pytest.raises(AgentFailed, match="rejected"):
             await ask()
     assert len(model.requests) == 1
+
+
+async def test_a_new_price_list_changes_no_answer(tmp_path: Path) -> None:
+    """What a call may cost is not part of what is asked."""
+    path = tmp_path / "run.db"
+    with pytest.raises(CutOffError):
+        await three_asks(path, ScriptedModel(echo), stop_after=2)
+    tier = PriceTier(*4 * [dollars("$7")])
+    dearer = ScriptedModel(echo, price=PriceRow("scripted", (tier,)))
+    assert len(await three_asks(path, dearer)) == 3
+    assert len(dearer.requests) == 1

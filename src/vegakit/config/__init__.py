@@ -9,7 +9,7 @@ from vegakit.config.defaults import default_toml
 from vegakit.config.explaining import Row, explain
 from vegakit.config.keys import KeyFunction, KeySource
 from vegakit.config.loading import load, trust
-from vegakit.config.replaying import Replayed, replay_variables, replayed
+from vegakit.config.replaying import Replayed, environment_with, replay_variables, replayed
 from vegakit.config.rules import Limits
 from vegakit.config.schema import config_schema, form_of
 from vegakit.config.settings import Settings
@@ -31,6 +31,7 @@ __all__ = [
     "SourceKind",
     "config_schema",
     "default_toml",
+    "environment_with",
     "explain",
     "form_of",
     "load",

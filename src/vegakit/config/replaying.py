@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Replayed", "replay_variables", "replayed"]
+__all__ = ["Replayed", "environment_with", "replay_variables", "replayed"]
 
 _VARIABLE = "VEGA_JOURNAL_REPLAY"
 
@@ -29,3 +29,8 @@ def replayed(environment: Mapping[str, str] | None = None) -> Replayed | None:
 def replay_variables(which: Replayed) -> dict[str, str]:
     """For a program that is to be replayed."""
     return {_VARIABLE: f"{which.run}:{which.journal.resolve()}"}
+
+
+def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
+    """What a program that takes our place gets."""
+    return {**os.environ, **variables}

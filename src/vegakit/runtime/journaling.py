@@ -25,7 +25,8 @@ def ledger_beside(journal: Journal | None) -> SqliteLedger | None:
     """Money must outlive us as answers do: `run.db` has its ledger in `run.ledger.db`."""
     if not isinstance(journal, SqliteJournal):
         return None
-    return SqliteLedger(journal.path.with_suffix(f".ledger{journal.path.suffix}"))
+    path = journal.path.with_suffix(f".ledger{journal.path.suffix}")
+    return SqliteLedger(path, synchronous="full")
 
 
 class Journaled:

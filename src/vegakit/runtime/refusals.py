@@ -44,7 +44,7 @@ def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
         case MustAsk(scope, cap, missing):
             return Paused(
                 f"{could}: {show(missing)} more than budget {scope!r} of {show(cap)} holds, "
-                "and it is set to ask; raise it to go on: vega resume JOURNAL --budget +$1"
+                "and it is set to ask; raise it to go on: vega resume JOURNAL --budget '+$1'"
             )
         case ScopeClosed(scope):
             return BudgetExceeded(

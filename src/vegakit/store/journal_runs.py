@@ -20,7 +20,7 @@ __all__ = ["RunSummary", "list_runs"]
 
 _RUNS = """
     SELECT run, ended_ms, COUNT(outcome), COUNT(key) - COUNT(outcome),
-        TOTAL(CASE kind WHEN 'CallModel' THEN json_extract(outcome, '$.charged') END)
+        SUM(CASE kind WHEN 'CallModel' THEN json_extract(outcome, '$.charged') END)
     FROM runs LEFT JOIN effects USING (program) GROUP BY program ORDER BY program
 """
 
@@ -61,7 +61,7 @@ def _summaries(file: "sqlite3.Connection", *, is_running: bool) -> list[RunSumma
             is_running and ended_ms is None,
             recorded,
             cut_off,
-            Money(int(spent)),
+            Money(spent or 0),
         )
         for text, ended_ms, recorded, cut_off, spent in file.execute(_RUNS)
     ]

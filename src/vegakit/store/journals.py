@@ -7,11 +7,18 @@ from msgspec import structs
 from vegakit.effects import CallModel, CallTool, Effect
 from vegakit.errors import BugError, ProgramChanged, UserError
 from vegakit.events import EffectOutcome, charged_for
-from vegakit.ids import Digest, EffectKey
+from vegakit.ids import EffectKey
 from vegakit.money import Money
-from vegakit.ports import Begun, Journal, Run
+from vegakit.ports import Begun, Journal, Recorded, Run
 
 __all__ = ["MemoryJournal", "Replay"]
+
+
+_CHANGED = (
+    "the program does not do what it did when it was recorded; compare it with that version, or "
+    "record a new run"
+)
+_CUT_OFF = "the recorded run was cut off here or before; to go on with it, type: vega resume"
 
 
 class MemoryJournal:
@@ -29,11 +36,11 @@ class MemoryJournal:
     async def end(self, now: int) -> None:
         self._runs[-1] = structs.replace(self._runs[-1], ended_ms=now)
 
-    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
+    async def find(self, key: EffectKey) -> Recorded | None:
         found = self._effects.get(key)
         return None if found is None else (found[0].digest, found[1])
 
-    async def claim(self, effect: Effect, now: int) -> tuple[Digest, EffectOutcome | None] | None:
+    async def claim(self, effect: Effect, now: int) -> Recorded | None:
         found = await self.find(effect.key)
         self._effects.setdefault(effect.key, (effect, None))
         return found
@@ -82,7 +89,7 @@ class Replay:
         """Of that run, or of the last one."""
         self._journal = journal
         self._program = program
-        self._was_cut_off = False
+        self._why = _CHANGED
 
     async def begin(self, run: Run) -> Run:
         runs = [one for one in await self.runs() if self._program in ("", one.program)]
@@ -90,28 +97,20 @@ class Replay:
             raise UserError(
                 f"the journal holds no run {self._program}; to see those it holds, type: vega runs"
             )
-        self._was_cut_off = runs[-1].ended_ms is None
+        self._why = _CUT_OFF if runs[-1].ended_ms is None else _CHANGED
         return runs[-1]
 
     async def end(self, now: int) -> None:
         pass
 
-    async def find(self, key: EffectKey) -> tuple[Digest, EffectOutcome | None] | None:
+    async def find(self, key: EffectKey) -> Recorded | None:
         return await self._journal.find(key)
 
-    async def claim(self, effect: Effect, now: int) -> tuple[Digest, EffectOutcome | None] | None:
+    async def claim(self, effect: Effect, now: int) -> Recorded | None:
         found = await self.find(effect.key)
         if found is not None and found[1] is not None:
             return found
-        raise ProgramChanged(
-            f"nothing is recorded for {effect.path}: "
-            + (
-                "the recorded run was cut off, here or before; go on with it by: vega resume"
-                if self._was_cut_off
-                else "the program does not do what it did when it was recorded; compare it with that "
-                "version, or record a new run"
-            )
-        )
+        raise ProgramChanged(f"nothing is recorded for {effect.path}: {self._why}")
 
     async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
         raise BugError("a replay records nothing")

@@ -11,11 +11,10 @@ Every write is on disk when it is answered (`synchronous=full`); writes that com
 share one transaction. A torn last transaction is dropped by SQLite when the file is opened.
 """
 
-from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -24,7 +23,7 @@ from vegakit.errors import BugError, StoreError, UserError
 from vegakit.events import EffectOutcome, charged_for
 from vegakit.ids import Digest, EffectKey, ProgramId
 from vegakit.money import Money
-from vegakit.ports import Begun, Run
+from vegakit.ports import Begun, Recorded, Run
 from vegakit.records import from_json, to_json
 from vegakit.store.sqlite_file import Format
 from vegakit.store.sqlite_thread import SqliteThread
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     import sqlite3
 
 __all__ = ["SqliteJournal", "locked"]
-
-_Recorded: TypeAlias = tuple[Digest, EffectOutcome | None] | None
 
 _RUNS = "SELECT run, ended_ms FROM runs ORDER BY program"
 _FIND = "SELECT digest, outcome FROM effects WHERE key = ?"
@@ -75,7 +72,7 @@ class SqliteJournal:
         self._program = run.program
         return run
 
-    def end(self, now: int) -> "Future[None]":
+    def end(self, now: int) -> Awaitable[None]:
         return self._write("UPDATE runs SET ended_ms = ? WHERE program = ?", now, self._program)
 
     async def raise_budget(self, amount: Money) -> Run:
@@ -93,23 +90,23 @@ class SqliteJournal:
         found = await self._read(_RUNS)
         return [structs.replace(from_json(Run, text), ended_ms=at) for text, at in found]
 
-    def find(self, key: EffectKey) -> "Future[_Recorded]":
+    def find(self, key: EffectKey) -> Awaitable[Recorded | None]:
         return self._thread.do(lambda file: (_found(file, key), _nothing))
 
-    def claim(self, effect: Effect, now: int) -> "Future[_Recorded]":
+    def claim(self, effect: Effect, now: int) -> Awaitable[Recorded | None]:
         kind = type(effect.request).__name__
         repeatable = isinstance(effect.request, CallTool) and effect.request.repeatable
         place = (effect.key, self._program, str(effect.path))
         values = (*place, kind, repeatable, effect.digest, now)
         insert = "INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 
-        def work(file: "sqlite3.Connection") -> tuple[_Recorded, Callable[[], object]]:
+        def work(file: "sqlite3.Connection") -> tuple[Recorded | None, Callable[[], object]]:
             found = _found(file, effect.key)
             return found, (lambda: file.execute(insert, values)) if found is None else _nothing
 
         return self._thread.do(work)
 
-    def record(self, key: EffectKey, outcome: EffectOutcome) -> "Future[None]":
+    def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
         text = to_json(outcome).decode()
         update = "UPDATE effects SET outcome = ? WHERE key = ? AND outcome IS NULL"
 
@@ -120,7 +117,7 @@ class SqliteJournal:
 
         return self._thread.do(work)
 
-    def drop(self, key: EffectKey) -> "Future[None]":
+    def drop(self, key: EffectKey) -> Awaitable[None]:
         return self._write("DELETE FROM effects WHERE key = ? AND outcome IS NULL", key)
 
     async def cut_off(self) -> Sequence[Begun]:
@@ -140,18 +137,17 @@ class SqliteJournal:
             self._lock = None
 
     def _take_lock(self) -> None:
-        lock = locked(self.path)
-        if lock is None:
+        self._lock = self._lock or locked(self.path)
+        if self._lock is None:
             raise StoreError(
                 f"the journal {self.path} is being written by another process; "
                 "wait until that run has ended, or name another journal"
             )
-        self._lock = lock
 
-    def _read(self, query: str, *values: object) -> "Future[list[tuple[Any, ...]]]":
+    def _read(self, query: str, *values: object) -> Awaitable[list[tuple[Any, ...]]]:
         return self._thread.do(lambda file: (file.execute(query, values).fetchall(), _nothing))
 
-    def _write(self, statement: str, *values: object) -> "Future[None]":
+    def _write(self, statement: str, *values: object) -> Awaitable[None]:
         return self._thread.do(lambda file: (None, lambda: file.execute(statement, values)))
 
 
@@ -160,7 +156,7 @@ def locked(path: Path) -> IO[str] | None:
     import fcntl  # not on every system, and needed only here
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = Path(f"{path}.lock").open("w", encoding="utf-8")
+    lock = Path(f"{path}.lock").open("w", encoding="utf-8")  # noqa: SIM115
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -173,7 +169,7 @@ def _nothing() -> None:
     pass
 
 
-def _found(file: "sqlite3.Connection", key: EffectKey) -> _Recorded:
+def _found(file: "sqlite3.Connection", key: EffectKey) -> Recorded | None:
     row = file.execute(_FIND, (key,)).fetchone()
     if row is None:
         return None

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vegakit.models import ScriptedCall, ScriptedModel, ScriptedReply
     from vegakit.testing.clock import FakeClock
     from vegakit.testing.host import HOST_CHECKS, HostCheck
+    from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
     from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
     from vegakit.testing.memory import MEMORY_CHECKS, MemoryCheck
     from vegakit.testing.store import STORE_CHECKS, StoreCheck
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 
 _HOME_OF = {
     "HOST_CHECKS": "testing.host",
+    "JOURNAL_CHECKS": "testing.journal",
     "LEDGER_CHECKS": "testing.ledger",
     "MEMORY_CHECKS": "testing.memory",
     "STORE_CHECKS": "testing.store",
     "FakeClock": "testing.clock",
     "HostCheck": "testing.host",
+    "JournalCheck": "testing.journal",
     "LedgerCheck": "testing.ledger",
     "MemoryCheck": "testing.memory",
     "ScriptedCall": "models",
@@ -34,11 +37,13 @@ _HOME_OF = {
 
 __all__ = [
     "HOST_CHECKS",
+    "JOURNAL_CHECKS",
     "LEDGER_CHECKS",
     "MEMORY_CHECKS",
     "STORE_CHECKS",
     "FakeClock",
     "HostCheck",
+    "JournalCheck",
     "LedgerCheck",
     "MemoryCheck",
     "ScriptedCall",

@@ -1,4 +1,4 @@
-"""The fixture `vega` for pytest: `def test_reviewer(vega): …`.
+"""The fixtures `vega` and `vega_replay` for pytest: `def test_reviewer(vega): …`.
 
 Every pytest run loads this file where Vega is installed, so it imports nothing until a test asks.
 """
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
     from vegakit.testing.vega import Vega
 
-__all__ = ["vega"]
+__all__ = ["vega", "vega_replay"]
 
 
 @pytest.fixture
@@ -19,3 +22,20 @@ def vega() -> "Vega":
     from vegakit.testing.vega import Vega
 
     return Vega()
+
+
+@pytest.fixture
+def vega_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> "Callable[[str | PathLike[str], str], None]":
+    """`vega_replay("recorded.db")`: every runtime of this test answers from that journal, from its
+    last run or the one named, and stops at the first call that differs from it."""
+    from pathlib import Path
+
+    from vegakit.config import Replayed, replay_variables
+
+    def replay(journal: "str | PathLike[str]", run: str = "") -> None:
+        for name, value in replay_variables(Replayed(Path(journal), run)).items():
+            monkeypatch.setenv(name, value)
+
+    return replay

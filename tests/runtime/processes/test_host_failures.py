@@ -7,8 +7,9 @@ import pytest
 
 from vegakit.effects import Effect
 from vegakit.errors import ProgramChanged
-from vegakit.events import Answered, EffectOutcome
+from vegakit.events import Answered
 from vegakit.ids import Digest
+from vegakit.ports import Recorded
 from vegakit.program import Action, Event, Machine
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import MemoryJournal
@@ -19,9 +20,7 @@ from vegakit.testing.simulation import run_virtual
 class OfAnotherProgram(MemoryJournal):
     """It has an answer to whatever is asked, recorded for something else."""
 
-    async def claim(
-        self, effect: Effect, now: int
-    ) -> tuple[Digest, EffectOutcome | None] | None:
+    async def claim(self, effect: Effect, now: int) -> Recorded | None:
         return Digest("another"), Answered("wrong")
 
 

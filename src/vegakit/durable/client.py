@@ -1,0 +1,242 @@
+"""Programs on Temporal as Python code sees them, from any process.
+
+connection = await connect("localhost:7233", queue="vega")
+program = await connection.start_program()
+writer = await program.spawn("writer", wallet="$2")
+reply = await program.ask(writer, "…")
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, cast
+
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from vegakit.durable.messages import Command, Launch, NotYet, Reply, Spoken
+from vegakit.durable.payloads import RECORDS
+from vegakit.durable.workflows import PROGRAM, ProgramWorkflow
+from vegakit.errors import BugError, UserError, raised
+from vegakit.ids import ProgramId, TenantId, TraceId, new_program_id
+from vegakit.program import (
+    Bounds,
+    CancelAsk,
+    ChildSpec,
+    EndProcess,
+    Event,
+    Fell,
+    Mail,
+    Post,
+    Program,
+    ShutDown,
+    Spawn,
+    Spawned,
+    SpawnRefused,
+    Told,
+)
+from vegakit.runtime import Child, SteadyClock
+from vegakit.runtime import Reply as AgentReply
+
+__all__ = ["Connection", "ProgramHandle", "connect"]
+
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.03, 2.0
+_NOBODY_THERE = {
+    RPCStatusCode.ABORTED,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.FAILED_PRECONDITION,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+}
+"""No worker, or no server, for the moment: they may come back."""
+
+
+async def connect(
+    address: str = "localhost:7233", *, namespace: str = "default", queue: str = "vega"
+) -> "Connection":
+    try:
+        client = await Client.connect(address, namespace=namespace, data_converter=RECORDS)
+    except RuntimeError as error:
+        raise UserError(
+            f"no Temporal server answers at {address} ({error}); check the address, or start one "
+            "for development: temporal server start-dev"
+        ) from error
+    return Connection(client, queue)
+
+
+class Connection:
+    """`queue` is that of the workers that have the programs' code."""
+
+    def __init__(self, client: Client, queue: str) -> None:
+        self.client = client
+        self.queue = queue
+
+    async def start_program(
+        self,
+        *,
+        program_id: str = "",
+        tenant: str = "local",
+        bounds: Bounds | None = None,
+        **launch: Any,  # noqa: ANN401
+    ) -> "ProgramHandle":
+        """`launch` is what `Launch` takes, such as `heartbeat_ms`."""
+        fresh = new_program_id(SteadyClock().now(), secrets.token_bytes(10))
+        state = Program(
+            ProgramId(program_id or fresh), tenant=TenantId(tenant), bounds=bounds or Bounds()
+        )
+        await self.client.start_workflow(
+            PROGRAM, Launch(state, self.queue, **launch), id=state.id, task_queue=self.queue
+        )
+        return self.program(state.id)
+
+    def program(self, program_id: str) -> "ProgramHandle":
+        """One that was started before, here or elsewhere."""
+        workflow = self.client.get_workflow_handle_for(ProgramWorkflow.run, program_id)
+        return ProgramHandle(workflow)
+
+
+class ProgramHandle:
+    """An `id` makes a command safe to say again: it is obeyed once."""
+
+    def __init__(self, workflow: "WorkflowHandle[ProgramWorkflow, None]") -> None:
+        self._workflow = workflow
+        self._update: Callable[..., Awaitable[Reply]] = cast("Any", workflow).execute_update
+        self.id = ProgramId(workflow.id)
+
+    async def spawn(
+        self,
+        body: str | ChildSpec,
+        *,
+        name: str = "",
+        id: str = "",  # noqa: A002
+        **child: Any,  # noqa: ANN401
+    ) -> str:
+        """The path of the new process. `body` is the name of an agent or reducer of the workers;
+        `child` is what `Child` takes, such as `wallet="$2"`."""
+        spec = _spec(body, child) if isinstance(body, str) else body
+        reply = await self._submit(Command(id or _new_id(), Spawn(spec, name)))
+        if isinstance(reply, SpawnRefused):
+            raise raised(reply.error, reply.reason)
+        if isinstance(reply, Spawned):
+            return reply.path
+        raise _unexpected(reply)
+
+    async def ask(
+        self,
+        path: str,
+        message: Any,  # noqa: ANN401
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+        id: str = "",  # noqa: A002
+    ) -> Any:  # noqa: ANN401
+        """A `Reply` of an agent, a value of a reducer. Cancelling it cancels the work."""
+        ask = id or _new_id()
+        timeout_ms = None if timeout is None else int(timeout * 1000)
+        command = Command(ask, Post(path, Mail(message, ask), ask), timeout_ms)
+        try:
+            reply = await self._submit(command)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._tell(CancelAsk(ask)))
+            raise
+        match reply:
+            case Fell(error, reason):
+                raise raised(error, reason)
+            case Spoken(said, charged):
+                text, trace_id = said.text, TraceId(self.id)
+                facts = (charged, said.usage, said.conversation, trace_id)
+                return AgentReply(text, text, *facts, steps=said.steps)
+            case Told(value):
+                return value
+            case _:
+                raise _unexpected(reply)
+
+    async def tell(self, path: str, message: Any, *, id: str = "") -> None:  # noqa: A002, ANN401
+        """Nobody waits for an answer."""
+        word = id or _new_id()
+        await self._tell(Post(path, Mail(message), word), word)
+
+    async def kill(self, path: str) -> None:
+        """For good and at once, with everything that it started."""
+        await self._submit(Command(_new_id(), EndProcess(path, kill=True)))
+
+    async def stop(self) -> None:
+        """Ends every process, the last started first; done when the program is."""
+        await self._tell(ShutDown())
+        await self.wait()
+
+    async def wait(self) -> None:
+        """Until the program is over. Raises why it could not go on."""
+        try:
+            await self._workflow.result()
+        except WorkflowFailureError as failed:
+            raise BugError(f"program {self.id} failed: {failed.cause}") from failed
+
+    async def state(self) -> Program:
+        return await self._workflow.query(ProgramWorkflow.state)
+
+    async def _tell(self, event: Event, id: str = "") -> None:  # noqa: A002
+        try:
+            await self._workflow.signal(ProgramWorkflow.tell, Command(id or _new_id(), event))
+        except RPCError as error:
+            raise self._explained(error) from error
+
+    async def _submit(self, command: Command) -> Reply:
+        """Said again, with the same id, as long as nobody was there to hear it."""
+        waits = _waits()
+        while True:
+            try:
+                reply = await self._update(ProgramWorkflow.submit, command)
+            except WorkflowUpdateRPCTimeoutOrCancelledError as cut_off:
+                if isinstance(cut_off.__cause__, asyncio.CancelledError):
+                    raise cut_off.__cause__ from None
+            except RPCError as error:
+                if error.status not in _NOBODY_THERE:
+                    raise self._explained(error) from error
+            else:
+                return reply if not isinstance(reply, NotYet) else await self._reply(command.id)
+            await asyncio.sleep(next(waits))
+
+    async def _reply(self, to: str) -> Reply:
+        reply: Reply = NotYet()
+        for wait_s in _waits():
+            await asyncio.sleep(wait_s)
+            try:
+                reply = await self._workflow.query(ProgramWorkflow.reply, to)
+            except RPCError as error:
+                if error.status not in _NOBODY_THERE:
+                    raise self._explained(error) from error
+            if not isinstance(reply, NotYet):
+                break
+        return reply
+
+    def _explained(self, error: RPCError) -> Exception:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            return error
+        return UserError(
+            f"no program {self.id} is running (any more); start one with start_program()"
+        )
+
+
+def _spec(body: str, child: dict[str, Any]) -> ChildSpec:
+    return Child(cast("Any", body), **child).spec(lambda given: cast("str", given))
+
+
+def _waits() -> Iterator[float]:
+    """Longer and longer, each a tenth of what has passed: a slow answer is asked for seldom."""
+    wait_s = _SHORTEST_WAIT_S
+    while True:
+        yield wait_s
+        wait_s = min(_LONGEST_WAIT_S, wait_s * 1.1)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+def _unexpected(reply: Reply) -> BugError:
+    return BugError(f"the program replied {reply!r}, which is no answer to this")

@@ -1,0 +1,146 @@
+"""The host of a program on Temporal: model and tool calls as activities, alarms as timers.
+
+    start ──▶ activity on the queue of models or tools ── outcome ──▶ next()
+    hold  ──▶ from now on what is started stays in the program's state, and the next run starts it
+
+What a worker that died was doing is not done again: the next attempt looks at the ledger, and the
+program hears that the outcome is unknown. Steps are made only when all else has run, which is when
+`wait_condition` looks. So the outcomes of one wake-up come together, and a cancel never meets a
+result that has arrived and is not yet told: Temporal would drop it, and what it cost.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, CancelledError
+
+from vegakit.durable.messages import Call, Performed, Work
+from vegakit.effects import CallModel, CallTool, Effect, Request, SetTimer, check_same_request
+from vegakit.errors import LimitReached, ProgramChanged
+from vegakit.events import Answered, Cancelled, EffectOutcome, HostEvent, OutcomeArrived, Refused
+from vegakit.ids import EffectKey
+from vegakit.program import Program
+from vegakit.records import to_json
+from vegakit.runtime import Account, LocalHost, Perform
+
+__all__ = ["TemporalHost", "WorkflowClock", "queue_of"]
+
+_LONGEST_CALL = timedelta(days=1)
+_LONGEST_LOOK = timedelta(seconds=30)
+_LARGEST_BYTES = 1_800_000
+"""Temporal takes two million, and would try what is larger again for ever."""
+_AGAIN = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200),
+    maximum_interval=timedelta(seconds=10),
+    maximum_attempts=10,
+)
+_CALLS: dict[type[Request], Call] = {CallModel: Call.MODEL, CallTool: Call.TOOL}
+
+
+def queue_of(queue: str, call: Call) -> str:
+    """Models and tools have their own workers, so that neither keeps the other waiting."""
+    return queue if call is Call.AFTERMATH else f"{queue}-{call.name.lower()}s"
+
+
+class WorkflowClock:
+    """Implements `ports.Clock`, the same on every replay."""
+
+    def now(self) -> int:
+        return workflow.time_ns() // 1_000_000
+
+    async def wait_until(self, at_ms: int) -> None:
+        await asyncio.sleep(max(0, at_ms - self.now()) / 1000)
+
+
+class TemporalHost(LocalHost):
+    """Implements `ports.Host`, inside a workflow."""
+
+    def __init__(self, state: Program, queue: str, heartbeat_ms: int) -> None:
+        performers: dict[type[Request], Perform] = {
+            CallModel: self._call,
+            CallTool: self._call,
+            SetTimer: self._wait,
+        }
+        super().__init__(performers, WorkflowClock())
+        self._state = state
+        self._queue = queue
+        self._heartbeat = timedelta(milliseconds=heartbeat_ms)
+        self.holding = False
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._arrived) or self._broken is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way but timers, which the next run sets again."""
+        return all(isinstance(effect.request, SetTimer) for effect in self._effects.values())
+
+    def start(self, effect: Effect) -> None:
+        if not self.holding:
+            super().start(effect)
+
+    def cancel(self, key: EffectKey) -> None:
+        flight = self._state.flights.get(key)
+        if self.holding and flight is not None and key not in self._effects:
+            self.tell(OutcomeArrived(key, flight.effect.path, Cancelled()))
+        super().cancel(key)
+
+    def hold(self) -> None:
+        self.holding = True
+
+    async def next(self) -> Sequence[HostEvent]:
+        await workflow.wait_condition(lambda: self.has_news)
+        return await super().next()
+
+    async def _wait(self, effect: Effect, account: Account) -> EffectOutcome:
+        assert isinstance(effect.request, SetTimer)
+        await self._clock.wait_until(effect.request.due_ms)
+        return Answered(None)
+
+    async def _call(self, effect: Effect, account: Account) -> EffectOutcome:
+        path = self._state.flights[effect.key].path
+        work = Work(effect, self._state.processes[path].spec.body, path)
+        if (size := len(to_json(work))) > _LARGEST_BYTES:
+            return _too_large(size)
+        performed = await self._perform(work)
+        try:
+            check_same_request(effect, performed.digest)
+        except ProgramChanged as changed:
+            self._broken = changed  # whoever waits for the outcome is told this instead
+        return performed.outcome
+
+    async def _perform(self, work: Work) -> Performed:
+        call = _CALLS[type(work.effect.request)]
+        try:
+            return await workflow.execute_activity(
+                call,
+                work,
+                result_type=Performed,
+                task_queue=queue_of(self._queue, call),
+                activity_id=work.effect.key,
+                summary=str(work.effect.path),
+                start_to_close_timeout=_LONGEST_CALL,
+                heartbeat_timeout=self._heartbeat,
+                retry_policy=_AGAIN,
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+        except ActivityError as failed:
+            cancelled = isinstance(failed.cause, CancelledError)
+        return await workflow.execute_activity(
+            Call.AFTERMATH,
+            Work(work.effect, work.body, work.path, cancelled),
+            result_type=Performed,
+            start_to_close_timeout=_LONGEST_LOOK,
+        )
+
+
+def _too_large(size: int) -> Refused:
+    return Refused(
+        LimitReached.__name__,
+        f"the request has {size:,} bytes, and Temporal keeps at most {_LARGEST_BYTES:,}; shorten "
+        "the conversation (history= of the agent), or hand over files by name",
+    )

@@ -1,0 +1,71 @@
+"""What clients, the workflow of a program and its activities say to each other."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from vegakit.effects import Effect
+from vegakit.events import EffectOutcome
+from vegakit.ids import Digest
+from vegakit.money import Money
+from vegakit.program import Event, Fell, Program, Said, Spawned, SpawnRefused, Told
+
+__all__ = ["Call", "Command", "Launch", "NotYet", "Performed", "Reply", "Spoken", "Work"]
+
+
+class Call(StrEnum):
+    """The activities. `AFTERMATH` asks what became of a call whose worker did not say."""
+
+    MODEL = "call_model"
+    TOOL = "call_tool"
+    AFTERMATH = "aftermath"
+
+
+class Spoken(Struct, frozen=True, tag=True, omit_defaults=True):
+    """The answer of an agent."""
+
+    said: Said
+    charged: Money = Money(0)
+
+
+class NotYet(Struct, frozen=True, tag=True):
+    """It was obeyed, and its answer is still to come."""
+
+
+Reply: TypeAlias = Told | Fell | Spoken | Spawned | SpawnRefused | NotYet
+
+
+class Command(Struct, frozen=True, omit_defaults=True):
+    """The same `id` is obeyed once. A post that wants an answer carries it as its `ask`."""
+
+    id: str
+    event: Event
+    timeout_ms: int | None = None
+
+
+class Launch(Struct, frozen=True, omit_defaults=True):
+    """What one run of the workflow begins with. `queue` names the code. After `longest` events of
+    history it moves to a next run; `replies` go with it, for those who have not heard them."""
+
+    state: Program
+    queue: str
+    heartbeat_ms: int = 10_000
+    longest: int = 10_000
+    replies: dict[str, Reply] = {}
+
+
+class Work(Struct, frozen=True, omit_defaults=True):
+    """One effect for an activity: `body` names the agent that it is for."""
+
+    effect: Effect
+    body: str
+    path: str
+    cancelled: bool = False
+
+
+class Performed(Struct, frozen=True):
+    """`digest` is of the request that this is the outcome of."""
+
+    digest: Digest
+    outcome: EffectOutcome

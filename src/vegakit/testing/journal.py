@@ -1,0 +1,180 @@
+"""What every journal does, as checks that run against an empty one.
+
+    @pytest.mark.parametrize("check", JOURNAL_CHECKS)
+    def test_my_journal(check):
+        asyncio.run(check(MyJournal()))
+
+Each check leaves the journal to its caller to close.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from vegakit.conversation import ModelRequest, ModelSettings
+from vegakit.effects import CallModel, CallTool, Effect, EffectPath, Life, Request, Site, effect
+from vegakit.errors import BugError, ErrorClass
+from vegakit.events import Answered, Crashed, EffectOutcome, Failed, Refused, Unknown
+from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
+from vegakit.money import Money
+from vegakit.ports import Begun, Journal, Run
+
+__all__ = ["JOURNAL_CHECKS", "JournalCheck"]
+
+JournalCheck: TypeAlias = Callable[[Journal], Awaitable[None]]
+
+_FIRST, _SECOND = ProgramId("1"), ProgramId("2")
+_MODEL = CallModel(ModelRequest("m", (), ModelSettings(1)), Money(9), ScopeId("s"))
+_PAY = CallTool("pay", {"to": "me"}, ScopeId("s"))
+_LOOK = CallTool("look", {}, ScopeId("s"), repeatable=True)
+
+
+def _at(place: int, request: Request = _MODEL, program: ProgramId = _FIRST) -> Effect:
+    path = EffectPath(TenantId("t"), program, (Life("a", 1),), Site("f", place))
+    return effect(path, request)
+
+
+async def _kept(journal: Journal, effect: Effect, outcome: EffectOutcome) -> None:
+    await journal.claim(effect, 0)
+    await journal.record(effect.key, outcome)
+
+
+async def _takes_up_the_unfinished_run(journal: Journal) -> None:
+    first = Run(_FIRST, 1, ("python", "a.py"), "/home")
+    assert await journal.begin(first) == first
+    assert await journal.begin(Run(_SECOND, 2)) == first
+    assert await journal.runs() == [first]
+
+
+async def _begins_anew_after_the_end(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await journal.end(5)
+    assert await journal.begin(Run(_SECOND, 7)) == Run(_SECOND, 7)
+    assert await journal.runs() == [Run(_FIRST, 1, ended_ms=5), Run(_SECOND, 7)]
+
+
+async def _knows_nothing_of_what_was_never_claimed(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    assert await journal.find(_at(0).key) is None
+    assert await journal.cut_off() == []
+    assert await journal.charges() == []
+
+
+async def _claims_once(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    assert await journal.claim(_at(0), 0) is None
+    assert await journal.claim(_at(0), 1) == (_at(0).digest, None)
+    assert await journal.find(_at(0).key) == (_at(0).digest, None)
+    assert len(await journal.cut_off()) == 1
+
+
+async def _answers_a_claim_by_what_was_recorded(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Answered({"said": "hi"}, Money(3)))
+    other = _at(0, _PAY)
+    assert await journal.claim(other, 1) == (_at(0).digest, Answered({"said": "hi"}, Money(3)))
+    assert (await journal.claim(_at(0), 1) or ("",))[0] != other.digest
+
+
+async def _keeps_every_kind_of_outcome(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    outcomes: tuple[EffectOutcome, ...] = (
+        Answered(["ä", 1, None], Money(1)),
+        Failed(ErrorClass.TIMEOUT, "late", charged=Money(2), attempts=3),
+        Refused("BudgetExceeded", "too dear"),
+        Unknown(Money(4)),
+        Crashed("ZeroDivisionError: by nought"),
+    )
+    for place, outcome in enumerate(outcomes):
+        await _kept(journal, _at(place), outcome)
+    for place, outcome in enumerate(outcomes):
+        assert await journal.find(_at(place).key) == (_at(place).digest, outcome)
+
+
+async def _keeps_the_first_outcome(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Answered("first"))
+    await journal.record(_at(0).key, Answered("second"))
+    assert await journal.find(_at(0).key) == (_at(0).digest, Answered("first"))
+
+
+async def _records_nothing_unclaimed(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    try:
+        await journal.record(_at(0).key, Answered("lost"))
+    except BugError:
+        assert await journal.find(_at(0).key) is None
+    else:
+        raise AssertionError("an outcome without a claim was taken, or lost in silence")
+
+
+async def _drops_claims_only(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await journal.claim(_at(0), 0)
+    await _kept(journal, _at(1), Answered("kept"))
+    for place in range(3):
+        await journal.drop(_at(place).key)
+    assert await journal.find(_at(0).key) is None
+    assert await journal.find(_at(1).key) == (_at(1).digest, Answered("kept"))
+    assert await journal.claim(_at(0), 0) is None
+
+
+async def _tells_what_was_cut_off(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    for place, request in enumerate((_MODEL, _PAY, _LOOK)):
+        await journal.claim(_at(place, request), 0)
+    await _kept(journal, _at(3), Answered("done"))
+    found = {begun.key: begun for begun in await journal.cut_off()}
+    assert found == {
+        _at(0).key: Begun(_at(0).key, "CallModel", repeatable=False),
+        _at(1).key: Begun(_at(1).key, "CallTool", repeatable=False),
+        _at(2).key: Begun(_at(2).key, "CallTool", repeatable=True),
+    }
+
+
+async def _tells_what_model_calls_came_to(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Answered("hi", Money(3)))
+    await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
+    await _kept(journal, _at(2, _PAY), Answered("paid"))
+    await journal.claim(_at(3), 0)
+    expected: dict[EffectKey, Money] = {_at(0).key: Money(3), _at(1).key: Money(0)}
+    assert dict(await journal.charges()) == expected
+
+
+async def _keeps_runs_apart(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Answered("old", Money(3)))
+    await journal.claim(_at(1), 0)
+    await journal.end(2)
+    await journal.begin(Run(_SECOND, 3))
+    assert await journal.cut_off() == []
+    assert await journal.charges() == []
+    assert await journal.claim(_at(0, program=_SECOND), 4) is None
+
+
+async def _takes_many_at_once(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    effects = [_at(place) for place in range(100)]
+    found = await asyncio.gather(*(journal.claim(one, 0) for one in effects))
+    assert found == [None] * 100
+    await asyncio.gather(*(journal.record(one.key, Answered(one.key)) for one in effects))
+    for one in effects:
+        assert await journal.find(one.key) == (one.digest, Answered(one.key))
+
+
+JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
+    _takes_up_the_unfinished_run,
+    _begins_anew_after_the_end,
+    _knows_nothing_of_what_was_never_claimed,
+    _claims_once,
+    _answers_a_claim_by_what_was_recorded,
+    _keeps_every_kind_of_outcome,
+    _keeps_the_first_outcome,
+    _records_nothing_unclaimed,
+    _drops_claims_only,
+    _tells_what_was_cut_off,
+    _tells_what_model_calls_came_to,
+    _keeps_runs_apart,
+    _takes_many_at_once,
+)

@@ -1,0 +1,92 @@
+"""What the programs of these tests are made of."""
+
+import asyncio
+from typing import Any
+
+from vegakit.conversation import ModelReply, ModelRequest, Text
+from vegakit.money import dollars
+from vegakit.program import (
+    After,
+    Ask,
+    Heard,
+    Later,
+    Make,
+    ProcessSpec,
+    Prompt,
+    Respond,
+    Told,
+)
+from vegakit.runtime import Reducer
+from vegakit.testing import ScriptedModel
+
+
+def count(state: int, message: Any) -> tuple[int, list[Any]]:
+    if message == "boom":
+        raise ValueError("boom")
+    return state + 1, [Respond(state + 1)]
+
+
+COUNTER = Reducer("counter", count, 0)
+
+
+class Hanging(ScriptedModel):
+    """Answers nobody until it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__("never")
+        self.asked = asyncio.Event()
+        self.left = asyncio.Event()
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.left.set()
+        raise AssertionError
+
+
+class Gated(ScriptedModel):
+    """Answers when it is let."""
+
+    def __init__(self, script: str) -> None:
+        super().__init__(script)
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        self.asked.set()
+        await self.may_answer.wait()
+        return await super().ask(request)
+
+
+class OnlyStreaming(ScriptedModel):
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        raise AssertionError("a stream was wanted")
+
+
+def boss(state: Any, message: Any) -> tuple[Any, list[Any]]:
+    """Starts a worker with a part of its own wallet, and passes on what that one answers."""
+    if message == "go":
+        spec = ProcessSpec("worker", wallet=dollars("$0.004"))
+        ask = Ask("boss/worker", Prompt((Text("?"),)), "w")
+        return state, [Make(spec, "worker"), ask, Later("client")]
+    heard = message if isinstance(message, Heard) else None
+    said = heard.outcome if heard else None
+    return state, [Respond("told" if isinstance(said, Told) else str(said), "client")]
+
+
+def clerk(state: Any, message: Any) -> tuple[Any, list[Any]]:
+    if message == "may I?":
+        return state, [Later("request")]
+    if isinstance(message, int):
+        return state, [After(message, "wake"), Later("request")]
+    return state, [Respond(f"it was: {message}", "request")]
+
+
+async def waits(program: Any, count: int = 1) -> bool:
+    return len((await program.state()).asks) == count
+
+
+async def landed(program: Any) -> Any:
+    state = await program.state()
+    return None if state.flights else state

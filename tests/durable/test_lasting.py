@@ -1,0 +1,140 @@
+"""Programs that last: moved to their next run, replayed, edited, failed, asked by many."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.durable.bodies import COUNTER, Gated, clerk, waits
+from tests.durable.stage import replay, stage, until
+from vegakit.durable import Deployment, provide
+from vegakit.errors import AgentFailed, BugError, LimitReached, UserError
+from vegakit.runtime import Agent, Reducer
+from vegakit.store import MemoryLedger
+from vegakit.testing import ScriptedModel
+
+
+async def test_a_program_moves_to_its_next_run(temporal: str, tmp_path: Path) -> None:
+    """Calls are waited for, asks are carried along, and nothing is lost or done twice."""
+    model = ScriptedModel({f"word {number}.": f"heard {number}" for number in range(12)})
+    bodies = [COUNTER, Reducer("clerk", clerk), Agent("echo", model)]
+    async with stage(temporal, tmp_path, bodies) as here:
+        program = await here.start(longest=40)
+        for name in ("counter", "clerk", "echo"):
+            await program.spawn(name)
+        asking = asyncio.ensure_future(program.ask("clerk", "may I?"))
+        for number in range(12):
+            counted, echoed = await asyncio.gather(
+                program.ask("counter", "more"), program.ask("echo", f"word {number}.")
+            )
+            assert (counted, echoed.text) == (number + 1, f"heard {number}")
+        await program.tell("clerk", "yes")
+        assert await asking == "it was: yes"
+        assert len(model.requests) == 12
+        await program.stop()
+        assert len(await here.histories()) > 2
+
+
+async def test_it_moves_when_its_calls_are_over(temporal: str, tmp_path: Path) -> None:
+    """What is under way is waited for; what is begun meanwhile, and timers, the next run does."""
+    slow, quick = Gated("at last"), ScriptedModel("at once")
+    bodies = [COUNTER, Reducer("clerk", clerk), Agent("slow", slow), Agent("quick", quick)]
+    async with stage(temporal, tmp_path, bodies) as here:
+        program = await here.start(longest=40)
+        for body in bodies:
+            await program.spawn(body.name)
+        asking = [asyncio.ensure_future(program.ask("slow", "?"))]
+        await slow.asked.wait()
+        asking.append(asyncio.ensure_future(program.ask("clerk", 3_000)))
+        for _ in range(8):
+            await program.ask("counter", "more")
+        asking.append(asyncio.ensure_future(program.ask("quick", "?")))
+        await until(lambda: waits(program, 3))
+        assert len(await here.histories()) == 1
+        assert quick.requests == []
+        slow.may_answer.set()
+        async with asyncio.timeout(15):
+            answers = await asyncio.gather(*asking)
+        assert [str(answer) for answer in answers] == ["at last", "it was: wake", "at once"]
+        assert (len(slow.requests), len(quick.requests)) == (1, 1)
+        await program.stop()
+        assert len(await here.histories()) == 2
+
+
+async def test_without_a_cache_every_task_replays(temporal: str, tmp_path: Path) -> None:
+    """The workflow is built anew from its history each time."""
+    bodies = [COUNTER, Agent("guide", ScriptedModel(["Paris", "Madrid"]))]
+    async with stage(temporal, tmp_path, bodies, cache=0) as here:
+        program = await here.start()
+        await program.spawn("counter")
+        await program.spawn("guide")
+        assert [await program.ask("counter", "more") for _ in range(3)] == [1, 2, 3]
+        assert (await program.ask("guide", "France?")).text == "Paris"
+        assert (await program.ask("guide", "Spain?")).text == "Madrid"
+        await program.stop()
+
+
+@pytest.mark.parametrize(
+    ("change", "found"), [("system", "ProgramChanged"), ("name", "[TMPRL1100]")]
+)
+async def test_an_edited_program_gets_no_recorded_answer(
+    temporal: str, tmp_path: Path, change: str, found: str
+) -> None:
+    """Another request at the same place is found by its digest, another place by its key."""
+    agent = Agent("guide", ScriptedModel("Paris"))
+    async with stage(temporal, tmp_path, [agent, COUNTER]) as here:
+        program = await here.start()
+        await program.ask(await program.spawn("guide"), "France?")
+        await program.stop()
+        histories, queue = await here.histories(), here.connection.queue
+        edited = Agent("guide", ScriptedModel("Paris"), system="Be brief.")
+        deployment = Deployment([edited], MemoryLedger())
+        code = deployment.registry(deployment.runtime()).code
+        good = here.code
+        provide(queue, code if change == "system" else {"guide": good["counter"]})
+        with pytest.raises(Exception, match=r".*") as raised:
+            await replay(histories)
+        assert found in str(raised.value)
+        provide(queue, good)
+
+
+async def test_what_is_too_large_is_refused(temporal: str, tmp_path: Path) -> None:
+    """In words, instead of a task that Temporal tries for ever."""
+    model = ScriptedModel("done", context_tokens=10_000_000)
+    async with stage(temporal, tmp_path, [Agent("reader", model)]) as here:
+        program = await here.start()
+        reader = await program.spawn("reader")
+        with pytest.raises(LimitReached, match="Temporal keeps at most"):
+            await program.ask(reader, "word " * 365_000)
+        await program.stop()
+
+
+async def test_a_machine_that_fails_ends_the_program(temporal: str, tmp_path: Path) -> None:
+    """Visibly, instead of a task that Temporal tries for ever; who asks then is told so."""
+    async with stage(temporal, tmp_path, [COUNTER]) as here:
+        program = await here.start()
+        await program.spawn("counter")
+        here.code.pop("counter")  # the machine looks for a body that is not there
+        with pytest.raises(AgentFailed, match="cannot go on"):
+            await program.ask("counter", "more")
+        with pytest.raises(BugError, match="the program cannot go on: KeyError: 'counter'"):
+            await program.wait()
+        with pytest.raises(UserError, match="is running"):
+            await program.tell("counter", "more")
+        here.programs.clear()
+
+
+async def test_many_may_wait_for_an_answer(temporal: str, tmp_path: Path) -> None:
+    """More than the ten updates that Temporal takes at once; and commands are still obeyed."""
+    async with stage(temporal, tmp_path, [Reducer("clerk", clerk)]) as here:
+        program = await here.start()
+        paths = [await program.spawn("clerk") for _ in range(12)]
+        asking = [asyncio.ensure_future(program.ask(path, "may I?")) for path in paths]
+        await until(lambda: waits(program, 12))
+        await program.kill(paths.pop())
+        with pytest.raises(AgentFailed):
+            await asking.pop()
+        for path in paths:
+            await program.tell(path, "yes")
+        assert await asyncio.gather(*asking) == ["it was: yes"] * 11
+        await program.stop()

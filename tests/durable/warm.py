@@ -1,0 +1,6 @@
+"""Importing this imports what a worker of these tests needs."""
+
+from tests.durable.dying import MODEL
+from vegakit.models import ProviderAccess, build_model
+
+PRICE = build_model(MODEL, ProviderAccess(lambda: "")).price

@@ -1,0 +1,72 @@
+"""Both journals pass one suite, and the suite finds a journal that does not keep its word."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from vegakit.effects import Effect
+from vegakit.events import EffectOutcome
+from vegakit.ids import EffectKey
+from vegakit.ports import Journal, Recorded, Run
+from vegakit.store import MemoryJournal, SqliteJournal
+from vegakit.testing import JOURNAL_CHECKS, JournalCheck
+
+
+def name_of(check: object) -> str:
+    return str(getattr(check, "__name__", "")).strip("_")
+
+
+async def checked(check: JournalCheck, journal: Journal) -> None:
+    async with aclosing(journal):
+        await check(journal)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=name_of)
+def test_a_journal(check: JournalCheck, kind: str, tmp_path: Path) -> None:
+    """What is checked stands in the check's name."""
+    journal = MemoryJournal() if kind == "memory" else SqliteJournal(tmp_path / "run.db")
+    asyncio.run(checked(check, journal))
+
+
+class ClaimsAgain(MemoryJournal):
+    async def claim(self, effect: Effect, now: int) -> Recorded | None:
+        await super().claim(effect, now)
+        return None
+
+
+class LosesOutcomes(MemoryJournal):
+    async def record(self, key: EffectKey, outcome: EffectOutcome) -> None:
+        pass
+
+
+class DropsAnything(MemoryJournal):
+    async def drop(self, key: EffectKey) -> None:
+        self._effects.pop(key, None)
+
+
+class BeginsAnew(MemoryJournal):
+    async def begin(self, run: Run) -> Run:
+        self._runs.append(run)
+        return run
+
+
+class MixesRuns(MemoryJournal):
+    def _is_of_this_run(self, effect: Effect) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "fault", [ClaimsAgain, LosesOutcomes, DropsAnything, BeginsAnew, MixesRuns]
+)
+def test_a_journal_that_does_not_is_found(fault: type[MemoryJournal]) -> None:
+    """At least one check fails."""
+    failed = 0
+    for check in JOURNAL_CHECKS:
+        try:
+            asyncio.run(checked(check, fault()))
+        except AssertionError:
+            failed += 1
+    assert failed
