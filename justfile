@@ -79,6 +79,10 @@ replay:
 durable-cost:
     python -m benchmarks.journal_cost
 
+# Renames and links swapped under the file tools: 100,000 calls of each, 0 escapes
+races calls="100000":
+    python -m benchmarks.races {{calls}}
+
 # Every wire format over real sockets, through the official SDKs
 wire:
     pytest -q tests/testing/provider tests/models tests/runtime/test_wire.py

@@ -1,4 +1,4 @@
-"""No swap leads a file tool out of its root: `python -m benchmarks.races 100000`.
+"""No swap leads a file tool out of its root: `python -m benchmarks.races 100000 [read write ...]`.
 
 A process swaps what a path leads over, as fast as it can, while each tool of `Files` is called so
 many times by each way of opening folders. Outside lies a secret that nobody may read, list, look
@@ -28,7 +28,7 @@ __all__ = ["SWAPS", "TOOLS", "Races", "race", "race_each_way"]
 
 SECRET = b"secret" * 683
 MARKER = "only-outside"
-PLACE, NAME = "place", "f"
+PLACE, NAME, DEEP = "place", "f", "deep"
 EXCHANGE = 2
 HERE = -100
 _FORKS = multiprocessing.get_context("forkserver")
@@ -40,6 +40,7 @@ TOOLS: dict[str, Tool] = {
     "read": lambda files: files.read(f"{PLACE}/{NAME}"),
     "write": lambda files: files.write(f"{PLACE}/{NAME}", b"written"),
     "list": lambda files: files.list(PLACE),
+    "list-deep": lambda files: files.list(f"{PLACE}/{DEEP}"),
     "stat": lambda files: files.stat(f"{PLACE}/{NAME}"),
     "remove": lambda files: files.remove(f"{PLACE}/{NAME}"),
 }
@@ -90,9 +91,10 @@ async def _race(tool: Tool, swap: str, calls: int, folder: Path, open_folder: Op
 
 
 def _furnish(folder: Path) -> None:
-    (folder / "root" / PLACE).mkdir(parents=True)
+    (folder / "root" / PLACE / DEEP).mkdir(parents=True)
     (folder / "root" / PLACE / NAME).write_bytes(b"inside")
-    (folder / "outside").mkdir()
+    (folder / "outside" / DEEP).mkdir(parents=True)
+    (folder / "outside" / DEEP / MARKER).touch()
     (folder / "outside" / MARKER).touch()
     (folder / "outside" / NAME).write_bytes(SECRET)
 
@@ -113,9 +115,9 @@ def _is_touched(folder: Path) -> bool:
     """What was touched is put back, so that each escape counts once."""
     secret = folder / "outside" / NAME
     names = {entry.name for entry in (folder / "outside").iterdir()}
-    if names == {MARKER, NAME} and secret.read_bytes() == SECRET:
+    if names == {MARKER, DEEP, NAME} and secret.read_bytes() == SECRET:
         return False
-    for name in names - {MARKER}:
+    for name in names - {MARKER, DEEP}:
         (folder / "outside" / name).unlink()
     secret.write_bytes(SECRET)
     return True
@@ -190,17 +192,19 @@ def _swap_until(swap: str, folder: Path, swaps: "Synchronized[int]", begun: Any,
             return
 
 
-def main(calls: int = 100_000) -> int:
+def main(calls: str = "100000", *tools: str) -> int:
     ways: Sequence[OpenFolder] = tuple(dict.fromkeys((best_way(), by_walk)))
     total = Races()
-    for way, tool in itertools.product(ways, TOOLS):
+    for way, tool in itertools.product(ways, tools or TOOLS):
         began = time.monotonic()
-        races = race_each_way(tool, calls, way)
-        print(f"{tool:<7} {way.__name__:<10} {races}; {time.monotonic() - began:.0f} s", flush=True)
+        races = race_each_way(tool, int(calls), way)
+        print(
+            f"{tool:<10} {way.__name__:<10} {races}; {time.monotonic() - began:.0f} s", flush=True
+        )
         total += races
-    print(f"all     {total}")
+    print(f"all        {total}")
     return int(total.escapes > 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(*sys.argv[1:]))

@@ -57,7 +57,7 @@ from vegakit.policy.capability.wanted import (
     WritePath,
 )
 
-__all__ = ["Grant", "decide", "delegate"]
+__all__ = ["Grant", "capability_of", "decide", "delegate"]
 
 _MAX_RULES = 256
 _READING_METHODS = frozenset({"GET", "HEAD"})
@@ -100,7 +100,7 @@ def decide(grant: Grant, wanted: Wanted) -> Allowed | Denied:
     if isinstance(clean, Denied):
         return clean
     for link in grant.links():
-        objection = _name_objection(link, _capability_of(clean)) or _rule_objection(link, clean)
+        objection = _name_objection(link, capability_of(clean)) or _rule_objection(link, clean)
         if objection is not None:
             cut = "" if link is grant else " in the grant this one was cut from"
             return Denied(objection + cut)
@@ -122,7 +122,7 @@ def _clean(wanted: Wanted) -> Wanted | Denied:
             assert_never(wanted)
 
 
-def _capability_of(wanted: Wanted) -> str:
+def capability_of(wanted: Wanted) -> str:
     match wanted:
         case ReadPath():
             return READ

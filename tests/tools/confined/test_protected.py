@@ -1,0 +1,77 @@
+"""Names that other programs trust, in every spelling that some file system takes for them."""
+
+import pytest
+
+from vegakit.errors import CapabilityDenied
+from vegakit.policy import Grant, ReadPath, WritePath, delegate
+from vegakit.tools.confined.protected import is_run_unasked, is_sealed, permit
+
+SEALED = [
+    ".git/hooks/pre-commit",
+    ".git/config",
+    "sub/module/.git",
+    ".env",
+    ".env.production",
+    "vega.toml",
+    "deep/vega.toml",
+    ".vega/settings.json",
+    ".vscode/tasks.json",
+    ".idea/workspace.xml",
+    ".mcp.json",
+]
+
+
+def spellings(path: str) -> list[str]:
+    """Upper case, mixed case, full width, with a character that is not seen."""
+    wide = "".join(chr(ord(c) + 0xFEE0) if c.isalpha() else c for c in path)
+    return [
+        path.upper(),
+        path.title(),
+        wide,
+        f"{path[:2]}\u200c{path[2:]}",
+        f"./{path}",
+        f"a/{path}",
+    ]
+
+
+@pytest.mark.parametrize("path", SEALED)
+def test_what_is_sealed_is_sealed_in_every_spelling(path: str) -> None:
+    """Whatever the rules of the grant, and whether it exists or not."""
+    for spelling in (path, *spellings(path)):
+        assert is_sealed(spelling)
+        with pytest.raises(CapabilityDenied):
+            permit(Grant(("fs",), paths=("**", ".*/**", path)), WritePath(spelling))
+
+
+@pytest.mark.parametrize("path", SEALED)
+def test_what_is_sealed_is_read_only_when_it_is_named(path: str) -> None:
+    """It may hold secrets."""
+    wide = Grant(("fs",), paths=("**", ".*/**", "**/.*/**", ".*", "**/.*", "deep/*"))
+    with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
+        permit(wide, ReadPath(path))
+    assert permit(Grant(("fs",), paths=(path,)), ReadPath(path)) == path
+
+
+@pytest.mark.parametrize("path", ["Makefile", "tests/CONFTEST.py", "a/x.pth", "bare/HEAD"])
+def test_what_is_run_unasked_is_written_only_when_it_is_named(path: str) -> None:
+    """Reading it is as reading any other."""
+    wide, named = Grant(("fs",), paths=("**",)), Grant(("fs",), paths=("**", path))
+    assert is_run_unasked(path)
+    with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
+        permit(wide, WritePath(path))
+    assert permit(named, WritePath(path)) == permit(wide, ReadPath(path)) == path
+
+
+@pytest.mark.parametrize("path", [".gitignore", "git/config", "env.py", "a/vega.toml.md", "src"])
+def test_what_only_looks_alike_is_not_protected(path: str) -> None:
+    """The other side of the boundary."""
+    assert not is_sealed(path)
+    assert not is_run_unasked(path)
+
+
+def test_every_grant_it_was_cut_from_must_name_it() -> None:
+    """A wildcard above is not enough."""
+    named = Grant(("fs",), paths=("Makefile",))
+    assert permit(named, WritePath("Makefile")) == "Makefile"
+    with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
+        permit(delegate(Grant(("fs",), paths=("**",)), named), WritePath("Makefile"))

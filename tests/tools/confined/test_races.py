@@ -1,0 +1,45 @@
+"""Swaps between check and use lead nobody out."""
+
+import os
+from pathlib import Path
+
+import pytest
+from benchmarks.races import SWAPS, TOOLS, race_each_way
+
+from vegakit.errors import CapabilityDenied
+from vegakit.tools.confined.beneath import OpenFolder, by_kernel, by_walk
+from vegakit.tools.confined.plain import check_inside, check_plain
+
+CALLS = 1_000
+
+
+@pytest.mark.parametrize("way", [by_kernel, by_walk])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_swap_leads_out(tool: str, way: OpenFolder) -> None:
+    """By either way. Some calls met the link and some did not, so it was a race."""
+    races = race_each_way(tool, CALLS, way)
+    assert races.escapes == 0
+    assert min(races.passed, races.refused, races.swaps) > 0
+
+
+def test_every_kind_of_swap_is_raced() -> None:
+    """Folders, files, and names of files outside."""
+    assert set(SWAPS) == {"folder", "file", "name"}
+
+
+def test_a_name_that_went_away_is_not_inside(tmp_path: Path) -> None:
+    """The count alone says one: it counts the name outside. Nor does making the name anew help."""
+    (tmp_path / "outside").write_bytes(b"secret")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/f").hardlink_to(tmp_path / "outside")
+    folder = os.open(tmp_path / "root", os.O_RDONLY)
+    file = os.open("f", os.O_RDONLY, dir_fd=folder)
+    (tmp_path / "root/f").unlink()
+    check_plain("f", os.fstat(file))
+    with pytest.raises(CapabilityDenied, match="swapped"):
+        check_inside("f", file, folder, "f")
+    (tmp_path / "root/f").hardlink_to(tmp_path / "outside")
+    with pytest.raises(CapabilityDenied, match="one of 2 names"):
+        check_inside("f", file, folder, "f")
+    os.close(file)
+    os.close(folder)
