@@ -17,6 +17,7 @@ from vegakit.errors import UserError
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
+    "audit": ("vegakit.cli.audit", "verify an audit, or show its last entries"),
     "config": ("vegakit.cli.config", "show the settings and where each of them came from"),
     "demo": ("vegakit.cli.demo", "watch a team of agents crash, recover and stay in budget"),
     "kill": ("vegakit.cli.kill", "end a process, or with --tree all that it started too"),

@@ -1,4 +1,4 @@
-"""Calling a tool: within its time, and with its failure as a value that the model sees."""
+"""Calling a tool: within its time, its failure a value, and all it says harmless to read."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from vegakit.agent import PlannedCall, ToolOutcome
 from vegakit.events import CallKind, CallStatus
 from vegakit.ports import Tool
 from vegakit.telemetry import Span, Tracer
+from vegakit.tools import sanitise
 
 __all__ = ["call_tool"]
 
@@ -43,8 +44,8 @@ async def _outcome(
     if task.cancelled():
         return ToolOutcome("was cancelled", is_error=True)
     if (raised := task.exception()) is not None:
-        return ToolOutcome(f"{type(raised).__name__}: {raised}", is_error=True)
-    return ToolOutcome(task.result())
+        return ToolOutcome(sanitise(f"{type(raised).__name__}: {raised}"), is_error=True)
+    return ToolOutcome(sanitise(task.result()))
 
 
 async def _run(tool: Tool, arguments: Mapping[str, Any], deps: object) -> str:

@@ -1,10 +1,12 @@
-"""Where truth is kept (adapter, host): money, small documents, what was said.
+"""Where truth is kept (adapter, host): money, small documents, what was said, the audit.
 
 Each comes in memory, gone with its process, on a SQLite file that several processes share, and on a
 PostgreSQL server that several machines share. All pass the same suites: `LEDGER_CHECKS`,
 `STORE_CHECKS` and `MEMORY_CHECKS` of `vegakit.testing`.
 """
 
+from vegakit.store.audit import SqliteAudit, read_audit, verify_audit
+from vegakit.store.audit_chain import AuditVerdict, Fault, FaultKind, Link, parse_head
 from vegakit.store.journal_runs import RunSummary, list_runs
 from vegakit.store.journals import MemoryJournal, Replay
 from vegakit.store.memories import TransientMemory
@@ -18,6 +20,10 @@ from vegakit.store.sqlite_ledger import SqliteLedger
 from vegakit.store.sqlite_store import SqliteStore
 
 __all__ = [
+    "AuditVerdict",
+    "Fault",
+    "FaultKind",
+    "Link",
     "MemoryJournal",
     "MemoryLedger",
     "MemoryStore",
@@ -26,10 +32,14 @@ __all__ = [
     "PostgresStore",
     "Replay",
     "RunSummary",
+    "SqliteAudit",
     "SqliteJournal",
     "SqliteLedger",
     "SqliteMemory",
     "SqliteStore",
     "TransientMemory",
     "list_runs",
+    "parse_head",
+    "read_audit",
+    "verify_audit",
 ]

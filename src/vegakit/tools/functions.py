@@ -1,12 +1,13 @@
 """A typed Python function as a tool: its schema from hints and docstring, its arguments validated.
 
-A function whose first parameter is called `deps` gets what the caller of the agent passed as deps;
-the model does not see that parameter. A plain `def` runs in a thread, so that it cannot stall the
-loop. The function is the user's own code: it is trusted.
+Leading parameters called `ctx` and `deps` are not seen by the model: `ctx` is the tool's own
+context (see `granted`), `deps` is what the caller of the agent passed. A plain `def` runs in a
+thread, so that it cannot stall the loop. The function is the user's own code: it is trusted.
 """
 
 import asyncio
 import inspect
+import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NotRequired, get_type_hints
 
@@ -34,11 +35,13 @@ class FunctionTool:
         name: str | None = None,
         repeatable: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        context: object = None,
     ) -> None:
         from pydantic import TypeAdapter
 
         self._function = function
-        self._takes_deps = next(iter(inspect.signature(function).parameters), "") == "deps"
+        self._context = context
+        self._given = _given(function)
         self._arguments: TypeAdapter[Any] = TypeAdapter(_arguments_type(function))
         self.repeatable = repeatable
         self.timeout_ms = timeout_ms
@@ -50,7 +53,8 @@ class FunctionTool:
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
         checked = self._check(arguments)
-        before = (deps,) if self._takes_deps else ()
+        given = {"ctx": self._context, "deps": deps}
+        before = [given[name] for name in self._given]
         if inspect.iscoroutinefunction(self._function):
             result = await self._function(*before, **checked)
         else:
@@ -85,9 +89,8 @@ def _arguments_type(function: Callable[..., Any]) -> type:
 
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
-    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if position == 0 and parameter.name == "deps":
-            continue
+    given = len(_given(function))
+    for parameter in list(inspect.signature(function).parameters.values())[given:]:
         if parameter.kind in {
             parameter.VAR_POSITIONAL,
             parameter.VAR_KEYWORD,
@@ -106,6 +109,12 @@ def _arguments_type(function: Callable[..., Any]) -> type:
         fields[parameter.name] = hint if parameter.default is parameter.empty else NotRequired[hint]
     made = TypedDict(function.__name__, fields)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
     return with_config(ConfigDict(extra="forbid"))(made)
+
+
+def _given(function: Callable[..., Any]) -> list[str]:
+    """The leading parameters that we fill in."""
+    names = inspect.signature(function).parameters
+    return list(itertools.takewhile(lambda name: name in ("ctx", "deps"), names))
 
 
 def _plain(result: object) -> object:

@@ -1,0 +1,103 @@
+"""`vega audit`: whether an audit is as it was written, and what its last entries say."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vegakit.cli.looking import amount, one_line
+from vegakit.errors import InvalidRecordError
+from vegakit.ports import Audited
+from vegakit.records import from_json
+from vegakit.store import FaultKind, Link, parse_head, read_audit, verify_audit
+
+__all__ = ["run"]
+
+_MEANING = {
+    FaultKind.EDITED: "its text, number or link was changed",
+    FaultKind.GAP: "it is missing",
+    FaultKind.DUPLICATE: "it is there twice",
+    FaultKind.FORK: "it follows another entry than the one before it",
+    FaultKind.TRUNCATED: "it and all after it were cut off: the head you gave is further on",
+    FaultKind.REWRITTEN: "it is another one than the head you gave",
+}
+_UNCHECKED = """\
+Entries cut off at the end do not show by themselves. Keep the head where nobody who writes the file
+can change it, and next time type: vega audit verify {file} --head {head}"""
+
+
+def run(words: Sequence[str]) -> int:
+    chosen = _parser().parse_args(words)
+    return _show(chosen) if chosen.action == "show" else _verify(chosen)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega audit", description="Verify an audit, or show its last entries."
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="verify | show")
+    verifying = actions.add_parser("verify", help="look whether any entry was changed")
+    verifying.add_argument("file", type=Path)
+    verifying.add_argument(
+        "--head", metavar="COUNT:HASH", help="as an earlier verify printed it: it must still fit"
+    )
+    showing = actions.add_parser("show", help="the last entries, the latest last")
+    showing.add_argument("file", type=Path)
+    showing.add_argument("--last", type=int, default=20, metavar="N", help="how many; 20")
+    showing.add_argument("--json", action="store_true", help="as lines of JSON, for programs")
+    return parser
+
+
+def _verify(chosen: argparse.Namespace) -> int:
+    verdict = verify_audit(chosen.file, parse_head(chosen.head) if chosen.head else None)
+    for fault in verdict.faults:
+        print(f"entry {fault.number:,}: {fault.kind}: {_MEANING[fault.kind]}")
+    if verdict.back_ms:
+        print(f"a clock ran back by up to {verdict.back_ms:,} ms; the order of entries still holds")
+    if verdict.faults:
+        print("the audit was changed after it was written; compare it with a copy")
+        return 1
+    head = f"{verdict.head.count}:{verdict.head.hash}"
+    print(f"{verdict.head.count:,} entries, none changed\nhead {head}")
+    if not chosen.head:
+        print(_UNCHECKED.format(file=chosen.file, head=head))
+    return 0
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    """What was edited may be anything, and is shown as it is; `verify` says that it was."""
+    for link in read_audit(chosen.file, max(0, chosen.last)):
+        print(_json(link) if chosen.json else _line(link))
+    return 0
+
+
+def _json(link: Link) -> str:
+    """In ASCII: nothing in it steers a terminal."""
+    try:
+        entry = json.loads(link.text)
+    except (ValueError, RecursionError):
+        entry = link.text
+    return json.dumps({"number": link.number, "hash": link.hash, "entry": entry})
+
+
+def _line(link: Link) -> str:
+    try:
+        entry = from_json(Audited, link.text)
+        at = datetime.fromtimestamp(entry.at_ms / 1000, UTC)
+    except (InvalidRecordError, ValueError, OverflowError, OSError):
+        return f"{link.number}  {one_line(link.text)}"
+    whom = f"{entry.actor} for {entry.user}" if entry.user else entry.actor
+    facts = [
+        str(link.number),
+        f"{at:%Y-%m-%d %H:%M:%S}Z",
+        entry.tenant,
+        whom,
+        entry.action,
+        entry.subject,
+        entry.decision,
+        entry.result,
+        amount(entry.cost) if entry.cost else "",
+        entry.trace_id,
+    ]
+    return "  ".join(one_line(fact) for fact in facts if fact)
