@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 PURE = (
-    "agent/** conversation errors effects events ids money policy/** ports prices program/** "
+    "agent/** conversation errors effects events ids money policy/** ports/** prices program/** "
     "records".split()
 )
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)

@@ -1,0 +1,84 @@
+"""OS children, and the box they run in."""
+
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+__all__ = [
+    "ChildInput",
+    "ChildOutput",
+    "Launched",
+    "Launcher",
+    "Ran",
+    "Sandbox",
+]
+
+
+class ChildOutput(Protocol):
+    def read(self, n: int = -1) -> Coroutine[Any, Any, bytes]: ...
+
+    def readline(self) -> Coroutine[Any, Any, bytes]: ...
+
+
+class ChildInput(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    def drain(self) -> Coroutine[Any, Any, None]: ...
+
+    def close(self) -> None: ...
+
+
+class Launched(Protocol):
+    """A command and everything it started."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def stdin(self) -> ChildInput | None: ...
+
+    @property
+    def stdout(self) -> ChildOutput: ...
+
+    @property
+    def stderr(self) -> ChildOutput: ...
+
+    def wait(self) -> Coroutine[Any, Any, int]:
+        """The exit code, negative for a signal, when the whole tree is gone."""
+        ...
+
+    def end(self, grace_ms: int = ...) -> Coroutine[Any, Any, int]: ...
+
+
+class Launcher(Protocol):
+    """The one owner of OS children."""
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        owner: str,
+        stdin: int = ...,
+    ) -> Coroutine[Any, Any, Launched]: ...
+
+
+class Ran(Struct, frozen=True):
+    """What a command did. `notes` say what was done to it: ended, cut, set aside."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    duration_ms: int
+    notes: tuple[str, ...] = ()
+
+
+class Sandbox(Protocol):
+    """Runs commands where they can do no harm, or not at all."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, argv: Sequence[str], *, owner: str) -> Awaitable[Ran]: ...
