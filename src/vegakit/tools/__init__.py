@@ -1,4 +1,4 @@
-"""What agents can do: functions with declared rights, and the handles they hold (adapter, host).
+"""What agents can do: functions with declared rights, handles, commands in a box (adapter, host).
 
 MCP servers and tools from YAML come on the same port.
 """
@@ -17,19 +17,36 @@ from vegakit.tools.middleware import (
     timed,
     wrapped,
 )
+from vegakit.tools.sandbox import (
+    CONTAINER_FLAGS,
+    Bubblewrap,
+    Container,
+    ExecTool,
+    Limits,
+    SandboxKind,
+    Seatbelt,
+    open_sandbox,
+)
 from vegakit.tools.sanitising import Untrusted, for_model, sanitise
 
 __all__ = [
+    "CONTAINER_FLAGS",
     "Answer",
     "Approver",
+    "Bubblewrap",
+    "Container",
     "Entry",
+    "ExecTool",
     "Files",
     "FunctionTool",
     "Http",
     "Kind",
+    "Limits",
     "Listing",
     "Middleware",
     "Proposal",
+    "SandboxKind",
+    "Seatbelt",
     "Stat",
     "ToolArgumentsError",
     "ToolContext",
@@ -40,6 +57,7 @@ __all__ = [
     "function_tool",
     "limited",
     "logged",
+    "open_sandbox",
     "problems_of",
     "sanitise",
     "timed",

@@ -1,0 +1,78 @@
+"""macOS: a command under a profile of `sandbox-exec`. Written from its manual, untested.
+
+It reads the system and the workspace, writes the workspace and its own temporary folder, and has no
+network. Its processes are the user's: they are not counted apart, so `Limits.processes` is not set.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from vegakit.errors import UserError
+from vegakit.ports import Clock, Launcher, Ran
+from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
+from vegakit.tools.sandbox.running import joined, run_within
+from vegakit.tools.sandbox.workspace import Found, look_over, set_aside
+
+__all__ = ["Seatbelt", "profile_of"]
+
+_PROGRAM = Path("/usr/bin/sandbox-exec")
+_READABLE = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/System",
+    "/Library",
+    "/private/etc",
+    "/private/var/db",
+    "/dev",
+)
+_PATH = "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin"
+
+
+class Seatbelt:
+    name = "seatbelt"
+
+    def __init__(
+        self, launcher: Launcher, clock: Clock, workspace: Path, *, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        if sys.platform != "darwin" or not _PROGRAM.exists():
+            raise UserError(f"no command is run: {_PROGRAM} is part of macOS and is not here")
+        self._launcher = launcher
+        self._clock = clock
+        self._workspace = workspace.resolve()
+        self._limits = limits
+
+    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+        before = await look_over(self._workspace)
+        profile = profile_of(self._workspace, before)
+        variables = (f"PATH={_PATH}", f"HOME={self._workspace}", "LANG=en_US.UTF-8")
+        wrapped = ["/usr/bin/env", "-i", *variables, str(_PROGRAM), "-p", profile, *argv]
+        ran = await run_within(
+            self._launcher, self._clock, wrapped, self._workspace, self._limits, owner
+        )
+        after = await look_over(self._workspace)
+        return joined(ran, set_aside(before, after, ()))
+
+
+def profile_of(workspace: Path, found: Found) -> str:
+    """The last rule that fits wins."""
+    frozen = [*found.frozen.values(), *found.linked, *found.absent]
+    return "\n".join(
+        [
+            "(version 1)",
+            "(deny default)",
+            "(allow process-fork process-exec signal sysctl-read mach-lookup)",
+            "(allow file-read-metadata)",
+            *(_rule("allow file-read*", path) for path in map(Path, _READABLE)),
+            _rule("allow file-read* file-write*", workspace),
+            *(_rule("deny file-write*", path) for path in frozen),
+            *(_rule("deny file-read* file-write*", path) for path in found.secret),
+            '(allow file-write-data (literal "/dev/null"))',
+        ]
+    )
+
+
+def _rule(what: str, path: Path) -> str:
+    return f"({what} (subpath {json.dumps(str(path), ensure_ascii=False)}))"

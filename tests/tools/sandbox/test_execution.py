@@ -1,0 +1,81 @@
+"""The tool: what it is given, what it asks the sandbox for, what the model reads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.sandbox.stage import EXEC, boxed, refusing
+from vegakit.errors import CapabilityDenied
+from vegakit.policy import Grant
+from vegakit.ports import Ran, Sandbox, Tool
+from vegakit.tools import ToolArgumentsError
+from vegakit.tools.sandbox import ExecTool
+
+
+class Recording:
+    name = "recording"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Sequence[str], str]] = []
+
+    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+        self.asked.append((argv, owner))
+        return Ran(3, "out\n", "err\n", 12, ("2 of 10 bytes of stdout left out",))
+
+
+@pytest.mark.parametrize("command", [["pytest", "-q", "a b"], "pytest -q 'a b'"])
+async def test_words_and_a_plain_line_are_one_command(command: object) -> None:
+    """The sandbox gets the words that were checked."""
+    sandbox: Recording = Recording()
+    port: Sandbox = sandbox
+    tool: Tool = ExecTool(port, Grant(("process::exec",), commands=("pytest **",)), owner="p/a")
+    said = await tool.call({"command": command}, None)
+    assert sandbox.asked == [(("pytest", "-q", "a b"), "p/a")]
+    assert said.splitlines() == [
+        *("stdout:", "out", "stderr:", "err"),
+        *("2 of 10 bytes of stdout left out", "exit code 3 in 12 ms"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grant", "automatic"),
+    [
+        (Grant(), True),
+        (Grant(("fs",)), True),
+        (Grant(("process::exec",), denials=("process",)), True),
+        (Grant(("process::exec",)), False),
+        (Grant(("process::exec",), commands=("ls",)), False),
+    ],
+)
+async def test_what_is_not_granted_is_refused(grant: Grant, automatic: bool) -> None:
+    """Automatic is no grant."""
+    tool = ExecTool(refusing, grant, owner="p/a", automatic=automatic)
+    with pytest.raises(CapabilityDenied):
+        await tool.call({"command": ["ls", "-l"]}, None)
+
+
+@pytest.mark.parametrize("command", [[], [""], ["./run"], ["/bin/ls"], ["A=b", "ls"], "ls; ls"])
+async def test_what_is_no_clean_command_is_refused(command: object) -> None:
+    tool = ExecTool(refusing, EXEC, owner="p/a", automatic=True)
+    with pytest.raises(CapabilityDenied):
+        await tool.call({"command": command}, None)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"command": 1}, {"command": [1]}, {"command": ["ls"], "cwd": "/"}, {"argv": ["ls"]}],
+)
+async def test_other_arguments_are_wrong(arguments: dict[str, Any]) -> None:
+    """The message shows how to write it."""
+    tool = ExecTool(refusing, EXEC, owner="p/a", automatic=True)
+    with pytest.raises(ToolArgumentsError, match="pytest"):
+        await tool.call(arguments, None)
+
+
+async def test_it_runs(tmp_path: Path) -> None:
+    """In the workspace, for real."""
+    async with boxed(tmp_path) as box:
+        assert (await box.tool.call({"command": "mkdir made"}, None)).startswith("exit code 0 in ")
+        assert (box.workspace / "made").is_dir()

@@ -1,0 +1,114 @@
+"""Where there is no sandbox nothing runs, and what to do is said."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.tools.sandbox import contained
+from tests.tools.sandbox.stage import boxed
+from vegakit.errors import UserError
+from vegakit.runtime import SteadyClock
+from vegakit.runtime.children import Children
+from vegakit.tools.sandbox import Container, SandboxKind, bubblewrap, open_sandbox
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as another user")
+
+
+async def refusal(workspace: Path, kind: SandboxKind = SandboxKind.AUTO) -> str:
+    clock = SteadyClock()
+    async with aclosing(Children(clock)) as children:
+        with pytest.raises(UserError) as caught:
+            await open_sandbox(children, clock, workspace, kind=kind)
+    return str(caught.value)
+
+
+async def test_without_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not installed: the message says how to."""
+    monkeypatch.setattr(bubblewrap, "_PROGRAMS", str(tmp_path))
+    assert "apt-get install bubblewrap" in await refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("bwrap: Unknown option --disable-userns", "0.8 or later"),
+        ("bwrap: No permissions to create new namespace", "--security-opt seccomp=unconfined"),
+        ("bwrap: setting up uid map: Permission denied", "apparmor_restrict_unprivileged_userns"),
+        ("bwrap: something else", "bwrap --unshare-all"),
+    ],
+)
+async def test_a_bubblewrap_that_fails(
+    said: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says, and what to type next."""
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_PROGRAMS", str(tmp_path))
+    message = await refusal(tmp_path)
+    assert said in message
+    assert hint in message
+
+
+@pytest.mark.parametrize("part", ["_program", "_filter"])
+async def test_what_goes_missing_later(part: str, tmp_path: Path) -> None:
+    """Bubblewrap or the filter is removed while Vega runs: the command does not run."""
+    async with boxed(tmp_path) as box:
+        setattr(box.sandbox, part, "/nonexistent")
+        assert (await box.run("touch", "made")).exit_code != 0
+        assert [*box.workspace.iterdir()] == []
+
+
+@pytest.mark.parametrize("folder", ["/", "/usr", "/nonexistent", "/proc"])
+async def test_a_workspace_is_a_project(folder: str) -> None:
+    assert "no workspace" in await refusal(Path(folder))
+
+
+@ROOT
+async def test_root_needs_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them nothing bounds root's processes."""
+    monkeypatch.setattr("vegakit.tools.sandbox.groups._ROOT", tmp_path / "none")
+    assert "run Vega as another user" in await refusal(tmp_path)
+
+
+@ROOT
+def test_in_a_usual_container(tmp_path: Path) -> None:
+    """Bubblewrap refuses and asks for two flags; the container as the boundary runs commands as
+    nobody, without a variable of Vega's."""
+    os.chown(tmp_path, 65_534, 65_534)
+    script = Path(contained.__file__)
+    ran = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, check=True
+    )
+    said = json.loads(ran.stdout)
+    for kind in ("auto", "bubblewrap"):
+        assert "--security-opt seccomp=unconfined" in said[kind]
+        assert "sandbox = container" in said[kind]
+    user, *variables = said["container"].splitlines()
+    assert user == "65534"
+    assert {line.partition("=")[0] for line in variables} == {"PATH", "HOME", "LANG", "PWD"}
+    assert (tmp_path / "made").stat().st_uid == 65_534
+
+
+@ROOT
+async def test_a_container_hides_what_vega_was_given(tmp_path: Path) -> None:
+    """A command that is the same user as Vega could read its keys: that is refused."""
+    clock = SteadyClock()
+    async with aclosing(Children(clock)) as children:
+        with pytest.raises(UserError, match="another user"):
+            Container(children, clock, tmp_path, user=0)
+        container = Container(children, clock, tmp_path)
+        container._user = 0
+        with pytest.raises(UserError, match="readable"):
+            await container.probe()
+
+
+async def test_a_container_without_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says with which flags to start it."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "--cap-add SETUID" in await refusal(tmp_path, SandboxKind.CONTAINER)

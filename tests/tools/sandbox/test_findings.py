@@ -1,0 +1,192 @@
+"""What a usual line of bubblewrap lets through: each was seen to work before it was closed."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.children.processes import comes_true
+from tests.tools.sandbox.project import make_project
+from tests.tools.sandbox.stage import GIT, boxed, git, tree_of
+
+
+async def test_a_hard_link_does_not_reach_out(tmp_path: Path) -> None:
+    """A file with another name outside can be read and not changed, one or many of them."""
+    async with boxed(tmp_path) as box:
+        (box.workspace / "many").mkdir()
+        for number in range(20):
+            (box.outside / f"{number}").write_text("as it was")
+            os.link(box.outside / f"{number}", box.workspace / "many" / f"{number}")
+        (box.outside / "one").write_text("as it was")
+        os.link(box.outside / "one", box.workspace / "one")
+        before = tree_of(box.outside)
+        ran = await box.sh(
+            "cat one; echo x > one; for f in many/*; do echo x > $f; done; mv many m"
+        )
+        assert ran.stdout == "as it was"
+        assert tree_of(box.outside) == before
+
+
+async def test_a_link_within_the_workspace_can_be_changed(tmp_path: Path) -> None:
+    """Nothing outside is changed by it."""
+    async with boxed(tmp_path) as box:
+        (box.workspace / "a").write_text("old")
+        os.link(box.workspace / "a", box.workspace / "b")
+        await box.sh("echo new > b")
+        assert (box.workspace / "a").read_text() == "new\n"
+
+
+PLANTS = {
+    "at the top": "git init .; git config core.fsmonitor 'touch {aim};false'",
+    "below": "git init sub; cd sub; git config core.fsmonitor 'touch {aim};false'",
+    "a bare one": "git init --bare sub; cd sub; git config core.worktree .; "
+    "git config core.bare false; git config core.fsmonitor 'touch {aim};false'",
+    "by another case": "git init sub; cd sub; git config core.fsmonitor 'touch {aim};false'; "
+    "mv .git .GIT; mv .GIT .gIT",
+    "by a file": "git init --separate-git-dir=real sub; cd sub; "
+    "git config core.fsmonitor 'touch {aim};false'",
+    "by a moved parent": "mkdir -p x; mv nested x/; git init nested; cd nested; "
+    "git config core.fsmonitor 'touch {aim};false'",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+async def test_a_planted_repository_runs_nothing_outside(plant: str, tmp_path: Path) -> None:
+    """A person's next `git status` there finds no settings to act on."""
+    async with boxed(tmp_path) as box:
+        (box.workspace / "nested").mkdir()
+        git(box.workspace / "nested", "init", "-q")
+        await box.sh(PLANTS[plant].format(aim=box.outside / "PWNED"))
+        for folder in (
+            box.workspace,
+            *(path for path in box.workspace.rglob("*") if path.is_dir()),
+        ):
+            if "set-aside" not in str(folder):
+                git(folder, "status")
+        assert tree_of(box.outside) == {}
+
+
+@pytest.mark.parametrize("plant", ["at the top", "below", "by a file"])
+async def test_such_a_repository_would_run_something(plant: str, tmp_path: Path) -> None:
+    """The same words outside: so the test above can fail."""
+    async with boxed(tmp_path) as box:
+        script = PLANTS[plant].format(aim=box.outside / "PWNED")
+        subprocess.run(["bash", "-c", script], cwd=box.workspace, env=GIT, capture_output=True)  # noqa: ASYNC221, PLW1510
+        for folder in (box.workspace, box.workspace / "sub"):
+            if folder.exists():
+                git(folder, "status")
+        assert set(tree_of(box.outside)) == {"PWNED"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "git config core.fsmonitor x",
+        "echo x > .git/hooks/pre-commit",
+        "echo evil > .git/commondir",
+        "mv .git .git2",
+        "rm -rf .git",
+        "mkdir .vscode",
+        "echo x > .vscode/tasks.json",
+        "echo x > .mcp.json",
+        "echo x > vega.toml",
+        "ln -s src .idea",
+    ],
+)
+async def test_what_others_act_on_stays_as_it_is(script: str, tmp_path: Path) -> None:
+    """Present or absent; and no trace of the guard is left."""
+    async with boxed(tmp_path) as box:
+        make_project(box.workspace)
+        before, names = tree_of(box.workspace), sorted(box.workspace.iterdir())
+        ran = await box.sh(script)
+        assert ran.exit_code != 0
+        assert tree_of(box.workspace) == before
+        assert sorted(box.workspace.iterdir()) == names
+
+
+async def test_one_that_ends_does_not_unguard_another(tmp_path: Path) -> None:
+    """The guard goes with the last of them."""
+    async with boxed(tmp_path) as box:
+        long = asyncio.ensure_future(box.sh("touch up; while [ -e up ]; do :; done; mkdir .git/x"))
+        await asyncio.to_thread(comes_true, (box.workspace / "up").exists, 30)
+        await box.run("true")
+        await box.run("rm", "up")
+        assert (await long).exit_code != 0
+        assert [*box.workspace.iterdir()] == []
+
+
+async def test_a_guard_that_another_process_takes_away(tmp_path: Path) -> None:
+    """What is planted then is found afterwards."""
+    async with boxed(tmp_path) as box:
+        (box.workspace / ".git").mkdir()
+        script = "touch up; while [ -e up ]; do :; done; mkdir .git && touch .git/config"
+        long = asyncio.ensure_future(box.sh(script))
+        await asyncio.to_thread(comes_true, (box.workspace / "up").exists, 30)
+        (box.workspace / ".git").rmdir()
+        (box.workspace / "up").unlink()
+        await long
+        assert not (box.workspace / ".git").exists()
+
+
+async def test_what_is_set_aside_is_told(tmp_path: Path) -> None:
+    """Nothing is lost: it has another name."""
+    async with boxed(tmp_path) as box:
+        ran = await box.sh("mkdir -p sub/.vscode; echo kept > sub/.vscode/tasks.json")
+        assert (box.workspace / "sub/.vscode.set-aside-1/tasks.json").read_text() == "kept\n"
+        assert ".vscode.set-aside-1" in ran.notes[0]
+
+
+async def test_secrets_are_empty(tmp_path: Path) -> None:
+    """By name, at any depth, through a link, whatever the case."""
+    async with boxed(tmp_path) as box:
+        names = [".env", "deep/er/.env.production", "Deep/ID_RSA", ".aws/credentials", "tls/a.pem"]
+        for name in names:
+            path = box.workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("canary")
+        (box.workspace / ".env.example").write_text("shown")
+        (box.workspace / "elsewhere").write_text("canary")
+        (box.workspace / "sub").mkdir()
+        (box.workspace / "sub/.env").symlink_to("../elsewhere")
+        ran = await box.sh("mv deep deeper; find . -type f -exec cat {} +; cat sub/.env")
+        assert ran.stdout == "shown"
+        assert (box.workspace / ".env").read_text() == "canary"
+
+
+async def test_no_file_of_the_system_or_the_user_is_there(tmp_path: Path) -> None:
+    """Neither homes, nor devices, nor sockets, nor what the machine knows of itself."""
+    async with boxed(tmp_path) as box:
+        ran = await box.sh(f"ls -d /home /root /run /var /sys /opt /mnt /etc/shadow {box.outside}")
+        assert ran.stdout == ""
+
+
+async def test_the_machine_cannot_be_set(tmp_path: Path) -> None:
+    """Root may write settings of the kernel without any capability; here all of them are fixed."""
+    async with boxed(tmp_path) as box:
+        look = (
+            "import os;print([p for p in ('/proc/sys/kernel/core_pattern','/proc/sys/vm/swappiness'"
+        )
+        ran = await box.python(f"{look}) if os.access(p, os.W_OK)])")
+        assert ran.stdout == "[]\n"
+
+
+async def test_it_has_no_rights(tmp_path: Path) -> None:
+    """No capability, no way to gain one, and a filter."""
+    async with boxed(tmp_path) as box:
+        ran = await box.sh(
+            "grep -E '^(Cap(Eff|Prm|Bnd|Inh)|NoNewPrivs|Seccomp):' /proc/self/status"
+        )
+        facts = dict(line.split(":\t") for line in ran.stdout.splitlines())
+        assert {facts.pop("NoNewPrivs"), facts.pop("Seccomp")} == {"1", "2"}
+        assert set(facts.values()) == {"0" * 16}
+
+
+async def test_it_has_no_network_and_sees_only_itself(tmp_path: Path) -> None:
+    """One interface, and the processes of the sandbox."""
+    async with boxed(tmp_path) as box:
+        ran = await box.sh("ls /proc | grep -c '^[0-9]'; tail -n +3 /proc/net/dev | cut -d: -f1")
+        count, *interfaces = ran.stdout.split()
+        assert int(count) <= 6
+        assert interfaces == ["lo"]
