@@ -72,7 +72,7 @@ class Machine:
             OutcomeArrived: self._on_outcome,
             Post: lambda event: core.post(event.to, event.mail, event.dedupe),
             MessageArrived: lambda event: core.post(event.to, Mail(event.value), event.dedupe),
-            Spawn: lambda event: core.out.append(self._spawning.spawn(event)),
+            Spawn: self._on_spawn,
             EndProcess: lambda event: self._families.end(event.path, kill=event.kill),
             CancelAsk: self._on_cancel,
             SendExit: self._on_exit_signal,
@@ -115,6 +115,10 @@ class Machine:
                 self._families.carry_out_next()
             else:
                 self._lives.work(core.ready.popleft())
+
+    def _on_spawn(self, event: Spawn) -> None:
+        for _ in range(event.count):
+            self._core.out.append(self._spawning.spawn(event))
 
     def _on_outcome(self, event: OutcomeArrived) -> None:
         flight = self._core.land(event.key)

@@ -1,7 +1,7 @@
 """What agents can do: functions with declared rights, handles, commands in a box (adapter, host).
 
-MCP servers and tools from YAML come on the same port. Most agents need few of these, so each is
-loaded when it is first used.
+MCP servers come on the same port. Most agents need few of these, so each is loaded when it is first
+used.
 """
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         open_sandbox,
     )
     from vegakit.tools.sanitising import Untrusted, for_model, sanitise
+    from vegakit.tools.yaml_tools import ToolFile, ToolFileError, tools_schema
 
 _HOME_OF = {
     "CONTAINER_FLAGS": "sandbox",
@@ -53,6 +54,8 @@ _HOME_OF = {
     "Stat": "confined",
     "ToolArgumentsError": "functions",
     "ToolContext": "granted",
+    "ToolFile": "yaml_tools",
+    "ToolFileError": "yaml_tools",
     "Untrusted": "sanitising",
     "approved": "middleware",
     "cached": "middleware",
@@ -65,6 +68,7 @@ _HOME_OF = {
     "sanitise": "sanitising",
     "timed": "middleware",
     "tool": "granted",
+    "tools_schema": "yaml_tools",
     "wrapped": "middleware",
 }
 
@@ -89,6 +93,8 @@ __all__ = [
     "Stat",
     "ToolArgumentsError",
     "ToolContext",
+    "ToolFile",
+    "ToolFileError",
     "Untrusted",
     "approved",
     "cached",
@@ -101,6 +107,7 @@ __all__ = [
     "sanitise",
     "timed",
     "tool",
+    "tools_schema",
     "wrapped",
 ]
 

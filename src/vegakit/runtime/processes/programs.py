@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["ProgramRun"]
 
 _CHUNKS_AHEAD = 64
+_AT_ONCE = 500
 _RULE = RestartRule()
 
 
@@ -104,12 +105,15 @@ class ProgramRun:
         return self._spawn(Spawn(spec, name, current_process.get()))
 
     def _spawn(self, command: Spawn) -> Process[Any]:
+        [process] = self._spawned(command)
+        return process
+
+    def _spawned(self, command: Spawn) -> Iterator[Process[Any]]:
         for action in self._driver.submit(command):
             if isinstance(action, Spawned):
-                return Process(self, action.path)
-            if isinstance(action, SpawnRefused):
+                yield Process(self, action.path)
+            elif isinstance(action, SpawnRefused):
                 raise raised(action.error, action.reason)
-        raise UserError("nothing was spawned")
 
     def process(self, path: str) -> Process[Any]:
         if not self.is_alive(path):
@@ -118,11 +122,11 @@ class ProgramRun:
         return Process(self, path)
 
     def spawn_many(self, body: Body, count: int, **child: Any) -> list[Process[Any]]:  # noqa: ANN401
-        """Quicker than one by one: the spec is made once."""
-        command = Spawn(
-            Child(body, **child).spec(self.registry.register), "", current_process.get()
-        )
-        return [self._spawn(command) for _ in range(count)]
+        """Quicker than one by one: the spec is made once, and many are started in one step."""
+        spec, spawner = Child(body, **child).spec(self.registry.register), current_process.get()
+        parts = [min(_AT_ONCE, count - done) for done in range(0, count, _AT_ONCE)]
+        steps = (Spawn(spec, "", spawner, part) for part in parts)
+        return [process for step in steps for process in self._spawned(step)]
 
     def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
         """`kind` is a class of news, or several: `CostAlert | ProcessExited`."""
