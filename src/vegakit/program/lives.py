@@ -172,7 +172,6 @@ class Lives:
 
     def _end_life(self, path: str, process: Process, reason: ExitReason) -> None:
         process.phase, process.ended = Phase.DOWN, reason
-        process.failures += reason.is_abnormal
         self._let_go(path, process)
         if process.mailbox is not None:
             process.mailbox.put_back()

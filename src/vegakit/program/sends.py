@@ -115,7 +115,7 @@ class SendWorker(Worker):
             self._end(process, letter, part)
             return
         turn = Turn(body.rule)
-        send = Send(turn, part, prompt.scope, self._core.now, prompt.stream)
+        send = Send(turn, part, prompt.scope, prompt.stream)
         process.sends = (process.sends or {}) | {letter: send}
         history = self._memory(process) if body.memory else prompt.history
         self._go_on(
@@ -261,7 +261,6 @@ class SendWorker(Worker):
         conversation = send.turn.conversation
         if self._body(process).memory:
             process.memory = msgspec.Raw(msgspec.json.encode(conversation))
-        process.failures = 0
         said = Said(
             finished.output_text,
             conversation,
@@ -278,7 +277,6 @@ class SendWorker(Worker):
 
     def _fail(self, path: str, process: Process, letter: int, send: Send, fell: Fell) -> None:
         """An answer like another: the asker hears of it, the process lives."""
-        process.failures += 1
         self._core.cancel(process, letter)
         charged = Money(send.part.spent)
         self._give_up(path, process, letter, send)

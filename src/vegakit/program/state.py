@@ -72,7 +72,6 @@ class Send(Struct, omit_defaults=True):
     turn: Turn
     part: Wallet
     scope: ScopeId
-    since_ms: int
     stream: bool = False
     call: Call | None = None
     due: int = 0
@@ -93,7 +92,6 @@ class Process(Struct, omit_defaults=True, gc=False):
     generation: int = 0
     phase: Phase = Phase.DOWN
     since_ms: int = 0
-    failures: int = 0
     alerted: bool = False
     ended: ExitReason | None = None
     flying: dict[EffectKey, None] | None = None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["all_of", "first_of", "to_its_end"]
+__all__ = ["all_of", "end_all", "first_of", "to_its_end"]
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ async def first_of(*works: Coroutine[Any, Any, object]) -> None:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await _end(tasks)
+        await end_all(tasks)
 
 
 async def all_of(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
@@ -28,7 +28,7 @@ async def all_of(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             await task
     finally:
-        await _end(tasks)
+        await end_all(tasks)
     return [task.result() for task in tasks]
 
 
@@ -46,8 +46,18 @@ async def to_its_end(work: Awaitable[T]) -> T:
     return task.result()
 
 
-async def _end(tasks: "list[asyncio.Task[Any]]") -> None:
+async def end_all(tasks: "Sequence[asyncio.Future[Any]]") -> None:
+    """Also when cancelled again meanwhile: what it left running nobody would ever await."""
     for task in tasks:
         task.cancel()
-    if not all(task.done() for task in tasks):
-        await asyncio.wait(tasks)
+    cancelled = None
+    while not all(task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError as again:
+            cancelled = again
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen, so that asyncio does not report it as lost
+    if cancelled is not None:
+        raise cancelled

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from vegakit.errors import Cancelled, InvalidRuleError, LimitReached
+from vegakit.runtime.cancelling import end_all
 
 __all__ = ["map_all", "race", "retry_until"]
 
@@ -106,23 +107,7 @@ async def _as_they_end(works: Iterable[Awaitable[T]]) -> AsyncGenerator[asyncio.
             for task in filter(done.__contains__, tasks):
                 yield task
     finally:
-        await _end(tasks)
-
-
-async def _end(tasks: "list[asyncio.Future[T]]") -> None:
-    """Also when cancelled again meanwhile: what it left running nobody would ever await."""
-    for task in tasks:
-        task.cancel()
-    cancelled = None
-    while not all(task.done() for task in tasks):
-        try:
-            await asyncio.wait(tasks)
-        except asyncio.CancelledError as again:
-            cancelled = again
-    for task in tasks:
-        _failure_of(task)  # seen, so that asyncio does not report it as lost
-    if cancelled is not None:
-        raise cancelled
+        await end_all(tasks)
 
 
 def _failure_of(task: "asyncio.Future[Any]") -> BaseException | None:

@@ -20,8 +20,7 @@ from vegakit.agent import (
 )
 from vegakit.conversation import Message, ModelReply, TextDelta, UserPart
 from vegakit.effects import EffectPath, Life, Site, key_of
-from vegakit.errors import BugError, Raised, WorldError, raised
-from vegakit.events import CallKind, CallStatus
+from vegakit.errors import BugError, raised
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
 from vegakit.ports import Model
@@ -38,7 +37,7 @@ from vegakit.runtime.replies import (
     TurnEnded,
 )
 from vegakit.runtime.toolcalls import call_tool
-from vegakit.runtime.tracing import tell_notices, traced_facts
+from vegakit.runtime.tracing import traced_call
 from vegakit.telemetry import Span, Tracer
 
 __all__ = ["TurnRun"]
@@ -88,29 +87,21 @@ class TurnRun(Generic[T]):
         self, turn: Turn, action: AskModel | Summarise
     ) -> AsyncGenerator[StreamEvent[T] | TurnAction]:
         """What the model says while it says it, then what the turn makes of it."""
-        account, span = Account(), self.tracer.begin(CallKind.MODEL, self.model.name, self.span)
-        status, error, reply = CallStatus.CANCELLED, "", None
+        account = Account()
+        names = self.agent.name, self.model.name
         try:
-            async with aclosing(self.gate.chunks(self._model_call(action), account)) as chunks:
-                async for chunk in chunks:
-                    if isinstance(chunk, ModelReply):
-                        status, reply = CallStatus.OK, chunk
-                    elif isinstance(chunk, TextDelta) and isinstance(action, AskModel):
-                        yield TextChunk(chunk.text)
-        except Raised as refused:
-            status, error = CallStatus.REFUSED, f"{type(refused).__name__}: {refused}"
-            raise
-        except WorldError as failed:
-            status, error = CallStatus.FAILED, f"{failed.error_class}: {failed}"
-            raise
+            with traced_call(self.tracer, *names, account, self.span) as call:
+                async with aclosing(self.gate.chunks(self._model_call(action), account)) as chunks:
+                    async for chunk in chunks:
+                        if isinstance(chunk, ModelReply):
+                            call.reply = chunk
+                        elif isinstance(chunk, TextDelta) and isinstance(action, AskModel):
+                            yield TextChunk(chunk.text)
         finally:
             self.charged += account.charged
-            facts = traced_facts(self.agent.name, self.model.name, account, reply, span)
-            self.tracer.end(span, status, error=error, **facts)
-            tell_notices(self.tracer, account.notices, span)
-        if reply is None:
+        if call.reply is None:
             raise BugError(f"{self.model.name} ended its answer without a reply")
-        yield self._on_reply(turn, action, reply)
+        yield self._on_reply(turn, action, call.reply)
 
     def _on_reply(self, turn: Turn, action: AskModel | Summarise, reply: ModelReply) -> TurnAction:
         count = self.model.bound_input

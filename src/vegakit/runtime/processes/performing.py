@@ -10,13 +10,13 @@ from vegakit.agent import PlannedCall
 from vegakit.conversation import ModelChunk, ModelReply, ToolCall
 from vegakit.effects import CallModel, CallTool, Effect, Request, RunForeign, SetTimer
 from vegakit.errors import BugError, Raised, WorldError
-from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome, Failed, Refused
+from vegakit.events import Answered, EffectOutcome, Failed, Refused
 from vegakit.money import Money
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.gate import Account, ModelCall
 from vegakit.runtime.processes.localhost import Perform
 from vegakit.runtime.toolcalls import call_tool
-from vegakit.runtime.tracing import tell_notices, traced_facts
+from vegakit.runtime.tracing import traced_call
 from vegakit.telemetry import Span
 
 if TYPE_CHECKING:
@@ -88,20 +88,17 @@ class Performing:
             earlier=rt.journaled.attempts.get(effect.key, 0) if rt.journaled else 0,
             retry_billed=False,
         )
-        span = rt.tracer.begin(CallKind.MODEL, model.name, context.span)
-        status, error, reply = CallStatus.CANCELLED, "", None
         try:
-            async with aclosing(rt.gate.chunks(call, account)) as chunks:
-                async for chunk in chunks:
-                    if isinstance(chunk, ModelReply):
-                        status, reply = CallStatus.OK, chunk
-                    elif context.on_chunk is not None:
-                        await context.on_chunk(chunk)
+            with traced_call(rt.tracer, agent.name, model.name, account, context.span) as traced:
+                async with aclosing(rt.gate.chunks(call, account)) as chunks:
+                    async for chunk in chunks:
+                        if isinstance(chunk, ModelReply):
+                            traced.reply = chunk
+                        elif context.on_chunk is not None:
+                            await context.on_chunk(chunk)
         except Raised as refused:
-            status, error = CallStatus.REFUSED, f"{type(refused).__name__}: {refused}"
             return Refused(type(refused).__name__, str(refused))
         except WorldError as failed:
-            status, error = CallStatus.FAILED, f"{failed.error_class}: {failed}"
             return Failed(
                 failed.error_class,
                 str(failed),
@@ -112,12 +109,9 @@ class Performing:
             )
         finally:
             rt.on_spent(account.charged)
-            facts = traced_facts(agent.name, model.name, account, reply, span)
-            rt.tracer.end(span, status, error=error, **facts)
-            tell_notices(rt.tracer, account.notices, span)
-        if reply is None:
+        if traced.reply is None:
             raise BugError(f"{model.name} ended its answer without a reply")
-        return Answered(reply, Money(account.charged))
+        return Answered(traced.reply, Money(account.charged))
 
     async def _call_tool(self, effect: Effect, account: Account) -> EffectOutcome:
         request, context = effect.request, self.place.context_of(effect)
