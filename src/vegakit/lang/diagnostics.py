@@ -1,0 +1,228 @@
+"""What is wrong with a program, where, why, and what to write instead.
+
+    error[unknown-setting]: an agent has no field `modle`
+      --> main.vega:2:5
+       |
+     2 |     modle "fast"
+       |     ^^^^^
+       = help: did you mean `model`?
+
+Offsets count characters of the text. A caret is placed by what a terminal shows: tabs are four
+columns, wide characters two, combining marks none, and control characters are shown escaped.
+"""
+
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+from unicodedata import category, combining, east_asian_width
+
+from msgspec import Struct
+
+__all__ = [
+    "MAX_DIAGNOSTICS",
+    "Diagnostic",
+    "Edit",
+    "EnoughFoundError",
+    "Findings",
+    "LineMap",
+    "as_json",
+    "did_you_mean",
+    "nearest",
+    "render",
+]
+
+MAX_DIAGNOSTICS = 100
+_WIDTH = 96
+_TAB = "    "
+_LONGEST_WORD = 40
+_JOINER = "\u200d"
+"""Joins the parts of one emoji, so it is left as it is."""
+
+
+class Edit(Struct, frozen=True):
+    """Put `text` where the characters from `at` to `end` stand."""
+
+    at: int
+    end: int
+    text: str
+
+
+class Diagnostic(Struct, frozen=True, omit_defaults=True):
+    """`code` is a stable word such as `unknown-name`."""
+
+    code: str
+    message: str
+    file: str
+    at: int
+    end: int
+    help: str = ""
+    edit: Edit | None = None
+    severity: str = "error"
+
+
+class EnoughFoundError(Exception):
+    """Nothing more is looked for: there are too many faults, or one that ends the search."""
+
+
+class Findings:
+    """Collects the diagnostics of one file, at most `MAX_DIAGNOSTICS`."""
+
+    __slots__ = ("file", "found")
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.found: list[Diagnostic] = []
+
+    def report(
+        self,
+        code: str,
+        message: str,
+        at: int,
+        end: int,
+        help: str = "",  # noqa: A002  (the field's name)
+        edit: Edit | None = None,
+    ) -> None:
+        self.found.append(Diagnostic(code, message, self.file, at, end, help, edit))
+        if len(self.found) >= MAX_DIAGNOSTICS:
+            raise EnoughFoundError
+
+    def in_order(self) -> tuple[Diagnostic, ...]:
+        return tuple(sorted(self.found, key=lambda found: found.at))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was meant, or ''."""
+    if len(word) > _LONGEST_WORD:
+        return ""
+    close = get_close_matches(word, sorted(known), 1, 0.7)
+    return close[0] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`did you mean …?`, or all that is known."""
+    words = sorted(known)
+    if close := nearest(word, words):
+        return f"did you mean `{close}`?"
+    return f"one of: {', '.join(words)}" if words else ""
+
+
+class LineMap:
+    """Offsets to lines and columns, both counted from 1."""
+
+    __slots__ = ("_starts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = array("I", [0])
+        self._starts.extend(match.end() for match in re.finditer("\n", text))
+
+    def place(self, at: int) -> tuple[int, int]:
+        line = bisect_right(self._starts, min(max(at, 0), len(self.text)))
+        return line, min(at, len(self.text)) - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        at = self._starts[number - 1]
+        end = self.text.find("\n", at)
+        return self.text[at : len(self.text) if end < 0 else end].removesuffix("\r")
+
+
+def as_json(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Each with its line and column, and the edit that would mend it if there is one."""
+    maps = _line_maps(diagnostics, texts)
+    return [_row(found, maps.get(found.file)) for found in diagnostics]
+
+
+def _line_maps(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str]) -> dict[str, LineMap]:
+    files = {found.file for found in diagnostics}
+    return {file: LineMap(text) for file, text in texts.items() if file in files}
+
+
+def _row(found: Diagnostic, lines: LineMap | None) -> dict[str, Any]:
+    line, column = lines.place(found.at) if lines else (0, 0)
+    end_line, end_column = lines.place(found.end) if lines else (0, 0)
+    edit = found.edit
+    return {
+        "file": found.file,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "at": found.at,
+        "end": found.end,
+        "severity": found.severity,
+        "code": found.code,
+        "message": found.message,
+        "help": found.help,
+        "edit": {"at": edit.at, "end": edit.end, "text": edit.text} if edit else None,
+    }
+
+
+def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str], color: bool = False) -> str:
+    """For a terminal, each with its line of source and a caret below the place."""
+    maps = _line_maps(diagnostics, texts)
+    pictures = [_picture(found, maps.get(found.file), color) for found in diagnostics]
+    return "\n".join(pictures)
+
+
+def _picture(found: Diagnostic, lines: LineMap | None, color: bool) -> str:
+    red, bold, blue, off = (
+        ("\x1b[31;1m", "\x1b[1m", "\x1b[34;1m", "\x1b[0m") if color else ("", "", "", "")
+    )
+    head = f"{red}{found.severity}[{found.code}]{off}{bold}: {_shown(found.message)}{off}"
+    if lines is None:
+        return f"{head}\n  --> {_shown(found.file)}\n" + _help(found, " ", blue, off)
+    line, column = lines.place(found.at)
+    before, marked, after = _window(lines.line(line), column - 1, found.end - found.at)
+    margin = " " * len(str(line))
+    carets = "^" * max(1, _columns(marked))
+    return (
+        f"{head}\n"
+        f"{margin}{blue}-->{off} {_shown(found.file)}:{line}:{column}\n"
+        f"{margin} {blue}|{off}\n"
+        f"{blue}{line} |{off} {before}{marked}{after}\n"
+        f"{margin} {blue}|{off} {' ' * _columns(before)}{red}{carets}{off}\n"
+    ) + _help(found, margin, blue, off)
+
+
+def _help(found: Diagnostic, margin: str, blue: str, off: str) -> str:
+    return f"{margin} {blue}={off} help: {_shown(found.help)}\n" if found.help else ""
+
+
+def _window(line: str, column: int, length: int) -> tuple[str, str, str]:
+    """The line before, in and after the span as it is shown; a long line is cut around it."""
+    start = max(0, column - _WIDTH // 2) if len(line) > _WIDTH else 0
+    stop = start + _WIDTH
+    end = max(column, min(column + length, len(line), stop))
+    head, tail = ("…" if start else ""), ("…" if len(line) > stop else "")
+    return (
+        head + _shown(line[start:column]),
+        _shown(line[column:end]),
+        _shown(line[end:stop]) + tail,
+    )
+
+
+def _shown(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_shown_char, text))
+
+
+def _shown_char(char: str) -> str:
+    if char == "\t":
+        return _TAB
+    if category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and char != _JOINER:
+        return f"\\u{{{ord(char):X}}}"
+    return char
+
+
+def _columns(shown: str) -> int:
+    return len(shown) if shown.isascii() else sum(map(_width, shown))
+
+
+def _width(char: str) -> int:
+    if combining(char) or category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if east_asian_width(char) in {"W", "F"} else 1

@@ -1,0 +1,239 @@
+"""The standard library as one table: what programs may call, and what each call needs.
+
+The checker, the compiler, the reference page and the card of the language are made from it; the
+machine and the host are tested to know every row.
+
+| kind      | is performed by                                            |
+|-----------|------------------------------------------------------------|
+| `pure`    | the machine at once, by `LIBRARY`                          |
+| `host`    | the host, by `HOST`, under the capability of the row       |
+| `special` | an instruction of its own                                  |
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from vegakit.lang.signatures import Parameter, read_signature
+from vegakit.lang.types import Type
+
+__all__ = ["ENDS", "LIBRARY", "NAMESPACES", "Row"]
+
+
+class Row(Struct, frozen=True):
+    """`repeatable`: doing it twice is as good as once. `params` that are `optional` come last and
+    are null when left out."""
+
+    name: str
+    signature: str
+    params: tuple[Parameter, ...]
+    result: Type
+    kind: str
+    capability: str
+    repeatable: bool
+    doc: str
+
+
+_PURE = """
+len(of: any) -> int
+    The number of characters, items or entries.
+range(from: int, to: int = null) -> [int]
+    Whole numbers from `from` up to before `to`; with one argument from 0 up to before it.
+str(of: any) -> str
+    As text, as "{of}" gives it.
+int(of: any) -> int
+    The whole number a string spells, or a float cut toward zero; else ValueError.
+float(of: any) -> float
+    The number a string spells, an int as a float, money in dollars, a time in seconds.
+str::len(text: str) -> int
+    The number of characters.
+str::trim(text: str) -> str
+    Without white space at both ends.
+str::lower(text: str) -> str
+    In small letters.
+str::upper(text: str) -> str
+    In capital letters.
+str::split(text: str, by: str) -> [str]
+    The parts between `by`; with "" the single characters.
+str::join(parts: [str], between: str) -> str
+    One string, with `between` between the parts.
+str::lines(text: str) -> [str]
+    The lines, without their ends.
+str::words(text: str) -> [str]
+    The parts between white space.
+str::starts_with(text: str, part: str) -> bool
+    Whether it begins with `part`.
+str::ends_with(text: str, part: str) -> bool
+    Whether it ends with `part`.
+str::contains(text: str, part: str) -> bool
+    Whether `part` occurs in it.
+str::find(text: str, part: str) -> int?
+    Where `part` first occurs, counted from 0; null when it does not.
+str::count(text: str, part: str) -> int
+    How often `part` occurs, without overlap.
+str::replace(text: str, part: str, by: str) -> str
+    With every `part` replaced.
+str::slice(text: str, from: int, to: int = null) -> str
+    The characters from `from` up to before `to`; negative counts from the end.
+str::repeat(text: str, count: int) -> str
+    The text `count` times.
+str::pad_left(text: str, width: int, fill: str = null) -> str
+    Filled up on the left with `fill`, or spaces.
+str::pad_right(text: str, width: int, fill: str = null) -> str
+    Filled up on the right with `fill`, or spaces.
+list::len(items: [T]) -> int
+    The number of items.
+list::first(items: [T]) -> T?
+    The first item; null when there is none.
+list::last(items: [T]) -> T?
+    The last item; null when there is none.
+list::sort(items: [O]) -> [O]
+    From small to large.
+list::reverse(items: [T]) -> [T]
+    From back to front.
+list::unique(items: [T]) -> [T]
+    Each item once, where it first stood.
+list::take(items: [T], count: int) -> [T]
+    The first `count` items.
+list::drop(items: [T], count: int) -> [T]
+    Without the first `count` items.
+list::slice(items: [T], from: int, to: int = null) -> [T]
+    The items from `from` up to before `to`; negative counts from the end.
+list::contains(items: [T], item: T) -> bool
+    Whether `item` is one of them.
+list::index_of(items: [T], item: T) -> int?
+    Where `item` first stands, counted from 0; null when it does not.
+list::count(items: [T], item: T) -> int
+    How often `item` occurs.
+list::sum(items: [N]) -> N
+    All added up; of no items it raises ValueError.
+list::min(items: [O]) -> O?
+    The smallest; null when there is none.
+list::max(items: [O]) -> O?
+    The largest; null when there is none.
+list::flatten(items: [[T]]) -> [T]
+    The items of the lists, one after the other.
+list::chunks(items: [T], size: int) -> [[T]]
+    Lists of at most `size` items.
+list::remove_at(items: [T], index: int) -> [T]
+    Without the item at `index`; outside raises IndexError.
+list::insert(items: [T], index: int, item: T) -> [T]
+    With `item` before `index`; outside raises IndexError.
+list::without_nulls(items: [T?]) -> [T]
+    The items that are not null.
+map::len(map: {str: T}) -> int
+    The number of entries.
+map::keys(map: {str: T}) -> [str]
+    The keys, in the order they came.
+map::values(map: {str: T}) -> [T]
+    The values, in the order they came.
+map::get(map: {str: T}, key: str) -> T?
+    The value, or null.
+map::has(map: {str: T}, key: str) -> bool
+    Whether there is an entry for `key`.
+map::remove(map: {str: T}, key: str) -> {str: T}
+    Without the entry for `key`.
+map::merge(map: {str: T}, other: {str: T}) -> {str: T}
+    Both; where both have a key, `other` wins.
+math::abs(x: N) -> N
+    Without its sign.
+math::min(a: O, b: O) -> O
+    The smaller.
+math::max(a: O, b: O) -> O
+    The larger.
+math::floor(x: float) -> int
+    The next whole number below.
+math::ceil(x: float) -> int
+    The next whole number above.
+math::round(x: float, digits: int = null) -> float
+    To `digits` decimals, or none; halves to even.
+math::sqrt(x: float) -> float
+    The square root; of a negative number it raises ArithmeticError.
+math::pow(x: float, y: float) -> float
+    x to the power of y.
+json::parse(text: str) -> any
+    The value; write `json::parse(text) as T` to use it. Not JSON raises ValueError.
+json::text(value: any) -> str
+    As JSON.
+time::seconds(of: duration) -> float
+    As a number of seconds.
+time::of_seconds(seconds: float) -> duration
+    As a duration; negative raises ValueError.
+"""
+
+_GUARDED = """
+file(path: str) -> file | pure | fs::read
+    A file to send along: agent <- ["What is this?", file("a.png")].
+file::read(path: str) -> str | host | fs::read
+    The text of the file.
+file::exists(path: str) -> bool | host | fs::read
+    Whether there is a file or folder.
+file::attach(message: any) -> any | host | fs::read
+    The message with the contents of its files; a send of files does it by itself.
+file::list(path: str) -> [str] | host | fs::read
+    The names in a folder, sorted.
+file::write(path: str, content: str) | host | fs::write
+    Write the whole file.
+http::get(url: str) -> Response | host | net::get
+    Fetch; the response has `status` and `body`.
+http::post(url: str, body: str) -> Response | host! | net::post
+    Send; the response has `status` and `body`.
+exec(command: str) -> str | host! | process::exec
+    Run one command in the sandbox; its output.
+human::ask(question: str, timeout: duration) -> str | host
+    Ask a person; at expiry the answer is "".
+human::approve(action: str, timeout: duration) -> bool | host
+    Ask a person for approval; at expiry it is false.
+time::now() -> str | host
+    The time in UTC, such as "2026-01-31T12:00:00Z".
+process::sleep(time: duration) | host
+    Wait.
+process::yield() | host
+    Let others go first.
+process::self() -> process | host
+    This process.
+trace::span(name: str) -> str | host
+    Begin a span for what follows in this function; its id.
+trace::event(message: str) | host
+    Note something in the trace.
+trace::set_attribute(key: str, value: any) | host
+    Note a fact in the present span.
+print(value: any) | special!
+    Print a value on a line of its own.
+fail(reason: str) | special
+    Raise Failed(reason).
+link(a: process, b: process) | special
+    Tie two processes: the abnormal end of one ends the other.
+process::exit(reason: str) | special
+    End this process; any reason but "normal" is a failure.
+budget::remaining() -> money | special
+    What is left in the innermost budget.
+budget::used() -> money | special
+    What is used of the innermost budget.
+budget::limit() -> money | special
+    The innermost budget.
+"""
+
+
+def _rows(table: str) -> Iterator[Row]:
+    """`signature | kind | capability`, without the rest pure; an exclamation mark after the kind:
+    not safe to repeat."""
+    lines = table.strip().split("\n")
+    for head, doc in zip(lines[::2], lines[1::2], strict=True):
+        signature, *rest = head.split(" | ")
+        kind, capability = (*rest, *("pure", "")[len(rest) :])
+        yield _row(signature, kind, capability, doc.strip())
+
+
+def _row(signature: str, kind: str, capability: str, doc: str) -> Row:
+    read = read_signature(signature)
+    repeatable, kind = not kind.endswith("!"), kind.rstrip("!")
+    return Row(read.name, signature, read.params, read.result, kind, capability, repeatable, doc)
+
+
+LIBRARY: dict[str, Row] = {row.name: row for row in (*_rows(_PURE), *_rows(_GUARDED))}
+
+NAMESPACES = frozenset(name.partition("::")[0] for name in LIBRARY if "::" in name)
+
+ENDS = frozenset({"fail", "process::exit"})
+"""After these nothing of the function runs."""

@@ -1,0 +1,297 @@
+"""Types and JSON: the schema a model is asked to fill, and what came back as a value.
+
+| type          | in JSON from outside                | as a value                            |
+|---------------|-------------------------------------|---------------------------------------|
+| `money`       | a number of dollars, or `"$1.50"`   | `{"$": "money", "of": 1500000000}`    |
+| `duration`    | `"30s"`                             | `{"$": "duration", "of": 30000}`      |
+| `file`        | its path                            | `{"$": "file", "of": "a.png"}`        |
+| a map         | an object                           | itself, or its pairs if it has a `$`  |
+| all else      | itself                              | itself                                |
+
+A model answers with an object, so what is none is asked for as `{"result": …}`.
+"""
+
+import math
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from vegakit.errors import BugError, InvalidMoneyError
+from vegakit.lang.diagnostics import nearest
+from vegakit.lang.spelling import UNITS_MS
+from vegakit.lang.types import (
+    ChoiceOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Plain,
+    RecordOf,
+    Type,
+)
+from vegakit.money import dollars
+from vegakit.records import Json
+
+__all__ = ["Problem", "answer_of", "answer_schema", "schema_of", "value_of"]
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_DEEPEST = 100
+_DURATION = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "str": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "null": {"type": "null"},
+    "any": {},
+    "money": {"type": "number", "description": "an amount in US dollars"},
+    "duration": {"type": "string", "description": "a time such as 500ms, 30s, 5m, 2h or 1d"},
+    "file": {"type": "string", "description": "the path of a file of the project"},
+}
+
+
+class Problem(Struct, frozen=True):
+    """`path` says where, such as `items[2].severity`; empty for the whole."""
+
+    message: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class _Misfit(Exception):  # noqa: N818
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.message, self.path = message, path
+
+
+def schema_of(kind: Type) -> dict[str, Any]:
+    match kind:
+        case Plain(name=name) if name in _SCHEMAS:
+            return dict(_SCHEMAS[name])
+        case OptionalOf(inner=inner):
+            return {"anyOf": [schema_of(inner), {"type": "null"}]}
+        case ListOf(inner=inner, most=most):
+            bound = {} if most is None else {"maxItems": most}
+            return {"type": "array", "items": schema_of(inner), **bound}
+        case MapOf(inner=inner):
+            return {"type": "object", "additionalProperties": schema_of(inner)}
+        case ChoiceOf(choices=choices):
+            return {"type": "string", "enum": list(choices)}
+        case RecordOf(fields=fields):
+            return _object({name: schema_of(field) for name, field in fields})
+        case _:
+            raise BugError(f"{kind} has no JSON form; the checker refuses it where JSON is needed")
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def answer_schema(kind: Type) -> dict[str, Any]:
+    schema = schema_of(kind)
+    return schema if isinstance(kind, RecordOf) else _object({"result": schema})
+
+
+def answer_of(kind: Type, given: Json) -> Json | Problem:
+    """The value in an answer that was asked for by `answer_schema`."""
+    if isinstance(kind, RecordOf):
+        return value_of(kind, given)
+    found = value_of(RecordOf("the answer", (("result", kind),)), given)
+    return found["result"] if isinstance(found, dict) else found
+
+
+def value_of(kind: Type, given: Json) -> Json | Problem:
+    """The value that this JSON is, as a value of the type; a `Problem` if it is none."""
+    try:
+        return _value(kind, given)
+    except _Misfit as misfit:
+        return Problem(misfit.message, misfit.path.removeprefix("."))
+
+
+def _value(kind: Type, given: Json) -> Json:
+    match kind:
+        case Plain(name=name):
+            return _PLAIN[name](given)
+        case OptionalOf(inner=inner):
+            return None if given is None else _value(inner, given)
+        case ListOf(inner=inner, most=most):
+            return _list(given, inner, most)
+        case MapOf(inner=inner):
+            return _map(given, inner)
+        case ChoiceOf(choices=choices):
+            return _choice(given, choices)
+        case RecordOf():
+            return _record(given, kind)
+        case _:
+            raise BugError(f"{kind} has no JSON form")
+
+
+def _below(path: str, kind: Type, given: Json) -> Json:
+    try:
+        return _value(kind, given)
+    except _Misfit as misfit:
+        raise _Misfit(misfit.message, f"{path}{misfit.path}") from None
+
+
+def _list(given: Json, inner: Type, most: int | None) -> Json:
+    if not isinstance(given, list):
+        raise _wrong("a list", given)
+    if most is not None and len(given) > most:
+        raise _Misfit(f"expected at most {most} items, got {len(given)}")
+    return [_below(f"[{at}]", inner, item) for at, item in enumerate(given)]
+
+
+def _map(given: Json, inner: Type) -> Json:
+    if not isinstance(given, dict):
+        raise _wrong("an object", given)
+    return _escaped({key: _below(f".{key}", inner, item) for key, item in given.items()})
+
+
+def _escaped(made: dict[str, Json]) -> Json:
+    """A `$` in a plain map must not be taken for the mark of another value."""
+    if "$" not in made:
+        return made
+    pairs: list[Json] = [[key, item] for key, item in made.items()]
+    return _marked("map", pairs)
+
+
+def _marked(kind: str, of: Json) -> Json:
+    return {"$": kind, "of": of}
+
+
+def _choice(given: Json, choices: tuple[str, ...]) -> Json:
+    if isinstance(given, str) and given in choices:
+        return given
+    listed = ", ".join(f'"{choice}"' for choice in choices)
+    close = nearest(given, choices) if isinstance(given, str) else ""
+    meant = f'; did you mean "{close}"?' if close else ""
+    raise _Misfit(f"expected one of {listed}, got {_shown(given)}{meant}")
+
+
+def _record(given: Json, kind: RecordOf) -> Json:
+    if not isinstance(given, dict):
+        raise _wrong(f"an object with the fields of {kind.name}", given)
+    names = [name for name, _ in kind.fields]
+    for key in given:
+        if key not in names:
+            close = nearest(key, names)
+            meant = f"did you mean {close}?" if close else f"there are: {', '.join(names)}"
+            raise _Misfit(f"{_shown(key)} is not a field of {kind.name}; {meant}")
+    for name, field in kind.fields:
+        if name not in given and not isinstance(field, OptionalOf):
+            raise _Misfit(f"the field {name} is missing")
+    return {name: _below(f".{name}", field, given.get(name)) for name, field in kind.fields}
+
+
+def _int(given: Json) -> Json:
+    if isinstance(given, float) and given.is_integer():
+        given = int(given)
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise _wrong("a whole number", given)
+    if not _LEAST <= given <= _MOST:
+        raise _Misfit("expected a whole number of 64 bits, this is larger")
+    return given
+
+
+def _float(given: Json) -> Json:
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        raise _wrong("a number", given)
+    try:
+        number = float(given)
+    except OverflowError:
+        raise _Misfit("expected a number, this is too large") from None
+    if not math.isfinite(number):
+        raise _Misfit(f"expected a finite number, got {number}")
+    return number
+
+
+def _str(given: Json) -> Json:
+    if not isinstance(given, str):
+        raise _wrong("a string", given)
+    return given
+
+
+def _bool(given: Json) -> Json:
+    if not isinstance(given, bool):
+        raise _wrong("true or false", given)
+    return given
+
+
+def _null(given: Json) -> Json:
+    if given is not None:
+        raise _wrong("null", given)
+    return None
+
+
+def _money(given: Json) -> Json:
+    if not isinstance(given, int | float | str) or isinstance(given, bool):
+        raise _wrong("an amount in dollars", given)
+    try:
+        return _marked("money", dollars(given))
+    except InvalidMoneyError as error:
+        raise _Misfit(str(error)) from None
+
+
+def _duration(given: Json) -> Json:
+    match = _DURATION.fullmatch(given.strip()) if isinstance(given, str) else None
+    if match is None:
+        raise _wrong("a time such as 500ms, 30s, 5m, 2h or 1d", given)
+    return _marked("duration", int(match[1]) * UNITS_MS[match[2]])
+
+
+def _file(given: Json) -> Json:
+    if not isinstance(given, str) or not given:
+        raise _wrong("the path of a file", given)
+    return _marked("file", given)
+
+
+def _any(given: Json, depth: int = 0) -> Json:
+    if depth > _DEEPEST:
+        raise _Misfit(f"nested more than {_DEEPEST} deep")
+    if isinstance(given, dict):
+        return _escaped({key: _any(item, depth + 1) for key, item in given.items()})
+    if isinstance(given, list):
+        return [_any(item, depth + 1) for item in given]
+    if isinstance(given, float):
+        return _float(given)
+    return _int(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+_PLAIN = {
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "bool": _bool,
+    "null": _null,
+    "money": _money,
+    "duration": _duration,
+    "file": _file,
+    "any": _any,
+}
+
+
+def _wrong(expected: str, given: Json) -> _Misfit:
+    return _Misfit(f"expected {expected}, got {_shown(given)}")
+
+
+def _shown(given: Json) -> str:
+    match given:
+        case None:
+            return "null"
+        case bool():
+            return "true" if given else "false"
+        case str():
+            return f'"{given}"' if len(given) <= 40 else f'"{given[:37]}…"'
+        case list():
+            return f"a list of {len(given)}"
+        case dict():
+            return "an object"
+        case _:
+            return f"{given}"[:40]

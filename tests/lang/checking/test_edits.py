@@ -1,0 +1,78 @@
+"""An edit that is offered mends what it is offered for."""
+
+import pytest
+
+from tests.lang.checking.programs import checked, in_function
+
+MENDED = [
+    "print(totl); let total = 1;",
+    'print(str::splitt(s, ""));',
+    "let q = Coder <- s timeout 30;  print(q);",
+    "let q = Coder <- s budget 2.50;  print(q);",
+    "session budget 5 { print(1); }",
+    "if i <-1 { print(1); }",
+    "if Coder <- s { print(1); }",
+    'print(sev == "hihg");',
+    'print("a" + i);',
+    "fs = fs + f;",
+    "print(a + 1);",
+    "print(a.x);",
+    'print(a["x"]);',
+    "print(a[0]);",
+    "print(1 in a);",
+    "print(few.sort());",
+    "ns.append(3);",
+    "print(Finding(s, sev));",
+    "print(Finding(file: s, severit: sev));",
+    "print(f.fil);",
+    "print(twic(1));",
+    "let q = async c <- s; print(q + s);",
+    "print(await s);",
+    'print("3" as int);',
+    "let q: [str; 2] = few; print(q);",
+    "let q: Severity = s; print(q);",
+    "let q: str = i; print(q);",
+    "let q: int = x; print(q);",
+    "let q: float = i; print(q);",
+    "try { print(1); } catch TimeOut { print(2); }",
+    "let q: strr = s; print(q);",
+    "let q: string = s; print(q);",
+    "let q = nothing();",
+    "print(spawn Codr);",
+    "session budget $5/day { print(1); }",
+]
+MENDED_FILES = [
+    "agent A { model fast  budget 2.50 }",
+    "agent A { model fast  timeout 30 }",
+    "agent A { rate_limit { requests 60 } }",
+    'agent A { on_exceed "ask" }',
+    "agent A { priority hihg }",
+    'agent A { tools [mcp "github"] }',
+    "fn f() -> str { return file::read(\"a\"); }",
+    "fn f() -> str may [net] { return file::read(\"a\"); }",
+    "print(file::read(\"a\"));",
+    "tool t() -> str { return file::read(\"a\"); }",
+    "fn f() { return 3; }",
+    "agent Coder { model x } supervisor S { children [Codr] }",
+]  # fmt: skip
+
+
+def _mended(text: str) -> list[str]:
+    """What is left to say after taking the first edit."""
+    _, found = checked(text)
+    first = next(one for one in found if one.edit is not None)
+    assert first.edit is not None
+    edited = text[: first.edit.at] + first.edit.text + text[first.edit.end :]
+    return [one.code for one in checked(edited)[1] if one.code == first.code]
+
+
+@pytest.mark.parametrize("body", [body for body in MENDED if "totl" not in body])
+def test_the_edit_mends_a_body(body: str):
+    """After the edit that fault is gone."""
+    assert _mended(in_function(body)) == []
+
+
+@pytest.mark.parametrize("text", MENDED_FILES)
+def test_the_edit_mends_a_file(text: str):
+    """After the edit that fault is gone."""
+    assert _mended(text) == []

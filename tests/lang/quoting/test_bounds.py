@@ -1,0 +1,127 @@
+"""What a quote says of single constructs, in calls: one send of `A` is two of them."""
+
+import pytest
+
+from tests.lang.quoting.running import checked_of, quoted
+from tests.lang.quoting.spite import Spite
+from vegakit.lang import Quote
+from vegakit.money import dollars
+
+HEAD = """
+type Plan { steps: [str; 3] }
+agent A { system "1 2" retry { max_attempts 1 } }
+agent B { system "1 2" retry { max_attempts 1 } budget $0.01 }
+fn twice(xs: [str]) { for x in xs { A <- x; } for x in xs { A <- x; } }
+fn again(n: int) -> str { if n == 0 { return ""; } A <- "x"; return again(n - 1); }
+fn pure(n: int) -> int { if n == 0 { return 0; } return pure(n - 1); }
+"""
+
+
+def of(body: str, head: str = HEAD) -> Quote:
+    return quoted(checked_of(head + body), Spite(0))
+
+
+@pytest.mark.parametrize(
+    ("body", "sends"),
+    [
+        ('A <- "x";', 1),
+        ('if 1 < 2 { A <- "x"; } else { A <- "x"; A <- "y"; }', 2),
+        ('for i in range(5) { A <- "x"; }', 5),
+        ('for i in range(2, 5) { A <- "x"; }', 3),
+        ('let n = 4; for i in range(n) { A <- "x"; }', 4),
+        ('while true limit 3 { A <- "x"; }', 3),
+        ('while (A <- "x") != "y" limit 3 { A <- "x"; }', 7),
+        ('for a in [1, 2] { for b in [1, 2, 3] { A <- "x"; } }', 6),
+        ('let all = [for i in range(4) { A <- "x" }];', 4),
+        ('twice(["a", "b"]); twice(["c"]);', 6),
+        ('let xs = [1]; for i in range(3) { xs = xs + [i]; } for x in xs { A <- "x"; }', 4),
+        (
+            """let xs = [1];
+            for a in range(2) { for b in range(3) { xs = xs + [b]; } }
+            for x in xs { A <- "x"; }""",
+            7,
+        ),
+        ('let xs = [1]; while true limit 3 { xs = xs + [2]; } for x in xs { A <- "x"; }', 4),
+        ('let xs = [1]; for i in range(3) { xs = [i]; } for x in xs { A <- "x"; }', 1),
+        ('for s in list::take(str::words("a b c d"), 2) { A <- s; }', 2),
+        ('try { A <- "x"; } catch { A <- "y"; }', 2),
+        ('let m = {"a": 1, "b": 2}; for k, v in m { A <- k; }', 2),
+        ('let m = {"a": 1}; m["b"] = 2; for k in map::keys(m) { A <- k; }', 2),
+        ('pure(9); A <- "x";', 1),
+        ("print(1);", 0),
+    ],
+)
+def test_sends_are_counted(body: str, sends: int) -> None:
+    """A `while` may ask its test once more than it has rounds."""
+    assert of(body).calls == 2 * sends
+
+
+def test_a_typed_answer_may_be_asked_for_four_times() -> None:
+    assert of('A <- "x" as Plan;').calls == 4
+
+
+def test_the_longest_list_of_an_answer_is_walked() -> None:
+    found = of('let p: Plan = A <- "x"; for s in p.steps { A <- s; }')
+    assert found.calls == 4 + 3 * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ('\nwhile true { A <- "x"; }', 2),
+        ('for w in str::words("x") {\n A <- w; }', 1),
+        ("again(3);", -1),
+        ('let xs = [1];\nwhile true { xs = xs + [1]; }\nfor x in xs { A <- "x"; }', 3),
+    ],
+)
+def test_what_has_no_bound_is_named_by_its_line(body: str, line: int) -> None:
+    found = of(body)
+    assert found.total is None
+    assert [gap.line - HEAD.count("\n") for gap in found.unbounded] == [line]
+    assert found.unbounded[0].cap is None
+
+
+def test_a_session_caps_what_has_no_bound() -> None:
+    found = of('session budget $0.25 { while true { A <- "x"; } }')
+    assert (found.total, found.unbounded[0].cap) == (dollars("$0.25"), dollars("$0.25"))
+
+
+def test_the_innermost_budget_is_the_cap() -> None:
+    found = of('session budget $2 { session budget $1 { while true { A <- "x"; } } }')
+    assert found.unbounded[0].cap == dollars("$1")
+
+
+def test_the_budget_of_a_function_caps_all_of_its_own_recursion() -> None:
+    head = HEAD.replace("-> str { if", "-> str budget $0.30 { if")
+    assert of("again(9);", head).total == dollars("$0.30")
+
+
+def test_a_budget_of_a_send_replaces_that_of_its_agent() -> None:
+    own, other = of('B <- "x" as Plan;'), of('B <- "x" as Plan budget $0.02;')
+    assert (own.total, other.total) == (dollars("$0.01"), dollars("$0.02"))
+
+
+def test_wallets_cap_what_is_sent_to_processes() -> None:
+    found = of('let p = spawn A wallet $0.20; while true { p <- "x"; }')
+    assert (found.total, found.processes) == (dollars("$0.20"), 1)
+
+
+def test_a_session_does_not_cap_a_process_that_has_a_wallet() -> None:
+    found = of('let p = spawn A wallet $0.20; session budget $0.01 { while true { p <- "x"; } }')
+    assert found.total == dollars("$0.20")
+
+
+def test_a_model_without_a_price_has_no_bound() -> None:
+    from vegakit.lang import quote
+
+    found = quote(checked_of(HEAD + 'A <- "x"; B <- "x";'), lambda _: None)
+    assert found.total is None
+    assert found.lines[1].worst == dollars("$0.01")
+
+
+def test_loops_in_loops_end_soon() -> None:
+    """Each level walks its body twice or more; past a size the quote gives up."""
+    deep = "for i in range(2) { " * 40 + 'A <- "x"; x = x + [1];' + " }" * 40
+    found = of(f"let x = [1]; {deep}")
+    assert found.total is None
+    assert "too large" in found.unbounded[0].why

@@ -1,0 +1,211 @@
+"""Random programs that always end, with sends in every construct that a quote sees through."""
+
+from random import Random
+
+
+class Settings:
+    """Of one agent, as the spiteful model needs to know them; they stand in its system text."""
+
+    def __init__(self, chance: Random, name: str, *, with_tools: bool) -> None:
+        self.name = name
+        self.attempts = chance.choice([1, 1, 2, 3])
+        self.steps = chance.choice([1, 2, 3, 5])
+        self.max_tokens = chance.choice([10, 50, 200])
+        self.budget = chance.choice(["", "", "$0.0004", "$0.01"])
+        self.with_tools = with_tools
+
+    def text(self, tools: str) -> str:
+        budget = f"budget {self.budget}" if self.budget else ""
+        return (
+            f"agent {self.name} {{\n"
+            f'    system "{self.attempts} {self.steps}"\n'
+            f"    max_tokens {self.max_tokens} max_steps {self.steps} {budget}\n"
+            f"    retry {{ max_attempts {self.attempts} }}\n"
+            f"    circuit_breaker {{ threshold 1000 }}\n{tools}}}\n"
+        )
+
+
+class Writer:
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.deepest = self.chance.choice([0, 1, 1, 2, 2, 3])
+        self.agents: list[str] = []
+        self.functions: list[str] = []
+        self.count = 0
+
+    def program(self) -> str:
+        chance = self.chance
+        parts = ["type Plan { steps: [str; 3]  sure: bool }\n"]
+        for name in ["A", "B"]:
+            parts.append(Settings(chance, name, with_tools=False).text(""))
+            self.agents.append(name)
+        body = self._block(9, {}, "        ") if chance.random() < 0.2 else ""
+        tool = f'    tool dig(what: str) -> str "Dig." {{\n{body}        return what;\n    }}\n'
+        parts.append(Settings(chance, "T", with_tools=True).text(tool))
+        self.agents.append("T")
+        for number in range(chance.randint(0, 2)):
+            budget = chance.choice(["", "", "budget $0.002 "])
+            head = f"fn f{number}(xs: [str; 4], n: int) -> [str; 4] {budget}{{\n"
+            body = self._block(1, {"xs": "list", "n": "int"}, "    ")
+            parts.append(f"{head}{body}    return xs;\n}}\n")
+            self.functions.append(f"f{number}")
+        body = self._block(0, {"given": "list"}, "    ")
+        parts.append(f"fn main(given: [str; 3]) {{\n{body}}}\n")
+        return "\n".join(parts)
+
+    def _block(self, depth: int, known: dict[str, str], indent: str) -> str:
+        known = dict(known)
+        lines = [
+            self._statement(depth, known, indent) for _ in range(self.chance.choice([1, 1, 2]))
+        ]
+        return "".join(lines)
+
+    def _fresh(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
+
+    def _statement(self, depth: int, known: dict[str, str], indent: str) -> str:
+        kinds = ["send", "call", "build", "later", "process", "plan", "purse"]
+        if depth < self.deepest:
+            kinds += ["for", "while", "if", "try", "session", "parallel", "break", "typed", "grow"]
+        return getattr(self, f"_{self.chance.choice(kinds)}")(depth, known, indent)
+
+    def _guard(self, said: str, indent: str) -> str:
+        """Most failures are caught, so that the rest of the program runs too."""
+        return (
+            f"{indent}try {{ {said} }} catch {{ }}\n"
+            if self.chance.random() < 0.9
+            else (f"{indent}{said}\n")
+        )
+
+    def _message(self, known: dict[str, str]) -> str:
+        texts = [name for name, kind in known.items() if kind in ("str", "int")]
+        if texts and self.chance.random() < 0.6:
+            return f'"say {{{self.chance.choice(texts)}}} now"'
+        return self.chance.choice(['"say it"', '"a b c d e f g h"', '"x"'])
+
+    def _budget(self) -> str:
+        return self.chance.choice(["", "", "", " budget $0.003", " budget $0.0002"])
+
+    def _ask(self, known: dict[str, str]) -> str:
+        return f"{self.chance.choice(self.agents)} <- {self._message(known)}{self._budget()}"
+
+    def _send(self, depth: int, known: dict[str, str], indent: str) -> str:
+        return self._guard(f"{self._ask(known)};", indent)
+
+    def _typed(self, depth: int, known: dict[str, str], indent: str) -> str:
+        name = self._fresh()
+        inner = self._block(depth + 1, {**known, "s": "str"}, indent + "        ")
+        return (
+            f"{indent}try {{\n{indent}    let {name}: Plan = {self._ask(known)};\n"
+            f"{indent}    for s in {name}.steps {{\n{inner}{indent}    }}\n"
+            f"{indent}    if {name}.sure {{\n"
+            f"{self._block(depth + 1, known, indent + '        ')}{indent}    }}\n"
+            f"{indent}}} catch {{ }}\n"
+        )
+
+    def _plan(self, depth: int, known: dict[str, str], indent: str) -> str:
+        return self._guard(f"{self._ask(known)} as Plan;", indent)
+
+    def _purse(self, depth: int, known: dict[str, str], indent: str) -> str:
+        """A process that pays for itself, asked inside a session of less."""
+        name, agent = self._fresh(), self.chance.choice(self.agents)
+        asks = f"{name} <- {self._message(known)}; " * 2
+        return f"{indent}let {name} = spawn {agent} wallet $0.02;\n" + self._guard(
+            f"session budget $0.0003 {{ {asks}}}", indent
+        )
+
+    def _call(self, depth: int, known: dict[str, str], indent: str) -> str:
+        if not self.functions:
+            return self._send(depth, known, indent)
+        given = self.chance.choice(['["p"]', '["p", "q"]', '["p", "q", "r", "s"]'])
+        call = f"{self.chance.choice(self.functions)}({given}, 3);"
+        return self._guard(call, indent) + self._guard(call, indent) * self.chance.randint(0, 1)
+
+    def _grow(self, depth: int, known: dict[str, str], indent: str) -> str:
+        name, more = self._fresh(), self.chance.choice(['["x"]', '["x", "y"]'])
+        rounds = self._iterable(known)
+        leave = self.chance.choice(["", f" if len({name}) > 3 {{ break; }} {name} = [];"])
+        if leave:
+            more = '["x", "y", "z"]'
+        known[name] = "long"
+        inner = self._block(depth + 1, known, indent + "    ")
+        return (
+            f'{indent}let {name} = ["s"];\n{indent}for i in {rounds} '
+            f"{{ {name} = {name} + {more};{leave} }}\n"
+            f"{indent}for t in {name} {{\n{inner}{indent}}}\n"
+        )
+
+    def _build(self, depth: int, known: dict[str, str], indent: str) -> str:
+        name = self._fresh()
+        return self._guard(
+            f"let {name} = [for i in {self._iterable(known)} {{ {self._ask(known)} }}];", indent
+        )
+
+    def _later(self, depth: int, known: dict[str, str], indent: str) -> str:
+        one, two = self._fresh(), self._fresh()
+        return self._guard(
+            f"let {one} = async {self._ask(known)}; let {two} = async {self._ask(known)}; "
+            f"await {one}; await {two};",
+            indent,
+        )
+
+    def _process(self, depth: int, known: dict[str, str], indent: str) -> str:
+        name, wallet = self._fresh(), self.chance.choice(["", " wallet $0.002"])
+        agent, rounds = self.chance.choice(self.agents), self.chance.randint(1, 3)
+        return self._guard(
+            f"let {name} = spawn {agent}{wallet}; "
+            f"for i in range({rounds}) {{ {name} <- {self._message(known)}; }}",
+            indent,
+        )
+
+    def _iterable(self, known: dict[str, str]) -> str:
+        lists = [name for name, kind in known.items() if kind == "list"]
+        options = ["range(2)", "range(1, 3)", '["l", "m"]', "range(1)", *lists]
+        return self.chance.choice(options)
+
+    def _for(self, depth: int, known: dict[str, str], indent: str) -> str:
+        inner = self._block(depth + 1, known, indent + "    ")
+        return f"{indent}for i in {self._iterable(known)} {{\n{inner}{indent}}}\n"
+
+    def _while(self, depth: int, known: dict[str, str], indent: str) -> str:
+        inner = self._block(depth + 1, known, indent + "    ")
+        test = self.chance.choice(["true", f'({self._ask(known)}) != ""'])
+        return self._guard(
+            f"while {test} limit {self.chance.randint(0, 2)} {{\n{inner}{indent}}}", indent
+        )
+
+    def _if(self, depth: int, known: dict[str, str], indent: str) -> str:
+        name = self._fresh()
+        test = self.chance.choice(["len(given) > 1" if "given" in known else "1 < 2", "2 < 1"])
+        then = self._block(depth + 1, known, indent + "    ")
+        other = self._block(depth + 1, known, indent + "    ")
+        return (
+            f"{indent}let {name} = {test};\n{indent}if {name} {{\n{then}{indent}}} else "
+            f"{{\n{other}{indent}}}\n"
+        )
+
+    def _break(self, depth: int, known: dict[str, str], indent: str) -> str:
+        inner = self._block(depth + 1, known, indent + "    ")
+        return (
+            f"{indent}for i in {self._iterable(known)} {{\n{inner}{indent}    break;\n{indent}}}\n"
+        )
+
+    def _try(self, depth: int, known: dict[str, str], indent: str) -> str:
+        inner = self._block(depth + 1, known, indent + "    ")
+        handler = self._block(depth + 1, known, indent + "    ")
+        failing = f'{inner}{indent}    fail("no");\n'
+        return f"{indent}try {{\n{failing}{indent}}} catch {{\n{handler}{indent}}}\n"
+
+    def _session(self, depth: int, known: dict[str, str], indent: str) -> str:
+        inner = self._block(depth + 1, known, indent + "    ")
+        cap = self.chance.choice(["$0.005", "$0.0005", "$0.02"])
+        return (
+            f"{indent}session budget {cap} {{\n{inner}{indent}}} catch {{ {self._ask(known)}; }}\n"
+        )
+
+    def _parallel(self, depth: int, known: dict[str, str], indent: str) -> str:
+        one, two = self._ask(known), self._ask(known)
+        return (
+            f"{indent}parallel {{\n{indent}    {one};\n{indent}    {two};\n{indent}}} catch {{ }}\n"
+        )
