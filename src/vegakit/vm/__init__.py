@@ -1,0 +1,54 @@
+"""The register machine that runs compiled programs: wants out, answers in, all JSON (pure)."""
+
+from vegakit.vm.decoding import Program, load
+from vegakit.vm.library import PURE
+from vegakit.vm.machine import Vm
+from vegakit.vm.starting import start
+from vegakit.vm.state import Crash, Limits, Status, Step, VmState
+from vegakit.vm.texts import json_text, text_of
+from vegakit.vm.values import restored, stored
+from vegakit.vm.wants import (
+    AskBudget,
+    CallHost,
+    Cancel,
+    CloseScope,
+    Drop,
+    End,
+    LinkBoth,
+    OpenScope,
+    Print,
+    SendTo,
+    SpawnAgent,
+    Want,
+    Watch,
+)
+
+__all__ = [
+    "PURE",
+    "AskBudget",
+    "CallHost",
+    "Cancel",
+    "CloseScope",
+    "Crash",
+    "Drop",
+    "End",
+    "Limits",
+    "LinkBoth",
+    "OpenScope",
+    "Print",
+    "Program",
+    "SendTo",
+    "SpawnAgent",
+    "Status",
+    "Step",
+    "Vm",
+    "VmState",
+    "Want",
+    "Watch",
+    "json_text",
+    "load",
+    "restored",
+    "start",
+    "stored",
+    "text_of",
+]

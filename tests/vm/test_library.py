@@ -1,0 +1,199 @@
+"""The pure functions of the standard library, held to the table of the language."""
+
+from typing import Any
+
+import pytest
+
+from vegakit.lang import LIBRARY
+from vegakit.vm.faults import Fault
+from vegakit.vm.library import PURE, call_pure
+from vegakit.vm.values import restored, stored
+
+LETTERS = {"str": "s", "int": "i", "float": "f", "duration": "d"}
+
+
+def test_the_machine_knows_every_pure_function() -> None:
+    """And no other."""
+    assert set(PURE) == {name for name, row in LIBRARY.items() if row.kind == "pure"}
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_parameters_are_those_of_the_table(name: str) -> None:
+    """As many, and of a kind that takes what the table lets through."""
+    row, known = LIBRARY[name], PURE[name]
+    assert len(row.params) == len(known.params)
+    for param, letter in zip(row.params, known.params, strict=True):
+        assert letter.endswith("?") == param.optional
+        kind = getattr(param.type, "name", type(param.type).__name__)
+        wanted = LETTERS.get(kind, {"ListOf": "l", "MapOf": "m"}.get(kind, "*"))
+        assert letter[0] == wanted
+
+
+USD = {"$": "money", "of": 1_500_000_000}
+CALLS: list[tuple[str, list[Any], Any]] = [
+    ("len", ["añb"], 3),
+    ("len", [[1, 2]], 2),
+    ("len", [{"a": 1}], 1),
+    ("range", [3, None], [0, 1, 2]),
+    ("range", [2, 4], [2, 3]),
+    ("range", [4, 2], []),
+    ("str", [USD], "$1.50"),
+    ("int", [" -42 "], -42),
+    ("int", [-2.9], -2),
+    ("float", ["2.5e1"], 25.0),
+    ("float", [2], 2.0),
+    ("float", [USD], 1.5),
+    ("float", [{"$": "duration", "of": 1_500}], 1.5),
+    ("file", ["a.png"], {"$": "file", "of": "a.png"}),
+    ("str::len", ["abc"], 3),
+    ("str::trim", [" a\n"], "a"),
+    ("str::lower", ["Ab"], "ab"),
+    ("str::upper", ["Ab"], "AB"),
+    ("str::split", ["a,b,", ","], ["a", "b", ""]),
+    ("str::split", ["abc", ""], ["a", "b", "c"]),
+    ("str::join", [["a", "b"], ", "], "a, b"),
+    ("str::join", [[], ","], ""),
+    ("str::lines", ["a\r\nb\n"], ["a", "b"]),
+    ("str::lines", [""], []),
+    ("str::lines", ["a\u2028b"], ["a\u2028b"]),
+    ("str::words", [" a  b "], ["a", "b"]),
+    ("str::starts_with", ["abc", "ab"], True),
+    ("str::ends_with", ["abc", "ab"], False),
+    ("str::contains", ["abc", "bc"], True),
+    ("str::find", ["abc", "c"], 2),
+    ("str::find", ["abc", "x"], None),
+    ("str::count", ["aaa", "aa"], 1),
+    ("str::replace", ["aba", "a", "xx"], "xxbxx"),
+    ("str::slice", ["abcd", 1, 3], "bc"),
+    ("str::slice", ["abcd", -2, None], "cd"),
+    ("str::repeat", ["ab", 2], "abab"),
+    ("str::repeat", ["", 2**62], ""),
+    ("str::pad_left", ["7", 3, "0"], "007"),
+    ("str::pad_left", ["long", 3, None], "long"),
+    ("str::pad_right", ["7", 4, "ab"], "7aba"),
+    ("list::len", [[1]], 1),
+    ("list::first", [[1, 2]], 1),
+    ("list::first", [[]], None),
+    ("list::last", [[1, 2]], 2),
+    ("list::sort", [[3, 1, 2]], [1, 2, 3]),
+    ("list::sort", [["b", "a"]], ["a", "b"]),
+    ("list::sort", [[USD, {"$": "money", "of": 1}]], [{"$": "money", "of": 1}, USD]),
+    ("list::reverse", [[1, 2]], [2, 1]),
+    ("list::unique", [[2, 1, 2, [1], [1], True, {"a": 1}, {"a": 1}]], [2, 1, [1], True, {"a": 1}]),
+    ("list::take", [[1, 2], 1], [1]),
+    ("list::take", [[1, 2], -1], []),
+    ("list::drop", [[1, 2], 1], [2]),
+    ("list::slice", [[1, 2, 3], -2, None], [2, 3]),
+    ("list::contains", [[1, True], True], True),
+    ("list::contains", [[1], True], False),
+    ("list::index_of", [["a", "b"], "b"], 1),
+    ("list::index_of", [[], "b"], None),
+    ("list::count", [[1, 1, 2], 1], 2),
+    ("list::sum", [[1, 2]], 3),
+    ("list::sum", [[USD, USD]], {"$": "money", "of": 3_000_000_000}),
+    ("list::min", [[2, 1]], 1),
+    ("list::max", [[]], None),
+    ("list::flatten", [[[1], [], [2]]], [1, 2]),
+    ("list::chunks", [[1, 2, 3], 2], [[1, 2], [3]]),
+    ("list::remove_at", [[1, 2], 0], [2]),
+    ("list::insert", [[1, 2], 2, 3], [1, 2, 3]),
+    ("list::without_nulls", [[1, None]], [1]),
+    ("map::len", [{"a": 1}], 1),
+    ("map::keys", [{"b": 1, "a": 2}], ["b", "a"]),
+    ("map::values", [{"b": 1, "a": 2}], [1, 2]),
+    ("map::get", [{"a": 1}, "a"], 1),
+    ("map::get", [{"a": 1}, "b"], None),
+    ("map::has", [{"a": None}, "a"], True),
+    ("map::remove", [{"a": 1, "b": 2}, "a"], {"b": 2}),
+    ("map::merge", [{"a": 1, "b": 1}, {"b": 2}], {"a": 1, "b": 2}),
+    ("math::abs", [-5], 5),
+    ("math::abs", [{"$": "money", "of": -1}], {"$": "money", "of": 1}),
+    ("math::min", [1, 2], 1),
+    ("math::max", ["a", "b"], "b"),
+    ("math::floor", [-1.5], -2),
+    ("math::ceil", [-1.5], -1),
+    ("math::round", [2.5, None], 2.0),
+    ("math::round", [2.345, 1], 2.3),
+    ("math::round", [1234.0, -2], 1200.0),
+    ("math::sqrt", [4.0], 2.0),
+    ("math::pow", [2.0, 10.0], 1024.0),
+    ("json::parse", ['{"a":[1,2.5,null,"x"]}'], {"a": [1, 2.5, None, "x"]}),
+    ("json::parse", ['{"$":"money","of":5}'], {"$": "map", "of": [["$", "money"], ["of", 5]]}),
+    ("json::text", ["a"], '"a"'),
+    ("json::text", [{"a": USD}], '{"a":"$1.50"}'),
+    ("time::seconds", [{"$": "duration", "of": 1_500}], 1.5),
+    ("time::of_seconds", [1.5], {"$": "duration", "of": 1_500}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "wanted"), CALLS)
+def test_a_pure_function(name: str, args: list[Any], wanted: Any) -> None:
+    """It gives exactly this."""
+    got = stored(call_pure(name, [restored(arg) for arg in args]))
+    assert (got, str(got)) == (wanted, str(wanted))
+
+
+def test_every_pure_function_is_called_here() -> None:
+    """So none is without a test."""
+    assert {name for name, _, _ in CALLS} == set(PURE)
+
+
+RAISES: list[tuple[str, list[Any], str]] = [
+    ("int", ["4x"], "ValueError"),
+    ("int", [""], "ValueError"),
+    ("int", ["9" * 19], "ArithmeticError"),
+    ("int", ["9" * 20], "ValueError"),
+    ("int", [1e300], "ArithmeticError"),
+    ("int", [True], "ValueError"),
+    ("float", ["nan"], "ValueError"),
+    ("float", ["1e999"], "ValueError"),
+    ("float", [True], "ValueError"),
+    ("range", [2**62, None], "LimitReached"),
+    ("str::repeat", ["ab", 2**62], "LimitReached"),
+    ("str::repeat", ["ab", -1], "ValueError"),
+    ("str::pad_left", ["a", 2**62, None], "LimitReached"),
+    ("str::pad_left", ["a", 5, ""], "ValueError"),
+    ("str::replace", ["a" * 5_000, "a", "b" * 5_000], "LimitReached"),
+    ("str::replace", ["a", "", "b"], "ValueError"),
+    ("str::count", ["a", ""], "ValueError"),
+    ("str::split", ["," * 1_000_001, ","], "LimitReached"),
+    ("str::lines", ["\n" * 1_000_001], "LimitReached"),
+    ("str::words", ["a " * 1_000_001], "LimitReached"),
+    ("str::join", [["a" * 5_000] * 2_001, ""], "LimitReached"),
+    ("str::join", [[1], ""], "BadProgram"),
+    ("list::sum", [[]], "ValueError"),
+    ("list::sum", [["a", "b"]], "BadProgram"),
+    ("list::sort", [[1, "a"]], "BadProgram"),
+    ("list::min", [[None]], "BadProgram"),
+    ("list::flatten", [[1]], "BadProgram"),
+    ("list::flatten", [[[0] * 1_001] * 1_000], "LimitReached"),
+    ("list::chunks", [[1], 0], "ValueError"),
+    ("list::remove_at", [[1], 1], "IndexError"),
+    ("list::insert", [[1], 2, 0], "IndexError"),
+    ("math::abs", [-(2**63)], "ArithmeticError"),
+    ("math::abs", ["a"], "BadProgram"),
+    ("math::floor", [1e300], "ArithmeticError"),
+    ("math::round", [1.7e308, -308], "ArithmeticError"),
+    ("math::sqrt", [-1.0], "ArithmeticError"),
+    ("math::pow", [0.0, -1.0], "ArithmeticError"),
+    ("math::pow", [-8.0, 0.5], "ArithmeticError"),
+    ("math::pow", [10.0, 400.0], "ArithmeticError"),
+    ("json::parse", ["{"], "ValueError"),
+    ("json::parse", ["[" * 5_000 + "]" * 5_000], "ValueError"),
+    ("json::parse", ["[" * 200 + "]" * 200], "LimitReached"),
+    ("json::parse", ["9" * 30], "ArithmeticError"),
+    ("time::of_seconds", [-1.0], "ValueError"),
+    ("time::of_seconds", [1e300], "ArithmeticError"),
+    ("len", [5], "BadProgram"),
+    ("str::len", [5], "BadProgram"),
+    ("str::len", ["a", "b"], "BadProgram"),
+    ("nothing", [], "BadProgram"),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "error"), RAISES, ids=range(len(RAISES)))
+def test_a_pure_function_that_raises(name: str, args: list[Any], error: str) -> None:
+    """By this name."""
+    with pytest.raises(Fault) as caught:
+        call_pure(name, [restored(arg) for arg in args])
+    assert caught.value.name == error

@@ -1,0 +1,76 @@
+"""Random code that the verifier lets through runs the same whole and in pieces, and always ends."""
+
+from typing import Any
+from zlib import crc32
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.vm.snapshots import Fails, Host, Ran, Streams, echo, never, run
+from tests.vm.wild import wild_module
+from vegakit.lang import verify
+from vegakit.vm import (
+    AskBudget,
+    CallHost,
+    Cancel,
+    CloseScope,
+    Drop,
+    Limits,
+    OpenScope,
+    SendTo,
+    SpawnAgent,
+    Status,
+    Want,
+    Watch,
+)
+
+LIMITS = Limits(total_fuel=500, strands=20, depth=12)
+ODD: tuple[Any, ...] = (
+    *("x", 5, None, ["a"], {"file": "a"}, {"$": "money", "of": 5}, never, never, never),
+    *(Fails("Timeout"), Fails("Nonsense"), Streams(("a", "b")), Streams(("c",), "Timeout")),
+)
+
+
+def host_of(seed: int) -> Host:
+    """Sensible answers mostly; by the ticket, so that the order of the asking changes nothing."""
+
+    def host(want: Want) -> Any:
+        chance = crc32(f"{seed} {getattr(want, 'ticket', '')}".encode())
+        if chance % 8 == 0 and not isinstance(want, SpawnAgent):
+            return ODD[chance // 8 % len(ODD)]
+        if isinstance(want, Watch):
+            return "gone" if chance % 2 else never
+        if isinstance(want, SpawnAgent):
+            return f"/{want.ticket}"
+        return [] if isinstance(want, SendTo) and want.answer else echo(want)
+
+    return host
+
+
+@given(st.integers(0, 2**48))
+def test_wild_programs_run_the_same_in_pieces(seed: int) -> None:
+    """Wants, fuel and outcome are one, whatever the answers."""
+    module = wild_module(seed)
+    assert verify(module) == []
+    whole = run(module, host=host_of(seed), limits=LIMITS, rounds=300)
+    pieces = run(module, host=host_of(seed), fuel=1, limits=LIMITS, stored=True, rounds=3_000)
+    assert pieces == whole
+    assert whole.step.status is not Status.RUNNING
+    asked = [want.ticket for want in whole.wants if isinstance(want, _ANSWERED)]
+    if whole.step.status is not Status.WAITING and len(asked) == len(set(asked)):
+        _all_is_closed(whole)
+
+
+def _all_is_closed(ran: Ran) -> None:
+    """Every scope that was opened is closed once; what has no answer is cancelled, and only that;
+    no process is dropped twice."""
+    granted, cancelled = ran.granted, [w.ticket for w in ran.wants if isinstance(w, Cancel)]
+    opened = [w.ticket for w in ran.wants if isinstance(w, OpenScope) and granted.get(w.ticket)]
+    assert sorted(w.scope for w in ran.wants if isinstance(w, CloseScope)) == sorted(opened)
+    asked = [w.ticket for w in ran.wants if isinstance(w, _ANSWERED)]
+    assert sorted(t for t in asked if t not in granted) == sorted(cancelled)
+    dropped = [path for w in ran.wants if isinstance(w, Drop) for path in w.paths]
+    assert len(dropped) == len(set(dropped))
+
+
+_ANSWERED = (SendTo, SpawnAgent, CallHost, Watch, OpenScope, AskBudget)
