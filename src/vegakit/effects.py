@@ -94,6 +94,10 @@ class SetTimer(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class AskHuman(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Answered with True or False if it is a confirmation, with words if it is another kind of
+    interrupt, and with None if nobody answered before `expires_ms`, which is absolute. What the
+    answer permits is `action`, or the question itself."""
+
     kind: str
     question: str
     expires_ms: int | None
@@ -143,12 +147,15 @@ def key_of(path: EffectPath) -> EffectKey:
 
 
 def digest_of(request: Request) -> Digest:
-    """Of what is asked, not of what it may cost or who pays: a new price list changes no answer."""
+    """Of what is asked, not of what it may cost, who pays, or until when a person may answer: a new
+    price list changes no answer, and a program that is resumed asks the same question."""
     match request:
         case CallModel(asked, stream=stream):
             return Digest(digest128(["CallModel", asked, stream]))
         case CallTool(tool, arguments):
             return Digest(digest128(["CallTool", tool, arguments]))
+        case AskHuman(kind, question, action=action):
+            return Digest(digest128(["AskHuman", kind, question, action]))
         case _:
             return Digest(digest128(request))
 

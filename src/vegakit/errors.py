@@ -13,7 +13,8 @@ VegaError
 │       │   └── Paused         │                      │
 │       ├── AgentFailed        ├── RateLimited        ├── LimitReached
 │       ├── ToolFailed         ├── CircuitOpen        ├── Cancelled
-│       └── ContractViolated   └── CapabilityDenied
+│       ├── ContractViolated   ├── CapabilityDenied
+│       └── ProgramFailed      a compiled program's own fault: `name` says which
 ├── WorldError                 theirs: goes to retry and breaker, by its ErrorClass and Phase
 └── BugError                   ours: crashes the process it is found in; the supervisor sees it
 
@@ -40,6 +41,7 @@ __all__ = [
     "Paused",
     "Phase",
     "ProgramChanged",
+    "ProgramFailed",
     "Raised",
     "RateLimited",
     "SettingsError",
@@ -49,6 +51,7 @@ __all__ = [
     "UserError",
     "VegaError",
     "WorldError",
+    "name_of",
     "raised",
 ]
 
@@ -161,11 +164,32 @@ class Cancelled(Raised):
     pass
 
 
+class ProgramFailed(Raised):
+    """`name` is what the program calls it: Failed, IndexError, FuelExhausted."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
+        self.name = name
+
+
+_FAULTS = frozenset(
+    "ArithmeticError BadProgram Failed FuelExhausted IndexError KeyError ValueError".split()
+)
+
+
+def name_of(error: VegaError) -> str:
+    """As programs know it."""
+    return error.name if isinstance(error, ProgramFailed) else type(error).__name__
+
+
 def raised(name: str, reason: str) -> "Raised | UserError":
     """The error of this name; what has no name in the language is a failed agent."""
     if name == UserError.__name__:
         return UserError(reason)
+    if name in _FAULTS:
+        return ProgramFailed(name, reason)
     kinds = {kind.__name__: kind for kind in (Paused, *Raised.__subclasses__())}
+    del kinds[ProgramFailed.__name__]
     return kinds.get(name, AgentFailed)(reason)
 
 

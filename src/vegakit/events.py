@@ -42,13 +42,16 @@ __all__ = [
 ENVELOPE_VERSION = 1
 
 
-class Answered(Struct, frozen=True, tag=True):
+class Answered(Struct, frozen=True, tag=True, omit_defaults=True):
+    """`pieces` are the text of a streamed answer as it came."""
+
     value: Any
     charged: Money = Money(0)
+    pieces: tuple[str, ...] = ()
 
 
-class Failed(Struct, frozen=True, tag=True):
-    """The world said no, after every retry known to be unbilled."""
+class Failed(Struct, frozen=True, tag=True, omit_defaults=True):
+    """The world said no, after every retry known to be unbilled; `pieces` came before that."""
 
     error_class: ErrorClass
     reason: str
@@ -56,6 +59,7 @@ class Failed(Struct, frozen=True, tag=True):
     charged: Money = Money(0)
     attempts: int = 1
     retry_after_ms: int | None = None
+    pieces: tuple[str, ...] = ()
 
 
 class Refused(Struct, frozen=True, tag=True):

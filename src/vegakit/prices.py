@@ -9,9 +9,12 @@ from msgspec import Struct
 
 from vegakit.conversation import Usage
 from vegakit.errors import InvalidMoneyError
-from vegakit.money import Money, cost
+from vegakit.money import Money, cost, dollars
 
-__all__ = ["PriceRow", "PriceTier", "bill", "worst_case"]
+__all__ = ["DEFAULT_PART", "PriceRow", "PriceTier", "bill", "worst_case"]
+
+DEFAULT_PART = dollars("$0.50")
+"""What a send to an agent with tools may spend where nobody says."""
 
 
 class PriceTier(Struct, frozen=True):

@@ -22,7 +22,15 @@ _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
 def to_json(record: object) -> bytes:
-    return msgspec.json.encode(record)
+    """A part of a state that is alive says by `written()` what is kept of it."""
+    return _ENCODER.encode(record)
+
+
+def _written(part: object) -> object:
+    written = getattr(part, "written", None)
+    if written is None:
+        raise TypeError(f"{type(part).__name__} cannot be written as JSON")
+    return written()
 
 
 def from_json(kind: type[T], text: bytes | str) -> T:
@@ -42,3 +50,6 @@ def canonical(record: object) -> bytes:
 
 def digest128(record: object) -> str:
     return hashlib.blake2b(canonical(record), digest_size=16).hexdigest()
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_written)

@@ -24,6 +24,9 @@ GUARDED = {
     "[telemetry]\ncontent = true": "telemetry.content",
     '[telemetry]\njsonl = "/home/me/.bashrc"': "telemetry.jsonl",
     '[ledger]\npath = "fresh.db"': "ledger.path",
+    '[permissions]\nrules = ["allow process"]': "permissions.rules",
+    '[permissions]\nmode = "auto_in_sandbox"': "permissions.mode",
+    '[audit]\npath = "other.db"': "audit.path",
     'data_dir = "elsewhere"': "data_dir",
 }
 

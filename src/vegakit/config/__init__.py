@@ -14,7 +14,7 @@ from vegakit.config.rules import Limits
 from vegakit.config.schema import config_schema, form_of
 from vegakit.config.settings import Settings
 from vegakit.config.sources import Source, SourceKind, toml_of
-from vegakit.config.tables import Key, ProviderTable
+from vegakit.config.tables import Key, McpTable, ProviderTable
 from vegakit.config.terminal import wants_colour
 from vegakit.config.texts import parse_backoff, parse_duration_ms, parse_rate
 
@@ -23,6 +23,7 @@ __all__ = [
     "KeyFunction",
     "KeySource",
     "Limits",
+    "McpTable",
     "ProviderTable",
     "Replayed",
     "Row",

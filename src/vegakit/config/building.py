@@ -57,6 +57,7 @@ def _check_rules(settings: Settings, layer: Layer) -> None:
     for model in settings.prices:
         _check(layer, ("prices", model), lambda model=model: settings.price(model))
     _check(layer, ("budget",), lambda: settings.budget_rule)
+    _check(layer, ("permissions", "rules"), lambda: settings.permission_rules)
 
 
 def _check(layer: Layer, name: Name, build: Callable[[], object]) -> None:

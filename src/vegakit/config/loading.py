@@ -33,6 +33,7 @@ __all__ = ["load", "trust"]
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _DATA: Name = ("data_dir",)
 _SOCKETS: Name = ("view", "sockets")
+_AUDIT: Name = ("audit", "path")
 _IN_DATA: dict[Name, str] = {
     ("ledger", "path"): "ledger.db",
     ("telemetry", "jsonl"): "traces.jsonl",
@@ -98,7 +99,7 @@ def _of_file(file: SettingsFile, kind: SourceKind, places: Places) -> Layer:
 
 
 def _anchored(layer: Layer, base: Path, home: Path | None) -> Layer:
-    for name in {_DATA, *_IN_DATA} & layer.keys():
+    for name in {_DATA, _AUDIT, *_IN_DATA} & layer.keys():
         first, _, rest = str(layer[name].value).partition("/")
         start = home / rest if first == "~" and home else base / layer[name].value
         if layer[name].value:

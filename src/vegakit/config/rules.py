@@ -6,21 +6,30 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from vegakit.config.tables import BudgetTable, LimitTable, LongInputPrices, PriceTable, Table
+from vegakit.config.tables import (
+    BudgetTable,
+    LimitTable,
+    LongInputPrices,
+    PermissionsTable,
+    PriceTable,
+    Table,
+)
 from vegakit.config.texts import parse_backoff, parse_duration_ms, parse_rate
 from vegakit.errors import SettingsError
 from vegakit.money import dollars, parse_allowance
 from vegakit.policy import (
     BreakerRule,
+    PermissionRule,
     RateRule,
     RetryBudgetRule,
     RetryRule,
     ScopeRule,
     WindowRule,
+    parse_permission,
 )
 from vegakit.prices import PriceRow, PriceTier
 
-__all__ = ["Limits", "budget_rule", "limits_for", "price_row"]
+__all__ = ["Limits", "budget_rule", "limits_for", "permission_rules", "price_row"]
 
 Rule = TypeVar("Rule", RateRule, RetryRule, RetryBudgetRule, BreakerRule)
 
@@ -65,6 +74,13 @@ def _rule(kind: type[Rule], tables: Iterable[Table]) -> Rule:
                 name, parse = _PARSED.get(word, (word, None))
                 words[name] = parse(value) if parse else value
     return kind(**words)
+
+
+def permission_rules(table: PermissionsTable) -> tuple[PermissionRule, ...] | None:
+    """None: nothing is written, so tools run within their own grants."""
+    if table.mode is None and not table.rules:
+        return None
+    return tuple(map(parse_permission, table.rules))
 
 
 def price_row(model: str, table: PriceTable) -> PriceRow:

@@ -7,6 +7,7 @@ from vegakit.config.names import ANY, Name
 __all__ = ["hide_secrets_of_url", "is_secret"]
 
 _SECRET: set[Name] = {
+    ("mcp", ANY, "url"),
     ("providers", ANY, "base_url"),
     ("providers", ANY, "headers", ANY),
     ("providers", ANY, "key"),

@@ -4,10 +4,17 @@ from pathlib import Path
 
 from vegakit.config.keys import KeyFinder, KeySource
 from vegakit.config.names import show_name
-from vegakit.config.rules import Limits, budget_rule, limits_for, price_row
+from vegakit.config.rules import (
+    Limits,
+    budget_rule,
+    limits_for,
+    permission_rules,
+    price_row,
+)
 from vegakit.config.sources import Source, SourceKind
 from vegakit.config.tables import ProviderTable, Tables
-from vegakit.policy import ScopeRule
+from vegakit.config.texts import parse_duration_ms
+from vegakit.policy import PermissionRule, ScopeRule
 from vegakit.prices import PriceRow
 
 __all__ = ["Settings"]
@@ -50,12 +57,31 @@ class Settings(Tables, frozen=True, kw_only=True):
         return budget_rule(self.budget)
 
     @property
+    def permission_rules(self) -> tuple[PermissionRule, ...] | None:
+        return permission_rules(self.permissions)
+
+    @property
+    def answer_within_ms(self) -> int | None:
+        """How long a person may take."""
+        within = self.permissions.answer_within
+        return parse_duration_ms(within) if within else None
+
+    @property
+    def audit_path(self) -> Path | None:
+        return Path(self.audit.path) if self.audit.path else None
+
+    @property
     def data_path(self) -> Path:
         return Path(self.data_dir or ".vega")
 
     @property
     def ledger_path(self) -> Path:
         return Path(self.ledger.path or "ledger.db")
+
+    @property
+    def pins_path(self) -> Path:
+        """What was accepted of MCP servers."""
+        return self.data_path / "mcp.pins.json"
 
     @property
     def traces_path(self) -> Path | None:

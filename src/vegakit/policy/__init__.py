@@ -111,8 +111,10 @@ from vegakit.policy.permissions import (
     PermissionRule,
     Permissions,
     dispatch,
+    follow,
     parse_permission,
     permit,
+    permit_call,
 )
 from vegakit.policy.queues import (
     Accepted,
@@ -154,6 +156,7 @@ from vegakit.policy.routing import (
     begin_session,
     pipeline_problems,
 )
+from vegakit.policy.sanitising import DEFAULT_MOST_BYTES, Untrusted, for_model, sanitise
 from vegakit.policy.supervision import (
     Child,
     ChildRefused,
@@ -186,6 +189,7 @@ from vegakit.policy.supervision import (
 )
 
 __all__ = [
+    "DEFAULT_MOST_BYTES",
     "INTERRUPT_KINDS",
     "Accepted",
     "Action",
@@ -323,6 +327,7 @@ __all__ = [
     "TerminalReason",
     "Terminate",
     "ThresholdCrossed",
+    "Untrusted",
     "Use",
     "Wait",
     "WaitInterrupt",
@@ -339,6 +344,8 @@ __all__ = [
     "delegate",
     "dispatch",
     "escalated",
+    "follow",
+    "for_model",
     "may_resend",
     "move",
     "overlap",
@@ -346,6 +353,8 @@ __all__ = [
     "parse_permission",
     "parse_url",
     "permit",
+    "permit_call",
     "pipeline_problems",
+    "sanitise",
     "start_retry",
 ]

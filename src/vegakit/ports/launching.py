@@ -1,6 +1,7 @@
 """OS children, and the box they run in."""
 
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -62,6 +63,8 @@ class Launcher(Protocol):
         env: Mapping[str, str],
         owner: str,
         stdin: int = ...,
+        opens: Mapping[int, str] = ...,
+        groups: Mapping[str, Mapping[str, str]] = ...,
     ) -> Coroutine[Any, Any, Launched]: ...
 
 
@@ -81,4 +84,13 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str: ...
 
-    def run(self, argv: Sequence[str], *, owner: str) -> Awaitable[Ran]: ...
+    def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Awaitable[Ran]:
+        """`said` is what it reads."""
+        ...
+
+    def serve(
+        self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Launched]:
+        """A command that is spoken to while the block lasts, and ends with it. Of our variables it
+        has none, of `env` all."""
+        ...

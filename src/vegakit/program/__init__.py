@@ -9,6 +9,8 @@ from vegakit.program.actions import (
     Ended,
     Monitored,
     News,
+    Noted,
+    Printed,
     ProcessExited,
     ProcessRestarted,
     ProcessSpawned,
@@ -16,7 +18,15 @@ from vegakit.program.actions import (
     Spawned,
     SpawnRefused,
 )
-from vegakit.program.bodies import AgentBody, Body, Code, ForeignBody, React, ReducerBody
+from vegakit.program.bodies import (
+    AgentBody,
+    Body,
+    Code,
+    FiberBody,
+    ForeignBody,
+    React,
+    ReducerBody,
+)
 from vegakit.program.commands import (
     CancelAsk,
     ChildSpec,
@@ -37,7 +47,7 @@ from vegakit.program.commands import (
 )
 from vegakit.program.machine import Machine
 from vegakit.program.mail import Down, Exited, Fell, Heard, Mail, Outcome, Prompt, Said, Told
-from vegakit.program.reactions import After, Ask, Do, Exit, Later, Make, Respond, Tell
+from vegakit.program.reactions import After, Ask, AskPerson, Do, Exit, Later, Make, Respond, Tell
 from vegakit.program.state import (
     STATE_VERSION,
     Bounds,
@@ -57,6 +67,7 @@ __all__ = [
     "AgentBody",
     "Answer",
     "Ask",
+    "AskPerson",
     "Body",
     "Bounds",
     "BreakerClosed",
@@ -75,6 +86,7 @@ __all__ = [
     "Exited",
     "Family",
     "Fell",
+    "FiberBody",
     "Flight",
     "ForeignBody",
     "GroupSpec",
@@ -87,9 +99,11 @@ __all__ = [
     "Monitor",
     "Monitored",
     "News",
+    "Noted",
     "Outcome",
     "Phase",
     "Post",
+    "Printed",
     "Process",
     "ProcessExited",
     "ProcessRestarted",

@@ -18,6 +18,8 @@ __all__ = [
     "Ended",
     "Monitored",
     "News",
+    "Noted",
+    "Printed",
     "ProcessExited",
     "ProcessRestarted",
     "ProcessSpawned",
@@ -83,6 +85,21 @@ class ProcessStuck(Struct, frozen=True, tag=True):
     for_ms: int
 
 
+class Printed(Struct, frozen=True, tag=True):
+    """By a compiled program, for whoever reads its output."""
+
+    path: str
+    text: str
+
+
+class Noted(Struct, frozen=True, tag=True):
+    """By a compiled program, for its trace: `kind` is span, event or attribute."""
+
+    path: str
+    kind: str
+    text: str
+
+
 class BreakerOpened(Struct, frozen=True, tag=True):
     """Of an agent's own breaker, or of a model's."""
 
@@ -101,6 +118,8 @@ News: TypeAlias = (
     | CostAlert
     | BreakerOpened
     | BreakerClosed
+    | Printed
+    | Noted
 )
 
 Action: TypeAlias = HostAction | Spawned | SpawnRefused | Monitored | Answer | Down | Ended | News

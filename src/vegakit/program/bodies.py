@@ -5,21 +5,24 @@
 | agent   | one turn, a fiber of the program: its calls are effects             | all; with       |
 |         |                                                                     | memory one      |
 | reducer | `react(state, message)` gives the next state and what to do; pure   | one             |
+| fiber   | runs a function of a compiled program; its calls are effects        | all             |
 | foreign | a coroutine that only the local host can run, once for each         | one             |
 |         | message, or once for a whole life                                   |                 |
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from vegakit.agent import Check, Count, TurnRule
+from vegakit.lang import Module
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, MailboxRule, RateRule, RetryRule
 from vegakit.prices import PriceRow
+from vegakit.program.commands import ChildSpec, ProcessSpec
 from vegakit.program.reactions import Do
 
-__all__ = ["AgentBody", "Body", "Code", "ForeignBody", "React", "ReducerBody"]
+__all__ = ["AgentBody", "Body", "Code", "FiberBody", "ForeignBody", "React", "ReducerBody"]
 
 React: TypeAlias = Callable[[Any, Any], tuple[Any, Sequence[Do]]]
 
@@ -29,7 +32,9 @@ _MAILBOX = MailboxRule()
 
 @dataclass(frozen=True, slots=True)
 class AgentBody:
-    """`budget` is what one send may spend, its tool loop and retries included."""
+    """`budget` is what one send may spend, its tool loop and retries included, `timeout_ms`
+    how long it may take where whoever sends says nothing. `fibers` are the
+    tools that are written in Vega, by name."""
 
     rule: TurnRule
     price: PriceRow | None
@@ -41,8 +46,10 @@ class AgentBody:
     breaker: BreakerRule | None = None
     rate: RateRule | None = None
     repeatable: frozenset[str] = frozenset()
+    fibers: Mapping[str, ProcessSpec] = field(default_factory=dict[str, ProcessSpec])
     priority: int = 2
     mailbox: MailboxRule = _MAILBOX
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,5 +67,22 @@ class ForeignBody:
     mailbox: MailboxRule = _MAILBOX
 
 
-Body: TypeAlias = AgentBody | ReducerBody | ForeignBody
+@dataclass(frozen=True, slots=True)
+class FiberBody:
+    """`spawns` are the processes and groups that it may start, by name; `stateless` those that
+    answer what is sent to an agent's name; `names` are those of its parameters,
+    for who gives arguments by name, as models do; `parameters` those of tools that are not in the
+    library; `digest` is of the module, which no run of it may outlive."""
+
+    module: Module
+    function: int
+    spawns: Mapping[str, ChildSpec] = field(default_factory=dict[str, ChildSpec])
+    stateless: Mapping[str, ProcessSpec] = field(default_factory=dict[str, ProcessSpec])
+    names: tuple[str, ...] = ()
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    digest: str = ""
+    mailbox: MailboxRule = _MAILBOX
+
+
+Body: TypeAlias = AgentBody | ReducerBody | ForeignBody | FiberBody
 Code: TypeAlias = Mapping[str, Body]

@@ -58,12 +58,13 @@ ChildSpec: TypeAlias = ProcessSpec | GroupSpec
 class Spawn(Struct, frozen=True, tag=True, omit_defaults=True):
     """Answered by `Spawned` or `SpawnRefused`, once for each of `count`. Without a name it gets the
     body's, with a number if that is taken. What a process spawns ends with the life that spawned
-    it."""
+    it. Its wallet is a part of `session`, or else of its spawner's wallet."""
 
     spec: ChildSpec
     name: str = ""
     spawner: str = ""
     count: int = 1
+    session: str = ""
 
 
 class Post(Struct, frozen=True, tag=True, omit_defaults=True):

@@ -9,8 +9,8 @@ from vegakit.effects import Cancel, EffectPath, Request, SetTimer, Site, Start, 
 from vegakit.ids import EffectKey
 from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
 from vegakit.program.actions import Action, Answer
-from vegakit.program.bodies import Body, Code
-from vegakit.program.mail import Fell, Heard, Mail, Outcome, ours
+from vegakit.program.bodies import AgentBody, Body, Code
+from vegakit.program.mail import Fell, Mail, Outcome
 from vegakit.program.paths import lives_of
 from vegakit.program.state import Flight, Phase, Process, Program, Timer, TimerKind
 from vegakit.records import digest128
@@ -21,7 +21,8 @@ _ALARM = Site("alarm", 0)
 
 
 class Core:
-    """`ready` are processes that may have a letter to take."""
+    """`ready` are processes that may have a letter to take, `heard` answers on their way back to
+    the processes that asked."""
 
     def __init__(self, state: Program, code: Code) -> None:
         self.state = state
@@ -29,6 +30,7 @@ class Core:
         self.now = 0
         self.out: list[Action] = []
         self.ready: deque[str] = deque()
+        self.heard: deque[tuple[str, str, Outcome]] = deque()
 
     def body_of(self, process: Process) -> Body:
         return self.code[process.spec.body]
@@ -40,8 +42,12 @@ class Core:
                 mail, Fell("AgentFailed", f"noproc: there is no process {to!r} (any more)")
             )
             return
+        body = self.body_of(process)
         if process.mailbox is None:
-            process.mailbox = Mailbox(self.body_of(process).mailbox)
+            process.mailbox = Mailbox(body.mailbox)
+        timeout_ms = body.timeout_ms if isinstance(body, AgentBody) else None
+        if mail.ask and mail.deadline_ms is None and timeout_ms is not None:
+            mail = structs.replace(mail, deadline_ms=self.now + timeout_ms)
         if self.state.recorded and not mail.name:
             mail = structs.replace(mail, name=self._name(to, mail))
         posted = process.mailbox.post(mail, dedupe)
@@ -90,6 +96,8 @@ class Core:
         occurrence: int = 0,
         index: int = -1,
         held: int = 0,
+        ask: str = "",
+        session: str = "",
         deadline_ms: int | None = None,
         priority: int = 2,
     ) -> None:
@@ -100,7 +108,7 @@ class Core:
         lives = lives_of(path, process.generation)
         place = EffectPath(self.state.tenant, self.state.id, lives, site, loop, occurrence)
         made = effect(place, request, deadline_ms=deadline_ms, priority=priority)
-        flight = Flight(made, path, process.generation, letter, index, held)
+        flight = Flight(made, path, process.generation, letter, index, held, ask, session)
         self.state.flights[made.key] = flight
         if process.flying is None:
             process.flying = {}
@@ -194,7 +202,7 @@ class Core:
         if not mail.ask:
             return
         if mail.sender:
-            self.post(mail.sender, ours(Heard(mail.ask, outcome)))
+            self.heard.append((mail.sender, mail.ask, outcome))
         else:
             self.out.append(Answer(mail.ask, outcome))
 

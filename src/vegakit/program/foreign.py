@@ -1,13 +1,12 @@
 """Foreign bodies: coroutines of the local host, one message at a time or one for a whole life."""
 
 from vegakit.effects import RunForeign
-from vegakit.errors import ErrorClass
-from vegakit.events import Answered, Cancelled, EffectOutcome, Failed, Refused
+from vegakit.events import EffectOutcome
 from vegakit.policy import ExitKind, ExitReason
 from vegakit.program.bodies import ForeignBody
 from vegakit.program.core import Core
 from vegakit.program.lives import Lives
-from vegakit.program.mail import Fell, Outcome, Told
+from vegakit.program.outcomes import plain_outcome
 from vegakit.program.state import Flight, Process
 from vegakit.program.workers import Worker
 
@@ -45,23 +44,9 @@ class ForeignWorker(Worker):
         if mailbox is None or letter is None:
             return
         mailbox.commit(flight.letter)
-        self._core.answer(letter.message, _outcome(outcome))
+        self._core.answer(letter.message, plain_outcome(outcome))
         self._core.ready.append(path)
 
     def _runs_for_life(self, process: Process) -> bool:
         body = self._core.body_of(process)
         return isinstance(body, ForeignBody) and body.whole_life
-
-
-def _outcome(outcome: EffectOutcome) -> Outcome:
-    match outcome:
-        case Answered(value):
-            return Told(value)
-        case Refused(error, reason):
-            return Fell(error, reason)
-        case Cancelled():
-            return Fell("Cancelled", "it was cancelled")
-        case Failed(ErrorClass.TIMEOUT, reason):
-            return Fell("Timeout", reason)
-        case _:
-            return Fell("AgentFailed", str(outcome))

@@ -28,7 +28,7 @@ from vegakit.policy import (
 from vegakit.program.actions import ProcessExited, ProcessRestarted, ProcessSpawned, ProcessStuck
 from vegakit.program.bodies import Body
 from vegakit.program.core import Core
-from vegakit.program.mail import Down, Exited, Fell, Mail, ours
+from vegakit.program.mail import Down, Exited, Fell, Mail, Outcome, ours
 from vegakit.program.purses import Purses
 from vegakit.program.state import Family, Flight, Phase, Process, TimerKind
 
@@ -79,6 +79,11 @@ class Lives:
             else:
                 self._guarded(path, worker.on_outcome, path, process, flight, outcome)
         self._rest(path)
+
+    def on_heard(self, path: str, ask: str, outcome: Outcome) -> None:
+        process = self._core.state.processes.get(path)
+        if process is not None and process.phase is not Phase.OVER:
+            self._guarded(path, self._worker(process).on_heard, path, process, ask, outcome)
 
     def on_timer(self, path: str, letter: int) -> None:
         process = self._core.state.processes.get(path)

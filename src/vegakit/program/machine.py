@@ -22,7 +22,7 @@ from vegakit.errors import Timeout
 from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
 from vegakit.policy import ExitKind, ExitReason
 from vegakit.program.actions import Action, Ended, Monitored
-from vegakit.program.bodies import AgentBody, Code, ForeignBody, ReducerBody
+from vegakit.program.bodies import AgentBody, Code, FiberBody, ForeignBody, ReducerBody
 from vegakit.program.commands import (
     CancelAsk,
     Demonitor,
@@ -40,6 +40,7 @@ from vegakit.program.commands import (
 )
 from vegakit.program.core import Core
 from vegakit.program.families import Families
+from vegakit.program.fibers import FiberWorker
 from vegakit.program.foreign import ForeignWorker
 from vegakit.program.lives import Lives
 from vegakit.program.mail import Fell, Mail
@@ -48,6 +49,7 @@ from vegakit.program.reducers import ReducerWorker
 from vegakit.program.sends import SendWorker
 from vegakit.program.spawning import Spawning
 from vegakit.program.state import Phase, Program, Timer, TimerKind
+from vegakit.program.tool_rounds import ToolRounds
 from vegakit.records import to_json
 
 __all__ = ["Machine"]
@@ -57,14 +59,17 @@ class Machine:
     """`state` is the program; `code` are the bodies of its processes, and may grow."""
 
     def __init__(self, state: Program, code: Code) -> None:
+        self.code = code
         core = self._core = Core(state, code)
         self.purses = Purses(core)
         self._lives = Lives(core, self.purses)
         self._families = Families(core, self._lives)
         self._spawning = Spawning(core, self._families, self.purses)
         self._lives.families = self._families
+        tools = ToolRounds(core, self._lives, self._spawning)
         self._lives.workers = {
-            AgentBody: SendWorker(core, self.purses),
+            AgentBody: SendWorker(core, self.purses, tools),
+            FiberBody: FiberWorker(core, self._lives, self._spawning, self.purses),
             ReducerBody: ReducerWorker(core, self._lives, self._spawning),
             ForeignBody: ForeignWorker(core, self._lives),
         }
@@ -110,8 +115,10 @@ class Machine:
 
     def _settle_down(self) -> None:
         core = self._core
-        while core.ready or self._families.busy:
-            if self._families.busy:
+        while core.heard or core.ready or self._families.busy:
+            if core.heard:
+                self._lives.on_heard(*core.heard.popleft())
+            elif self._families.busy:
                 self._families.carry_out_next()
             else:
                 self._lives.work(core.ready.popleft())
@@ -129,7 +136,7 @@ class Machine:
             return
         if event.key == self.state.alarm:
             self.state.alarm = self.state.alarm_ms = None
-            while (timer := self._core.take_timer()) is not None:
+            for timer in [*iter(self._core.take_timer, None)]:  # not those that these set again
                 self._on_timer(timer)
 
     def _on_timer(self, timer: Timer) -> None:

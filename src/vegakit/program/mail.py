@@ -7,6 +7,7 @@ from msgspec import Struct, convert
 from vegakit.agent import Dropped
 from vegakit.conversation import Conversation, Message, Usage, UserPart
 from vegakit.ids import ScopeId
+from vegakit.lang import Type
 from vegakit.money import Money
 from vegakit.policy import ExitReason
 
@@ -14,20 +15,24 @@ __all__ = ["Down", "Exited", "Fell", "Heard", "Mail", "Outcome", "Prompt", "Said
 
 
 class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
-    """A message to an agent. `scope` is the shared budget of the place it was written at; `budget`
-    replaces the agent's own for this send."""
+    """A message to an agent. `scope` is the shared budget of the place it was written at, `session`
+    the one inside the program; `budget` replaces the agent's own for this send; `answer` is the
+    type that is asked for."""
 
     parts: tuple[UserPart, ...]
     history: tuple[Message, ...] = ()
     scope: ScopeId = ScopeId("")
     budget: Money | None = None
     stream: bool = False
+    session: str = ""
+    answer: Type | None = None
 
 
 class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
     """`ask` is the word that the answer will carry, empty if none is wanted; `sender` is the
     process that asks, empty for the host. `name`, where answers are recorded, says which of its
-    equals it is, so that its effects are found again whatever order messages arrive in."""
+    equals it is, so that its effects are found again whatever order messages arrive in. `session`
+    is the budget that a tool spends from: the part of the send that called it."""
 
     value: Any
     ask: str = ""
@@ -35,6 +40,7 @@ class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
     deadline_ms: int | None = None
     name: str = ""
     kind: str = ""
+    session: str = ""
 
     @property
     def content(self) -> Any:  # noqa: ANN401
@@ -47,7 +53,7 @@ class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
 
 class Said(Struct, frozen=True, tag=True, omit_defaults=True):
     """What an agent answered, with the whole conversation; its last `new` messages are of this
-    send."""
+    send. `pieces` are the text as it came, if it was streamed."""
 
     text: str
     conversation: Conversation
@@ -55,6 +61,7 @@ class Said(Struct, frozen=True, tag=True, omit_defaults=True):
     usage: Usage = Usage()
     steps: int = 1
     dropped: Dropped = Dropped()
+    pieces: tuple[str, ...] = ()
 
 
 class Told(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -65,11 +72,13 @@ class Told(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Fell(Struct, frozen=True, tag=True, omit_defaults=True):
-    """No answer; `error` is what the language calls it, such as `AgentFailed`."""
+    """No answer; `error` is what the language calls it, such as `AgentFailed`. `pieces` are what
+    came before, if it was streamed."""
 
     error: str
     reason: str
     charged: Money = Money(0)
+    pieces: tuple[str, ...] = ()
 
 
 Outcome: TypeAlias = Told | Fell

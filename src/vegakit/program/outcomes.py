@@ -5,9 +5,11 @@ from typing import TypeVar
 import msgspec
 
 from vegakit.agent import ToolOutcome
+from vegakit.errors import ErrorClass
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
+from vegakit.program.mail import Fell, Outcome, Told
 
-__all__ = ["as_record", "tool_outcome"]
+__all__ = ["as_record", "plain_outcome", "tool_outcome"]
 
 T = TypeVar("T")
 
@@ -24,6 +26,21 @@ def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:
             return ToolOutcome("was cut off; nobody knows whether it was done", is_error=True)
         case Cancelled():
             return ToolOutcome("was cancelled", is_error=True)
+
+
+def plain_outcome(outcome: EffectOutcome) -> Outcome:
+    """Whatever value it came to."""
+    match outcome:
+        case Answered(value):
+            return Told(value)
+        case Refused(error, reason):
+            return Fell(error, reason)
+        case Cancelled():
+            return Fell("Cancelled", "it was cancelled")
+        case Failed(ErrorClass.TIMEOUT, reason):
+            return Fell("Timeout", reason)
+        case _:
+            return Fell("AgentFailed", str(outcome))
 
 
 def as_record(kind: type[T], value: object) -> T:

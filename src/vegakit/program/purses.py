@@ -1,7 +1,9 @@
 """Holding and settling in every wallet that a call has to fit.
 
 A wallet with a cap of its own is a part, held as a whole in the wallet of its spawner: the walk up
-ends there. A process without one spends from its spawner's.
+ends there. A process without one spends from its spawner's. A session is a part of the wallet of
+the process that opened it, or of the session around it: where the walk up comes to that process,
+it goes into the session instead and ends.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +12,7 @@ from vegakit.money import Money
 from vegakit.program.actions import CostAlert
 from vegakit.program.core import Core
 from vegakit.program.paths import purse_of, root_of
-from vegakit.program.state import Process
+from vegakit.program.state import Process, Session
 from vegakit.program.wallet import Wallet
 
 __all__ = ["Purses"]
@@ -20,12 +22,14 @@ class Purses:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def open(self, caps: Mapping[str, Money], spawner: str) -> str | None:
+    def open(self, caps: Mapping[str, Money], spawner: str, session: str = "") -> str | None:
         """The path of a wallet that has no room for these parts together; then none is taken."""
         wallets = self._core.state.wallets
         parts = {key: cap for key, cap in caps.items() if key not in wallets}
-        if parts and spawner and (poor := self.hold(spawner, sum(parts.values()))) is not None:
-            return poor
+        if parts and spawner:
+            poor = self.hold(spawner, sum(parts.values()), session)
+            if poor is not None:
+                return poor
         wallets.update({key: Wallet(cap) for key, cap in parts.items()})
         return None
 
@@ -33,7 +37,7 @@ class Purses:
         """The purses of a group stay while it lives, whichever of its children end."""
         if process.family and root_of(path, process) in self._core.state.families:
             return
-        self._close(purse_of(path, process), process.spawner)
+        self._close(purse_of(path, process), process.spawner, process.session)
 
     def close_group(self, root: str, spawner: str) -> None:
         """What its members spawned is not the group's: it is given back to whom it came from."""
@@ -50,20 +54,59 @@ class Purses:
         wallet = self.of(path)
         return Money(0 if wallet is None else wallet.spent)
 
-    def room(self, path: str) -> Money | None:
-        """Of the nearest wallet with a cap, at or above it; None where nothing limits it."""
-        state = self._core.state
-        while path:
-            process = state.processes[path]
-            wallet = state.wallets.get(purse_of(path, process))
-            if wallet is not None and wallet.cap is not None:
-                return wallet.room
-            path = process.spawner
-        return None
+    def open_session(self, key: str, owner: str, cap: Money, inside: str = "") -> str | None:
+        """As `open`."""
+        poor = self.hold(owner, cap, inside)
+        if poor is None:
+            self._core.state.wallets[key] = Wallet(cap)
+            self._core.state.sessions[key] = Session(owner, inside)
+        return poor
 
-    def hold(self, path: str, amount: int) -> str | None:
+    def owner_of(self, key: str) -> str | None:
+        session = self._core.state.sessions.get(key)
+        return None if session is None else session.owner
+
+    def close_session(self, key: str, *, forgotten: bool = False) -> None:
+        """`forgotten`: nobody hears of the sends in it any more."""
+        session = self._core.state.sessions[key]
+        session.over = True
+        if forgotten:
+            session.sends = 0
+        self._close_if_over(key)
+
+    def enter(self, key: str) -> None:
+        """A send that has not begun holds nothing yet, and spends from it all the same."""
+        session = self._core.state.sessions.get(key)
+        if session is not None:
+            session.sends += 1
+
+    def leave(self, key: str) -> None:
+        session = self._core.state.sessions.get(key)
+        if session is not None:
+            session.sends -= 1
+            self._close_if_over(key)
+
+    def _close_if_over(self, key: str) -> None:
+        session = self._core.state.sessions.get(key)
+        if session is None or not session.over or session.sends:
+            return
+        if self._core.state.wallets[key].held:
+            return
+        del self._core.state.sessions[key]
+        self._close(key, session.owner, session.inside)
+
+    def nearest(self, path: str, session: str = "") -> Wallet | None:
+        """The nearest wallet with a cap, at or above it; None where nothing limits it."""
+        wallets = (wallet for _, wallet in self._chain(path, session, looks=True))
+        return next((wallet for wallet in wallets if wallet.cap is not None), None)
+
+    def room(self, path: str, session: str = "") -> Money | None:
+        wallet = self.nearest(path, session)
+        return None if wallet is None else wallet.room
+
+    def hold(self, path: str, amount: int, session: str = "") -> str | None:
         """The path of the wallet that has no room; then nothing is held."""
-        chain = list(self._chain(path))
+        chain = list(self._chain(path, session))
         for above, wallet in chain:
             if not wallet.fits(amount):
                 return above
@@ -71,31 +114,44 @@ class Purses:
             wallet.held += amount
         return None
 
-    def settle(self, path: str, held: int, charged: int) -> None:
-        for above, wallet in self._chain(path):
+    def settle(self, path: str, held: int, charged: int, session: str = "") -> None:
+        for above, wallet in self._chain(path, session):
             wallet.settle(held, charged)
             self._alert(above, wallet)
+        self._close_if_over(session)
 
-    def _close(self, key: str, spawner: str) -> None:
+    def _close(self, key: str, spawner: str, session: str = "") -> None:
         """Not while something is held in it: who settles that comes back here."""
         wallet = self._core.state.wallets.get(key)
         if wallet is None or wallet.held:
             return
         del self._core.state.wallets[key]
         if wallet.cap is not None and spawner:
-            self.settle(spawner, wallet.cap, wallet.spent)
+            self.settle(spawner, wallet.cap, wallet.spent, session)
 
-    def _chain(self, path: str) -> Iterator[tuple[str, Wallet]]:
+    def _chain(
+        self, path: str, session: str, *, looks: bool = False
+    ) -> Iterator[tuple[str, Wallet]]:
+        """Who only looks opens no purse."""
         state = self._core.state
+        opened = state.sessions.get(session)
         while path:
+            if opened is not None and opened.owner == path:
+                yield f"a session of {path}", state.wallets[session]
+                return
             process = state.processes[path]
-            wallet = state.wallets.setdefault(purse_of(path, process), Wallet())
+            purse = purse_of(path, process)
+            wallet = state.wallets.get(purse)
+            if wallet is None:
+                wallet = Wallet()
+                if not looks:
+                    state.wallets[purse] = wallet
             yield path, wallet
             path = process.spawner if wallet.cap is None else ""
 
     def _alert(self, path: str, wallet: Wallet) -> None:
-        process = self._core.state.processes[path]
-        at = process.spec.alert_at
-        if at is not None and wallet.spent >= at and not process.alerted:
+        process = self._core.state.processes.get(path)
+        at = None if process is None else process.spec.alert_at
+        if process is not None and at is not None and wallet.spent >= at and not process.alerted:
             process.alerted = True
             self._core.out.append(CostAlert(path, Money(wallet.spent), at))

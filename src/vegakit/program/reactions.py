@@ -4,10 +4,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from vegakit.policy import ExitReason
+from vegakit.policy import ExitReason, InterruptKind
 from vegakit.program.commands import ChildSpec
 
-__all__ = ["After", "Ask", "Do", "Exit", "Later", "Make", "Respond", "Tell"]
+__all__ = ["After", "Ask", "AskPerson", "Do", "Exit", "Later", "Make", "Respond", "Tell"]
 
 
 class Respond(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -37,6 +37,17 @@ class Ask(Struct, frozen=True, tag=True):
     timeout_ms: int | None = None
 
 
+class AskPerson(Struct, frozen=True, tag=True, omit_defaults=True):
+    """The answer comes as a message, `Heard(ask, outcome)`: whether it was approved, which silence
+    never is; or, of a clarification, words, None if nobody answered in time. Without a timeout it
+    waits as long as interrupts of its kind do. It is withdrawn when this life ends."""
+
+    question: str
+    ask: str
+    kind: InterruptKind = InterruptKind.CONFIRMATION
+    timeout_ms: int | None = None
+
+
 class After(Struct, frozen=True, tag=True):
     """This message, to itself, when the time has passed."""
 
@@ -55,4 +66,4 @@ class Exit(Struct, frozen=True, tag=True):
     reason: ExitReason
 
 
-Do: TypeAlias = Respond | Later | Tell | Ask | After | Make | Exit
+Do: TypeAlias = Respond | Later | Tell | Ask | AskPerson | After | Make | Exit

@@ -15,8 +15,10 @@ import msgspec
 from vegakit.agent import (
     AskModel,
     CallTools,
+    Check,
     Finished,
     Summarise,
+    ToolOutcome,
     Turn,
     TurnAction,
     TurnPhase,
@@ -25,10 +27,10 @@ from vegakit.agent import (
     Failed as TurnFailed,
 )
 from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
-from vegakit.effects import CallModel, CallTool
+from vegakit.effects import CallModel
 from vegakit.errors import AgentFailed, BugError
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
-from vegakit.money import Money, dollars
+from vegakit.money import Money
 from vegakit.policy import GiveUp, Letter, may_resend, start_retry
 from vegakit.prices import worst_case
 from vegakit.program.bodies import AgentBody
@@ -36,25 +38,26 @@ from vegakit.program.chance import draw
 from vegakit.program.circles import runs_in_circles
 from vegakit.program.core import Core
 from vegakit.program.guards import Guards, Wait
-from vegakit.program.mail import Fell, Mail, Prompt, Said, Told
+from vegakit.program.mail import Fell, Mail, Outcome, Prompt, Said, Told
 from vegakit.program.outcomes import as_record, tool_outcome
 from vegakit.program.parts import Parts
 from vegakit.program.purses import Purses
 from vegakit.program.state import Call, Flight, Process, Send, TimerKind
+from vegakit.program.tool_rounds import ToolRounds
+from vegakit.program.typed_answers import output_of, problem_of
 from vegakit.program.workers import Worker
 
 __all__ = ["SendWorker"]
 
 T = TypeVar("T")
 
-DEFAULT_PART = dollars("$0.50")
-
 
 class SendWorker(Worker):
-    def __init__(self, core: Core, purses: Purses) -> None:
+    def __init__(self, core: Core, purses: Purses, tools: ToolRounds) -> None:
         super().__init__(core)
         self._parts = Parts(purses)
         self._guards = Guards(core)
+        self._tools = tools
 
     def work(self, path: str, process: Process) -> None:
         body = self._body(process)
@@ -72,7 +75,7 @@ class SendWorker(Worker):
             return
         process.since_ms = self._core.now
         if flight.index >= 0:
-            self._on_tool(path, process, send, flight, outcome)
+            self._on_tool(path, process, flight.letter, send, flight.index, tool_outcome(outcome))
         else:
             self._on_model(path, process, send, flight, outcome)
 
@@ -110,12 +113,16 @@ class SendWorker(Worker):
 
     def _begin(self, path: str, process: Process, body: AgentBody, letter: int, mail: Mail) -> None:
         prompt = as_record(Prompt, mail.value)
-        part = self._parts.open(path, body, prompt)
-        if isinstance(part, Fell):
-            self._end(process, letter, part)
+        opened = self._parts.open(path, body, prompt, f"{path}#{process.generation}|{letter}")
+        if isinstance(opened, Fell):
+            self._end(process, letter, opened)
             return
-        turn = Turn(body.rule)
-        send = Send(turn, part, prompt.scope, prompt.stream)
+        part, session = opened
+        rule = body.rule
+        if prompt.answer is not None:
+            rule = msgspec.structs.replace(rule, output=output_of(prompt.answer))
+        turn = Turn(rule)
+        send = Send(turn, part, prompt.scope, prompt.stream, session, prompt.answer)
         process.sends = (process.sends or {}) | {letter: send}
         history = self._memory(process) if body.memory else prompt.history
         self._go_on(
@@ -144,6 +151,7 @@ class SendWorker(Worker):
         tokens, most = body.count(request), request.settings.max_tokens
         retry = start_retry(body.retry, self._core.now, deadline_ms=self._deadline(process, letter))
         send.call = Call(step, request, retry, worst_case(body.price, tokens, most), tokens + most)
+        send.pieces = ()
         self._issue(path, process, letter, send, send.call)
 
     def _issue(self, path: str, process: Process, letter: int, send: Send, call: Call) -> None:
@@ -169,6 +177,7 @@ class SendWorker(Worker):
             (call.step,),
             occurrence=call.occurrence,
             held=call.worst_case,
+            session=send.session,
             deadline_ms=call.retry.deadline_ms,
             priority=body.priority,
         )
@@ -181,12 +190,16 @@ class SendWorker(Worker):
             raise BugError(f"{path} got the answer to a call that it did not make")
         self._guards.leave(process.spec.body, f"{path}|{letter}", call.permit, outcome)
         turn = send.turn
+        send.pieces = outcome.pieces if isinstance(outcome, Answered | Failed) else ()
         match outcome:
             case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
                 action = turn.on_summary(as_record(ModelReply, value), count=body.count)
             case Answered(value):
-                action = turn.on_reply(as_record(ModelReply, value), body.check, count=body.count)
-            case Failed() | Unknown() if self._try_again(path, letter, call, outcome):
+                reply = as_record(ModelReply, value)
+                action = turn.on_reply(reply, _check(send, body), count=body.count)
+            case Failed() | Unknown() if not send.pieces and self._try_again(
+                path, letter, call, outcome
+            ):
                 return
             case Failed() | Refused() | Unknown():
                 action = turn.on_model_failed(outcome)
@@ -225,35 +238,37 @@ class SendWorker(Worker):
     def _call_tools(
         self, path: str, process: Process, letter: int, send: Send, action: CallTools
     ) -> None:
-        body = self._body(process)
         fell = runs_in_circles(send, action.calls, self._core.state.bounds.repeats)
         if fell is not None:
             self._fail(path, process, letter, send, fell)
             return
-        send.due, send.outcomes = len(action.calls), {}
-        for plan in action.calls:
-            repeatable = plan.call.name in body.repeatable
-            send.touched |= not repeatable
-            self._core.start(
-                path,
-                process,
-                CallTool(plan.call.name, plan.call.arguments, send.scope, repeatable),
-                "send",
-                letter,
-                (action.step, plan.index),
-                index=plan.index,
-                deadline_ms=self._deadline(process, letter),
-                priority=body.priority,
-            )
+        deadline_ms = self._deadline(process, letter)
+        for index, failed in self._tools.start(path, process, letter, send, action, deadline_ms):
+            self._on_tool(path, process, letter, send, index, failed)
+
+    def on_heard(self, path: str, process: Process, ask: str, outcome: Outcome) -> None:
+        """Of a tool that is written in Vega."""
+        letter, _, index = ask.partition(".")
+        send = (process.sends or {}).get(int(letter))
+        if send is not None:
+            process.since_ms = self._core.now
+            came = self._tools.outcome_of(outcome)
+            self._on_tool(path, process, int(letter), send, int(index), came)
 
     def _on_tool(
-        self, path: str, process: Process, send: Send, flight: Flight, outcome: EffectOutcome
+        self,
+        path: str,
+        process: Process,
+        letter: int,
+        send: Send,
+        index: int,
+        outcome: ToolOutcome,
     ) -> None:
-        send.outcomes = send.outcomes | {flight.index: tool_outcome(outcome)}
+        send.outcomes = send.outcomes | {index: outcome}
         if len(send.outcomes) == send.due:
             body = self._body(process)
             action = send.turn.on_tools(send.outcomes, count=body.count)
-            self._go_on(path, process, flight.letter, send, action)
+            self._go_on(path, process, letter, send, action)
 
     def _finish(
         self, path: str, process: Process, letter: int, send: Send, finished: Finished
@@ -268,6 +283,7 @@ class SendWorker(Worker):
             finished.usage,
             finished.steps,
             finished.dropped,
+            send.pieces,
         )
         charged = Money(send.part.spent)
         self._parts.give_back(path, send)
@@ -280,7 +296,9 @@ class SendWorker(Worker):
         self._core.cancel(process, letter)
         charged = Money(send.part.spent)
         self._give_up(path, process, letter, send)
-        self._end(process, letter, msgspec.structs.replace(fell, charged=charged))
+        self._end(
+            process, letter, msgspec.structs.replace(fell, charged=charged, pieces=send.pieces)
+        )
         self._close(process, letter)
         self._core.ready.append(path)
 
@@ -297,6 +315,7 @@ class SendWorker(Worker):
 
     def _give_up(self, path: str, process: Process, letter: int, send: Send) -> None:
         """What is under way stays held, now in the wallets themselves, until it lands."""
+        self._tools.withdraw(path, letter, send)
         if send.call is not None:
             self._guards.leave(process.spec.body, f"{path}|{letter}", send.call.permit)
         self._parts.give_back(path, send)
@@ -319,3 +338,8 @@ class SendWorker(Worker):
         body = self._core.body_of(process)
         assert isinstance(body, AgentBody)
         return body
+
+
+def _check(send: Send, body: AgentBody) -> Check | None:
+    answer = send.answer
+    return body.check if answer is None else lambda text: problem_of(answer, text)

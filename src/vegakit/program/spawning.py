@@ -14,6 +14,9 @@ from vegakit.program.state import Phase
 
 __all__ = ["Spawning"]
 
+_LONGEST_NAME = 200
+_MARKS = frozenset("/#|")
+
 
 class Spawning:
     def __init__(self, core: Core, families: Families, purses: Purses) -> None:
@@ -23,7 +26,7 @@ class Spawning:
 
     def spawn(self, command: Spawn) -> Spawned | SpawnRefused:
         state, spec, spawner = self._core.state, command.spec, command.spawner
-        refused = self._out_of_bounds(spawner) or self._has_a_mistake(spec)
+        refused = self._out_of_bounds(spawner) or self._has_a_mistake(spec) or _misnamed(command)
         if refused is not None:
             return refused
         path = self._path(command)
@@ -32,13 +35,16 @@ class Spawning:
                 "UserError", f"there is a process {path!r} already; give another name"
             )
         caps = dict(_caps(path, spec))
-        if (poor := self._purses.open(caps, spawner)) is not None:
-            return self._too_poor(Money(sum(caps.values())), poor)
+        if (poor := self._purses.open(caps, spawner, command.session)) is not None:
+            room = self._purses.room(spawner, command.session)
+            return _too_poor(Money(sum(caps.values())), poor, room)
         if spawner:
             state.spawned.setdefault(spawner, {})[path] = None
         else:
             state.roots[path] = None
         self._families.start(path, spec, spawner)
+        if command.session and path in state.processes:
+            state.processes[path].session = command.session
         return Spawned(path)
 
     def _path(self, command: Spawn) -> str:
@@ -82,13 +88,24 @@ class Spawning:
                 )
         return None
 
-    def _too_poor(self, wanted: Money, poor: str) -> SpawnRefused:
-        room = self._purses.room(poor)
-        return SpawnRefused(
-            BudgetExceeded.__name__,
-            f"a part of {show(wanted)} was asked for, but {poor} has "
-            f"only {show(room or Money(0))} left; give the child less, or {poor} more",
-        )
+
+def _too_poor(wanted: Money, poor: str, room: Money | None) -> SpawnRefused:
+    return SpawnRefused(
+        BudgetExceeded.__name__,
+        f"a part of {show(wanted)} was asked for, but {poor} has "
+        f"only {show(room or Money(0))} left; give the child less, or {poor} more",
+    )
+
+
+def _misnamed(command: Spawn) -> SpawnRefused | None:
+    """A name is one step of a path: with the marks of paths it could be taken for another's."""
+    name = command.name
+    if len(name) <= _LONGEST_NAME and (not name or name.isprintable()) and _MARKS.isdisjoint(name):
+        return None
+    why = f"a process cannot be called {name[:_LONGEST_NAME]!r}"
+    return SpawnRefused(
+        "UserError", f"{why}; take at most {_LONGEST_NAME} letters that can be seen, without / # |"
+    )
 
 
 def _caps(path: str, spec: ProcessSpec | GroupSpec) -> Iterator[tuple[str, Money]]:

@@ -9,6 +9,7 @@ from vegakit.agent import ToolOutcome, Turn
 from vegakit.conversation import ModelRequest
 from vegakit.effects import Effect
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
+from vegakit.lang import Type
 from vegakit.money import Money
 from vegakit.policy import (
     Breaker,
@@ -29,12 +30,14 @@ __all__ = [
     "Bounds",
     "Call",
     "Family",
+    "Fiber",
     "Flight",
     "Guard",
     "Phase",
     "Process",
     "Program",
     "Send",
+    "Session",
     "Timer",
     "TimerKind",
 ]
@@ -66,18 +69,52 @@ class Call(Struct, omit_defaults=True):
 class Send(Struct, omit_defaults=True):
     """One message to an agent, from its letter to its answer: a fiber.
 
-    `part` is what it may spend; `touched` says that a tool did what must not be done twice.
+    `part` is what it may spend, taken from `session` if it stands in one; `answer` is the type it
+    was asked for; `touched` says that a tool did what must not be done twice; `pieces` are the text
+    of its latest call as it came.
     """
 
     turn: Turn
     part: Wallet
     scope: ScopeId
     stream: bool = False
+    session: str = ""
+    answer: Type | None = None
     call: Call | None = None
     due: int = 0
     outcomes: dict[int, ToolOutcome] = {}
     repeats: dict[str, int] = {}
     touched: bool = False
+    pieces: tuple[str, ...] = ()
+
+
+class Fiber(Struct, omit_defaults=True):
+    """One run of a compiled function, from its letter to its answer.
+
+    `vm` is its machine: alive, or a `VmState` as it was written, of the module with the digest
+    `code`. `inside` are the sessions that sends under way stand in, `answers` the types that they
+    were asked for, `sleeping` when who sleeps
+    wakes, `watching` who waits for the end of a process; `touched` says that the world was changed
+    in a way not to be repeated."""
+
+    vm: Any
+    code: str = ""
+    inside: dict[str, str] = {}
+    answers: dict[str, Type] = {}
+    sleeping: dict[str, int] = {}
+    watching: dict[str, str] = {}
+    touched: bool = False
+
+
+class Session(Struct, omit_defaults=True):
+    """A budget around some of what a process does. `inside` is the session around it; `sends` are
+    those that stand in it and are not answered. When it is over, it is closed as soon as there are
+    none and nothing is held in it."""
+
+    owner: str
+    inside: str = ""
+    over: bool = False
+    sends: int = 0
 
 
 class Process(Struct, omit_defaults=True, gc=False):
@@ -99,6 +136,8 @@ class Process(Struct, omit_defaults=True, gc=False):
     sends: dict[int, Send] | None = None
     memory: Any = None
     later: dict[str, tuple[str, str]] | None = None
+    session: str = ""
+    fibers: dict[int, Fiber] | None = None
 
 
 class Family(Struct, omit_defaults=True):
@@ -113,7 +152,7 @@ class Family(Struct, omit_defaults=True):
 
 
 class Flight(Struct, frozen=True, omit_defaults=True):
-    """An effect under way, and what is held for it."""
+    """An effect under way, and what is held for it; `ask` is the word that its answer carries."""
 
     effect: Effect
     path: str
@@ -121,6 +160,8 @@ class Flight(Struct, frozen=True, omit_defaults=True):
     letter: int = 0
     index: int = -1
     held: int = 0
+    ask: str = ""
+    session: str = ""
 
 
 class Guard(Struct, omit_defaults=True):
@@ -148,12 +189,14 @@ class Timer(Struct, frozen=True, array_like=True, order=True):
 
 class Bounds(Struct, frozen=True):
     """Against runaways. `depth`, `width` and `living` are of what processes spawn; the host, which
-    a person wrote, may spawn more. `repeats` is how often one send may make the same tool call."""
+    a person wrote, may spawn more. `repeats` is how often one send may make the same tool call,
+    `slice` how much fuel a compiled program burns before others have their turn."""
 
     depth: int = 5
     width: int = 50
     living: int = 1_000
     repeats: int = 5
+    slice: int = 10_000
 
 
 class Program(Struct, omit_defaults=True):
@@ -168,6 +211,7 @@ class Program(Struct, omit_defaults=True):
     roots: dict[str, None] = field(default_factory=dict)
     spawned: dict[str, dict[str, None]] = field(default_factory=dict)
     wallets: dict[str, Wallet] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
     guards: dict[str, Guard] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
     flights: dict[EffectKey, Flight] = field(default_factory=dict)

@@ -2,13 +2,14 @@
 
 from vegakit.events import EffectOutcome
 from vegakit.program.core import Core
+from vegakit.program.mail import Heard, Outcome, ours
 from vegakit.program.state import Flight, Process
 
 __all__ = ["Worker"]
 
 
 class Worker:
-    """What `begin`, `work`, `on_outcome` and `on_timer` raise crashes the process."""
+    """What `begin`, `work`, `on_outcome`, `on_heard` and `on_timer` raise crashes the process."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -26,6 +27,10 @@ class Worker:
 
     def settle(self, path: str, process: Process, flight: Flight, outcome: EffectOutcome) -> None:
         """Also of a life that is over or a letter that was given up: what it came to."""
+
+    def on_heard(self, path: str, process: Process, ask: str, outcome: Outcome) -> None:
+        """The answer to what this process asked."""
+        self._core.post(path, ours(Heard(ask, outcome)))
 
     def on_timer(self, path: str, process: Process, letter: int) -> None: ...
 

@@ -125,7 +125,11 @@ class _Part:
 
     def flush(self) -> None:
         """However often a row was written since the last time, it is one statement."""
-        gone, made, changed = list[Row](), list[Row](), list[Row]()
+        if not self._stored:
+            return
+        gone: list[Row] = []
+        made: list[Row] = []
+        changed: list[Row] = []
         fixed = self._table.fixed
         for id_, stored in self._stored.items():
             row = self._read[id_]

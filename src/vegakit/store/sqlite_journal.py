@@ -35,6 +35,8 @@ __all__ = ["SqliteJournal", "locked"]
 
 _RUNS = "SELECT run, ended_ms FROM runs ORDER BY program"
 _FIND = "SELECT digest, outcome FROM effects WHERE key = ?"
+_CLAIM = "INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
+_RECORD = "UPDATE effects SET outcome = ? WHERE key = ? AND outcome IS NULL"
 
 _JOURNAL = Format(
     "journal",
@@ -98,22 +100,21 @@ class SqliteJournal:
         repeatable = isinstance(effect.request, CallTool) and effect.request.repeatable
         place = (effect.key, self._program, str(effect.path))
         values = (*place, kind, repeatable, effect.digest, now)
-        insert = "INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 
         def work(file: "sqlite3.Connection") -> tuple[Recorded | None, Callable[[], object]]:
-            found = _found(file, effect.key)
-            return found, (lambda: file.execute(insert, values)) if found is None else _nothing
+            is_new = file.execute(_CLAIM, values).rowcount
+            return None if is_new else _found(file, effect.key), _nothing
 
         return self._thread.do(work)
 
     def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
         text = to_json(outcome).decode()
-        update = "UPDATE effects SET outcome = ? WHERE key = ? AND outcome IS NULL"
 
         def work(file: "sqlite3.Connection") -> tuple[None, Callable[[], object]]:
-            if file.execute(_FIND, (key,)).fetchone() is None:
+            is_first = file.execute(_RECORD, (text, key)).rowcount
+            if not is_first and file.execute(_FIND, (key,)).fetchone() is None:
                 raise BugError(f"the effect {key} was not claimed before it was recorded")
-            return None, lambda: file.execute(update, (text, key))
+            return None, _nothing
 
         return self._thread.do(work)
 

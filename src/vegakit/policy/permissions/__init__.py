@@ -1,6 +1,7 @@
 """What runs by itself, what a person is asked about first, and what never runs (pure)."""
 
-from vegakit.policy.permissions.dispatching import Asked, Attempt, dispatch
+from vegakit.policy.permissions.calls import permit_call
+from vegakit.policy.permissions.dispatching import Asked, Attempt, dispatch, follow
 from vegakit.policy.permissions.rules import (
     AskFirst,
     Permission,
@@ -20,6 +21,8 @@ __all__ = [
     "PermissionRule",
     "Permissions",
     "dispatch",
+    "follow",
     "parse_permission",
     "permit",
+    "permit_call",
 ]

@@ -37,7 +37,7 @@ from vegakit.policy.interrupts import (
 from vegakit.policy.permissions.rules import AskFirst, Permissions, permit
 from vegakit.records import canonical, digest128
 
-__all__ = ["Asked", "Attempt", "dispatch"]
+__all__ = ["Asked", "Attempt", "dispatch", "follow"]
 
 _SHOWN_CHARACTERS = 4_000
 
@@ -67,6 +67,17 @@ def dispatch(
     permissions: Permissions, attempt: Attempt, interrupts: Interrupts, now: int
 ) -> Allowed | Asked | Denied:
     verdict = permit(permissions, attempt.wanted, sandboxed=attempt.sandboxed)
+    return follow(verdict, permissions, attempt, interrupts, now)
+
+
+def follow(
+    verdict: Allowed | AskFirst | Denied,
+    permissions: Permissions,
+    attempt: Attempt,
+    interrupts: Interrupts,
+    now: int,
+) -> Allowed | Asked | Denied:
+    """What comes of a permission that was decided elsewhere, as that of a whole tool call is."""
     if not isinstance(verdict, AskFirst):
         return verdict
     action = _action(permissions, attempt, verdict.wanted).digest

@@ -52,6 +52,7 @@ __all__ = [
     "PermissionMode",
     "PermissionRule",
     "Permissions",
+    "is_ruled",
     "parse_permission",
     "permit",
 ]
@@ -145,6 +146,11 @@ def permit(
         return _verdict(rule.permission, verdict, f"the rule '{rule}' asks first")
     by_mode = _BY_DEFAULT.get(name, _ELSE[permissions.mode][0 if sandboxed else 1])
     return _verdict(by_mode, verdict, f"no rule allows it, and mode {permissions.mode} asks first")
+
+
+def is_ruled(permissions: Permissions, wanted: Wanted) -> bool:
+    """Whether any rule is about it; else the mode decides."""
+    return any(_fits(rule, capability_of(wanted), wanted) for rule in permissions.rules)
 
 
 def _verdict(permission: Permission, allowed: Allowed, reason: str) -> Allowed | AskFirst:

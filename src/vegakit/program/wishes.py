@@ -1,0 +1,365 @@
+"""What a fiber wants, granted: by the machine itself, or by an effect for the host.
+
+| want                 | is granted by                                          | answered         |
+|----------------------|--------------------------------------------------------|------------------|
+| SendTo               | a letter to the process, or to the agent's own     | by its outcome   |
+| SpawnAgent, LinkBoth | the families and signals of this program               | at once          |
+| Watch                | a monitor                                              | by its Down      |
+| OpenScope, AskBudget | a session: a part of the wallet of this process        | at once          |
+| CallHost             | what the machine knows itself, or an effect:           | at once, or by   |
+|                      | a timer, a person, a tool                              | its outcome      |
+| Print                | news                                                   | –                |
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from vegakit.agent import ToolOutcome
+from vegakit.effects import AskHuman, CallTool, Request
+from vegakit.effects import Cancel as CancelEffect
+from vegakit.errors import AgentFailed, BudgetExceeded
+from vegakit.events import EffectOutcome
+from vegakit.money import Money, show
+from vegakit.policy import ExitKind, ExitReason, InterruptKind, RestartRule, RestartStrategy
+from vegakit.program.actions import Printed, Spawned, SpawnRefused
+from vegakit.program.bodies import FiberBody
+from vegakit.program.commands import ChildSpec, GroupSpec, Spawn
+from vegakit.program.core import Core
+from vegakit.program.host_calls import CATCHABLE, OWN, tool_call, tool_error, tool_value
+from vegakit.program.lives import Lives
+from vegakit.program.mail import Fell, Mail, Outcome, Prompt, Said, Told
+from vegakit.program.messages import parts_of
+from vegakit.program.outcomes import plain_outcome, tool_outcome
+from vegakit.program.paths import child_path
+from vegakit.program.purses import Purses
+from vegakit.program.spawning import Spawning
+from vegakit.program.state import Fiber, Flight, Phase, Process, TimerKind
+from vegakit.program.typed_answers import value_in
+from vegakit.vm import (
+    AskBudget,
+    CallHost,
+    Cancel,
+    CloseScope,
+    Drop,
+    End,
+    LinkBoth,
+    OpenScope,
+    Print,
+    SendTo,
+    SpawnAgent,
+    Vm,
+    Want,
+    Watch,
+)
+
+__all__ = ["Run", "Wishes"]
+
+_NORMAL = ExitReason(ExitKind.NORMAL)
+_UNLIMITED = Money(2**63 - 1)
+_ASKED = {
+    "human::ask": InterruptKind.CLARIFICATION,
+    "human::approve": InterruptKind.CONFIRMATION,
+}
+
+
+@dataclass(slots=True)
+class Run:
+    """A fiber at work."""
+
+    path: str
+    process: Process
+    letter: int
+    fiber: Fiber
+    vm: Vm
+    body: FiberBody
+    exits: ExitReason = _NORMAL
+
+    def session(self, scope: str) -> str:
+        """Outside of all its own scopes: the one that the letter came with."""
+        if scope:
+            return f"{self.path}#{self.process.generation}|{self.letter}:{scope}"
+        taken = None if self.process.mailbox is None else self.process.mailbox.taken(self.letter)
+        return "" if taken is None else taken.message.session
+
+
+class Wishes:
+    def __init__(self, core: Core, lives: Lives, spawning: Spawning, purses: Purses) -> None:
+        self._core = core
+        self._lives = lives
+        self._spawning = spawning
+        self._purses = purses
+        self._grants: dict[type[Want], Callable[[Run, Any], bool]] = {
+            SendTo: self._send,
+            SpawnAgent: self._spawn,
+            LinkBoth: self._link,
+            Watch: self._watch,
+            OpenScope: self._open,
+            CloseScope: self._close_scope,
+            AskBudget: self._ask_budget,
+            CallHost: self._call_host,
+            Print: self._print,
+            Drop: self._drop,
+            Cancel: self._cancel,
+            End: self._exit,
+        }
+
+    def grant(self, run: Run, wants: Sequence[Want]) -> bool:
+        """Whether something was answered already, so that the fiber can go on."""
+        answers = [self._grants[type(want)](run, want) for want in wants]
+        return any(answers)
+
+    def on_answer(self, run: Run, ticket: str, outcome: Outcome) -> None:
+        answer = run.fiber.answers.get(ticket)
+        run.fiber.answers = {t: kind for t, kind in run.fiber.answers.items() if t != ticket}
+        if (session := run.fiber.inside.get(ticket)) is not None:
+            run.fiber.inside = {t: key for t, key in run.fiber.inside.items() if t != ticket}
+            self._purses.leave(session)
+        match outcome:
+            case Fell(error, reason, pieces=pieces):
+                _stream(run, ticket, pieces)
+                run.vm.fail(ticket, error, reason)
+            case Told(Said(text=text, pieces=pieces)):
+                if _stream(run, ticket, pieces if "".join(pieces) == text else (text,)):
+                    run.vm.end_stream(ticket)
+                else:
+                    run.vm.answer(ticket, text if answer is None else value_in(answer, text))
+            case Told(value):
+                run.vm.answer(ticket, value)
+
+    def on_outcome(self, run: Run, flight: Flight, outcome: EffectOutcome) -> None:
+        """Of an effect: what a person said, or what a tool gave."""
+        came = plain_outcome(outcome)
+        request = flight.effect.request
+        if isinstance(came, Fell):
+            run.vm.fail(flight.ask, came.error, came.reason)
+        elif isinstance(request, AskHuman):
+            asks = request.kind == InterruptKind.CLARIFICATION
+            run.vm.answer(flight.ask, (came.value or "") if asks else came.value is True)
+        else:
+            assert isinstance(request, CallTool)
+            self._on_tool(run, flight.ask, request.tool, tool_outcome(outcome))
+
+    def wake(self, run: Run) -> None:
+        awake = [ticket for ticket, at in run.fiber.sleeping.items() if at <= self._core.now]
+        for ticket in awake:
+            run.fiber.sleeping = {t: at for t, at in run.fiber.sleeping.items() if t != ticket}
+            run.vm.answer(ticket, None)
+
+    def close(self, run: Run) -> None:
+        """Nothing that it set going goes on; what it spawned ends with it."""
+        mine = f"{run.path}|{run.letter}:"
+        for word in [word for word in self._core.state.asks if word.startswith(mine)]:
+            self._withdraw(word)
+        prefix = run.session(":").removesuffix(":")
+        sessions = self._core.state.sessions
+        for key in [key for key in reversed(sessions) if key.startswith(prefix)]:
+            self._purses.close_session(key, forgotten=True)
+
+    def _send(self, run: Run, want: SendTo) -> bool:
+        to = self._stateless(run, want.to) if want.agent else want.to
+        if isinstance(to, SpawnRefused):
+            run.vm.fail(want.ticket, to.error, to.reason)
+            return True
+        if want.answer is not None:
+            run.fiber.answers = {**run.fiber.answers, want.ticket: want.answer}
+        prompt = Prompt(
+            parts_of(want.message),
+            budget=None if want.budget is None else Money(want.budget),
+            stream=want.stream,
+            session=run.session(want.scope),
+            answer=want.answer,
+        )
+        deadline_ms = None if want.timeout_ms is None else self._core.now + want.timeout_ms
+        ask, name = f"{run.letter}:{want.ticket}", self._name(run, want.ticket)
+        if prompt.session:
+            run.fiber.inside = {**run.fiber.inside, want.ticket: prompt.session}
+            self._purses.enter(prompt.session)
+        self._core.post(to, Mail(prompt, ask, run.path, deadline_ms, name))
+        return False
+
+    def _name(self, run: Run, ticket: str) -> str:
+        """By place, not by arrival: the same send has the same name in every life of the host."""
+        taken = None if run.process.mailbox is None else run.process.mailbox.taken(run.letter)
+        letter = str(run.letter) if taken is None else taken.message.name or str(run.letter)
+        return f"{run.path}#{run.process.generation} {letter} {ticket}"
+
+    def _stateless(self, run: Run, agent: str) -> str | SpawnRefused:
+        """One for each agent: it answers many at once, each in a conversation of its own. When it
+        has ended, the next has another path, as nothing of the one before may be taken for it."""
+        state, name = self._core.state, f"{agent}~"
+        first = child_path(run.path, run.process.generation, name)
+        number = state.numbers.get(first, 0)
+        path = first if number < 2 else f"{first}-{number}"
+        if path in state.processes and state.processes[path].phase is not Phase.OVER:
+            return path
+        state.numbers[first] = number + 1
+        name = name if number == 0 else f"{name}-{number + 1}"
+        spawned = self._spawning.spawn(Spawn(run.body.stateless[agent], name, run.path))
+        return spawned.path if isinstance(spawned, Spawned) else spawned
+
+    def _spawn(self, run: Run, want: SpawnAgent) -> bool:
+        if want.under:
+            path = child_path(want.under, 1, want.agent)
+            is_there = path in self._core.state.processes
+            made = Spawned(path) if is_there else _not_a_child(want)
+        else:
+            spec = _spec(run.body.spawns[want.agent], want)
+            session = run.session(want.scope)
+            made = self._spawning.spawn(Spawn(spec, want.name, run.path, session=session))
+            self._settle_families()
+        if isinstance(made, Spawned):
+            run.vm.answer(want.ticket, {"$": "process", "of": made.path})
+        else:
+            error = made.error if made.error in CATCHABLE else AgentFailed.__name__
+            run.vm.fail(want.ticket, error, made.reason)
+        return True
+
+    def _settle_families(self) -> None:
+        """What follows in the program finds started what it started, and gone what it ended."""
+        while self._lives.families.busy:
+            self._lives.families.carry_out_next()
+
+    def _link(self, run: Run, want: LinkBoth) -> bool:
+        self._core.state.signals.link(want.one, want.other, alive=True)
+        return False
+
+    def _watch(self, run: Run, want: Watch) -> bool:
+        signals, process = self._core.state.signals, self._core.state.processes.get(want.path)
+        alive = want.path in self._core.state.families or (
+            process is not None and process.phase is not Phase.OVER
+        )
+        ref, news = signals.monitor(run.path, want.path, alive=alive)
+        run.fiber.watching = {**run.fiber.watching, ref: want.ticket}
+        for signal in news:
+            self._lives.deliver(signal)
+        return False
+
+    def _open(self, run: Run, want: OpenScope) -> bool:
+        inside, key = run.session(want.inside), run.session(want.ticket)
+        poor = self._purses.open_session(key, run.path, Money(want.amount), inside)
+        if poor is None:
+            run.vm.answer(want.ticket, None)
+        else:
+            room = self._purses.room(run.path, inside) or Money(0)
+            asked = f"a session of {show(Money(want.amount))} does not fit: {poor} has only"
+            why = f"{asked} {show(room)} left; ask for less, or give it more"
+            run.vm.fail(want.ticket, BudgetExceeded.__name__, why)
+        return True
+
+    def _close_scope(self, run: Run, want: CloseScope) -> bool:
+        self._purses.close_session(run.session(want.scope))
+        return False
+
+    def _ask_budget(self, run: Run, want: AskBudget) -> bool:
+        wallet = self._purses.nearest(run.path, run.session(want.scope))
+        known = (_UNLIMITED, Money(0), _UNLIMITED)
+        if wallet is not None:
+            known = (wallet.room, Money(wallet.spent), wallet.cap)
+        run.vm.answer(want.ticket, {"$": "money", "of": known[want.what]})
+        return True
+
+    def _call_host(self, run: Run, want: CallHost) -> bool:
+        own = OWN.get(want.function)
+        if own is not None:
+            run.vm.answer(want.ticket, own(self._core, run.path, want))
+            return True
+        if want.function in ("process::sleep", "process::yield"):
+            self._sleep(run, want)
+        elif want.function in _ASKED:
+            self._ask_person(run, want)
+        else:
+            self._call_tool(run, want)
+        return False
+
+    def _sleep(self, run: Run, want: CallHost) -> None:
+        due_ms = self._core.now + (want.args[0]["of"] if want.args else 0)
+        run.fiber.sleeping = {**run.fiber.sleeping, want.ticket: due_ms}
+        self._core.wake_at(due_ms, TimerKind.SEND, run.path, run.letter)
+
+    def _ask_person(self, run: Run, want: CallHost) -> None:
+        question, timeout = want.args
+        expires_ms = self._core.now + timeout["of"]
+        request = AskHuman(_ASKED[want.function], question, expires_ms)
+        self._start(run, want, request, deadline_ms=expires_ms)
+
+    def _call_tool(self, run: Run, want: CallHost) -> None:
+        request = tool_call(want, run.body.parameters)
+        run.fiber.touched |= not request.repeatable
+        self._start(run, want, request)
+
+    def _start(
+        self, run: Run, want: CallHost, request: Request, deadline_ms: int | None = None
+    ) -> None:
+        self._core.start(
+            run.path,
+            run.process,
+            request,
+            f"{want.function} {want.ticket}",
+            run.letter,
+            ask=want.ticket,
+            deadline_ms=deadline_ms,
+        )
+
+    def _on_tool(self, run: Run, ticket: str, tool: str, outcome: ToolOutcome) -> None:
+        if outcome.is_error:
+            run.vm.fail(ticket, *tool_error(outcome.content))
+        else:
+            run.vm.answer(ticket, tool_value(tool, outcome.content))
+
+    def _print(self, run: Run, want: Print) -> bool:
+        self._core.out.append(Printed(run.path, want.text))
+        return False
+
+    def _drop(self, run: Run, want: Drop) -> bool:
+        for path in want.paths:
+            self._lives.families.end(path, kill=False)
+        self._settle_families()
+        return False
+
+    def _cancel(self, run: Run, want: Cancel) -> bool:
+        self._withdraw(f"{run.path}|{run.letter}:{want.ticket}")
+        for key in list(run.process.flying or ()):
+            flight = self._core.state.flights[key]
+            if flight.letter == run.letter and flight.ask == want.ticket:
+                self._core.out.append(CancelEffect(key))
+        return False
+
+    def _exit(self, run: Run, want: End) -> bool:
+        is_normal = want.reason in ("", "normal")
+        run.exits = _NORMAL if is_normal else ExitReason(ExitKind.CRASHED, want.reason)
+        return False
+
+    def _withdraw(self, word: str) -> None:
+        place = self._core.state.asks.get(word)
+        if place is not None:
+            self._lives.withdraw(*place, Fell("Cancelled", "nobody waits for the answer any more"))
+
+
+def _stream(run: Run, ticket: str, pieces: Sequence[str]) -> bool:
+    """False where no stream is waited for; the loop sees what is recorded, and all at once."""
+    return bool(pieces) and all(run.vm.chunk(ticket, piece) for piece in pieces)
+
+
+def _not_a_child(want: SpawnAgent) -> SpawnRefused:
+    why = f"{want.under} has no child {want.agent}; name it among the children of its supervisor"
+    return SpawnRefused("AgentFailed", why)
+
+
+def _spec(spec: ChildSpec, want: SpawnAgent) -> ChildSpec:
+    """As declared, with what stands at this `spawn`."""
+    if isinstance(spec, GroupSpec):
+        return spec
+    rules = want.rules
+    if rules is not None:
+        known = spec.rule
+        rule = RestartRule(
+            RestartStrategy(rules.get("strategy", known.strategy)),
+            rules.get("max_restarts", known.max_restarts),
+            rules.get("window", known.window_ms),
+        )
+        spec = msgspec.structs.replace(spec, rule=rule)
+    wallet = None if want.wallet is None else Money(want.wallet)
+    return msgspec.structs.replace(spec, wallet=wallet)

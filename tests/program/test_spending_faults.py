@@ -1,0 +1,70 @@
+"""The property of spending can fail: each fault planted in the purses is found."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.program.spending import Spending
+from vegakit.program import Wallet
+from vegakit.program.parts import Parts
+from vegakit.program.purses import Purses
+
+SEEDS = 300
+
+
+def everything_fits(self: Wallet, amount: int) -> bool:
+    return True
+
+
+def money_is_released_twice(self: Wallet, held: int, charged: int) -> None:
+    self.held -= 2 * held
+    self.spent += charged
+
+
+def a_send_that_has_not_begun_is_forgotten(self: Purses, key: str) -> None:
+    pass
+
+
+def a_session_costs_nothing(self: Purses, key: str, spawner: str, session: str = "") -> None:
+    wallet = self._core.state.wallets.get(key)
+    if wallet is not None and not wallet.held:
+        del self._core.state.wallets[key]
+        if wallet.cap is not None and spawner:
+            self.settle(spawner, wallet.cap, 0, session)
+
+
+_chain: Callable[..., Iterator[Any]] = Purses._chain
+
+
+def sessions_are_not_seen(self: Purses, path: str, session: str, **looks: Any) -> Any:
+    return _chain(self, path, "", **looks)
+
+
+def parts_are_kept(self: Parts, path: str, send: Any) -> None:
+    pass
+
+
+FAULTS = [
+    (Wallet, "fits", everything_fits),
+    (Wallet, "settle", money_is_released_twice),
+    (Purses, "enter", a_send_that_has_not_begun_is_forgotten),
+    (Purses, "_close", a_session_costs_nothing),
+    (Purses, "_chain", sessions_are_not_seen),
+    (Parts, "give_back", parts_are_kept),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "fault"), FAULTS, ids=[f[2].__name__ for f in FAULTS])
+def test_a_planted_fault_is_found(
+    owner: type, name: str, fault: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within three hundred programs."""
+    monkeypatch.setattr(owner, name, fault)
+    for seed in range(SEEDS):
+        try:
+            Spending(seed).run()
+        except (AssertionError, KeyError) as found:
+            print(f"found by seed {seed}: {found!r}"[:200])
+            return
+    pytest.fail("no program shows it")
