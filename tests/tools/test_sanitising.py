@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from vegakit.tools.sanitising import Untrusted, for_model, sanitise
+from vegakit.policy import Untrusted, for_model, sanitise
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vegakit.tools import sanitising
-from vegakit.tools.sanitising import for_model, sanitise
+from vegakit.policy import for_model, sanitise, sanitising
 
 NASTY = st.sampled_from(
     [*"\0\x1b\x9b\r\x7f\u202e\u2066\u200b\ufeff\u2028\ud800\u200d\ufe0f\\é𝄞\U000e0041"]

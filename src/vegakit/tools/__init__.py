@@ -1,7 +1,6 @@
 """What agents can do: functions with declared rights, handles, commands in a box (adapter, host).
 
-MCP servers come on the same port. Most agents need few of these, so each is loaded when it is first
-used.
+Most agents need few of these, so each is loaded when it is first used.
 """
 
 TYPE_CHECKING = False
@@ -9,6 +8,15 @@ if TYPE_CHECKING:
     from vegakit.tools.confined import Answer, Entry, Files, Http, Kind, Listing, Stat
     from vegakit.tools.functions import FunctionTool, ToolArgumentsError, function_tool, problems_of
     from vegakit.tools.granted import ToolContext, tool
+    from vegakit.tools.mcp import (
+        McpPins,
+        McpReview,
+        McpSample,
+        McpSampled,
+        McpServer,
+        McpServers,
+        mcp_server,
+    )
     from vegakit.tools.middleware import (
         Approver,
         Middleware,
@@ -20,6 +28,15 @@ if TYPE_CHECKING:
         timed,
         wrapped,
     )
+    from vegakit.tools.naming import by_name
+    from vegakit.tools.rights import (
+        Rights,
+        audit_level,
+        contents_of,
+        current_effect,
+        declared,
+        rights_of,
+    )
     from vegakit.tools.sandbox import (
         CONTAINER_FLAGS,
         Bubblewrap,
@@ -30,7 +47,7 @@ if TYPE_CHECKING:
         Seatbelt,
         open_sandbox,
     )
-    from vegakit.tools.sanitising import Untrusted, for_model, sanitise
+    from vegakit.tools.sandboxes import Place, Sandboxes, current_sandboxes
     from vegakit.tools.yaml_tools import ToolFile, ToolFileError, tools_schema
 
 _HOME_OF = {
@@ -47,25 +64,39 @@ _HOME_OF = {
     "Kind": "confined",
     "Limits": "sandbox",
     "Listing": "confined",
+    "McpPins": "mcp",
+    "McpReview": "mcp",
+    "McpSample": "mcp",
+    "McpSampled": "mcp",
+    "McpServer": "mcp",
+    "McpServers": "mcp",
     "Middleware": "middleware",
     "Proposal": "middleware",
+    "Place": "sandboxes",
+    "Rights": "rights",
     "SandboxKind": "sandbox",
+    "Sandboxes": "sandboxes",
     "Seatbelt": "sandbox",
     "Stat": "confined",
     "ToolArgumentsError": "functions",
     "ToolContext": "granted",
     "ToolFile": "yaml_tools",
     "ToolFileError": "yaml_tools",
-    "Untrusted": "sanitising",
     "approved": "middleware",
+    "audit_level": "rights",
+    "by_name": "naming",
     "cached": "middleware",
-    "for_model": "sanitising",
+    "contents_of": "rights",
+    "current_effect": "rights",
+    "current_sandboxes": "sandboxes",
+    "declared": "rights",
     "function_tool": "functions",
     "limited": "middleware",
     "logged": "middleware",
+    "mcp_server": "mcp",
     "open_sandbox": "sandbox",
     "problems_of": "functions",
-    "sanitise": "sanitising",
+    "rights_of": "rights",
     "timed": "middleware",
     "tool": "granted",
     "tools_schema": "yaml_tools",
@@ -86,25 +117,39 @@ __all__ = [
     "Kind",
     "Limits",
     "Listing",
+    "McpPins",
+    "McpReview",
+    "McpSample",
+    "McpSampled",
+    "McpServer",
+    "McpServers",
     "Middleware",
+    "Place",
     "Proposal",
+    "Rights",
     "SandboxKind",
+    "Sandboxes",
     "Seatbelt",
     "Stat",
     "ToolArgumentsError",
     "ToolContext",
     "ToolFile",
     "ToolFileError",
-    "Untrusted",
     "approved",
+    "audit_level",
+    "by_name",
     "cached",
-    "for_model",
+    "contents_of",
+    "current_effect",
+    "current_sandboxes",
+    "declared",
     "function_tool",
     "limited",
     "logged",
+    "mcp_server",
     "open_sandbox",
     "problems_of",
-    "sanitise",
+    "rights_of",
     "timed",
     "tool",
     "tools_schema",

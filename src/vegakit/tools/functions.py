@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, NotRequired, get_type_hints
 
 from vegakit.conversation import ToolSpec
 from vegakit.errors import UserError
+from vegakit.policy import Grant
+from vegakit.ports import AuditLevel
 from vegakit.records import canonical
+from vegakit.tools.rights import Rights, declared
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -36,14 +39,17 @@ class FunctionTool:
         repeatable: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
         context: object = None,
+        audit: str = AuditLevel.BASIC,
     ) -> None:
         from pydantic import TypeAdapter
 
         self._function = function
         self._context = context
+        self.result: Any = get_type_hints(function, include_extras=True).get("return", Any)
         self._given = _given(function)
         self._arguments: TypeAdapter[Any] = TypeAdapter(_arguments_type(function))
         self.repeatable = repeatable
+        self.audit = AuditLevel(audit)
         self.timeout_ms = timeout_ms
         self.spec = ToolSpec(
             name or function.__name__,
@@ -51,15 +57,26 @@ class FunctionTool:
             self._arguments.json_schema(),
         )
 
+    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+        """Those it was declared with; of a plain function nobody knows."""
+        grant: Grant | None = getattr(self._context, "grant", None)
+        return Rights() if grant is None else declared(grant)
+
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        result = await self._value(arguments, deps)
+        return result if isinstance(result, str) else canonical(_plain(result)).decode()
+
+    async def value(self, arguments: Mapping[str, Any], deps: object) -> object:
+        """What the function returned, as it is."""
+        return await self._value(arguments, deps)
+
+    async def _value(self, arguments: Mapping[str, Any], deps: object) -> object:
         checked = self._check(arguments)
         given = {"ctx": self._context, "deps": deps}
         before = [given[name] for name in self._given]
         if inspect.iscoroutinefunction(self._function):
-            result = await self._function(*before, **checked)
-        else:
-            result = await asyncio.to_thread(self._function, *before, **checked)
-        return result if isinstance(result, str) else canonical(_plain(result)).decode()
+            return await self._function(*before, **checked)
+        return await asyncio.to_thread(self._function, *before, **checked)
 
     def _check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         from pydantic import ValidationError

@@ -22,8 +22,9 @@ from vegakit.conversation import ToolSpec
 from vegakit.errors import RateLimited, Timeout, UserError
 from vegakit.ids import Digest
 from vegakit.policy import Admitted, Queued, RateLimiter, SlowDown, Wanted
-from vegakit.ports import Clock, Tool
+from vegakit.ports import AuditLevel, Clock, Tool
 from vegakit.records import digest128
+from vegakit.tools.rights import Rights, audit_level, contents_of, rights_of
 
 __all__ = [
     "Approver",
@@ -77,6 +78,16 @@ class _Around:
     @property
     def timeout_ms(self) -> int:
         return self._inner.timeout_ms
+
+    @property
+    def audit(self) -> AuditLevel:
+        return audit_level(self._inner)
+
+    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+        return rights_of(self._inner, arguments)
+
+    async def contents(self, arguments: Mapping[str, Any]) -> dict[str, Digest]:
+        return await contents_of(self._inner, arguments)
 
 
 class _Logged(_Around):

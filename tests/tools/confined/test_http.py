@@ -3,12 +3,13 @@
 import asyncio
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.tools.confined.server import Names, Server, reply
-from vegakit.errors import CapabilityDenied, ErrorClass, LimitReached, WorldError
+from vegakit.errors import CapabilityDenied, ErrorClass, LimitReached, UserError, WorldError
 from vegakit.policy import Grant
 from vegakit.tools.confined import Answer, Http
 from vegakit.tools.confined.addresses import is_public
@@ -31,6 +32,14 @@ async def test_an_allowed_host_answers() -> None:
     assert lines[0] == "GET /a?b=c HTTP/1.1"
     assert f"Host: allowed.com:{server.port}" in lines
     assert {"Accept-Encoding: identity", "Authorization: Bearer x"} <= set(lines)
+
+
+def test_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to install."""
+    monkeypatch.setitem(sys.modules, "httpcore2", None)
+    monkeypatch.delitem(sys.modules, "vegakit.tools.confined.sending", raising=False)
+    with pytest.raises(UserError, match=r"httpcore2.*pip install 'vegakit\[http\]'"):
+        Http(Grant())
 
 
 async def test_a_body_is_sent_by_who_may_post() -> None:

@@ -17,6 +17,9 @@ SEALED = [
     ".vega/settings.json",
     ".vscode/tasks.json",
     ".idea/workspace.xml",
+    "audit.db",
+    "run.db-wal",
+    "deep/night.questions.db",
     ".mcp.json",
 ]
 
@@ -52,7 +55,9 @@ def test_what_is_sealed_is_read_only_when_it_is_named(path: str) -> None:
     assert permit(Grant(("fs",), paths=(path,)), ReadPath(path)) == path
 
 
-@pytest.mark.parametrize("path", ["Makefile", "tests/CONFTEST.py", "a/x.pth", "bare/HEAD"])
+@pytest.mark.parametrize(
+    "path", ["Makefile", "tests/CONFTEST.py", "a/x.pth", "bare/HEAD", "Tools.yaml"]
+)
 def test_what_is_run_unasked_is_written_only_when_it_is_named(path: str) -> None:
     """Reading it is as reading any other."""
     wide, named = Grant(("fs",), paths=("**",)), Grant(("fs",), paths=("**", path))
@@ -62,7 +67,9 @@ def test_what_is_run_unasked_is_written_only_when_it_is_named(path: str) -> None
     assert permit(named, WritePath(path)) == permit(wide, ReadPath(path)) == path
 
 
-@pytest.mark.parametrize("path", [".gitignore", "git/config", "env.py", "a/vega.toml.md", "src"])
+@pytest.mark.parametrize(
+    "path", [".gitignore", "git/config", "env.py", "a/vega.toml.md", "src", "ledger.db", "run.dbx"]
+)
 def test_what_only_looks_alike_is_not_protected(path: str) -> None:
     """The other side of the boundary."""
     assert not is_sealed(path)

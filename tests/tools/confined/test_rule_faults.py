@@ -9,7 +9,7 @@ from tests.tools.confined.server import Names
 from tests.tools.confined.test_attacks_url import must_refuse, redirect_to_metadata
 from tests.tools.confined.test_protected import test_what_is_sealed_is_sealed_in_every_spelling
 from vegakit.policy import Allowed, Fetch, Grant
-from vegakit.tools.confined import http, messages, protected
+from vegakit.tools.confined import http, messages, protected, reaching
 
 
 def allows_all(grant: Grant, wanted: Fetch) -> Allowed:
@@ -29,7 +29,7 @@ async def tunnel() -> None:
 
 
 FAULTS: list[tuple[ModuleType, str, object, Callable[[], Awaitable[None]]]] = [
-    (http, "is_public", lambda address: True, lead_inside),
+    (reaching, "is_public", lambda address: True, lead_inside),
     (http, "onward_of", lambda request, answer: None, redirect_to_metadata),
     (messages, "decide", allows_all, ask_evil),
     (messages, "_METHODS", {"GET", "CONNECT"}, tunnel),

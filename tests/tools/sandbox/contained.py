@@ -14,10 +14,14 @@ from contextlib import aclosing
 from pathlib import Path
 
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
+from vegakit.runtime import Agent, Runtime, SteadyClock, ToolReturned
 from vegakit.runtime.children import Children
+from vegakit.testing import ScriptedModel
+from vegakit.tools import ToolContext, tool
 from vegakit.tools.sandbox import SandboxKind, open_sandbox
 from vegakit.tools.sandbox.seccomp import filter_file
+
+SCRIPT = "id -u; env; touch made"
 
 
 class _Program(ctypes.Structure):
@@ -38,13 +42,29 @@ async def attempt(kind: SandboxKind, workspace: Path) -> str:
             sandbox = await open_sandbox(children, clock, workspace, kind=kind)
         except UserError as error:
             return str(error)
-        ran = await sandbox.run(["sh", "-c", "id -u; env; touch made"], owner="test")
+        ran = await sandbox.run(["sh", "-c", SCRIPT], owner="test")
         return ran.stdout + ran.stderr
+
+
+async def attempt_tool(kind: SandboxKind, workspace: Path) -> str:
+    """The same, by a tool that a runtime calls."""
+
+    @tool(capabilities=["process::exec"], allowed_commands=["sh **"], root=workspace)
+    async def run(ctx: ToolContext) -> str:
+        ran = await ctx.exec(["sh", "-c", SCRIPT])
+        return ran.stdout + ran.stderr
+
+    script = [{"calls": [{"name": "run", "arguments": {}}]}, "done"]
+    async with Runtime(sandbox=kind) as rt:
+        stream = rt.stream(Agent("a", model=ScriptedModel(script), tools=[run]), "go")
+        said = [event.content async for event in stream if isinstance(event, ToolReturned)]
+    return said[0]
 
 
 async def main(workspace: Path) -> dict[str, str]:
     kinds = (SandboxKind.AUTO, SandboxKind.BUBBLEWRAP, SandboxKind.CONTAINER)
-    return {kind: await attempt(kind, workspace) for kind in kinds}
+    plain = {str(kind): await attempt(kind, workspace) for kind in kinds}
+    return plain | {f"tool {kind}": await attempt_tool(kind, workspace) for kind in kinds}
 
 
 if __name__ == "__main__":

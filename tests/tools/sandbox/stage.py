@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from vegakit.policy import Grant
-from vegakit.ports import Ran
+from vegakit.ports import Launched, Ran
 from vegakit.runtime import SteadyClock
 from vegakit.runtime.children import Children
 from vegakit.tools.sandbox import Bubblewrap, ExecTool, Limits
@@ -75,11 +75,18 @@ async def boxed(folder: Path, limits: Limits = DEFAULT_LIMITS) -> AsyncGenerator
         yield Box(workspace, Bubblewrap(children, clock, workspace, limits=limits))
 
 
-class _Refusing:
+class Refusing:
     name = "refusing"
 
-    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
         raise AssertionError(f"{owner} ran {argv}")
 
+    @asynccontextmanager
+    async def serve(
+        self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
+    ) -> AsyncGenerator[Launched]:
+        raise AssertionError(f"{owner} served {argv}")
+        yield
 
-refusing = _Refusing()
+
+refusing = Refusing()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.sandbox.stage import EXEC, boxed, refusing
+from tests.tools.sandbox.stage import EXEC, Refusing, boxed, refusing
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
 from vegakit.ports import Ran, Sandbox, Tool
@@ -14,13 +14,13 @@ from vegakit.tools import ToolArgumentsError
 from vegakit.tools.sandbox import ExecTool
 
 
-class Recording:
+class Recording(Refusing):
     name = "recording"
 
     def __init__(self) -> None:
         self.asked: list[tuple[Sequence[str], str]] = []
 
-    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
         self.asked.append((argv, owner))
         return Ran(3, "out\n", "err\n", 12, ("2 of 10 bytes of stdout left out",))
 

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from contextlib import aclosing
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from tests.tools.sandbox import contained
 from tests.tools.sandbox.stage import boxed
+from tests.tools.sandbox.test_unprivileged import NOBODY, REPOSITORY, python_for_all
 from vegakit.errors import UserError
 from vegakit.runtime import SteadyClock
 from vegakit.runtime.children import Children
@@ -60,7 +63,8 @@ async def test_what_goes_missing_later(part: str, tmp_path: Path) -> None:
     """Bubblewrap or the filter is removed while Vega runs: the command does not run."""
     async with boxed(tmp_path) as box:
         setattr(box.sandbox, part, "/nonexistent")
-        assert (await box.run("touch", "made")).exit_code != 0
+        with pytest.raises(UserError, match="was not started"):
+            await box.run("touch", "made")
         assert [*box.workspace.iterdir()] == []
 
 
@@ -76,23 +80,47 @@ async def test_root_needs_control_groups(tmp_path: Path, monkeypatch: pytest.Mon
     assert "run Vega as another user" in await refusal(tmp_path)
 
 
+def contained_says(folder: Path, *user: str, python: str = sys.executable) -> dict[str, str]:
+    """What each kind of sandbox does in a container with the usual profile."""
+    paths = [REPOSITORY / "src", REPOSITORY, sysconfig.get_path("purelib")]
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": ":".join(map(str, paths)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [*user, python, Path(contained.__file__), folder]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    return json.loads(ran.stdout)
+
+
 @ROOT
 def test_in_a_usual_container(tmp_path: Path) -> None:
     """Bubblewrap refuses and asks for two flags; the container as the boundary runs commands as
-    nobody, without a variable of Vega's."""
+    nobody, without a variable of Vega's; so do tools."""
     os.chown(tmp_path, 65_534, 65_534)
-    script = Path(contained.__file__)
-    ran = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, check=True
-    )
-    said = json.loads(ran.stdout)
-    for kind in ("auto", "bubblewrap"):
+    said = contained_says(tmp_path)
+    for kind in ("auto", "bubblewrap", "tool auto", "tool bubblewrap"):
         assert "--security-opt seccomp=unconfined" in said[kind]
-        assert "sandbox = container" in said[kind]
-    user, *variables = said["container"].splitlines()
-    assert user == "65534"
-    assert {line.partition("=")[0] for line in variables} == {"PATH", "HOME", "LANG", "PWD"}
+        assert "sandbox='container'" in said[kind]
+    for kind in ("container", "tool container"):
+        user, *variables = said[kind].splitlines()
+        assert user == "65534"
+        assert {line.partition("=")[0] for line in variables} == {"PATH", "HOME", "LANG", "PWD"}
     assert (tmp_path / "made").stat().st_uid == 65_534
+
+
+@ROOT
+def test_in_a_usual_container_without_root() -> None:
+    """Nothing runs; each kind says with which flags to start the container."""
+    folder = Path(tempfile.mkdtemp())
+    os.chown(folder, 65_534, 65_534)
+    said = contained_says(folder, *NOBODY, python=python_for_all())
+    assert [*folder.iterdir()] == []
+    folder.rmdir()
+    for kind in ("auto", "bubblewrap", "tool auto", "tool bubblewrap"):
+        assert "--security-opt seccomp=unconfined" in said[kind]
+    for kind in ("container", "tool container"):
+        assert "start it as root with --network none" in said[kind]
 
 
 @ROOT

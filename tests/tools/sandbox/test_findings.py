@@ -138,6 +138,20 @@ async def test_what_is_set_aside_is_told(tmp_path: Path) -> None:
         assert ".vscode.set-aside-1" in ran.notes[0]
 
 
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_what_a_cancelled_one_planted_is_set_aside(cancels: int, tmp_path: Path) -> None:
+    """Else it would plant, and wait for whoever calls it to give up."""
+    async with boxed(tmp_path) as box:
+        long = asyncio.ensure_future(box.sh("mkdir -p sub/.vscode; touch up; sleep 99"))
+        assert await asyncio.to_thread(comes_true, (box.workspace / "up").exists, 30)
+        for _ in range(cancels):
+            long.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([long])
+        assert long.cancelled()
+        assert [path.name for path in (box.workspace / "sub").iterdir()] == [".vscode.set-aside-1"]
+
+
 async def test_secrets_are_empty(tmp_path: Path) -> None:
     """By name, at any depth, through a link, whatever the case."""
     async with boxed(tmp_path) as box:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tools.sandbox.stage import Refusing
 from vegakit.policy import Grant
 from vegakit.ports import Ran
 from vegakit.tools.yaml_tools import ToolFile, ToolFileError
@@ -28,13 +29,13 @@ tools:
 """
 
 
-class Recorder:
+class Recorder(Refusing):
     name = "recorder"
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, ...]] = []
 
-    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
         self.ran.append(tuple(argv))
         return Ran(0, owner, "", 1)
 

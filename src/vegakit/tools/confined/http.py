@@ -10,30 +10,22 @@ is unpacked, so what was counted is what was received. The environment's proxies
 """
 
 import asyncio
-import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from vegakit.errors import (
-    CapabilityDenied,
-    ErrorClass,
-    LimitReached,
-    Phase,
-    UserError,
-    WorldError,
-)
-from vegakit.policy import Allowed, Fetch, Grant, decide
-from vegakit.tools.confined.addresses import Resolve, as_host, is_public, look_up
+from vegakit.errors import ErrorClass, LimitReached, UserError, WorldError
+from vegakit.policy import Grant
+from vegakit.tools.confined.addresses import Resolve, look_up
 from vegakit.tools.confined.messages import (
     Answer,
     Request,
-    Target,
     checked_headers,
     onward_of,
     shown,
     target_of,
 )
+from vegakit.tools.confined.reaching import reachable
 
 if TYPE_CHECKING:
     from vegakit.tools.confined.sending import Send
@@ -85,7 +77,7 @@ class Http:
     async def _follow(self, request: Request) -> Answer:
         for _ in range(_MOST_REDIRECTS + 1):
             target = target_of(self._grant, request)
-            addresses = await self._addresses(target)
+            addresses = await reachable(self._grant, target, self._resolve)
             answer = await self._send(
                 request, target, addresses, self._max_bytes, self._certificates
             )
@@ -97,43 +89,13 @@ class Http:
             f"{shown(request.url)} is redirect number {_MOST_REDIRECTS + 1}; ask for it by itself"
         )
 
-    async def _addresses(self, target: Target) -> Sequence[str]:
-        found = await self._found(target)
-        passing = [address for address in found if self._may_reach(target, address)]
-        if found and not passing:
-            ending = "" if target.port == 443 else f":{target.port}"
-            raise CapabilityDenied(
-                f"{target.host} leads to {', '.join(found[:3])}, on this machine or its network; "
-                f'add allowed_hosts ["{as_host(found[0])}{ending}"] if that is meant'
-            )
-        return passing
-
-    async def _found(self, target: Target) -> Sequence[str]:
-        literal = target.host.strip("[]")
-        if ":" in literal or literal.replace(".", "").isdigit():
-            return [literal]
-        try:
-            found = await self._resolve(target.host, target.port)
-        except socket.gaierror as error:
-            raise WorldError(
-                f"{target.host} has no address: {error.strerror}",
-                ErrorClass.CONNECTION,
-                phase=Phase.NOTHING_SENT,
-            ) from None
-        return list(dict.fromkeys(found))
-
-    def _may_reach(self, target: Target, address: str) -> bool:
-        if is_public(address):
-            return True
-        itself = Fetch(target.method, as_host(address), target.port)
-        return isinstance(decide(self._grant, itself), Allowed)
-
 
 def _sender() -> "Send":
     try:
         from vegakit.tools.confined.sending import send
     except ImportError as error:
         raise UserError(
-            f"HTTP for tools needs {error.name}, which is not installed: pip install httpcore2"
+            f"HTTP for tools needs {error.name}, which is not installed: "
+            "pip install 'vegakit[http]'"
         ) from error
     return send

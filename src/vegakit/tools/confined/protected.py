@@ -2,7 +2,8 @@
 
 | name, at any depth                  | reading it               | writing or removing it   |
 |-------------------------------------|--------------------------|--------------------------|
-| sealed: `.git`, `.env`, `vega.toml` | a rule names it in full  | never                    |
+| sealed: `.git`, `.env`, `vega.toml`,| a rule names it in full  | never                    |
+| our own `audit.db`, `run.db`        |                          |                          |
 | run unasked: `Makefile`, `*.pth`    | as any other             | a rule names it in full  |
 
 Whether it exists does not matter: what is absent today is read tomorrow. `.GIT` and other spellings
@@ -10,12 +11,13 @@ that some file system takes for the same name are the same name. "In full" means
 in the grant and in every grant it was cut from.
 """
 
+import re
 import unicodedata
 
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Denied, Grant, ReadPath, WritePath, decide
 
-__all__ = ["is_run_unasked", "is_sealed", "permit"]
+__all__ = ["is_ours", "is_run_unasked", "is_sealed", "permit"]
 
 _SEALED = frozenset(
     """
@@ -28,10 +30,18 @@ _SEALED = frozenset(
 _RUN_UNASKED = frozenset(
     """
     makefile gnumakefile justfile conftest.py sitecustomize.py usercustomize.py pyvenv.cfg setup.py
-    package.json head
+    package.json head tools.yaml
     """.split()
 )
-"""A file called HEAD can make any folder a git repository, with settings that run commands."""
+"""A file called HEAD can make any folder a git repository, with settings that run commands; one
+called tools.yaml is read anew by `ToolFile`."""
+
+
+_OURS = re.compile(
+    r"(?:run|audit|.+\.(?:ledger|questions|audit))\.db(?:-wal|-shm|-journal|\.lock)?"
+)
+"""Where a runtime keeps its truth if it is told to keep it in the project: who could write there
+would approve what he asks for, and rewrite what he did."""
 
 
 def permit(grant: Grant, wanted: ReadPath | WritePath) -> str:
@@ -56,7 +66,14 @@ def permit(grant: Grant, wanted: ReadPath | WritePath) -> str:
 
 
 def is_sealed(path: str) -> bool:
-    return any(name in _SEALED or name.startswith(".env.") for name in _folded(path))
+    return any(
+        name in _SEALED or name.startswith(".env.") or is_ours(name) for name in _folded(path)
+    )
+
+
+def is_ours(name: str) -> bool:
+    """A journal, ledger, audit or store of questions, by its usual name, in lower case."""
+    return _OURS.fullmatch(name) is not None
 
 
 def is_run_unasked(path: str) -> bool:

@@ -11,7 +11,7 @@ import httpcore2
 from vegakit.errors import ErrorClass, LimitReached, Phase, WorldError
 from vegakit.tools.confined.messages import Answer, Request, Target
 
-__all__ = ["Send", "send"]
+__all__ = ["Pinned", "Send", "public_certificates", "send"]
 
 Send: TypeAlias = Callable[
     [Request, Target, Sequence[str], int, ssl.SSLContext | None], Awaitable[Answer]
@@ -20,7 +20,7 @@ Send: TypeAlias = Callable[
 _CONNECT_S = 5.0
 
 
-class _Pinned(httpcore2.AsyncNetworkBackend):
+class Pinned(httpcore2.AsyncNetworkBackend):
     """Whatever host it is asked for, it knows these addresses only."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -51,11 +51,11 @@ async def send(
     max_bytes: int,
     certificates: ssl.SSLContext | None,
 ) -> Answer:
-    trusted = certificates or _certificates() if target.secure else None
+    trusted = certificates or public_certificates() if target.secure else None
     try:
         async with AsyncExitStack() as open_now:
             pool = await open_now.enter_async_context(
-                httpcore2.AsyncConnectionPool(trusted, network_backend=_Pinned(addresses))
+                httpcore2.AsyncConnectionPool(trusted, network_backend=Pinned(addresses))
             )
             response = await open_now.enter_async_context(
                 pool.stream(
@@ -117,6 +117,6 @@ def _failure(error: Exception, target: Target) -> WorldError:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def public_certificates() -> ssl.SSLContext:
     """Once for all requests: reading them takes longer than one."""
     return httpcore2.default_ssl_context()

@@ -4,27 +4,26 @@ It sees the system's programs and libraries, a private `/tmp`, its own processes
 no network, no other file, no variable of ours. What of the workspace it cannot touch stands in
 `workspace`, which calls to the kernel it cannot make in `seccomp`.
 
-    sh    joins the control groups, opens the filter as a descriptor
-     └─ bwrap    namespaces, mounts, filter
-         └─ prlimit    rlimits
-             └─ the command
+    bwrap    namespaces, mounts, filter; born in the control groups
+     └─ prlimit    rlimits
+         └─ the command
 """
 
 import os
 import platform
-import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 from vegakit.errors import UserError
-from vegakit.ports import Clock, Launcher, Ran
+from vegakit.ports import Clock, Launched, Launcher, Ran
 from vegakit.tools.sandbox.groups import control_groups
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
-from vegakit.tools.sandbox.running import joined, run_within, with_limits
+from vegakit.tools.sandbox.running import Birth, joined, run_within, serve_within, with_limits
 from vegakit.tools.sandbox.seccomp import MACHINES, filter_file
-from vegakit.tools.sandbox.workspace import FROZEN_FILES, Found, look_over, set_aside
+from vegakit.tools.sandbox.workspace import FROZEN_FILES, Found, look_over, tidied
 
 __all__ = ["Bubblewrap"]
 
@@ -33,13 +32,15 @@ _PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _NOTHING = Path(__file__).with_name("nothing")
 _HOME = "/tmp/home"  # noqa: S108  (the sandbox's own)
-_FILTER_FD = "9"
+_FILTER_FD = 9
 _PAGE = "4096"
 _FLAGS = (
     *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
-    *("--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"),
+    *("--cap-drop", "ALL", "--hostname", "sandbox"),
 )
+_SEALED = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
+"""Root may write to /proc/sys without any capability."""
 _ETC = (
     *("ld.so.cache", "alternatives", "passwd", "group", "nsswitch.conf", "hosts"),
     *("localtime", "ssl/certs"),
@@ -50,7 +51,7 @@ _HINTS = {
     "amespace": (
         "this machine allows no user namespaces. In a container, start it with "
         "`--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or let the "
-        "container be the boundary: sandbox = container. On Ubuntu 24.04 allow them by "
+        "container be the boundary: `sandbox='container'`. On Ubuntu 24.04 allow them by "
         "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
     ),
     "uid map": (
@@ -62,7 +63,8 @@ _HINTS = {
 
 class Bubblewrap:
     """`readable` are folders outside the workspace that commands need, such as another Python;
-    `path` are folders searched for programs before the system's."""
+    `path` are folders searched for programs before the system's. A workspace that is not `writable`
+    is only looked at."""
 
     name = "bubblewrap"
 
@@ -75,6 +77,7 @@ class Bubblewrap:
         readable: Sequence[Path] = (),
         path: Sequence[Path] = (),
         limits: Limits = DEFAULT_LIMITS,
+        writable: bool = True,
     ) -> None:
         self._launcher = launcher
         self._clock = clock
@@ -82,7 +85,10 @@ class Bubblewrap:
         self._readable = tuple(folder.resolve() for folder in readable)
         self._path = ":".join([*map(str, path), *_PATH])
         self._limits = limits
+        self._writable = writable
         self._program = _found_program()
+        self._fixed = [*self._fixed_options()]
+        self._last = ["--seccomp", str(_FILTER_FD), "--", *with_limits(limits, ())]
         self._filter = _found_filter()
         self._stubs: set[Path] = set()
         self._running = 0
@@ -96,59 +102,82 @@ class Bubblewrap:
             hint = next(known, "run `bwrap --unshare-all --ro-bind / / true` to see why")
             raise UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
 
-    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
+        async with self._looked_over() as (before, notes):
+            ran = await run_within(
+                self._launcher,
+                self._clock,
+                self.wrap(argv, before),
+                self._workspace,
+                self._limits,
+                owner,
+                self._birth(),
+                said=said,
+            )
+        return joined(ran, notes)
+
+    @asynccontextmanager
+    async def serve(
+        self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
+    ) -> AsyncGenerator[Launched]:
+        """Variables go through our own environment, which holds nothing else: a command line can be
+        read by every user of the machine."""
+        async with self._looked_over() as (before, _):
+            wrapped, birth = self.wrap(argv, before, cleared=not env), self._birth()
+            async with serve_within(
+                self._launcher, wrapped, self._workspace, env, owner, birth
+            ) as child:
+                yield child
+
+    @asynccontextmanager
+    async def _looked_over(self) -> AsyncGenerator[tuple[Found, Sequence[str]]]:
+        """What there was before; and what was done about what came, which is known afterwards."""
         self._running += 1
         try:
             before = await look_over(self._workspace)
-            self._stubs.update(before.absent)
-            with self._groups() as groups:
-                ran = await run_within(
-                    self._launcher,
-                    self._clock,
-                    self.wrap(argv, before, groups),
-                    self._workspace,
-                    self._limits,
-                    owner,
-                )
+            if self._writable:
+                self._stubs.update(before.absent)
+            async with tidied(self._workspace, before, lambda: [*self._stubs]) as notes:
+                yield before, notes
         finally:
             self._running -= 1
             if not self._running:
                 self._remove_stubs()
-        after = await look_over(self._workspace)
-        return joined(ran, set_aside(before, after, [*self._stubs]))
 
-    def wrap(self, argv: Sequence[str], found: Found, groups: Iterable[Path] = ()) -> list[str]:
-        joins = (f"echo 0 >{shlex.quote(f'{group}/cgroup.procs')} && " for group in groups)
-        script = f'{"".join(joins)}exec "$@" {_FILTER_FD}<{shlex.quote(str(self._filter))}'
-        inside = with_limits(self._limits, argv)
-        return ["/bin/sh", "-c", script, "sandbox", self._program, *self._options(found), *inside]
+    def wrap(self, argv: Sequence[str], found: Found, *, cleared: bool = True) -> list[str]:
+        clear = ["--clearenv"] if cleared else []
+        guards = self._guards(found)
+        return [self._program, *clear, *self._fixed, *guards, *_SEALED, *self._last, *argv]
 
-    def _options(self, found: Found) -> Iterator[str]:
+    def _fixed_options(self) -> Iterator[str]:
         size, workspace = str(self._limits.file_bytes), str(self._workspace)
         yield from _FLAGS
         yield from _variables({"PATH": self._path, "HOME": _HOME, "LANG": "C.UTF-8"})
-        yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
-        yield from _merged_folders()
-        yield from _each("--ro-bind-try", (Path("/etc", name) for name in _ETC))
+        yield from _system_folders()
         yield from ("--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")  # noqa: S108
         yield from ("--dir", _HOME)
         yield from _each("--ro-bind", self._readable)
-        yield from ("--bind", workspace, workspace, "--chdir", workspace)
-        yield from _each("--ro-bind", [*found.linked, *found.frozen.values()])
-        for path in (*found.absent, *found.empty, *found.secret):
-            yield from _emptied(path)
-        for place in ("/proc", "/dev", "/"):  # root may write to /proc/sys without any capability
-            yield from ("--remount-ro", place)
-        yield from ("--seccomp", _FILTER_FD, "--")
+        bind = "--bind" if self._writable else "--ro-bind"
+        yield from (bind, workspace, workspace, "--chdir", workspace)
 
-    def _groups(self) -> AbstractContextManager[Iterable[Path]]:
-        return control_groups(self._limits) if os.geteuid() == 0 else nullcontext(())
+    def _guards(self, found: Found) -> Iterator[str]:
+        yield from _each("--ro-bind", [*found.linked, *found.frozen.values()])
+        absent = found.absent if self._writable else []
+        for path in (*absent, *found.empty, *found.secret):
+            yield from _emptied(path)
+
+    @cached_property
+    def _groups(self) -> Mapping[str, Mapping[str, str]]:
+        return control_groups(self._limits) if os.geteuid() == 0 else {}
+
+    def _birth(self) -> Birth:
+        return Birth({_FILTER_FD: str(self._filter)}, self._groups)
 
     def _remove_stubs(self) -> None:
         """Bubblewrap mounts on what exists, so it made what was absent; it is still empty."""
         for path in self._stubs:
             with suppress(OSError):
-                if path.is_dir():
+                if path.name not in FROZEN_FILES:
                     path.rmdir()
                 elif path.stat().st_size == 0:
                     path.unlink()
@@ -172,8 +201,10 @@ def _emptied(path: Path) -> tuple[str, ...]:
     return ("--size", _PAGE, "--perms", "0555", "--tmpfs", str(path))
 
 
-def _merged_folders() -> Iterator[str]:
+def _system_folders() -> Iterator[str]:
     """`/bin` and its like are links into `/usr`, or folders on older systems."""
+    yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
+    yield from _each("--ro-bind-try", (Path("/etc", name) for name in _ETC))
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         place = Path("/", name)
         if place.is_symlink():
@@ -204,6 +235,6 @@ def _found_filter() -> Path:
     if machine not in MACHINES:
         raise UserError(
             f"no command is run: there is no system call filter for {machine}, only for "
-            f"{' and '.join(MACHINES)}; use such a machine, or sandbox = container"
+            f"{' and '.join(MACHINES)}; use such a machine, or `sandbox='container'`"
         )
     return filter_file(machine)

@@ -32,14 +32,24 @@ async def open_sandbox(
     readable: Sequence[Path] = (),
     path: Sequence[Path] = (),
     limits: Limits = DEFAULT_LIMITS,
+    writable: bool = True,
 ) -> Sandbox:
-    """Raises `UserError` with what to install or allow where there is none: nothing runs then."""
+    """Raises `UserError` with what to install or allow where there is none: nothing runs then.
+    A container decides by itself what is `writable`."""
     if kind is SandboxKind.CONTAINER:
         container = Container(launcher, clock, workspace, limits=limits)
         await container.probe()
         return container
     if kind is SandboxKind.SEATBELT or (kind is SandboxKind.AUTO and sys.platform == "darwin"):
-        return Seatbelt(launcher, clock, workspace, limits=limits)
-    bubblewrap = Bubblewrap(launcher, clock, workspace, readable=readable, path=path, limits=limits)
+        return Seatbelt(launcher, clock, workspace, limits=limits, writable=writable)
+    bubblewrap = Bubblewrap(
+        launcher,
+        clock,
+        workspace,
+        readable=readable,
+        path=path,
+        limits=limits,
+        writable=writable,
+    )
     await bubblewrap.probe()
     return bubblewrap

@@ -8,13 +8,14 @@ may use this workspace before it was looked at.
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from vegakit.errors import UserError
-from vegakit.ports import Clock, Launcher, Ran
+from vegakit.ports import Clock, Launched, Launcher, Ran
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
-from vegakit.tools.sandbox.running import run_within, with_limits
+from vegakit.tools.sandbox.running import run_within, serve_within, with_limits
 
 __all__ = ["CONTAINER_FLAGS", "Container"]
 
@@ -59,18 +60,32 @@ class Container:
                 f"container as root with {CONTAINER_FLAGS}"
             )
 
-    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
         return await run_within(
-            self._launcher, self._clock, self.wrap(argv), self._workspace, self._limits, owner
+            self._launcher,
+            self._clock,
+            self.wrap(argv),
+            self._workspace,
+            self._limits,
+            owner,
+            said=said,
         )
 
-    def wrap(self, argv: Sequence[str]) -> list[str]:
+    @asynccontextmanager
+    async def serve(
+        self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
+    ) -> AsyncGenerator[Launched]:
+        wrapped = self.wrap(argv, cleared=not env)
+        async with serve_within(self._launcher, wrapped, self._workspace, env, owner) as child:
+            yield child
+
+    def wrap(self, argv: Sequence[str], *, cleared: bool = True) -> list[str]:
         as_other = ["--reuid", str(self._user), "--regid", str(self._user), "--clear-groups"]
         without_rights = ["--inh-caps", "-all", "--no-new-privs", "--pdeathsig", "KILL"]
         variables = [f"PATH={_PATH}", "HOME=/tmp", "LANG=C.UTF-8"]
         return [
             *("/usr/bin/setpriv", *as_other, *without_rights),
-            *("/usr/bin/env", "-i", *variables),
+            *("/usr/bin/env", *["-i"] * cleared, *variables),
             *with_limits(self._limits, argv),
         ]
 

@@ -18,6 +18,7 @@ from vegakit.errors import CapabilityDenied, InvalidRuleError
 from vegakit.policy import Allowed, Denied, Grant, RunCommand, Use, decide, parse_command
 from vegakit.ports import Ran, Sandbox
 from vegakit.tools.functions import ToolArgumentsError
+from vegakit.tools.rights import Rights
 
 __all__ = ["ExecTool", "shown_run"]
 
@@ -67,6 +68,15 @@ class ExecTool:
         assert isinstance(verdict.wanted, RunCommand)
         return shown_run(await self._sandbox.run(verdict.wanted.argv, owner=self._owner))
 
+    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+        """A command that is denied wants nothing: the call itself says why it does not run."""
+        verdict = self.verdict(_command(arguments))
+        if isinstance(verdict, Denied):
+            return Rights((), self._grant, sandboxed=True)
+        assert isinstance(verdict.wanted, RunCommand)
+        grant = _only(verdict.wanted) if self._automatic else self._grant
+        return Rights((verdict.wanted,), grant, sandboxed=True)
+
     def verdict(self, command: RunCommand | Denied) -> Allowed | Denied:
         if isinstance(command, Denied):
             return command
@@ -100,9 +110,14 @@ def _command(arguments: Mapping[str, Any]) -> RunCommand | Denied:
 
 
 def _alone(command: RunCommand) -> Allowed | Denied:
-    """Its program with any arguments: what is left to decide is whether it is clean."""
-    program = command.argv[0] if command.argv else ""
+    """What is left to decide is whether it is clean."""
     try:
-        return decide(Grant((_EXEC,), commands=(f"{program} **",)), command)
+        return decide(_only(command), command)
     except InvalidRuleError as error:
         return Denied(str(error))
+
+
+def _only(command: RunCommand) -> Grant:
+    """Its program with any arguments."""
+    program = command.argv[0] if command.argv else ""
+    return Grant((_EXEC,), commands=(f"{program} **",))

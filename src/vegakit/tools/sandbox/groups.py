@@ -4,10 +4,7 @@ Version 1 is nested in our own groups; version 2 stands beside our own, because 
 processes has no groups in it (untested: the machines we test on have version 1).
 """
 
-import itertools
-import os
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 
 from vegakit.errors import UserError
@@ -16,50 +13,43 @@ from vegakit.tools.sandbox.limits import Limits
 __all__ = ["control_groups"]
 
 _ROOT = Path("/sys/fs/cgroup")
-_NUMBERS = itertools.count(1)
+_WARDEN = 1
+"""Who keeps the command is in its groups too."""
 
 
-@contextmanager
-def control_groups(limits: Limits) -> Generator[list[Path]]:
-    """Those whom the command joins; they are gone afterwards."""
-    made: list[Path] = []
+def control_groups(limits: Limits) -> Mapping[str, Mapping[str, str]]:
+    """The settings of those whom a command is born in, by the folder that each is made in."""
     try:
-        yield _make(made, limits)
-    finally:
-        for group in made:
-            with suppress(OSError):
-                group.rmdir()
-
-
-def _make(made: list[Path], limits: Limits) -> list[Path]:
-    try:
-        for parent, settings in _parents(limits):
-            group = parent / f"vega-{os.getpid()}-{next(_NUMBERS)}"
-            group.mkdir(exist_ok=True)
-            made.append(group)
-            for name, value in settings.items():
-                (group / name).write_text(str(value))
+        ours = _our_groups()
+        parents = _second(limits, ours) if _is_second() else _first(limits, ours)
     except (OSError, KeyError) as error:
         raise UserError(
             "commands of root need control groups that bound their processes and memory, and none "
             f"could be made below {_ROOT}: {error}; run Vega as another user than root"
         ) from error
-    return made
+    return {str(folder): settings for folder, settings in parents.items()}
 
 
-def _parents(limits: Limits) -> list[tuple[Path, dict[str, int]]]:
-    ours = _our_groups()
-    processes = {"pids.max": limits.processes}
-    if (_ROOT / "cgroup.controllers").exists():
-        beside = _ROOT / ours.get("", "/").lstrip("/")
-        parent = beside if beside == _ROOT else beside.parent
-        memory = {"memory.max": limits.memory_bytes}
-        return [(parent, processes | memory)]
-    memory = {"memory.limit_in_bytes": limits.memory_bytes}
-    return [
-        (_ROOT / controller / ours[controller].lstrip("/"), settings)
-        for controller, settings in (("pids", processes), ("memory", memory))
-    ]
+def _is_second() -> bool:
+    return (_ROOT / "cgroup.controllers").exists()
+
+
+def _second(limits: Limits, ours: Mapping[str, str]) -> dict[Path, dict[str, str]]:
+    beside = _ROOT / ours.get("", "/").lstrip("/")
+    parent = beside if beside == _ROOT else beside.parent
+    return {parent: {**_processes(limits), "memory.max": str(limits.memory_bytes)}}
+
+
+def _first(limits: Limits, ours: Mapping[str, str]) -> dict[Path, dict[str, str]]:
+    memory = {"memory.limit_in_bytes": str(limits.memory_bytes)}
+    return {
+        _ROOT / controller / ours[controller].lstrip("/"): settings
+        for controller, settings in (("pids", _processes(limits)), ("memory", memory))
+    }
+
+
+def _processes(limits: Limits) -> dict[str, str]:
+    return {"pids.max": str(limits.processes + _WARDEN)}
 
 
 def _our_groups() -> dict[str, str]:

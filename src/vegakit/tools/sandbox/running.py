@@ -2,17 +2,32 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from vegakit.ports import ChildOutput, Clock, Launched, Launcher, Ran
+from msgspec import Struct
+
+from vegakit.ports import ChildInput, ChildOutput, Clock, Launched, Launcher, Ran
 from vegakit.tools.sandbox.limits import Limits
 
-__all__ = ["joined", "run_within", "with_limits"]
+__all__ = ["Birth", "joined", "run_within", "serve_within", "with_limits"]
 
 _LOOK_S = 0.05
+_GRACE_MS = 200
 _CHUNK = 1 << 16
 _PRLIMIT = "prlimit"
+
+
+class Birth(Struct, frozen=True):
+    """With what a command is born: files by descriptor, and control groups by their folder."""
+
+    opens: Mapping[int, str] = {}
+    groups: Mapping[str, Mapping[str, str]] = {}
+
+
+_PLAIN = Birth()
 
 
 async def run_within(
@@ -22,13 +37,26 @@ async def run_within(
     workspace: Path,
     limits: Limits,
     owner: str,
+    birth: Birth = _PLAIN,
+    *,
+    said: bytes = b"",
 ) -> Ran:
-    """`argv` is sandboxed already."""
+    """`argv` is sandboxed already; `said` is what it reads."""
     started = clock.now()
     disk_free = _disk_free(workspace)
-    child = await launcher.start(argv, cwd=str(workspace), env={}, owner=owner)
+    child = await launcher.start(
+        argv,
+        cwd=str(workspace),
+        env={},
+        owner=owner,
+        stdin=PIPE if said else DEVNULL,
+        opens=birth.opens,
+        groups=birth.groups,
+    )
     stdout, stderr = _Kept(limits.kept_bytes), _Kept(limits.kept_bytes)
-    reading = asyncio.gather(stdout.read(child.stdout), stderr.read(child.stderr))
+    reading = asyncio.gather(
+        stdout.read(child.stdout), stderr.read(child.stderr), _say(child.stdin, said)
+    )
 
     def objection() -> str | None:
         if clock.now() - started >= limits.wall_ms:
@@ -53,6 +81,31 @@ async def run_within(
         clock.now() - started,
         tuple(note for note in notes if note),
     )
+
+
+@asynccontextmanager
+async def serve_within(
+    launcher: Launcher,
+    argv: Sequence[str],
+    workspace: Path,
+    env: Mapping[str, str],
+    owner: str,
+    birth: Birth = _PLAIN,
+) -> AsyncGenerator[Launched]:
+    """`argv` is sandboxed already. It ends with the block."""
+    child = await launcher.start(
+        argv,
+        cwd=str(workspace),
+        env=env,
+        owner=owner,
+        stdin=PIPE,
+        opens=birth.opens,
+        groups=birth.groups,
+    )
+    try:
+        yield child
+    finally:
+        await child.end(grace_ms=_GRACE_MS)
 
 
 def with_limits(limits: Limits, argv: Sequence[str]) -> list[str]:
@@ -87,6 +140,14 @@ async def _until(child: Launched, objection: Callable[[], str | None]) -> tuple[
         if not exiting.done():
             exiting.cancel()
             await asyncio.wait([exiting])
+
+
+async def _say(stdin: ChildInput | None, said: bytes) -> None:
+    if stdin is not None:
+        with suppress(ConnectionError):  # it need not listen
+            stdin.write(said)
+            await stdin.drain()
+        stdin.close()
 
 
 def _disk_free(folder: Path) -> int:

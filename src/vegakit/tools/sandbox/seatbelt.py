@@ -6,14 +6,15 @@ network. Its processes are the user's: they are not counted apart, so `Limits.pr
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from vegakit.errors import UserError
-from vegakit.ports import Clock, Launcher, Ran
+from vegakit.ports import Clock, Launched, Launcher, Ran
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
-from vegakit.tools.sandbox.running import joined, run_within
-from vegakit.tools.sandbox.workspace import Found, look_over, set_aside
+from vegakit.tools.sandbox.running import joined, run_within, serve_within
+from vegakit.tools.sandbox.workspace import Found, look_over, tidied
 
 __all__ = ["Seatbelt", "profile_of"]
 
@@ -35,7 +36,13 @@ class Seatbelt:
     name = "seatbelt"
 
     def __init__(
-        self, launcher: Launcher, clock: Clock, workspace: Path, *, limits: Limits = DEFAULT_LIMITS
+        self,
+        launcher: Launcher,
+        clock: Clock,
+        workspace: Path,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        writable: bool = True,
     ) -> None:
         if sys.platform != "darwin" or not _PROGRAM.exists():
             raise UserError(f"no command is run: {_PROGRAM} is part of macOS and is not here")
@@ -43,21 +50,41 @@ class Seatbelt:
         self._clock = clock
         self._workspace = workspace.resolve()
         self._limits = limits
+        self._writable = writable
 
-    async def run(self, argv: Sequence[str], *, owner: str) -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
         before = await look_over(self._workspace)
-        profile = profile_of(self._workspace, before)
+        wrapped = self._wrap(argv, before)
+        limits, workspace = self._limits, self._workspace
+        async with tidied(workspace, before, tuple) as notes:
+            ran = await run_within(
+                self._launcher, self._clock, wrapped, workspace, limits, owner, said=said
+            )
+        return joined(ran, notes)
+
+    @asynccontextmanager
+    async def serve(
+        self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
+    ) -> AsyncGenerator[Launched]:
+        before = await look_over(self._workspace)
+        wrapped = self._wrap(argv, before, cleared=not env)
+        workspace = self._workspace
+        async with (
+            tidied(workspace, before, tuple),
+            serve_within(self._launcher, wrapped, workspace, env, owner) as child,
+        ):
+            yield child
+
+    def _wrap(self, argv: Sequence[str], found: Found, *, cleared: bool = True) -> list[str]:
+        profile = profile_of(self._workspace, found, writable=self._writable)
         variables = (f"PATH={_PATH}", f"HOME={self._workspace}", "LANG=en_US.UTF-8")
-        wrapped = ["/usr/bin/env", "-i", *variables, str(_PROGRAM), "-p", profile, *argv]
-        ran = await run_within(
-            self._launcher, self._clock, wrapped, self._workspace, self._limits, owner
-        )
-        after = await look_over(self._workspace)
-        return joined(ran, set_aside(before, after, ()))
+        clean = ["/usr/bin/env", *["-i"] * cleared, *variables]
+        return [*clean, str(_PROGRAM), "-p", profile, *argv]
 
 
-def profile_of(workspace: Path, found: Found) -> str:
+def profile_of(workspace: Path, found: Found, *, writable: bool = True) -> str:
     """The last rule that fits wins."""
+    rights = "file-read* file-write*" if writable else "file-read*"
     frozen = [*found.frozen.values(), *found.linked, *found.absent]
     return "\n".join(
         [
@@ -66,7 +93,7 @@ def profile_of(workspace: Path, found: Found) -> str:
             "(allow process-fork process-exec signal sysctl-read mach-lookup)",
             "(allow file-read-metadata)",
             *(_rule("allow file-read*", path) for path in map(Path, _READABLE)),
-            _rule("allow file-read* file-write*", workspace),
+            _rule(f"allow {rights}", workspace),
             *(_rule("deny file-write*", path) for path in frozen),
             *(_rule("deny file-read* file-write*", path) for path in found.secret),
             '(allow file-write-data (literal "/dev/null"))',

@@ -7,6 +7,7 @@
 | that name at the top where it is absent                 | cannot make it                         |
 | that name made further down, or what looks like a repo  | may make it; it is set aside afterwards|
 | a file that has another name outside                    | may read it: it would change that too  |
+| a file of a runtime, such as `run.db` or `audit.db`     | may read it                            |
 
 Names are compared without regard to case, because some file systems do so.
 """
@@ -15,19 +16,23 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from vegakit.errors import UserError
+from vegakit.tools.confined.protected import is_ours
 
-__all__ = ["FROZEN_FILES", "FROZEN_FOLDERS", "Found", "look", "look_over", "set_aside"]
+__all__ = ["FROZEN_FILES", "FROZEN_FOLDERS", "Found", "look", "look_over", "set_aside", "tidied"]
 
 FROZEN_FOLDERS = (".git", ".vega", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".agents")
 FROZEN_FILES = (".mcp.json", ".envrc", ".npmrc", "vega.toml")
 _FROZEN = frozenset({*FROZEN_FOLDERS, *FROZEN_FILES, ".husky", ".devcontainer"})
+_FROZEN_AT_THE_TOP = frozenset({"tools.yaml"})
+"""Further down it is another program's."""
 _SECRET = (
     *(".env", ".env.*", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials"),
     *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".config/gcloud"),
@@ -65,22 +70,45 @@ def look(workspace: Path) -> Found:
 def _look(workspace: Path, most: int) -> Found | None:
     found = Found()
     links: dict[tuple[int, int], list[Path]] = {}
+    ours: list[Path] = []
     counts: dict[tuple[int, int], int] = {}
     for count, entry in enumerate(_entries(workspace, found)):
         if count == most:
             return None
         if entry.is_file(follow_symlinks=False):
+            if is_ours(entry.name.casefold()):
+                ours.append(Path(entry.path))
             about = entry.stat(follow_symlinks=False)
             if about.st_nlink > 1:
                 links.setdefault((about.st_dev, about.st_ino), []).append(Path(entry.path))
                 counts[about.st_dev, about.st_ino] = about.st_nlink
     outside = [path for at, paths in links.items() if len(paths) < counts[at] for path in paths]
-    found.linked = _few_each(workspace, outside)
-    present = {path.name.casefold() for path in workspace.iterdir()}
+    found.linked = [*_few_each(workspace, outside), *ours]
+    present = {entry.name.casefold() for entry in os.scandir(workspace)}
     found.absent = [
         workspace / name for name in (*FROZEN_FOLDERS, *FROZEN_FILES) if name not in present
     ]
     return found
+
+
+@asynccontextmanager
+async def tidied(
+    workspace: Path, before: Found, stubs: Callable[[], Sequence[Path]]
+) -> AsyncGenerator[list[str]]:
+    """What is planted in the block is set aside, however the block is left; the notes are there
+    afterwards. Who is cancelled while he looks has the loop wait for it."""
+    notes: list[str] = []
+    try:
+        yield notes
+    finally:
+        looking = asyncio.ensure_future(look_over(workspace))
+        try:
+            after = await asyncio.shield(looking)
+        except asyncio.CancelledError:
+            looking.cancel()
+            set_aside(before, look(workspace), stubs())
+            raise
+        notes += set_aside(before, after, stubs())
 
 
 def set_aside(before: Found, after: Found, stubs: Sequence[Path]) -> list[str]:
@@ -126,9 +154,11 @@ def _sorted_out(entry: os.DirEntry[str], workspace: Path, found: Found) -> bool:
         if target.is_relative_to(workspace):
             found.secret.append(target)
         return not entry.is_symlink()
-    if name not in _FROZEN:
+    if name not in _FROZEN and name not in _FROZEN_AT_THE_TOP:
         return False
     path = Path(entry.path)
+    if name not in _FROZEN and path.parent != workspace:
+        return False
     if path.parent == workspace and path.is_symlink():
         raise UserError(
             f"{path} is a symbolic link, which a command could replace; "

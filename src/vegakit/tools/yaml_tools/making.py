@@ -27,6 +27,7 @@ from vegakit.ports import Sandbox, Tool
 from vegakit.tools.confined import Http
 from vegakit.tools.functions import FunctionTool
 from vegakit.tools.granted import ToolContext
+from vegakit.tools.rights import Rights, declared
 from vegakit.tools.sandbox.execution import shown_run
 from vegakit.tools.yaml_tools.arguments import Arguments
 from vegakit.tools.yaml_tools.reading import Misread, Node
@@ -112,10 +113,16 @@ class _Command(_Around):
         self._words, self._grant, self._sandbox = words, grant, sandbox
         self._owner = written.given.owner
 
+    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+        return Rights((self._filled(arguments),), self._grant, sandboxed=True)
+
+    def _filled(self, arguments: Mapping[str, Any]) -> RunCommand:
+        values = self._arguments.checked(self.spec.name, arguments)
+        return RunCommand(filled_words(self._words, values))
+
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
         del deps
-        values = self._arguments.checked(self.spec.name, arguments)
-        verdict = decide(self._grant, RunCommand(filled_words(self._words, values)))
+        verdict = decide(self._grant, self._filled(arguments))
         if isinstance(verdict, Denied):
             raise CapabilityDenied(verdict.reason)
         assert isinstance(verdict.wanted, RunCommand)
@@ -125,9 +132,12 @@ class _Command(_Around):
 class _Request(_Around):
     def __init__(self, written: _Written, request: Request, url: Template, grant: Grant) -> None:
         super().__init__(written)
-        self._method, self._url = request.method, url
+        self._method, self._url, self._grant = request.method, url, grant
         self._http = Http(grant, timeout_ms=self.timeout_ms)
         self._in_url = {name for _, name in url}
+
+    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+        return declared(self._grant)
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
         del deps

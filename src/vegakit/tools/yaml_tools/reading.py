@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from vegakit.errors import UserError
-from vegakit.tools.sanitising import sanitise
+from vegakit.policy import sanitise
 
 __all__ = ["MAX_BYTES", "Misread", "Node", "plain", "read"]
 

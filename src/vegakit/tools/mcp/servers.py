@@ -1,0 +1,99 @@
+"""An MCP server as a person describes it: how it is reached, and what it may do.
+
+A command runs in the sandbox and has no network. A URL is reached over HTTP, at its own host only.
+
+| `capabilities`       | the server's `folder` is            | a call                              |
+|----------------------|-------------------------------------|-------------------------------------|
+| none                 | read                                | is asked about, or refused          |
+| without `fs::write`  | read                                | is made                             |
+| with `fs::write`     | read and written                    | is made                             |
+
+Without a `folder` a command has an empty one of its own, which is gone when it ends.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vegakit.errors import UserError
+from vegakit.ids import Digest
+from vegakit.money import Money, dollars
+from vegakit.policy import Allowed, Denied, Fetch, Grant, Use, decide, parse_url
+from vegakit.ports import Model
+from vegakit.records import digest128
+from vegakit.tools.sandbox import SandboxKind
+
+__all__ = ["McpServer"]
+
+_NAME = re.compile("[a-z][a-z0-9-]{0,30}")
+_WRITE = Use("fs::write")
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpServer:
+    """Either `command` or `url`. Of a command, `readable` are folders beside its own that it needs,
+    such as another Python, `path` those that are searched for programs, and `env` are all its
+    variables. `headers` go with every request, `hosts` are addresses of this machine or its network
+    that the URL may lead to. `sampling` is what the server may spend in all on models of ours, out
+    of the wallet of who calls it; without it, it may ask none."""
+
+    name: str
+    command: Sequence[str] = ()
+    url: str = ""
+    folder: str | Path | None = None
+    readable: Sequence[str | Path] = ()
+    path: Sequence[str | Path] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    hosts: Sequence[str] = ()
+    capabilities: Sequence[str] = ()
+    only: Sequence[str] = ()
+    sampling: str | float | None = None
+    sampling_model: str | Model = "fast"
+    timeout: float = 60.0
+    sandbox: SandboxKind = SandboxKind.AUTO
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UserError(
+                f"{self.name!r} cannot name an MCP server; take a small letter, then at most 30 "
+                "small letters, digits or -"
+            )
+        if bool(self.command) == bool(self.url):
+            raise UserError(f"MCP server {self.name} has either a command or a url; give it one")
+        Grant(tuple(self.capabilities))
+        self.net_grant  # noqa: B018  (a wrong URL is told here)
+
+    @property
+    def identity(self) -> Digest:
+        """Of what is started or reached: another command is another server."""
+        return Digest(digest128([[*self.command], self.url]))
+
+    @property
+    def place(self) -> str:
+        """For people. What follows a ? may be a secret."""
+        path, mark, _ = self.url.partition("?")
+        return f"{path}{mark}{'…' * bool(mark)}" or " ".join(map(repr, self.command))
+
+    @property
+    def may_write(self) -> bool:
+        return isinstance(decide(Grant(tuple(self.capabilities), paths=("**",)), _WRITE), Allowed)
+
+    @property
+    def net_grant(self) -> Grant:
+        if not self.url:
+            return Grant()
+        asked = parse_url("POST", self.url)
+        if isinstance(asked, Denied):
+            raise UserError(f"MCP server {self.name}: {asked.reason}")
+        assert isinstance(asked, Fetch)
+        return Grant(("net",), hosts=(f"{asked.host}:{asked.port}", *self.hosts))
+
+    @property
+    def sampling_cap(self) -> Money | None:
+        return None if self.sampling is None else dollars(self.sampling)
+
+    @property
+    def timeout_ms(self) -> int:
+        return round(self.timeout * 1000)
