@@ -14,9 +14,12 @@ from vegakit.program import Flight, Process, Send, Wallet
 from vegakit.program.core import Core
 from vegakit.program.lives import Lives
 from vegakit.program.sends import SendWorker
+from vegakit.program.wishes import Run, Wishes
+from vegakit.runtime.oversight import Questions
 from vegakit.runtime.processes import LocalHost
 from vegakit.store import MemoryLedger
 from vegakit.testing.simulation import run_seeds, watching, world
+from vegakit.vm import Vm, VmState
 
 SEEDS = 500
 
@@ -86,6 +89,24 @@ def chance_has_no_seed(self: world.SimulatedModel) -> list[Any]:
     return [world.TextDelta("word ")] * random.randint(0, 3)
 
 
+async def a_question_outlives_who_asked(self: Questions, interrupt_id: Any) -> None:
+    pass
+
+
+def what_it_opened_stays_open(self: Wishes, run: Run) -> None:
+    pass
+
+
+_written = Vm.written
+
+
+def waiting_is_not_stored(self: Vm) -> VmState:
+    state = _written(self)
+    for strand in state.strands.values():
+        strand.waits = ""
+    return state
+
+
 FAULTS: list[tuple[object, str, object, str]] = [
     (Wallet, "settle", money_is_released_twice, "below nothing"),
     (Mailbox, "put_back", a_crash_loses_its_letters, "asks without an answer"),
@@ -96,6 +117,9 @@ FAULTS: list[tuple[object, str, object, str]] = [
     (Scope, "fits", every_reservation_fits, "over its cap"),
     (Core, "answer", asks_stay_open, "answered twice"),
     (LocalHost, "_sweep", what_has_not_begun_is_lost, "not come to an end"),
+    (Questions, "_withdraw", a_question_outlives_who_asked, "left over, questions"),
+    (Wishes, "close", what_it_opened_stays_open, "left over"),
+    (Vm, "written", waiting_is_not_stored, "differs"),
     (watching, "from_json", timers_are_not_stored, "differs"),
     (world.SimulatedModel, "_words", chance_has_no_seed, "differs"),
 ]

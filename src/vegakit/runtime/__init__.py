@@ -1,44 +1,137 @@
-"""The local host: the gate's do-half, turns, and the runtime people use (host)."""
+"""The local host: the gate's do-half, turns, and the runtime people use (host).
 
-from vegakit.runtime.agents import Agent
-from vegakit.runtime.asking import run
-from vegakit.runtime.asks import Ask
-from vegakit.runtime.clock import SteadyClock
-from vegakit.runtime.gate import Account, Gate, ModelCall
-from vegakit.runtime.lanes import Lane, LaneRules
-from vegakit.runtime.patterns import map_all, race, retry_until
-from vegakit.runtime.processes import (
-    Child,
-    Context,
-    Driver,
-    Health,
-    Kind,
-    LocalHost,
-    LogEntry,
-    Perform,
-    Performing,
-    Process,
-    ProcessView,
-    Reducer,
-    Registry,
-    State,
-    Supervisor,
-)
-from vegakit.runtime.replies import (
-    Reply,
-    StreamEvent,
-    TextChunk,
-    ToolCalled,
-    ToolReturned,
-    TurnEnded,
-)
-from vegakit.runtime.runtime import Runtime
-from vegakit.runtime.viewing import Killed, Remote, RuntimeView, connect
+Each part is loaded when it is first used: who only checks a program needs no runtime.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.runtime.agents import Agent
+    from vegakit.runtime.asking import run
+    from vegakit.runtime.asks import Ask
+    from vegakit.runtime.clock import SteadyClock
+    from vegakit.runtime.compiled import (
+        ProgramRefused,
+        VegaFunction,
+        VegaProgram,
+        deploy,
+        load,
+        python_value,
+    )
+    from vegakit.runtime.composing import parts_from
+    from vegakit.runtime.gate import Account, Gate, ModelCall
+    from vegakit.runtime.lanes import Lane, LaneRules
+    from vegakit.runtime.oversight import Oversight, Permitting, Question
+    from vegakit.runtime.patterns import map_all, race, retry_until
+    from vegakit.runtime.processes import (
+        Child,
+        Context,
+        Driver,
+        Health,
+        Kind,
+        LocalHost,
+        LogEntry,
+        Perform,
+        Performing,
+        Process,
+        ProcessView,
+        Reducer,
+        Registry,
+        State,
+        Supervisor,
+    )
+    from vegakit.runtime.replies import (
+        Reply,
+        StreamEvent,
+        TextChunk,
+        ToolCalled,
+        ToolReturned,
+        TurnEnded,
+    )
+    from vegakit.runtime.runtime import Runtime
+    from vegakit.runtime.sources import Looked, Source, built_at, look_at, root_of
+    from vegakit.runtime.viewing import BlockingRemote, Killed, Remote, RuntimeView, connect
+
+_HOMES = {
+    "agents": ("Agent",),
+    "asking": ("run",),
+    "asks": ("Ask",),
+    "clock": ("SteadyClock",),
+    "compiled": (
+        "ProgramRefused",
+        "VegaFunction",
+        "VegaProgram",
+        "deploy",
+        "load",
+        "python_value",
+    ),
+    "composing": ("parts_from",),
+    "gate": (
+        "Account",
+        "Gate",
+        "ModelCall",
+    ),
+    "lanes": (
+        "Lane",
+        "LaneRules",
+    ),
+    "oversight": (
+        "Oversight",
+        "Permitting",
+        "Question",
+    ),
+    "patterns": (
+        "map_all",
+        "race",
+        "retry_until",
+    ),
+    "processes": (
+        "Child",
+        "Context",
+        "Driver",
+        "Health",
+        "Kind",
+        "LocalHost",
+        "LogEntry",
+        "Perform",
+        "Performing",
+        "Process",
+        "ProcessView",
+        "Reducer",
+        "Registry",
+        "State",
+        "Supervisor",
+    ),
+    "replies": (
+        "Reply",
+        "StreamEvent",
+        "TextChunk",
+        "ToolCalled",
+        "ToolReturned",
+        "TurnEnded",
+    ),
+    "runtime": ("Runtime",),
+    "sources": (
+        "Looked",
+        "Source",
+        "built_at",
+        "look_at",
+        "root_of",
+    ),
+    "viewing": (
+        "BlockingRemote",
+        "Killed",
+        "Remote",
+        "RuntimeView",
+        "connect",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Account",
     "Agent",
     "Ask",
+    "BlockingRemote",
     "Child",
     "Context",
     "Driver",
@@ -50,17 +143,23 @@ __all__ = [
     "LaneRules",
     "LocalHost",
     "LogEntry",
+    "Looked",
     "ModelCall",
+    "Oversight",
     "Perform",
     "Performing",
+    "Permitting",
     "Process",
     "ProcessView",
+    "ProgramRefused",
+    "Question",
     "Reducer",
     "Registry",
     "Remote",
     "Reply",
     "Runtime",
     "RuntimeView",
+    "Source",
     "State",
     "SteadyClock",
     "StreamEvent",
@@ -69,9 +168,26 @@ __all__ = [
     "ToolCalled",
     "ToolReturned",
     "TurnEnded",
+    "VegaFunction",
+    "VegaProgram",
+    "built_at",
     "connect",
+    "deploy",
+    "load",
+    "look_at",
     "map_all",
+    "parts_from",
+    "python_value",
     "race",
     "retry_until",
+    "root_of",
     "run",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(__import__(f"vegakit.runtime.{home}", fromlist=[name]), name)
+    return value

@@ -13,7 +13,7 @@ from vegakit.money import Money, dollars
 from vegakit.policy import BreakerRule, RateRule, RetryRule
 from vegakit.ports import Model, Tool
 from vegakit.runtime.outputs import Output
-from vegakit.tools import function_tool
+from vegakit.tools import by_name, function_tool
 
 __all__ = ["Agent"]
 
@@ -26,7 +26,8 @@ _RETRY = RetryRule()
 @dataclass(frozen=True)
 class Agent(Generic[T]):
     """`model` is an alias of vega.toml, `provider:name`, or an object of your own that implements
-    `ports.Model`. `budget` caps one ask with its whole tool loop and retries. `rate` and `breaker`
+    `ports.Model`. `budget` caps one ask with its whole tool loop and retries, `timeout` is
+    how many seconds it may take where the ask says nothing. `rate` and `breaker`
     are the agent's own and apply in addition to its model's. `memory="conversation"` lets a process
     remember what was said to it; its messages are then answered in turn."""
 
@@ -45,6 +46,7 @@ class Agent(Generic[T]):
     rate: RateRule | None = None
     breaker: BreakerRule | None = None
     priority: int = 2
+    timeout: float | None = None
 
     @cached_property
     def cap(self) -> Money | None:
@@ -56,8 +58,7 @@ class Agent(Generic[T]):
 
     @cached_property
     def tools_by_name(self) -> dict[str, Tool]:
-        made = [_as_tool(tool) for tool in self.tools]
-        return {tool.spec.name: tool for tool in made}
+        return by_name([_as_tool(tool) for tool in self.tools])
 
     def rule_for(self, model: Model) -> TurnRule:
         return TurnRule(

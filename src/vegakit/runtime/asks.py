@@ -52,6 +52,7 @@ class Ask(Generic[T]):
         self._above = current_span()
         self._deps = deps
         self._wait_for_budget = wait_for_budget
+        timeout_s = agent.timeout if timeout_s is None else timeout_s
         self._timeout_s = timeout_s
         now = runtime.clock.now()
         self._deadline_ms = None if timeout_s is None else now + int(timeout_s * 1000)
@@ -113,6 +114,8 @@ class Ask(Generic[T]):
             model,
             rt.gate,
             rt.tracer,
+            rt.oversight,
+            rt.sandboxes,
             rt.catalogue.lanes_of(agent, model),
             scope,
             program,

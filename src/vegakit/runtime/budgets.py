@@ -26,11 +26,10 @@ from vegakit.policy import (
     WindowRule,
 )
 from vegakit.ports import Clock, Ledger
+from vegakit.prices import DEFAULT_PART
 from vegakit.runtime.cancelling import to_its_end
 
 __all__ = ["Budgets", "rule_of"]
-
-DEFAULT_PART = dollars("$0.50")
 
 
 def rule_of(

@@ -7,10 +7,12 @@ from typing import Any
 
 from vegakit.config import Settings
 from vegakit.models import ProviderAccess, build_model, provider_of
+from vegakit.policy import PermissionMode
 from vegakit.ports import Model
 from vegakit.runtime.lanes import LaneRules
+from vegakit.runtime.oversight import Permitting
 from vegakit.runtime.viewing import ViewServer
-from vegakit.store import SqliteLedger
+from vegakit.store import SqliteAudit, SqliteLedger
 from vegakit.telemetry import Redactor, open_sink
 
 __all__ = ["parts_from"]
@@ -27,7 +29,26 @@ def parts_from(settings: Settings) -> dict[str, Any]:
         "limits": partial(_lane_rules, settings),
         "models": _catalogue(settings, redactor),
         "view": _view(settings, redactor),
+        "permissions": _permitting(settings),
+        "audit": _audit(settings, redactor),
     }
+
+
+def _permitting(settings: Settings) -> Permitting | None:
+    rules = settings.permission_rules
+    if rules is None:
+        return None
+    mode = settings.permissions.mode or PermissionMode.ASK
+    return Permitting(rules, mode, settings.answer_within_ms)
+
+
+def _audit(settings: Settings, redactor: Redactor) -> SqliteAudit | None:
+    """It hides the keys that this runtime has read."""
+    path = settings.audit_path
+    if path is None:
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return SqliteAudit(path, redactor.redact_json)
 
 
 def _view(settings: Settings, redactor: Redactor) -> ViewServer | bool:

@@ -5,8 +5,13 @@
 | recorded         | sent, or charged in full   | the ledger is settled by the recorded charge     |
 | claimed, a model | sent, or charged           | Unknown is recorded, with what is charged        |
 | claimed, a model | anything else              | nothing is under way: it goes on where it was    |
-| claimed, a tool  | –                          | Unknown is recorded, unless it may be repeated   |
+| claimed, a tool  | –                          | Unknown is recorded, unless it may be repeated,  |
+|                  |                            | or waited for leave and so was not begun         |
+| claimed, a       | –                          | it is asked again: the same question             |
+| question         |                            |                                                  |
 """
+
+from collections.abc import Container
 
 from vegakit.effects import CallTool
 from vegakit.events import Unknown
@@ -20,13 +25,15 @@ __all__ = ["recover"]
 _OPEN = (ClaimState.SENT, ClaimState.UNKNOWN)
 
 
-async def recover(journal: Journal, ledger: Ledger, now: int) -> dict[EffectKey, int]:
+async def recover(
+    journal: Journal, ledger: Ledger, now: int, unbegun: Container[EffectKey] = ()
+) -> dict[EffectKey, int]:
     """How many attempts were made at those calls that go on where they were."""
     for key, charged in await journal.charges():
         await _settle(ledger, key, charged, now)
     attempts: dict[EffectKey, int] = {}
     for begun in await journal.cut_off():
-        outcome = await _outcome(ledger, begun, now)
+        outcome = None if begun.key in unbegun else await _outcome(ledger, begun, now)
         if outcome is not None:
             await journal.record(begun.key, outcome)
         else:

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from asyncio.subprocess import DEVNULL
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
@@ -18,12 +18,12 @@ from typing import Any, Self, TypeVar
 
 from vegakit.config import Settings, load
 from vegakit.conversation import Conversation, Message
-from vegakit.errors import SettingsError, UserError
+from vegakit.errors import UserError
 from vegakit.events import CallTraced
 from vegakit.ids import HolderId, ScopeId
-from vegakit.money import Money
+from vegakit.money import Money, dollars
 from vegakit.policy import OnExceed, ScopeRule
-from vegakit.ports import Clock, Journal, Ledger, Memory, Model, Sink
+from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
 from vegakit.program import Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
@@ -33,9 +33,20 @@ from vegakit.runtime.catalogue import Catalogue, Limits
 from vegakit.runtime.children import Child as OsChild
 from vegakit.runtime.children import Children
 from vegakit.runtime.clock import SteadyClock
+from vegakit.runtime.compiled import VegaProgram, arguments
+from vegakit.runtime.compiled import load as load_program
 from vegakit.runtime.composing import parts_from
 from vegakit.runtime.gate import Gate
-from vegakit.runtime.journaling import Journaled, as_journal, ledger_beside
+from vegakit.runtime.journaling import Journaled, as_journal, ledger_beside, store_beside
+from vegakit.runtime.leases import Lease
+from vegakit.runtime.mcp import Mcp
+from vegakit.runtime.oversight import (
+    Oversight,
+    Permitting,
+    Question,
+    as_audit,
+    permitting_from,
+)
 from vegakit.runtime.processes import (
     Child,
     HostFacts,
@@ -49,21 +60,14 @@ from vegakit.runtime.processes import (
 from vegakit.runtime.processes.performing import current_process
 from vegakit.runtime.processes.supervisors import Body
 from vegakit.runtime.replies import Reply, StreamEvent
-from vegakit.runtime.viewing import ViewServer
+from vegakit.runtime.viewing import ViewServer, view_from_settings
 from vegakit.store import MemoryLedger
 from vegakit.telemetry import Tracer
+from vegakit.tools import Sandboxes, current_effect
 
 __all__ = ["Runtime"]
 
 T = TypeVar("T")
-
-_LEASE_MS = 20_000
-_RENEW_MS = 5_000
-_PRUNE_MS = 60_000
-_REMEMBER_MS = 86_400_000
-"""How long a late bill still finds its claim."""
-_REMEMBER_IN_MEMORY_MS = 900_000
-"""Longer than any call waits for its answer."""
 
 
 class _NoSink:
@@ -77,7 +81,9 @@ class _NoSink:
 class Runtime:
     """`name` names the cap: runtimes of one name on one ledger share it. `models` turns a model's
     name into a model; without it names are looked up in the settings. With `view`, `vega ps` and
-    its kin of the same user may look in."""
+    its kin of the same user may look in. With `permissions` or a `mode` each tool call is allowed,
+    denied, or asked about; what is asked is kept in `store`, beside the journal if there is one.
+    `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary."""
 
     def __init__(
         self,
@@ -94,12 +100,18 @@ class Runtime:
         memory: Memory | None = None,
         bounds: Bounds | None = None,
         view: bool | ViewServer = False,
+        permissions: Permitting | Sequence[str] | None = None,
+        mode: str | None = None,
+        audit: Audit | str | PathLike[str] | None = None,
+        store: Store | None = None,
+        pins: str | PathLike[str] | None = None,
+        sandbox: str = "auto",
     ) -> None:
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
         ledger = ledger or ledger_beside(self._journal)
         self._ledger: Ledger = ledger or MemoryLedger()
-        self._remember_ms = _REMEMBER_MS if ledger else _REMEMBER_IN_MEMORY_MS
+        self._lasting = ledger is not None
         self.recent = Recent(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
         self.memory = memory
@@ -113,13 +125,24 @@ class Runtime:
         root = ScopeId(f"runtime:{name}")
         self.budgets = Budgets(self._ledger, self.clock, root, rule_of(budget, on_exceed))
         self.tracer = Tracer(self.recent, self.clock)
-        self._view = _view_from_settings() if view is True else view or None
+        self._view = view_from_settings() if view is True else view or None
+        self.oversight = Oversight(
+            self.clock,
+            store or store_beside(self._journal),
+            permitting_from(permissions, mode),
+            as_audit(audit),
+        )
+        self.mcp = Mcp(self, pins)
+        self.sandboxes = Sandboxes(self.children, self.clock, current_process.get, sandbox)
 
     @classmethod
     def from_config(cls, settings: Settings | None = None, **flags: object) -> "Runtime":
         """As vega.toml and `VEGA_*` say: models by name, a ledger and traces on disk. `flags` are
         settings by dotted name, with `_` for the dots."""
-        return cls(**parts_from(settings or load(flags)))
+        settings = settings or load(flags)
+        made = cls(**parts_from(settings))
+        made.mcp.settings = settings
+        return made
 
     async def __aenter__(self) -> Self:
         """Takes a lease, and settles what holders left behind who died."""
@@ -127,12 +150,14 @@ class Runtime:
         self._holder = self.budgets.holder = HolderId(f"{self.name}:{secrets.token_hex(8)}")
         self.gate = Gate(self._ledger, self.clock, self._holder)
         if self._journal is not None:
-            self.journaled = await Journaled.begin(self._journal, self._ledger, now)
+            resume = self.oversight.resume
+            self.journaled = await Journaled.begin(self._journal, self._ledger, now, resume)
             self.budgets.raise_root(self.journaled.run.raised)
-        await self._ledger.renew(self._holder, now + _LEASE_MS)
-        await self._ledger.expire(now)
+        self.oversight.begin(self.journaled.run.program if self.journaled else self._holder)
+        lease = Lease(self._ledger, self.clock, self._holder, lasting=self._lasting)
+        await lease.take()
         await self.budgets.ready(self.budgets.root)
-        self._renewing = asyncio.ensure_future(self._renew())
+        self._renewing = asyncio.ensure_future(lease.keep())
         if self._view is not None:
             await self._view.open(self)
         return self
@@ -145,8 +170,11 @@ class Runtime:
     ) -> None:
         if self._view is not None:
             await self._view.aclose()
+        if kind is not None and self.journaled is not None:
+            self.oversight.questions.stay_open()
         if self._program is not None:
             await self._program.aclose()
+        await self.mcp.aclose()
         await self.children.aclose()
         if self.memory is not None:
             await self.memory.aclose()
@@ -156,6 +184,7 @@ class Runtime:
         await self.budgets.close_left()
         await self.catalogue.aclose()
         await self.recent.aclose()
+        await self.oversight.aclose()
         if self.journaled is not None:
             await self.journaled.end(self.clock.now(), is_done=kind is None)
         await self._ledger.aclose()
@@ -220,6 +249,32 @@ class Runtime:
         what is spawned is a child of it, takes its wallet out of its parent's, and ends with it."""
         return self.program.spawn(body, name=name, supervise=supervise, **child)
 
+    def load(
+        self,
+        path: str | PathLike[str],
+        *,
+        tools: Iterable[Any] = (),
+        types: Iterable[Any] = (),
+    ) -> VegaProgram:
+        """A `.vega` file; its functions run here: `await rt.load("review.vega").main("a.py")`.
+        `tools` are functions of Python that it may call, `types` models that it knows."""
+        return load_program(path, self, tools=tools, types=types)
+
+    async def run(
+        self,
+        program: VegaProgram,
+        *args: Any,  # noqa: ANN401
+        function: str = "main",
+        budget: str | float | None = None,
+        allow: Sequence[str] | None = None,
+    ) -> Any:  # noqa: ANN401
+        """`budget` caps all it spends; `allow` are the capabilities it may use at most, without it
+        those that it declares."""
+        wallet = None if budget is None else dollars(budget)
+        given = arguments(program.function(function), args)
+        value = await self.program.run(program, function, given, wallet, allow)
+        return program.result(function, value)
+
     def process(self, path: str) -> Process[Any]:
         """One that was started elsewhere, as a child of a supervisor is."""
         return self.program.process(path)
@@ -238,8 +293,25 @@ class Runtime:
         return await self.children.start(argv, cwd=cwd, env=env or {}, owner=owner, stdin=stdin)
 
     def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
-        """Calls `react` with each news of a kind: `rt.on(CostAlert | ProcessExited, print)`."""
+        """Calls `react` with each news of a kind: `rt.on(CostAlert | ProcessExited, print)`, and
+        with `Question` when a person is asked."""
         self.program.on(kind, react)
+        if kind is Question:
+            self.oversight.listeners.append(react)
+
+    def interrupts(self) -> list[Question]:
+        """What people are asked and have not answered, the oldest first."""
+        return self.oversight.questions.open()
+
+    async def answer(self, question: str, answer: bool | str, *, by: str = "") -> None:
+        """Yes or no to what wants leave, words to the rest; `question` is the id of a `Question`.
+        `by` says who answers, if it is not the user of this machine."""
+        if current_process.get() or current_effect.get():
+            raise UserError(
+                "a program does not answer what a program asks; let a person type: "
+                f"vega answer {question} yes"
+            )
+        await self.oversight.answer(question, answer, by)
 
     def ps(self) -> list[ProcessView]:
         """What each process is doing, supervisors too, each before what is below it."""
@@ -247,7 +319,8 @@ class Runtime:
             return []
         now = self.clock.now()
         owners = Counter(child.owner for child in self.children.all())
-        facts = HostFacts(self.recent.tokens_per_s(now), owners)
+        asked = frozenset(question.process for question in self.interrupts())
+        facts = HostFacts(self.recent.tokens_per_s(now), owners, asked)
         return views_of(self._program.machine, self._program.registry.code, now, facts)
 
     def budget(
@@ -269,32 +342,9 @@ class Runtime:
     def on_spent(self, amount: int) -> None:
         self._spent += amount
 
-    async def _renew(self) -> None:
-        """Keeps the lease, settles what the dead left behind, and forgets old claims now and then,
-        so that a long life stays small."""
-        prune_at = 0
-        while True:
-            now = self.clock.now()
-            await self._ledger.renew(self._holder, now + _LEASE_MS)
-            await self._ledger.expire(now)
-            if now >= prune_at:
-                await self._ledger.prune(now - self._remember_ms)
-                prune_at = now + _PRUNE_MS
-            await self.clock.wait_until(now + _RENEW_MS)
-
     def _check_entered(self) -> None:
         if self._renewing is None:
             raise UserError("open the runtime first: `async with Runtime(...) as rt:`")
-
-
-def _view_from_settings() -> ViewServer:
-    directory = load().sockets_path
-    if directory is None:
-        raise SettingsError(
-            'view=True needs a directory for its socket, and view.sockets is ""; take it out of '
-            "vega.toml, or leave out view=True"
-        )
-    return ViewServer(directory)
 
 
 async def _awaited(ask: Ask[T]) -> Reply[T]:

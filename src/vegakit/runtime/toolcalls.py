@@ -1,42 +1,88 @@
-"""Calling a tool: within its time, its failure a value, and all it says harmless to read."""
+"""Calling a tool: when it may, within its time, its failure a value, what it says harmless to read.
+
+What a function of the library or of Python gives to a program is a value and stays as it is: a
+program reads it, and what it says to a model or a person is made harmless there.
+An error that a model can read is the outcome of a refusal, too: it may try something else.
+"""
 
 import asyncio
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, cast
 
 from vegakit.agent import PlannedCall, ToolOutcome
+from vegakit.errors import CapabilityDenied
 from vegakit.events import CallKind, CallStatus
+from vegakit.policy import sanitise
 from vegakit.ports import Tool
+from vegakit.runtime.compiled.bridge import PythonTool
+from vegakit.runtime.compiled.library import LibraryTool
+from vegakit.runtime.oversight import Caller, Oversight, ToolUse
 from vegakit.telemetry import Span, Tracer
-from vegakit.tools import sanitise
+from vegakit.tools import ToolArgumentsError, current_effect
 
 __all__ = ["call_tool"]
 
 
 async def call_tool(
-    tool: Tool, plan: PlannedCall, deps: object, tracer: Tracer, parent: Span
+    tool: Tool,
+    plan: PlannedCall,
+    deps: object,
+    tracer: Tracer,
+    parent: Span,
+    oversight: Oversight,
+    caller: Caller,
 ) -> ToolOutcome:
+    """With arguments of its own, which nobody can change between an approval and the call."""
     span = tracer.begin(CallKind.TOOL, plan.call.name, parent)
     status, error = CallStatus.CANCELLED, ""
+    arguments = cast("Mapping[str, Any]", deepcopy(plan.call.arguments))
+    use = ToolUse(tool, arguments, caller, span.trace_id)
     try:
-        outcome = await _outcome(tool, plan.call.arguments, deps, tracer, span)
-        status = CallStatus.FAILED if outcome.is_error else CallStatus.OK
+        refused = await _refusal(oversight, use)
+        outcome = refused or await _watched(use, deps, tracer, span, oversight)
+        status = CallStatus.REFUSED if refused else _status(outcome)
         error = outcome.content if outcome.is_error else ""
     finally:
         tracer.end(span, status, error=error)
     return outcome
 
 
-async def _outcome(
-    tool: Tool, arguments: object, deps: object, tracer: Tracer, span: Span
+async def _refusal(oversight: Oversight, use: ToolUse) -> ToolOutcome | None:
+    try:
+        reason = await oversight.refusal(use)
+    except ToolArgumentsError as wrong:
+        return ToolOutcome(sanitise(f"{type(wrong).__name__}: {wrong}"), is_error=True)
+    if not reason:
+        return None
+    return ToolOutcome(sanitise(f"{CapabilityDenied.__name__}: {reason}"), is_error=True)
+
+
+async def _watched(
+    use: ToolUse, deps: object, tracer: Tracer, span: Span, oversight: Oversight
 ) -> ToolOutcome:
+    status, said = CallStatus.CANCELLED, ""
+    try:
+        outcome = await _outcome(use, deps, tracer, span)
+        status, said = _status(outcome), outcome.content
+    finally:
+        await oversight.on_called(use, status, said)
+    return outcome
+
+
+def _status(outcome: ToolOutcome) -> CallStatus:
+    return CallStatus.FAILED if outcome.is_error else CallStatus.OK
+
+
+async def _outcome(use: ToolUse, deps: object, tracer: Tracer, span: Span) -> ToolOutcome:
     """The tool runs as a task of its own, so that whatever it raises is looked at, not caught."""
     with tracer.within(span):
-        task = asyncio.ensure_future(_run(tool, cast("Mapping[str, Any]", arguments), deps))
+        task = asyncio.ensure_future(_run(use, deps))
+    timeout_ms = use.tool.timeout_ms
     try:
-        await asyncio.wait([task], timeout=tool.timeout_ms / 1000)
+        await asyncio.wait([task], timeout=timeout_ms / 1000)
         if not task.done():
-            return ToolOutcome(f"timed out after {tool.timeout_ms} ms", is_error=True)
+            return ToolOutcome(f"timed out after {timeout_ms} ms", is_error=True)
     finally:
         if not task.done():
             task.cancel()
@@ -45,8 +91,11 @@ async def _outcome(
         return ToolOutcome("was cancelled", is_error=True)
     if (raised := task.exception()) is not None:
         return ToolOutcome(sanitise(f"{type(raised).__name__}: {raised}"), is_error=True)
-    return ToolOutcome(sanitise(task.result()))
+    result = task.result()
+    is_value = isinstance(use.tool, LibraryTool | PythonTool)
+    return ToolOutcome(result if is_value else sanitise(result))
 
 
-async def _run(tool: Tool, arguments: Mapping[str, Any], deps: object) -> str:
-    return await tool.call(arguments, deps)
+async def _run(use: ToolUse, deps: object) -> str:
+    current_effect.set(use.caller.place)
+    return await use.tool.call(use.arguments, deps)

@@ -14,20 +14,23 @@ from vegakit.agent import (
     CallTools,
     Failed,
     Finished,
+    PlannedCall,
     Summarise,
+    ToolOutcome,
     Turn,
     TurnAction,
 )
 from vegakit.conversation import Message, ModelReply, TextDelta, UserPart
 from vegakit.effects import EffectPath, Life, Site, key_of
 from vegakit.errors import BugError, raised
-from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
+from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId, pid_of
 from vegakit.money import Money
-from vegakit.ports import Model
+from vegakit.ports import Model, Tool
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.cancelling import all_of
 from vegakit.runtime.gate import Account, Gate, ModelCall
 from vegakit.runtime.lanes import Lane
+from vegakit.runtime.oversight import Caller, Oversight
 from vegakit.runtime.replies import (
     Reply,
     StreamEvent,
@@ -39,6 +42,7 @@ from vegakit.runtime.replies import (
 from vegakit.runtime.toolcalls import call_tool
 from vegakit.runtime.tracing import traced_call
 from vegakit.telemetry import Span, Tracer
+from vegakit.tools import Sandboxes, current_sandboxes
 
 __all__ = ["TurnRun"]
 
@@ -53,6 +57,8 @@ class TurnRun(Generic[T]):
     model: Model
     gate: Gate
     tracer: Tracer
+    oversight: Oversight
+    sandboxes: Sandboxes
     lanes: Sequence[Lane]
     scope: ScopeId
     program: ProgramId
@@ -131,19 +137,24 @@ class TurnRun(Generic[T]):
         for plan in action.calls:
             yield ToolCalled(plan.call.name, plan.call.arguments, plan.index)
         outcomes = await all_of(
-            [
-                call_tool(tools[plan.call.name], plan, self.deps, self.tracer, self.span)
-                for plan in action.calls
-            ]
+            [self._call_one(tools[plan.call.name], plan, action.step) for plan in action.calls]
         )
         for plan, outcome in zip(action.calls, outcomes, strict=True):
             yield ToolReturned(plan.call.name, outcome.content, outcome.is_error, plan.index)
         results = {plan.index: made for plan, made in zip(action.calls, outcomes, strict=True)}
         yield turn.on_tools(results, count=self.model.bound_input)
 
-    def _key(self, step: int) -> EffectKey:
+    async def _call_one(self, tool: Tool, plan: PlannedCall, step: int) -> ToolOutcome:
+        current_sandboxes.set(self.sandboxes)
+        who = pid_of(self.program, self.agent.name, 0)
+        caller = Caller(self._key(step, plan.index), who, self.agent.name)
+        return await call_tool(
+            tool, plan, self.deps, self.tracer, self.span, self.oversight, caller
+        )
+
+    def _key(self, *loop: int) -> EffectKey:
         life = (Life(self.agent.name, 0),)
-        return key_of(EffectPath(TenantId("local"), self.program, life, Site("send", 0), (step,)))
+        return key_of(EffectPath(TenantId("local"), self.program, life, Site("send", 0), loop))
 
     def _reply(self, finished: Finished, turn: Turn) -> Reply[T]:
         return Reply(

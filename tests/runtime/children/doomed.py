@@ -21,5 +21,5 @@ async def main(mark: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        launching._SCRIPT = Path(sys.argv[2])
+        launching._PLACE = Path(sys.argv[2])
     asyncio.run(main(sys.argv[1]))

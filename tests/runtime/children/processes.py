@@ -24,10 +24,14 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
 def zombies_of(parent: int) -> list[str]:
     """Their stat lines."""
     found: list[str] = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for stat in (pid / "stat" for pid in Path("/proc").glob("[0-9]*")):
         try:
             line = stat.read_text()
         except (FileNotFoundError, ProcessLookupError):
@@ -40,7 +44,7 @@ def zombies_of(parent: int) -> list[str]:
 
 def _arguments() -> dict[int, str]:
     found: dict[int, str] = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in (pid / "cmdline" for pid in Path("/proc").glob("[0-9]*")):
         try:
             found[int(path.parent.name)] = path.read_bytes().decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):

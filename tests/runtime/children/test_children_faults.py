@@ -1,5 +1,6 @@
 """Each guarantee can fail: a launcher with one fault planted leaves something behind."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,18 @@ from vegakit.runtime.children import launching
 
 FAULTS = [
     pytest.param("killing |= self._dismissed or", "killing |=", id="spares its tree"),
-    pytest.param("_prctl(_SUBREAPER)", "pass", id="adopts nobody"),
+    pytest.param("prctl(SUBREAPER)", "pass", id="adopts nobody"),
 ]
 
 
 def planted(tmp_path: Path, sound: str, faulty: str) -> Path:
-    text = launching._SCRIPT.read_text()
-    assert sound in text
-    script = tmp_path / "launcher.py"
-    script.write_text(text.replace(sound, faulty))
-    return script
+    """A folder with a copy, in which the sound words stand nowhere."""
+    copied = shutil.copytree(launching._PLACE / "launcher", tmp_path / "launcher")
+    texts = {path: path.read_text() for path in copied.glob("*.py")}
+    assert any(sound in text for text in texts.values())
+    for path, text in texts.items():
+        path.write_text(text.replace(sound, faulty))
+    return tmp_path
 
 
 @pytest.mark.parametrize(("sound", "faulty"), FAULTS)

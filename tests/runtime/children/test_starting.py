@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.children.processes import parent_of
+from tests.runtime.children.processes import environment_of, parent_of
 from vegakit.errors import UserError
 from vegakit.runtime import SteadyClock
 from vegakit.runtime.children import Child, Children
@@ -35,6 +35,39 @@ def test_a_child_gets_its_directory_and_only_its_environment(tmp_path: Path) -> 
     _, out, _ = asyncio.run(started("sh", "-c", script, cwd=str(tmp_path)))
     three_and_the_one_ls_reads = "4"
     assert out.decode().split() == [str(tmp_path), "PATH", "PWD", three_and_the_one_ls_reads, "0"]
+
+
+def test_a_file_is_opened_for_a_child(tmp_path: Path) -> None:
+    """Anew for each, so that each reads it from its beginning; or it is not started."""
+    (tmp_path / "file").write_text("content")
+
+    async def read(children: Children, name: str) -> bytes:
+        child = await children.start(
+            ["cat", "/dev/fd/9"], cwd="/", env=SHELL, owner="a", opens={9: str(tmp_path / name)}
+        )
+        return await child.stdout.read()
+
+    async def scenario() -> None:
+        async with aclosing(Children(SteadyClock())) as children:
+            assert [await read(children, "file") for _ in range(2)] == [b"content"] * 2
+            with pytest.raises(UserError, match="No such file"):
+                await read(children, "none")
+
+    asyncio.run(scenario())
+
+
+def test_launcher_and_warden_know_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours hold keys, and whoever is the same user may read theirs."""
+    monkeypatch.setenv("SOME_API_KEY", "canary")
+
+    async def scenario() -> None:
+        async with aclosing(Children(SteadyClock())) as children:
+            child = await children.start(["cat"], cwd="/", env=SHELL, owner="a", stdin=PIPE)
+            warden = parent_of(child.pid)
+            for pid in (warden, parent_of(warden)):
+                assert environment_of(pid) == b""
+
+    asyncio.run(scenario())
 
 
 def test_a_child_leads_a_session_and_cannot_gain_rights() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vegakit.effects import CallModel, CallTool, Effect, Request, RunForeign, SetTimer
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect, Request, RunForeign, SetTimer
 from vegakit.events import Answered, Cancelled, EffectOutcome, HostEvent, OutcomeArrived
 from vegakit.ids import EffectKey
 from vegakit.money import Money
@@ -36,6 +36,7 @@ def local(world: World, journal: Journal | None, kind: type[LocalHost] = LocalHo
         return Answered(None)
 
     performers: dict[type[Request], Perform] = {
+        AskHuman: perform,
         CallModel: perform,
         CallTool: perform,
         RunForeign: perform,

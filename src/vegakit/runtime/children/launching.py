@@ -9,7 +9,9 @@ from pathlib import Path
 
 __all__ = ["Launcher"]
 
-_SCRIPT = Path(__file__).with_name("launcher.py")
+_PLACE = Path(__file__).parent
+"""Where the folder `launcher` lies."""
+_SCRIPT = "import sys; sys.path.append(sys.argv[1]); from launcher import main; main()"
 
 
 class Launcher:
@@ -17,15 +19,15 @@ class Launcher:
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
 
-    def new_control(self) -> socket.socket:
-        """The runtime's end; a new warden holds the other."""
+    def new_control(self, groups: bytes) -> socket.socket:
+        """The runtime's end; a new warden, which is in these groups, holds the other."""
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as on_failure:
             on_failure.enter_context(ours)
-            if self._requests is None or not _hand_over(theirs, self._requests):
+            if self._requests is None or not _hand_over(theirs, self._requests, groups):
                 self._bury()
                 self._requests = self._start()
-                _hand_over(theirs, self._requests)
+                _hand_over(theirs, self._requests, groups)
             on_failure.pop_all()
         return ours
 
@@ -43,9 +45,10 @@ class Launcher:
         with theirs, ExitStack() as on_failure:
             on_failure.enter_context(ours)
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-I", "-S", "-X", "utf8", _SCRIPT],
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _SCRIPT, _PLACE],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
+                env={},  # ours holds keys, and everybody who is us may read a process's
                 start_new_session=True,
             )
             on_failure.pop_all()
@@ -60,9 +63,9 @@ class Launcher:
             self._process = None
 
 
-def _hand_over(end: socket.socket, requests: socket.socket) -> bool:
+def _hand_over(end: socket.socket, requests: socket.socket, groups: bytes) -> bool:
     try:
-        socket.send_fds(requests, [b"+"], [end.fileno()])
+        socket.send_fds(requests, [f"{len(groups):08}".encode(), groups], [end.fileno()])
     except (BrokenPipeError, ConnectionResetError):
         return False
     return True

@@ -4,6 +4,7 @@ import asyncio
 from asyncio.subprocess import DEVNULL
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from vegakit.errors import UserError
 from vegakit.ports import Clock
@@ -36,15 +37,20 @@ class Children:
         env: Mapping[str, str],
         owner: str,
         stdin: int = DEVNULL,
+        opens: Mapping[int, str] = MappingProxyType({}),
+        groups: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> Child:
         """`owner` is the path of the process it belongs to; `stdin` is PIPE, DEVNULL or a file's.
 
-        `env` is all the environment it gets. Whoever is cancelled while starting leaves nothing.
+        `env` is all the environment it gets, `opens` are files by the descriptor that it reads them
+        from, `groups` the settings of the control groups it is born in, by the folder of each.
+        Whoever is cancelled while starting leaves nothing.
         """
         if not argv:
             raise UserError("argv is empty; give a command and its arguments")
         self._refuse_strangers()
-        starting = asyncio.ensure_future(self._start(argv, Path(cwd), env, owner, stdin))
+        run = Run(argv, Path(cwd), env, opens)
+        starting = asyncio.ensure_future(self._start(run, groups, owner, stdin))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         try:
@@ -72,12 +78,11 @@ class Children:
         await self._wardens.aclose()
 
     async def _start(
-        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], owner: str, stdin: int
+        self, run: Run, groups: Mapping[str, Mapping[str, str]], owner: str, stdin: int
     ) -> Child:
         async with self._starts:
             self._refuse_when_closed()
-            run = Run(argv, cwd, env)
-            warden, ends = await self._launch(run, stdin)
+            warden, ends = await self._launch(run, groups, stdin)
             stdout, stderr = await read_from(ends.stdout), await read_from(ends.stderr)
             feed = await write_to(ends.stdin) if ends.stdin else None
             for pipe in filter(None, (stdout, stderr, feed)):
@@ -88,10 +93,12 @@ class Children:
         run.exit_code.add_done_callback(lambda _: self._living.remove(child))
         return child
 
-    async def _launch(self, run: Run, stdin: int) -> tuple[Warden, Ends]:
+    async def _launch(
+        self, run: Run, groups: Mapping[str, Mapping[str, str]], stdin: int
+    ) -> tuple[Warden, Ends]:
         try:
             with open_ends(stdin) as ends:
-                warden = await self._wardens.take()
+                warden = await self._wardens.take(groups)
                 warden.start(run, ends.theirs)
         except OSError as error:
             raise UserError(

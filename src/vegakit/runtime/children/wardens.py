@@ -15,9 +15,13 @@ from vegakit.runtime.children.launching import Launcher
 
 __all__ = ["Run", "Warden", "Wardens"]
 
-_IDLE = 4
+_IDLE = 8
 _HINTS = {
     "cwd": "give cwd= a directory that exists and may be entered",
+    "groups": (
+        "commands of root need control groups that bound their processes and memory, and none "
+        "could be made; run Vega as another user than root"
+    ),
     "exec": "install it, give its full path, or put its directory into the PATH of env=",
     "warden": "start it again; if that fails too, free memory or raise `ulimit -u`",
 }
@@ -26,10 +30,17 @@ _HINTS = {
 class Run:
     """One command under a warden."""
 
-    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], opens: Mapping[int, str]
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.argv = tuple(argv)
-        request = {"argv": self.argv, "cwd": str(cwd.absolute()), "env": dict(env)}
+        request = {
+            "argv": self.argv,
+            "cwd": str(cwd.absolute()),
+            "env": dict(env),
+            "opens": dict(opens),
+        }
         self.request = json.dumps(request).encode() + b"\n"
         self.pid: asyncio.Future[int] = loop.create_future()
         self.exit_code: asyncio.Future[int] = loop.create_future()
@@ -59,8 +70,11 @@ class Run:
 class Warden(asyncio.Protocol):
     """Keeps one command after the other, until it is told to end one."""
 
-    def __init__(self, control: socket.socket, on_idle: "Callable[[Warden], None]") -> None:
+    def __init__(
+        self, control: socket.socket, groups: bytes, on_idle: "Callable[[Warden], None]"
+    ) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.groups = groups
         self._control = control
         self._on_idle = on_idle
         self._transport: asyncio.Transport | None = None
@@ -79,11 +93,11 @@ class Warden(asyncio.Protocol):
     def start(self, run: Run, stdio: Sequence[int]) -> None:
         self._run = run
         try:
-            socket.send_fds(self._control, [run.request[:1]], stdio)
+            sent = socket.send_fds(self._control, [run.request], stdio)
         except OSError:
             self._lose()
         else:
-            self._write(run.request[1:])
+            self._write(run.request[sent:])
 
     def terminate(self) -> None:
         self._told_to_end = True
@@ -115,6 +129,8 @@ class Warden(asyncio.Protocol):
             return
         {"failed": self._run.on_failed, "ended": self._run.on_ended}[word](*values)
         self._run = None
+        if values[-1] == "groups":  # it will not be in them the next time either
+            self.dismiss()
         if not self._told_to_end:
             self._on_idle(self)
 
@@ -129,18 +145,21 @@ class Warden(asyncio.Protocol):
 
 
 class Wardens:
-    """A few that have nothing to keep are held ready: to fork one costs more than to spawn."""
+    """A few that have nothing to keep are held ready: to fork one costs more than to spawn, and to
+    join a control group costs more than both."""
 
     def __init__(self) -> None:
         self._launcher = Launcher()
         self._idle: list[Warden] = []
         self._all: set[Warden] = set()
 
-    async def take(self) -> Warden:
-        while self._idle:
-            if (warden := self._idle.pop()).is_open:
-                return warden
-        warden = Warden(self._launcher.new_control(), self._put_back)
+    async def take(self, wanted: Mapping[str, Mapping[str, str]]) -> Warden:
+        groups = json.dumps(dict(wanted)).encode()
+        self._idle = [warden for warden in self._idle if warden.is_open]
+        for at, warden in reversed([*enumerate(self._idle)]):
+            if warden.groups == groups:
+                return self._idle.pop(at)
+        warden = Warden(self._launcher.new_control(groups), groups, self._put_back)
         await warden.open()
         self._all.add(warden)
         warden.gone.add_done_callback(lambda _: self._all.discard(warden))
@@ -155,7 +174,7 @@ class Wardens:
         await self._launcher.aclose()
 
     def _put_back(self, warden: Warden) -> None:
-        if len(self._idle) < _IDLE:
-            self._idle.append(warden)
-        else:
-            warden.dismiss()
+        """The one that was idle for longest goes."""
+        self._idle.append(warden)
+        if len(self._idle) > _IDLE:
+            self._idle.pop(0).dismiss()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from vegakit.effects import CallModel, CallTool, Effect, Request, check_same_request
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect, Request, check_same_request
 from vegakit.errors import Paused
 from vegakit.events import (
     Cancelled,
@@ -43,8 +43,8 @@ Perform: TypeAlias = Callable[[Effect, Account], Coroutine[Any, Any, EffectOutco
 _LOG = logging.getLogger("vegakit")
 _PATIENCE_S = 5.0
 
-_RECORDED = (CallModel, CallTool)
-"""What costs money or touches the world; the rest is done again after a crash."""
+_RECORDED = (AskHuman, CallModel, CallTool)
+"""What costs money or a person's time, or touches the world; the rest is done again on resume."""
 
 
 class LocalHost:
@@ -112,7 +112,7 @@ class LocalHost:
             await self._run(effect)
             return
         try:
-            found = await to_its_end(journal.claim(effect, self.now))
+            found = await journal.claim(effect, self.now)
             digest, outcome = found or (effect.digest, None)
             check_same_request(effect, digest)
             if outcome is None:
@@ -129,8 +129,7 @@ class LocalHost:
         if isinstance(outcome, Refused) and outcome.error == Paused.__name__:
             await to_its_end(journal.drop(effect.key))
         elif not isinstance(outcome, Cancelled):
-            with suppress(asyncio.CancelledError):  # what it came to is known all the same
-                await to_its_end(journal.record(effect.key, outcome))
+            await _record(journal, effect.key, outcome)
         return outcome
 
     async def _run(self, effect: Effect) -> None:
@@ -162,3 +161,13 @@ class LocalHost:
     def _end(self, effect: Effect, outcome: EffectOutcome) -> None:
         del self._tasks[effect.key], self._effects[effect.key]
         self.tell(OutcomeArrived(effect.key, effect.path, outcome))
+
+
+async def _record(journal: Journal, key: EffectKey, outcome: EffectOutcome) -> None:
+    """Also if we are cancelled meanwhile: what it came to is known all the same. How the first
+    writing went is not told then, so it is written once more, which changes nothing."""
+    try:
+        await journal.record(key, outcome)
+    except asyncio.CancelledError:
+        with suppress(asyncio.CancelledError):
+            await to_its_end(journal.record(key, outcome))

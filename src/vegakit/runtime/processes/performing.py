@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vegakit.agent import PlannedCall
-from vegakit.conversation import ModelChunk, ModelReply, ToolCall
-from vegakit.effects import CallModel, CallTool, Effect, Request, RunForeign, SetTimer
+from vegakit.conversation import ModelChunk, ModelReply, TextDelta, ToolCall
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect, Request, RunForeign, SetTimer
 from vegakit.errors import BugError, Raised, WorldError
 from vegakit.events import Answered, EffectOutcome, Failed, Refused
+from vegakit.ids import Pid, pid_of
 from vegakit.money import Money
+from vegakit.ports import Tool
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.gate import Account, ModelCall
+from vegakit.runtime.oversight import Caller
 from vegakit.runtime.processes.localhost import Perform
 from vegakit.runtime.toolcalls import call_tool
 from vegakit.runtime.tracing import traced_call
 from vegakit.telemetry import Span
+from vegakit.tools import current_sandboxes
 
 if TYPE_CHECKING:
     from vegakit.runtime.runtime import Runtime
@@ -48,6 +52,8 @@ class Place(Protocol):
 
     def agent_of(self, effect: Effect) -> Agent[Any]: ...
 
+    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]: ...
+
     def function_of(self, name: str) -> Callable[..., Awaitable[Any]]: ...
 
 
@@ -55,12 +61,15 @@ class Place(Protocol):
 class Performing:
     runtime: "Runtime"
     place: Place
+    earlier: int = 0
+    """Attempts that somebody made at the call before us, all of which came to nothing."""
     performers: dict[type[Request], Perform] = field(init=False)
 
     def __post_init__(self) -> None:
         self.performers = {
             CallModel: self._call_model,
             CallTool: self._call_tool,
+            AskHuman: self._ask_person,
             SetTimer: self._wait,
             RunForeign: self._run_foreign,
         }
@@ -85,16 +94,20 @@ class Performing:
             stream=request.stream,
             deadline_ms=effect.deadline_ms,
             priority=effect.priority,
-            earlier=rt.journaled.attempts.get(effect.key, 0) if rt.journaled else 0,
+            earlier=rt.journaled.attempts.get(effect.key, 0) if rt.journaled else self.earlier,
             retry_billed=False,
         )
+        pieces: list[str] = []
         try:
             with traced_call(rt.tracer, agent.name, model.name, account, context.span) as traced:
                 async with aclosing(rt.gate.chunks(call, account)) as chunks:
                     async for chunk in chunks:
                         if isinstance(chunk, ModelReply):
                             traced.reply = chunk
-                        elif context.on_chunk is not None:
+                            continue
+                        if isinstance(chunk, TextDelta):
+                            pieces.append(chunk.text)
+                        if context.on_chunk is not None:
                             await context.on_chunk(chunk)
         except Raised as refused:
             return Refused(type(refused).__name__, str(refused))
@@ -106,22 +119,34 @@ class Performing:
                 Money(account.charged),
                 account.attempts,
                 failed.retry_after_ms,
+                tuple(pieces),
             )
         finally:
             rt.on_spent(account.charged)
         if traced.reply is None:
             raise BugError(f"{model.name} ended its answer without a reply")
-        return Answered(traced.reply, Money(account.charged))
+        return Answered(traced.reply, Money(account.charged), tuple(pieces))
 
     async def _call_tool(self, effect: Effect, account: Account) -> EffectOutcome:
         request, context = effect.request, self.place.context_of(effect)
         assert isinstance(request, CallTool)
-        tool = self.place.agent_of(effect).tools_by_name[request.tool]
-        index = effect.path.loop[-1]
+        tool, who = self.place.tool_of(effect, request.tool)
+        index = effect.path.loop[-1] if effect.path.loop else 0
         plan = PlannedCall(index, ToolCall("", request.tool, request.arguments))
         current_process.set(self.place.process_of(effect))
-        outcome = await call_tool(tool, plan, context.deps, self.runtime.tracer, context.span)
+        current_sandboxes.set(self.runtime.sandboxes)
+        rt, caller = self.runtime, Caller(effect.key, self._pid(effect), who)
+        outcome = await call_tool(
+            tool, plan, context.deps, rt.tracer, context.span, rt.oversight, caller
+        )
         return Answered(outcome)
+
+    async def _ask_person(self, effect: Effect, account: Account) -> EffectOutcome:
+        return await self.runtime.oversight.ask_person(effect, self._pid(effect))
+
+    def _pid(self, effect: Effect) -> Pid:
+        path, lives = effect.path, effect.path.lives
+        return pid_of(path.program, self.place.process_of(effect), lives[-1].generation)
 
     async def _wait(self, effect: Effect, account: Account) -> EffectOutcome:
         assert isinstance(effect.request, SetTimer)

@@ -5,6 +5,7 @@ from typing import Any
 
 from vegakit.effects import Effect
 from vegakit.events import CallKind
+from vegakit.ports import Tool
 from vegakit.program import Machine, Mail
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.processes.asked import Asks
@@ -43,6 +44,11 @@ class Places:
     def agent_of(self, effect: Effect) -> Agent[Any]:
         process = self.machine.state.processes[self.process_of(effect)]
         return self._registry.agent(process.spec.body)
+
+    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]:
+        """The tool, and who calls it."""
+        process = self.machine.state.processes[self.process_of(effect)]
+        return self._registry.tools(process.spec.body)[name], process.spec.body
 
     def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
         return self._registry.function(name)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from vegakit.conversation import ModelChunk, Text, TextDelta
 from vegakit.errors import UserError, raised
 from vegakit.ids import Pid, new_program_id, pid_of
-from vegakit.policy import ExitKind, ExitReason, RestartRule
+from vegakit.money import Money
+from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule
 from vegakit.program import (
     Action,
     Answer,
@@ -28,6 +29,7 @@ from vegakit.program import (
     Post,
     ProcessExited,
     ProcessRestarted,
+    ProcessSpec,
     Program,
     Prompt,
     SendExit,
@@ -39,6 +41,8 @@ from vegakit.program import (
 )
 from vegakit.records import digest128
 from vegakit.runtime.agents import Agent
+from vegakit.runtime.compiled.deploying import Deployed, deploy
+from vegakit.runtime.compiled.outside import outside_of
 from vegakit.runtime.files import read_media
 from vegakit.runtime.processes.asked import Asks, OnChunk
 from vegakit.runtime.processes.driving import Driver
@@ -53,6 +57,7 @@ from vegakit.runtime.processes.supervisors import Body, Child, Supervisor
 from vegakit.runtime.replies import TextChunk, TurnEnded
 
 if TYPE_CHECKING:
+    from vegakit.runtime.compiled.loading import VegaProgram
     from vegakit.runtime.journaling import Journaled
     from vegakit.runtime.runtime import Runtime
 
@@ -87,6 +92,7 @@ class ProgramRun:
         self._ended = asyncio.Event()
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
+        self._deployed: dict[tuple[VegaProgram, tuple[str, ...] | None], Deployed] = {}
 
     def spawn(
         self,
@@ -103,6 +109,33 @@ class ProgramRun:
             made = body if isinstance(body, Child) else Child(body, **child)
             spec, name = made.spec(self.registry.register, rule), name or made.name
         return self._spawn(Spawn(spec, name, current_process.get()))
+
+    async def run(
+        self,
+        program: "VegaProgram",
+        function: str,
+        given: Sequence[Any],
+        wallet: Money | None,
+        allowed: Sequence[str] | None,
+    ) -> Any:  # noqa: ANN401
+        """A function of a compiled program, as a process of its own. Arguments and result have the
+        form that values of programs have in JSON."""
+        deployed = await self._deploy(program, allowed)
+        spec = ProcessSpec(deployed.bodies[function], ChildType.TEMPORARY, wallet=wallet)
+        process = self._spawn(Spawn(spec, "", current_process.get()))
+        try:
+            return await process.ask(list(given))
+        finally:
+            self._driver.submit(EndProcess(process.path, kill=True))
+
+    async def _deploy(self, program: "VegaProgram", allowed: Sequence[str] | None) -> Deployed:
+        key = (program, None if allowed is None else tuple(sorted(allowed)))
+        if key not in self._deployed:
+            outside = await outside_of(program, self._runtime, allowed)
+            self._deployed[key] = deploy(
+                program.module, program.root, self.registry, allowed, outside
+            )
+        return self._deployed[key]
 
     def _spawn(self, command: Spawn) -> Process[Any]:
         [process] = self._spawned(command)

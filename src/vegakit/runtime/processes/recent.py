@@ -16,6 +16,8 @@ from vegakit.program import (
     BreakerOpened,
     CostAlert,
     News,
+    Noted,
+    Printed,
     ProcessExited,
     ProcessRestarted,
     ProcessSpawned,
@@ -157,3 +159,7 @@ def _told(news: News) -> tuple[str, str, Money]:
             return "breaker opened", name, Money(0)
         case BreakerClosed(name):
             return "breaker closed", name, Money(0)
+        case Printed(_, text):
+            return "printed", text, Money(0)
+        case Noted(_, kind, text):
+            return kind, text, Money(0)

@@ -33,6 +33,7 @@ from vegakit.program import (
     AgentBody,
     Code,
     Family,
+    FiberBody,
     Flight,
     ForeignBody,
     Machine,
@@ -54,6 +55,7 @@ class Kind(StrEnum):
     REDUCER = "reducer"
     FUNCTION = "function"
     SERVICE = "service"
+    PROGRAM = "program"
     SUPERVISOR = "supervisor"
 
 
@@ -103,6 +105,8 @@ class HostFacts:
 
     tokens_per_s: Mapping[str, float] = field(default_factory=dict[str, float])
     os_children: Mapping[str, int] = field(default_factory=dict[str, int])
+    asked: frozenset[str] = frozenset()
+    """Those for whose tool calls a person is asked."""
 
 
 def views_of(machine: Machine, code: Code, now: int, facts: HostFacts) -> list[ProcessView]:
@@ -181,6 +185,8 @@ class _Viewing:
             deadlines = [ms for flight in flights if (ms := flight.effect.deadline_ms) is not None]
             names = list(dict.fromkeys(_asked(flight.effect.request) for flight in flights))
             until_ms = min(deadlines, default=None)
+            if path in self._facts.asked and "person" not in names:
+                names = ["person", *names]
             if names == [""]:
                 return State.RUNNING, "", until_ms
             return State.WAITING, ", ".join(filter(None, names)), until_ms
@@ -244,6 +250,8 @@ class _Viewing:
                 return Kind.AGENT
             case ReducerBody():
                 return Kind.REDUCER
+            case FiberBody():
+                return Kind.PROGRAM
             case ForeignBody(whole_life):
                 return Kind.SERVICE if whole_life else Kind.FUNCTION
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from vegakit.errors import UserError
 from vegakit.policy import ExitKind
 from vegakit.program import Phase, Process
+from vegakit.runtime.oversight import Question
 from vegakit.runtime.processes import Kind, LogEntry, ProcessView, is_within
 from vegakit.runtime.viewing.protocol import Killed, Request, RuntimeView
 from vegakit.telemetry import Redactor
@@ -74,6 +75,15 @@ class Answers:
         life = program.machine.state.processes[path].generation
         program.exit(path, ExitKind.KILLED)
         yield await self._when_gone(doomed, {path: life})
+
+    async def interrupts(self, request: Request) -> AsyncGenerator[Question]:
+        for question in self._runtime.interrupts():
+            yield replace(question, text=self._redactor.redact(question.text))
+
+    async def answer(self, request: Request) -> AsyncGenerator[str]:
+        """Whoever may call here is the user of this runtime."""
+        await self._runtime.oversight.answer(request.id, request.answer, "", request.action)
+        yield request.id
 
     async def _when_gone(self, doomed: list[str], lives: dict[str, int]) -> Killed:
         """`lives` are those of the doomed whose next life is no survivor."""

@@ -12,7 +12,7 @@ A connection that closes before an `end` was cut off. Hanging up ends an answer.
 import msgspec
 from msgspec import Raw, Struct
 
-from vegakit.ids import ProgramId
+from vegakit.ids import Digest, ProgramId
 from vegakit.money import Money
 
 __all__ = ["MAX_LINE", "VIEW_VERSION", "Killed", "Line", "Request", "RuntimeView", "line_of"]
@@ -24,13 +24,16 @@ _NOTHING = Raw(b"null")
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """`id` is a process, by its path, the end of its path, or its pid."""
+    """`id` is a process, by its path, the end of its path, or its pid; or a question, with the
+    `answer` to it and the `action` that was shown."""
 
     v: int
     verb: str
     id: str = ""
     tree: bool = False
     follow: bool = False
+    answer: str = ""
+    action: Digest | None = None
 
 
 class Line(Struct, frozen=True, omit_defaults=True):

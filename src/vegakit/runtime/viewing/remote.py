@@ -14,6 +14,7 @@ import msgspec
 
 from vegakit.config import load
 from vegakit.errors import UserError
+from vegakit.runtime.oversight import Question
 from vegakit.runtime.processes import LogEntry, ProcessView
 from vegakit.runtime.viewing.protocol import (
     MAX_LINE,
@@ -65,6 +66,17 @@ class Remote:
     def logs(self, id: str, *, follow: bool = False) -> AsyncGenerator[LogEntry]:  # noqa: A002
         """What is remembered of a process and of those below it; then, if told to follow, on."""
         return self._values(Request(VIEW_VERSION, "logs", id, follow=follow), LogEntry)
+
+    async def interrupts(self) -> list[Question]:
+        request = Request(VIEW_VERSION, "interrupts")
+        async with aclosing(self._values(request, Question)) as values:
+            return [question async for question in values]
+
+    async def answer(self, question: Question, answer: str) -> None:
+        """To exactly what was shown: if that has changed, it is refused."""
+        shown = question.action
+        request = Request(VIEW_VERSION, "answer", question.id, answer=answer, action=shown)
+        await self._only(request, str)
 
     async def _only(self, request: Request, kind: type[T]) -> T:
         async with aclosing(self._values(request, kind)) as values:
@@ -125,6 +137,12 @@ class BlockingRemote:
 
     def kill(self, id: str, *, tree: bool = False) -> Killed:  # noqa: A002
         return asyncio.run(self._remote.kill(id, tree=tree))
+
+    def interrupts(self) -> list[Question]:
+        return asyncio.run(self._remote.interrupts())
+
+    def answer(self, question: Question, answer: str) -> None:
+        asyncio.run(self._remote.answer(question, answer))
 
     def logs(self, id: str, *, follow: bool = False) -> Iterator[LogEntry]:  # noqa: A002
         entries = self._remote.logs(id, follow=follow)

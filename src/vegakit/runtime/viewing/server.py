@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from vegakit.errors import UserError
+from vegakit.config import load
+from vegakit.errors import SettingsError, UserError
 from vegakit.runtime.viewing.answers import Answers
 from vegakit.runtime.viewing.protocol import VIEW_VERSION, Request, line_of
 from vegakit.runtime.viewing.sockets import is_mine, open_socket
@@ -18,7 +19,7 @@ from vegakit.telemetry import Redactor
 if TYPE_CHECKING:
     from vegakit.runtime.runtime import Runtime
 
-__all__ = ["ViewServer"]
+__all__ = ["ViewServer", "view_from_settings"]
 
 _LOG = logging.getLogger("vegakit")
 _ASK_WITHIN_S = 10.0
@@ -44,6 +45,8 @@ class ViewServer:
             "ps": answers.ps,
             "kill": answers.kill,
             "logs": answers.logs,
+            "interrupts": answers.interrupts,
+            "answer": answers.answer,
         }
         try:
             listening, self.path = open_socket(self._directory, runtime.name)
@@ -119,3 +122,13 @@ class ViewServer:
                 f"{request.verb!r} in version {request.v}; use the vega it was started with"
             )
         return self._verbs[request.verb]
+
+
+def view_from_settings() -> ViewServer:
+    directory = load().sockets_path
+    if directory is None:
+        raise SettingsError(
+            'view=True needs a directory for its socket, and view.sockets is ""; take it out of '
+            "vega.toml, or leave out view=True"
+        )
+    return ViewServer(directory)

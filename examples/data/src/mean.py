@@ -1,0 +1,4 @@
+def mean(numbers):
+    """The arithmetic mean."""
+    total = sum(numbers)
+    return total / len(numbers)

@@ -1,0 +1,20 @@
+"""What people decide and can look up later: questions to them, permissions, the audit (host)."""
+
+from vegakit.runtime.oversight.auditing import as_audit
+from vegakit.runtime.oversight.calls import Caller, ToolUse
+from vegakit.runtime.oversight.permitting import Permitting, mode_of, permitting_from
+from vegakit.runtime.oversight.questions import Questions
+from vegakit.runtime.oversight.spelling import Question
+from vegakit.runtime.oversight.watching import Oversight
+
+__all__ = [
+    "Caller",
+    "Oversight",
+    "Permitting",
+    "Question",
+    "Questions",
+    "ToolUse",
+    "as_audit",
+    "mode_of",
+    "permitting_from",
+]

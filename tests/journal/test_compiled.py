@@ -1,0 +1,106 @@
+"""Compiled programs over a journal: taken up again, edited, and named by place."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.journal.test_resume import CutOffError, echo
+from vegakit.conversation import ModelReply, ModelRequest
+from vegakit.errors import ProgramChanged
+from vegakit.lang import check, compile_program
+from vegakit.program import Printed
+from vegakit.runtime import Runtime, VegaProgram
+from vegakit.testing import ScriptedModel
+
+ROUNDS = """
+agent A { model fast }
+fn ask(text: str) -> str {
+    try { return A <- text; } catch AgentFailed { return A <- text; }
+}
+fn twice(text: str) -> str { return ask("{text} one") + ask("{text} two"); }
+fn main() -> int {
+    for i in range(3) {
+        let a = "";
+        let b = "";
+        parallel {
+            a = twice("left {i}");
+            b = ask("right {i}");
+        }
+        print("{a}, {b}");
+    }
+    return 3;
+}
+"""
+
+
+class Moody(ScriptedModel):
+    """Takes longer or shorter, as chance says, and cuts the run off after so many calls."""
+
+    def __init__(self, seed: int, most: int = 100) -> None:
+        super().__init__(echo)
+        self._chance, self._most = Random(seed), most
+        self.enough = asyncio.Event()
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        self._most -= 1
+        if self._most < 0:
+            self.enough.set()
+            await asyncio.Event().wait()
+        await asyncio.sleep(self._chance.random() / 100)
+        return await super().ask(request)
+
+
+async def ran(path: Path, model: Moody, text: str = ROUNDS) -> list[str]:
+    checked, found = check(text, "main.vega", lambda _path: None)
+    assert checked is not None, found
+    printed: list[str] = []
+    async with Runtime("$10", journal=path, models=lambda _: model) as rt:
+        rt.on(Printed, lambda news: printed.append(news.text))
+        running = asyncio.ensure_future(rt.run(VegaProgram(compile_program(checked), Path())))
+        cut_off = asyncio.ensure_future(model.enough.wait())
+        await asyncio.wait([running, cut_off], return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            running.cancel()
+            raise CutOffError
+        cut_off.cancel()
+        await running
+    return printed
+
+
+def places(path: Path) -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as file:
+        return set(file.execute("SELECT path, digest FROM effects WHERE kind = 'CallModel'"))
+
+
+async def test_calls_are_named_by_place_not_by_arrival(tmp_path: Path) -> None:
+    """Whoever answers first, the same calls have the same names."""
+    found = list[set[tuple[str, str]]]()
+    for seed in range(3):
+        path = tmp_path / f"{seed}.db"
+        await ran(path, Moody(seed))
+        found.append(places(path))
+    assert len(found[0]) == 9
+    assert found[0] == found[1] == found[2]
+
+
+async def test_a_program_that_was_cut_off_prints_the_same(tmp_path: Path) -> None:
+    """Nothing that was recorded is asked again."""
+    whole = await ran(tmp_path / "whole.db", Moody(0))
+    path, first, second = tmp_path / "run.db", Moody(1, most=4), Moody(2)
+    with pytest.raises(CutOffError):
+        await ran(path, first)
+    assert await ran(path, second) == whole
+    assert len(first.requests) + len(second.requests) == 9
+
+
+async def test_an_edited_program_is_told_so(tmp_path: Path) -> None:
+    """An answer to another message is no answer."""
+    path = tmp_path / "run.db"
+    with pytest.raises(CutOffError):
+        await ran(path, Moody(1, most=4))
+    with pytest.raises(ProgramChanged):
+        await ran(path, Moody(2), ROUNDS.replace("left", "west"))

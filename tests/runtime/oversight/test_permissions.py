@@ -1,0 +1,204 @@
+"""Tool calls of a runtime with permissions: allowed, asked about, denied."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, results
+from vegakit.config import load
+from vegakit.errors import InvalidRuleError
+from vegakit.policy import PermissionMode
+from vegakit.runtime import Permitting, Runtime
+from vegakit.store import read_audit
+from vegakit.testing import FakeClock
+
+
+async def outcome(rules: list[str], mode: str, *script: object) -> list[str]:
+    """Of a run in which nobody answers, because nobody is asked."""
+    shop = Shop()
+    agent = buyer(shop, *script)
+    async with Runtime(permissions=rules, mode=mode) as rt:
+        await asyncio.wait_for(_ask(rt, agent), 5)
+    return results(agent)
+
+
+async def _ask(rt: Runtime, agent: object) -> object:
+    return await rt.ask(agent, "buy")  # pyright: ignore[reportArgumentType]
+
+
+async def test_without_permissions_tools_run_within_their_grants() -> None:
+    """As they always did."""
+    shop = Shop()
+    async with Runtime() as rt:
+        await rt.ask(buyer(shop, calls("pay", amount=3)), "buy")
+    assert shop.paid == [3]
+
+
+@pytest.mark.parametrize(
+    ("rules", "mode", "tool", "said"),
+    [
+        ([], "read-only", "look", "full"),
+        ([], "read-only", "pay", "nothing but reading runs"),
+        ([], "read-only", "plain", "nothing but reading runs"),
+        ([], "ask", "look", "full"),
+        (["allow tool::pay"], "ask", "pay", "paid 3"),
+        (["allow net"], "auto-in-sandbox", "pay", "paid 3"),
+        (["deny net::post", "allow tool"], "ask", "pay", "the rule 'deny net::post' covers it"),
+        (["deny tool::pay", "allow tool"], "ask", "pay", "a denial always wins"),
+        (["allow tool::plain"], "ask", "plain", "done"),
+    ],
+)
+async def test_rules_and_modes_decide(rules: list[str], mode: str, tool: str, said: str) -> None:
+    """What is denied is an error result that the model sees."""
+    arguments = {"amount": 3} if tool == "pay" else {}
+    [told] = await outcome(rules, mode, calls(tool, **arguments))
+    assert said in told
+    assert told.startswith("CapabilityDenied: ") == (said not in {"full", "paid 3", "done"})
+
+
+async def test_what_needs_leave_waits_for_it() -> None:
+    """The person sees tool and arguments; the call is made once."""
+    shop = Shop()
+    agent = buyer(shop, calls("pay", amount=3))
+    async with Runtime(mode="ask") as rt:
+        asking = asyncio.ensure_future(_ask(rt, agent))
+        question = await next_question(rt)
+        assert 'pay {"amount":3}' in question.text
+        assert question.process == "buyer"
+        assert shop.paid == []
+        await rt.answer(question.id, True)
+        await asking
+    assert shop.paid == [3]
+
+
+@pytest.mark.parametrize("decline", ["person", "silence"])
+async def test_what_is_declined_is_not_done(decline: str) -> None:
+    """The model is told so, and goes on."""
+    shop, clock = Shop(), FakeClock()
+    agent = buyer(shop, calls("pay", amount=3))
+    permissions = Permitting([], PermissionMode.ASK, ttl_ms=1_000)
+    async with Runtime(permissions=permissions, clock=clock) as rt:
+        asking = asyncio.ensure_future(_ask(rt, agent))
+        question = await next_question(rt)
+        if decline == "person":
+            await rt.answer(question.id, False)
+        else:
+            clock.advance(1_000)
+        await asking
+    assert shop.paid == []
+    assert "needs an approval of exactly this" in results(agent)[0]
+
+
+async def test_an_approval_is_for_these_arguments_only() -> None:
+    """The next call of the same tool asks anew."""
+    shop = Shop()
+    agent = buyer(shop, calls("pay", amount=3), calls("pay", amount=300))
+    async with Runtime(mode="ask") as rt:
+        asking = asyncio.ensure_future(_ask(rt, agent))
+        await rt.answer((await next_question(rt)).id, True)
+        question = await next_question(rt)
+        assert "300" in question.text
+        await rt.answer(question.id, False)
+        await asking
+    assert shop.paid == [3]
+
+
+async def test_a_person_may_take_longer_than_a_tool() -> None:
+    """Its time limit begins when it does."""
+    shop, clock = Shop(), FakeClock()
+    shop.pay.timeout_ms = 10
+    async with Runtime(mode="ask", clock=clock) as rt:
+        asking = asyncio.ensure_future(_ask(rt, buyer(shop, calls("pay", amount=3))))
+        question = await next_question(rt)
+        await asyncio.sleep(0.02)
+        await rt.answer(question.id, True)
+        await asking
+    assert shop.paid == [3]
+
+
+async def cut_off() -> None:
+    raise InterruptedError
+
+
+async def test_a_call_that_is_cut_off_while_it_waits_was_not_begun(tmp_path: Path) -> None:
+    """The resumed run asks the same question, and the call is made once, by the same key."""
+    shop, ids = Shop(), list[str]()
+
+    async def life(last_act: Callable[[], Awaitable[object]]) -> None:
+        async with Runtime(mode="ask", journal=tmp_path / "run.db") as rt:
+            asking = rt.spawn(buyer(shop, calls("pay", amount=3))).send("buy")
+            ids.append((await next_question(rt)).id)
+            await last_act()
+            await rt.answer(ids[0], True)
+            await asking
+
+    for _ in range(2):
+        with pytest.raises(InterruptedError):
+            await life(cut_off)
+    await life(lambda: asyncio.sleep(0))
+    assert shop.paid == [3]
+    assert len(ids) == 3
+    assert len(set(ids)) == 1
+    assert len(shop.keys[0]) == 32
+
+
+async def test_an_approval_that_was_used_is_used(tmp_path: Path) -> None:
+    """Cut off during the call: nobody knows whether it was done, and it is not done again."""
+    shop, path = Shop(stalls=True), tmp_path / "run.db"
+    agent = buyer(shop, calls("pay", amount=3))
+
+    async def first_life() -> None:
+        async with Runtime(mode="ask", journal=path) as rt:
+            rt.spawn(agent).tell("buy")
+            await rt.answer((await next_question(rt)).id, True)
+            await shop.begun.wait()
+            await cut_off()
+
+    with pytest.raises(InterruptedError):
+        await first_life()
+    async with Runtime(mode="ask", journal=path) as rt:
+        await rt.spawn(agent).ask("buy")
+    assert shop.paid == [3]
+    assert "nobody knows whether it was done" in results(agent)[0]
+
+
+async def test_keys_of_calls_differ() -> None:
+    """Of two equal calls too."""
+    shop = Shop()
+    twice = {"calls": [{"name": "pay", "arguments": {"amount": 1}}] * 2}
+    async with Runtime() as rt:
+        await rt.ask(buyer(shop, twice), "buy")
+    assert len(set(shop.keys)) == 2
+
+
+def test_a_wrong_mode_is_told() -> None:
+    """With those there are."""
+    with pytest.raises(InvalidRuleError, match="read-only, ask, auto-in-sandbox"):
+        Runtime(mode="yolo")
+
+
+async def test_settings_decide_too(tmp_path: Path) -> None:
+    """`[permissions]` and `[audit]` of vega.toml."""
+    flags = {
+        "permissions.rules": ["deny tool::pay"],
+        "audit.path": str(tmp_path / "kept" / "audit.db"),
+        "data_dir": str(tmp_path),
+        "view.sockets": "",
+    }
+    settings = load(flags, environment={"HOME": str(tmp_path)}, directory=tmp_path)
+    agent = buyer(Shop(), calls("pay", amount=3))
+    async with Runtime.from_config(settings) as rt:
+        await rt.ask(agent, "buy")
+    assert "a denial always wins" in results(agent)[0]
+    assert len(read_audit(tmp_path / "kept" / "audit.db", 10)) == 1
+
+
+async def test_it_is_seen_who_waits_for_a_person() -> None:
+    """And for which tool."""
+    async with Runtime(mode="ask") as rt:
+        process = rt.spawn(buyer(Shop(), calls("pay", amount=3)))
+        process.tell("buy")
+        await next_question(rt)
+        assert rt.ps()[0].waiting_for == "person, tool pay"

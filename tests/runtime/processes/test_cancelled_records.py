@@ -1,0 +1,84 @@
+"""An effect that is cancelled while its outcome is being recorded."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from sqlite3 import Connection
+from typing import TypeAlias
+
+import pytest
+
+from vegakit.effects import CallTool, Effect, EffectPath, Life, Site, effect
+from vegakit.errors import StoreError
+from vegakit.events import Answered, EffectOutcome, OutcomeArrived
+from vegakit.ids import ProgramId, ScopeId, TenantId
+from vegakit.ports import Run
+from vegakit.runtime import SteadyClock
+from vegakit.runtime.gate import Account
+from vegakit.runtime.processes.localhost import LocalHost
+from vegakit.store import SqliteJournal
+
+PATH = EffectPath(TenantId("t"), ProgramId("p"), (Life("a", 1),), Site("f", 0))
+PAY = effect(PATH, CallTool("pay", {"to": "me"}, ScopeId("s")))
+PAID = Answered("paid")
+
+
+Harm: TypeAlias = Callable[[Connection], object]
+
+
+def none(file: Connection) -> None:
+    pass
+
+
+def damage(file: Connection) -> None:
+    file.execute("DROP TABLE effects")
+
+
+class Payment:
+    """The file of the journal is kept busy from then on, and harmed when it goes on."""
+
+    def __init__(self, journal: SqliteJournal, harm: Harm) -> None:
+        self._journal, self._harm = journal, harm
+        self.made, self.goes_on = asyncio.Event(), threading.Event()
+
+    async def make(self, wanted: Effect, account: Account) -> EffectOutcome:
+        loop, is_busy = asyncio.get_running_loop(), asyncio.Event()
+
+        def hold(file: Connection) -> tuple[None, Callable[[], object]]:
+            loop.call_soon_threadsafe(is_busy.set)
+            self.goes_on.wait()
+            return None, lambda: self._harm(file)
+
+        self._journal._thread.do(hold)
+        await is_busy.wait()
+        self.made.set()
+        return PAID
+
+
+@asynccontextmanager
+async def cancelled(path: Path, harm: Harm) -> AsyncGenerator[tuple[LocalHost, SqliteJournal]]:
+    async with aclosing(SqliteJournal(path / "run.db")) as journal:
+        await journal.begin(Run(ProgramId("p"), 0))
+        payment = Payment(journal, harm)
+        async with aclosing(LocalHost({CallTool: payment.make}, SteadyClock(), journal)) as host:
+            host.start(PAY)
+            await payment.made.wait()
+            host.cancel(PAY.key)
+            payment.goes_on.set()
+            yield host, journal
+
+
+async def test_it_is_recorded_and_told(tmp_path: Path) -> None:
+    """What it came to is known, so it is kept, and then told."""
+    async with cancelled(tmp_path, none) as (host, journal):
+        assert await host.next() == [OutcomeArrived(PAY.key, PATH, PAID)]
+        assert await journal.find(PAY.key) == (PAY.digest, PAID)
+
+
+async def test_what_cannot_be_recorded_is_not_told(tmp_path: Path) -> None:
+    """The program ends, as it does when nobody cancels."""
+    async with cancelled(tmp_path, damage) as (host, _):
+        with pytest.raises(StoreError, match="no such table"):
+            await host.next()
