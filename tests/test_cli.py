@@ -43,7 +43,7 @@ def test_an_unknown_command_lists_the_known(capsys: pytest.CaptureFixture[str]) 
     """Where no guess is near."""
     with pytest.raises(SystemExit):
         main(["zzz"])
-    assert "there is no command 'zzz'; there are: audit, config" in capsys.readouterr().err
+    assert "there is no command 'zzz'; there are: answer, audit, build" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", [module for module, _ in COMMANDS.values()])

@@ -17,7 +17,8 @@ ROOT_NAMES = """
     Agent AgentFailed Bounds BreakerClosed BreakerOpened BudgetExceeded Cancelled CapabilityDenied
     Child CircuitOpen ContractViolated CostAlert LimitReached Money OutputTruncated Process
     ProcessExited ProcessRestarted ProcessSpawned ProcessStuck ProgramChanged RateLimited Reducer
-    Reply Runtime Supervisor Timeout ToolFailed VegaError dollars map_all race retry_until run trace
+    Reply Runtime Supervisor Timeout ToolFailed VegaError dollars load map_all race retry_until run
+    trace
 """.split()
 
 PYPROJECT = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())

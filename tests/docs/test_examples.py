@@ -1,27 +1,63 @@
-"""Every Python example and every link in the documents works."""
+"""Every example and every link in the documents works.
 
+| block              | is                                                                        |
+|--------------------|---------------------------------------------------------------------------|
+| ```python          | run as it stands, beside the named files of its page                      |
+| ```vega            | a test program: it does what its comments say                             |
+| ```vega hello.vega | a file of its page; so is any other block with a name                     |
+| ```console         | `$ command` and what it prints, run after the blocks before it on its page |
+"""
+
+import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from vegakit.lang import format_source
+from vegakit.testing import run_test
+
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ANY_BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+TOOK = re.compile(r"^\d+\.\d s ·|(?<=passed in )\d+\.\d s", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#]+)(?:#[^)]*)?\)")
 
 EXAMPLES = [
-    pytest.param(block, id=f"{page.relative_to(REPOSITORY)}-{number}")
+    pytest.param(page, block, id=f"{page.relative_to(REPOSITORY)}-{number}")
     for page in PAGES
     for number, block in enumerate(BLOCK.findall(page.read_text()))
 ]
+PROGRAMS = [
+    pytest.param(block, id=f"{page.relative_to(REPOSITORY)}-{number}")
+    for page in PAGES
+    for number, (kind, name, block) in enumerate(ANY_BLOCK.findall(page.read_text()))
+    if kind == "vega" and not name
+]
+SESSIONS = [page for page in PAGES if "\n```console\n" in page.read_text()]
 
 
-@pytest.mark.parametrize("block", EXAMPLES)
-def test_an_example_runs(block: str, tmp_path: Path) -> None:
-    """As it stands, in an empty directory; what it says it prints, it prints."""
+def page_name(page: Path) -> str:
+    return str(page.relative_to(REPOSITORY))
+
+
+def write(name: str, block: str, folder: Path) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(block, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("page", "block"), EXAMPLES)
+def test_an_example_runs(page: Path, block: str, tmp_path: Path) -> None:
+    """As it stands, in a directory with nothing but the files of its page; what it says it prints,
+    it prints."""
+    for _, name, content in ANY_BLOCK.findall(page.read_text()):
+        if name:
+            write(name, content, tmp_path)
     command = [sys.executable, "-W", "error", "-c", block]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -29,7 +65,58 @@ def test_an_example_runs(block: str, tmp_path: Path) -> None:
         assert said.strip() in ran.stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+@pytest.mark.parametrize("block", PROGRAMS)
+def test_a_program_does_what_it_says(block: str, tmp_path: Path) -> None:
+    """In its comments."""
+    write("main.vega", block, tmp_path)
+    assert run_test(tmp_path / "main.vega").problems == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_programs_are_formatted(page: Path) -> None:
+    """As `vega fmt` writes them."""
+    blocks = [block for kind, _, block in ANY_BLOCK.findall(page.read_text()) if kind == "vega"]
+    assert [block for block in blocks if format_source(block) != block] == []
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=page_name)
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path, run_dir: str) -> None:
+    """Typed in order, in one folder; only times may differ."""
+    for kind, name, block in ANY_BLOCK.findall(page.read_text()):
+        if name:
+            write(name, block, tmp_path)
+        elif kind == "console":
+            assert typed(block, tmp_path, run_dir) == TOOK.sub("T", block)
+
+
+@pytest.fixture
+def run_dir() -> Iterator[str]:
+    """For sockets, whose paths are short."""
+    with tempfile.TemporaryDirectory(prefix="vd") as folder:
+        yield folder
+
+
+def typed(block: str, folder: Path, run_dir: str) -> str:
+    shown = ""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ours = {"PATH": path, "HOME": str(folder), "COLUMNS": "100", "XDG_RUNTIME_DIR": run_dir}
+    env = {**os.environ, **ours}
+    for command in re.findall(r"^\$ (.+)$", block, re.MULTILINE):
+        ran = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        shown += f"$ {command}\n{ran.stdout}"
+    return TOOK.sub("T", shown)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Within the repository."""
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]

@@ -4,10 +4,13 @@ import asyncio
 from typing import Any
 
 from vegakit.conversation import ModelReply, ModelRequest, Text
+from vegakit.durable import ProgramHandle
 from vegakit.money import dollars
+from vegakit.policy import InterruptKind
 from vegakit.program import (
     After,
     Ask,
+    AskPerson,
     Heard,
     Later,
     Make,
@@ -16,7 +19,7 @@ from vegakit.program import (
     Respond,
     Told,
 )
-from vegakit.runtime import Reducer
+from vegakit.runtime import Question, Reducer
 from vegakit.testing import ScriptedModel
 
 
@@ -81,6 +84,19 @@ def clerk(state: Any, message: Any) -> tuple[Any, list[Any]]:
     if isinstance(message, int):
         return state, [After(message, "wake"), Later("request")]
     return state, [Respond(f"it was: {message}", "request")]
+
+
+def buyer(state: Any, message: Any) -> tuple[Any, list[Any]]:
+    """Asks leave, or which one, and tells what came of it."""
+    if isinstance(message, Heard):
+        return state, [Respond(getattr(message.outcome, "value", str(message.outcome)), "client")]
+    kind = InterruptKind.CLARIFICATION if message["open"] else InterruptKind.CONFIRMATION
+    asked = AskPerson(message["question"], "q", kind, message.get("timeout_ms"))
+    return state, [Later("client"), asked]
+
+
+async def asked(program: ProgramHandle) -> Question | None:
+    return next(iter(await program.questions()), None)
 
 
 async def waits(program: Any, count: int = 1) -> bool:

@@ -33,7 +33,7 @@ class Stage:
     @property
     def code(self) -> dict[str, Any]:
         """That of the worker."""
-        return workflows._provided[self.connection.queue]  # type: ignore[return-value]
+        return workflows._provided[self.connection.queue][0]  # type: ignore[return-value]
 
     async def start(self, **options: Any) -> ProgramHandle:
         program = await self.connection.start_program(heartbeat_ms=2_000, **options)
@@ -59,10 +59,16 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    address: str, folder: Path, bodies: Sequence[Any], *, cache: int = 1_000, **options: Any
+    address: str,
+    folder: Path,
+    bodies: Sequence[Any],
+    *,
+    queue: str = "",
+    cache: int = 1_000,
+    **options: Any,
 ) -> AsyncGenerator[Stage]:
     """Each has a queue of its own. When it is left, every history is replayed."""
-    connection = await connect(address, queue=f"test-{secrets.token_hex(4)}")
+    connection = await connect(address, queue=queue or f"test-{secrets.token_hex(4)}")
     deployment = Deployment(
         bodies,
         SqliteLedger(folder / "ledger.db"),

@@ -106,6 +106,20 @@ async def test_what_was_billed_is_unknown_at_its_bill(tmp_path: Path) -> None:
         assert await here.call(work(), attempt=2) == Unknown(Money(42))
 
 
+async def test_what_was_turned_away_goes_on(tmp_path: Path) -> None:
+    """A worker died after a 429: nothing is under way, nothing was billed, so it is asked again."""
+    model = ScriptedModel("yes")
+    async with bench(tmp_path, model) as here:
+        await here.send(work())
+        await here.ledger.answer(work().effect.key, 1, Money(0), here.runtime.clock.now())
+        outcome = await here.call(work(), attempt=2)
+        assert isinstance(outcome, Answered)
+        claim = await here.ledger.claim(work().effect.key, 2)
+        assert claim is not None
+        assert (claim.state, claim.charged) == (ClaimState.ANSWERED, outcome.charged)
+        assert len(model.requests) == 1
+
+
 async def test_what_was_not_claimed_is_done(tmp_path: Path) -> None:
     """And a third attempt finds the answer that the second one kept."""
     model = ScriptedModel("yes")

@@ -53,7 +53,7 @@ class TellsTwice(Checked):
 
 
 class WorldActivities(Activities):
-    def _performer(self, work: Work, span: Span) -> Perform:
+    def _performer(self, work: Work, span: Span, earlier: int) -> Perform:
         async def perform(effect: Effect, account: Account) -> EffectOutcome:
             fate = WORLDS[work.body](effect)
             await asyncio.sleep(fate.takes_ms / 1000)

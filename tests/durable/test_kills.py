@@ -1,41 +1,34 @@
 """`kill -9` of the worker at any instant: nothing is lost, wrong, or bought twice unknown.
 
-The provider runs in a process of its own and keeps its own log of requests. `VEGA_KILLS` sets how
-many random kills there are.
+`VEGA_KILLS` sets how many random kills there are; several programs run under each.
 """
 
 import asyncio
 import os
 import random
-import secrets
-import sqlite3
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
+from tests.durable import accounts
+from tests.durable.accounts import (
+    CALLS,
+    Bill,
+    Scene,
+    audit,
+    audit_shared,
+    is_unknown,
+    make_scene,
+    provider_in,
+)
 from tests.durable.dying import POINTS
-from tests.durable.nursery import start_worker
-from tests.durable.oracle import answer_to, number_in, usage_of
-from tests.durable.warm import PRICE
-from vegakit.durable import Connection, ProgramHandle, connect
-from vegakit.durable.messages import Performed, Work
-from vegakit.effects import CallModel
-from vegakit.events import Answered, Unknown
-from vegakit.prices import bill
-from vegakit.records import from_json
+from tests.store.postgres import own_schema
 
 KILLS = int(os.environ.get("VEGA_KILLS", "10"))
-CALLS = 6
-REPOSITORY = Path(__file__).parents[2]
-LIFE_S = 1.0
+PROGRAMS = 6
+SHORTEST_LIFE_S, FIRST_LIFE_S, LONGEST_LIFE_S = 0.1, 0.8, 3.5
+"""After a kill, programs stand still for two seconds; before the first they do not."""
 
 EXPECTED = {
     #                 requests, claims, cut off in the ledger, unknown to the program
@@ -48,50 +41,16 @@ EXPECTED = {
 }
 
 
-class Scene(NamedTuple):
-    folder: Path
-    url: str
-    connection: Connection
-    address: str
-
-    def start_worker(self, die: str = "never|0") -> ForkServerProcess:
-        return start_worker(
-            self.address,
-            self.connection.queue,
-            VEGA_TEST_FOLDER=str(self.folder),
-            VEGA_TEST_PROVIDER=self.url,
-            VEGA_TEST_DIE=die,
-        )
-
-    async def ask(self, at_once: int) -> "tuple[ProgramHandle, asyncio.Future[Any]]":
-        program = await self.connection.start_program(heartbeat_ms=1_500)
-        await program.spawn("guide", wallet="$5")
-        await program.spawn("chain")
-        message = {"count": CALLS, "at_once": at_once}
-        return program, asyncio.ensure_future(program.ask("chain", message))
-
-
-class Bill(NamedTuple):
-    """What program, ledger and provider each know of the calls, by question."""
-
-    outcomes: dict[int, list[Any]]
-    claims: dict[int, list[tuple[str, int]]]
-    requests: Counter[int]
-    wallet: int
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[str]:
+    with provider_in(tmp_path) as url:
+        yield url
 
 
 @pytest.fixture
-def provider(tmp_path: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.durable.oracle", str(tmp_path / "provider.jsonl")]
-    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as oracle:
-        assert oracle.stdout is not None
-        yield oracle.stdout.readline().decode().strip()
-        oracle.kill()
-
-
-async def make_scene(address: str, folder: Path, url: str) -> Scene:
-    connection = await connect(address, queue=f"kill-{secrets.token_hex(4)}")
-    return Scene(folder, url, connection, address)
+def schema() -> Iterator[str]:
+    with own_schema() as name:
+        yield name
 
 
 @pytest.mark.parametrize("nth", [2, 5])
@@ -101,6 +60,31 @@ async def test_a_kill_at_a_named_point(
 ) -> None:
     """Exactly what was in flight is unknown, and only that is sent again."""
     scene = await make_scene(temporal, tmp_path, provider)
+    assert figures_of(await killed_at(scene, point, nth)) == EXPECTED[point]
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_the_shared_budget_may_be_on_postgresql(
+    temporal: str, tmp_path: Path, provider: str, schema: str, point: str
+) -> None:
+    """Workers on any machine reserve from it."""
+    scene = await make_scene(temporal, tmp_path, provider, schema)
+    assert figures_of(await killed_at(scene, point, 3)) == EXPECTED[point]
+
+
+@pytest.mark.parametrize("point", ["after send", "after record"])
+async def test_a_silent_resend_is_found(
+    temporal: str, tmp_path: Path, provider: str, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the account, or because the ledger does not let the same call be claimed twice."""
+    monkeypatch.setattr(accounts, "FAULT", "resends")
+    scene = await make_scene(temporal, tmp_path, provider)
+    with pytest.raises((AssertionError, TimeoutError)):
+        async with asyncio.timeout(30):
+            assert figures_of(await killed_at(scene, point, 2)) == EXPECTED[point]
+
+
+async def killed_at(scene: Scene, point: str, nth: int) -> Bill:
     worker = scene.start_worker(f"{point}|{nth}")
     try:
         program, asking = await scene.ask(at_once=1)
@@ -108,91 +92,64 @@ async def test_a_kill_at_a_named_point(
         assert worker.exitcode == -9
         worker = scene.start_worker()
         found = await audit(scene, program, await asking)
-        states = [state for claims in found.claims.values() for state, _ in claims]
-        unknown = [o for outcomes in found.outcomes.values() for o in outcomes if is_unknown(o)]
-        figures = (found.requests.total(), len(states), states.count("unknown"), len(unknown))
-        assert figures == EXPECTED[point]
+        audit_shared(scene, [found])
+        return found
     finally:
         worker.kill()
         worker.join()
 
 
-@pytest.mark.parametrize("seed", range(KILLS))
-async def test_a_kill_at_any_moment(
-    temporal: str, tmp_path: Path, provider: str, seed: int
+def figures_of(found: Bill) -> tuple[int, int, int, int]:
+    states = [state for claims in found.claims.values() for state, _ in claims]
+    unknown = [o for outcomes in found.outcomes.values() for o in outcomes if is_unknown(o)]
+    return found.requests.total(), len(states), states.count("unknown"), len(unknown)
+
+
+async def test_kills_at_any_moment(temporal: str, tmp_path: Path) -> None:
+    """Two calls of each program at once, so that several may be cut off."""
+    kills, batches, unknown = 0, 0, 0
+    while kills < KILLS:
+        folder = tmp_path / str(batches)
+        folder.mkdir()
+        with provider_in(folder) as url:
+            scene = await make_scene(temporal, folder, url)
+            more, found = await killed_at_random(scene, random.Random(batches), KILLS - kills)
+        kills, batches = kills + more, batches + 1
+        unknown += sum(figures_of(each)[3] for each in found)
+        print(f"{kills} kills of {batches * PROGRAMS} programs, {unknown} calls cut off in flight")
+    assert unknown > 0
+
+
+async def test_kills_with_a_ledger_on_postgresql(
+    temporal: str, tmp_path: Path, provider: str, schema: str
 ) -> None:
-    """Two calls at once, so that several may be cut off."""
-    scene, chance = await make_scene(temporal, tmp_path, provider), random.Random(seed)
-    worker = scene.start_worker()
+    """The same, with the money of all programs in one place that outlives the machine."""
+    scene = await make_scene(temporal, tmp_path, provider, schema)
+    kills, _ = await killed_at_random(scene, random.Random(0), 4)
+    assert kills > 0
+
+
+async def killed_at_random(
+    scene: Scene, chance: random.Random, most: int
+) -> tuple[int, list[Bill]]:
+    """Until all programs are done, or it was killed so often."""
+    worker, kills = scene.start_worker(), 0
     try:
-        program, asking = await scene.ask(at_once=2)
-        await asyncio.sleep(chance.uniform(0, LIFE_S))
-        worker.kill()
-        worker.join()
-        worker = scene.start_worker()
-        await audit(scene, program, await asking)
+        firsts = range(0, PROGRAMS * CALLS, CALLS)
+        begun = await asyncio.gather(*(scene.ask(2, first) for first in firsts))
+        waiting = {asking for _, asking in begun}
+        while waiting and kills < most:
+            longest_s = LONGEST_LIFE_S if kills else FIRST_LIFE_S
+            life_s = chance.uniform(SHORTEST_LIFE_S, longest_s)
+            _, waiting = await asyncio.wait(waiting, timeout=life_s)
+            if waiting:
+                worker.kill()
+                worker.join()
+                worker, kills = scene.start_worker(), kills + 1
+        told = zip(begun, firsts, strict=True)
+        found = [await audit(scene, program, await asking, at) for (program, asking), at in told]
+        audit_shared(scene, found)
+        return kills, found
     finally:
         worker.kill()
         worker.join()
-
-
-async def audit(scene: Scene, program: ProgramHandle, answers: dict[str, str]) -> Bill:
-    """Every figure of every question, from the program, the ledger and the provider."""
-    assert answers == {str(n): answer_to(n) for n in range(CALLS)}
-    found = await look(scene, program)
-    assert PRICE is not None
-    for number in range(CALLS):
-        outcomes, claims = found.outcomes[number], found.claims[number]
-        lost = sum(map(is_unknown, outcomes))
-        assert len(outcomes) == 1 + lost, "a recorded call was made again"
-        assert len(claims) == len(outcomes), "a call without its claim, or a claim too many"
-        assert sorted(o.charged for o in outcomes) == sorted(charge for _, charge in claims)
-        assert all(state in ("answered", "unknown") for state, _ in claims)
-        true_bill = bill(PRICE, usage_of(number))
-        assert {charge for state, charge in claims if state == "answered"} == {true_bill}
-        answered = sum(state == "answered" for state, _ in claims)
-        assert answered <= found.requests[number] <= len(claims)
-    assert found.wallet == sum(charge for claims in found.claims.values() for _, charge in claims)
-    await program.stop()
-    return found
-
-
-async def look(scene: Scene, program: ProgramHandle) -> Bill:
-    history = await scene.connection.client.get_workflow_handle(program.id).fetch_history()
-    works, outcomes, claims = dict[int, Work](), dict[int, list[Any]](), dict[int, Any]()
-    for event in history.events:
-        if event.HasField("activity_task_scheduled_event_attributes"):
-            payload = event.activity_task_scheduled_event_attributes.input.payloads[0]
-            works[event.event_id] = from_json(Work, payload.data)
-        if event.HasField("activity_task_completed_event_attributes"):
-            ended = event.activity_task_completed_event_attributes
-            work = works[ended.scheduled_event_id]
-            performed = from_json(Performed, ended.result.payloads[0].data)
-            assert isinstance(performed.outcome, Answered | Unknown), performed
-            number = number_of(work)
-            outcomes.setdefault(number, []).append(performed.outcome)
-            claims.setdefault(number, []).extend(claims_of(scene, work.effect.key))
-    state = await program.state()
-    return Bill(outcomes, claims, requests_in(scene), state.wallets["guide"].spent)
-
-
-def number_of(work: Work) -> int:
-    request = work.effect.request
-    assert isinstance(request, CallModel)
-    return number_in(msgspec.json.encode(request.request.messages).decode())
-
-
-def claims_of(scene: Scene, key: str) -> list[tuple[str, int]]:
-    with closing(sqlite3.connect(scene.folder / "ledger.db")) as file:
-        rows = file.execute("SELECT state, charged FROM claims WHERE id LIKE ?", [f"{key}#%"])
-        return rows.fetchall()
-
-
-def requests_in(scene: Scene) -> Counter[int]:
-    lines = (scene.folder / "provider.jsonl").read_text().splitlines()
-    logged = [msgspec.json.decode(line) for line in lines]
-    return Counter(number_in(line["text"]) for line in logged if line["event"] == "received")
-
-
-def is_unknown(outcome: Any) -> bool:
-    return isinstance(outcome, Unknown)

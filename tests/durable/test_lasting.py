@@ -1,14 +1,19 @@
 """Programs that last: moved to their next run, replayed, edited, failed, asked by many."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
 
 from tests.durable.bodies import COUNTER, Gated, clerk, waits
-from tests.durable.stage import replay, stage, until
+from tests.durable.stage import PATIENCE_S, replay, stage, until
 from vegakit.durable import Deployment, provide
 from vegakit.errors import AgentFailed, BugError, LimitReached, UserError
+from vegakit.program import Respond
 from vegakit.runtime import Agent, Reducer
 from vegakit.store import MemoryLedger
 from vegakit.testing import ScriptedModel
@@ -109,6 +114,39 @@ async def test_what_is_too_large_is_refused(temporal: str, tmp_path: Path) -> No
         await program.stop()
 
 
+async def test_a_model_that_says_too_much(temporal: str, tmp_path: Path) -> None:
+    """Who asked is told; Temporal does not try it for ever."""
+    async with stage(
+        temporal, tmp_path, [Agent("teller", ScriptedModel("word " * 400_000))]
+    ) as here:
+        program = await here.start()
+        await program.spawn("teller", restart="temporary")
+        with pytest.raises(AgentFailed, match="the answer has 2,000,"):
+            await program.ask("teller", "?")
+        await program.stop()
+
+
+def hoard(state: Any, message: Any) -> tuple[Any, list[Any]]:
+    """Keeps so much, or shows it."""
+    return ("x" * message, [Respond(message)]) if message else (state, [Respond(state)])
+
+
+async def test_an_answer_or_state_that_is_too_large(temporal: str, tmp_path: Path) -> None:
+    """The one is refused in words; the other ends the program when it would have to move."""
+    async with stage(temporal, tmp_path, [Reducer("hoard", hoard)]) as here:
+        program = await here.start(longest=20)
+        await program.spawn("hoard")
+        await program.ask("hoard", 2_000_000)
+        with pytest.raises(LimitReached, match="the answer has 2,000,"):
+            await program.ask("hoard", 0)
+        with suppress(AgentFailed, UserError):
+            for _ in range(10):
+                await program.ask("hoard", 2_000_000)
+        with pytest.raises(BugError, match="the state of the program has 2,0"):
+            await asyncio.wait_for(program.wait(), PATIENCE_S)
+        here.programs.clear()
+
+
 async def test_a_machine_that_fails_ends_the_program(temporal: str, tmp_path: Path) -> None:
     """Visibly, instead of a task that Temporal tries for ever; who asks then is told so."""
     async with stage(temporal, tmp_path, [COUNTER]) as here:
@@ -137,4 +175,24 @@ async def test_many_may_wait_for_an_answer(temporal: str, tmp_path: Path) -> Non
         for path in paths:
             await program.tell(path, "yes")
         assert await asyncio.gather(*asking) == ["it was: yes"] * 11
+        await program.stop()
+
+
+async def test_what_was_not_heard_is_said_again(temporal: str, tmp_path: Path) -> None:
+    """Temporal may turn an update away before the program saw it."""
+    async with stage(temporal, tmp_path, [COUNTER]) as here:
+        program = await here.start()
+        await program.spawn("counter")
+        real, turned_away = program._update, [ApplicationError("late", type="UnprocessedUpdate")]
+
+        async def update(*said: Any) -> Any:
+            if turned_away:
+                raise WorkflowUpdateFailedError(turned_away.pop())
+            return await real(*said)
+
+        program._update = update
+        assert await program.ask("counter", "more") == 1
+        turned_away.append(ApplicationError("no", type="Other"))
+        with pytest.raises(WorkflowUpdateFailedError):
+            await program.ask("counter", "more")
         await program.stop()

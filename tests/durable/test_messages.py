@@ -1,11 +1,26 @@
 """What travels through Temporal comes back as it was."""
 
+import subprocess
+import sys
+
 from vegakit.conversation import Conversation
 from vegakit.durable import RECORDS, Launch
 from vegakit.durable.messages import Command, Reply, Spoken
 from vegakit.durable.workflows import _latest
 from vegakit.ids import ProgramId
 from vegakit.program import Mail, Post, Program, Said, Told
+
+THREADS = """
+import sys, threading
+from vegakit.durable import RECORDS, Launch
+from vegakit.program import Program
+sys.setswitchinterval(1e-6)
+read, gate = RECORDS.payload_converter.from_payload, threading.Barrier(16)
+payload = RECORDS.payload_converter.to_payload(Launch(Program("p"), "queue"))
+run = lambda: (gate.wait(), read(payload, Launch))
+threads = [threading.Thread(target=run) for _ in range(16)]
+[thread.start() for thread in threads]
+"""
 
 
 def test_records_are_readable_json() -> None:
@@ -39,3 +54,10 @@ def test_the_latest_replies_move_along() -> None:
     assert list(_latest({**small, "3": Told(3)})) == ["0", "1", "2", "3"]
     assert _latest({**small, **large}) == {}
     assert list(_latest({**large, **small})) == ["0", "1", "2"]
+
+
+def test_the_first_records_may_be_read_in_many_threads() -> None:
+    """As the workflows of a worker do that has just begun. Unprepared, msgspec breaks every second
+    process that does this."""
+    for _ in range(4):
+        subprocess.run([sys.executable, "-c", THREADS], check=True)

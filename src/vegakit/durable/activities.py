@@ -5,13 +5,13 @@
 | the answer kept            | that answer                                              |
 | a claim in the ledger      | Unknown, with what is charged: a worker died while it    |
 |                            | was sent, and nobody sends it again but the program      |
+| claims that cost nothing   | by going on: they were turned away, as by a rate limit   |
 | a tool not to be repeated  | Unknown                                                  |
 | nothing                    | by doing it                                              |
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -19,12 +19,14 @@ from temporalio import activity
 
 from vegakit.durable.deployments import Deployment
 from vegakit.durable.messages import Call, Performed, Work
+from vegakit.durable.payloads import why_too_large
 from vegakit.effects import CallTool, Effect
 from vegakit.errors import BugError, StoreError
-from vegakit.events import CallKind, Cancelled, Crashed, EffectOutcome, Unknown
+from vegakit.events import Answered, CallKind, Cancelled, Crashed, EffectOutcome, Unknown
 from vegakit.ids import EffectKey
 from vegakit.money import Money
-from vegakit.policy import ClaimState
+from vegakit.policy import Claim, ClaimState
+from vegakit.ports import Tool
 from vegakit.records import from_json, to_json
 from vegakit.runtime import Account, Agent, Context, Perform, Performing, Registry, Runtime
 from vegakit.telemetry import Span
@@ -52,28 +54,29 @@ class Activities:
 
     @activity.defn(name=Call.AFTERMATH)
     async def aftermath(self, work: Work) -> Performed:
-        known = await self._known(work.effect) or Performed(work.effect.digest, Unknown(Money(0)))
+        known = await self._known(work.effect)
+        if not isinstance(known, Performed):
+            known = Performed(work.effect.digest, Unknown(Money(0)))
         if work.cancelled and isinstance(known.outcome, Unknown):
             return Performed(known.digest, Cancelled(known.outcome.charged))
         return known
 
     async def _perform(self, work: Work) -> Performed:
-        async with _heartbeats():
-            if activity.info().attempt > 1:
-                known = await self._known(work.effect)
-                if known is not None:
-                    return known
-            performed = Performed(work.effect.digest, await self._outcome(work))
+        with _Heartbeats():
+            known = await self._known(work.effect) if activity.info().attempt > 1 else 0
+            if isinstance(known, Performed):
+                return known
+            performed = _fitting(work.effect, await self._outcome(work, known))
             if self._answers is not None:
                 key = work.effect.key
                 await self._answers.put(_ANSWERS, key, to_json(performed), expected=0)
             return performed
 
-    async def _outcome(self, work: Work) -> EffectOutcome:
+    async def _outcome(self, work: Work, earlier: int) -> EffectOutcome:
         account = Account()
         span = self._runtime.tracer.begin(CallKind.SPAN, work.path)
         try:
-            return await self._performer(work, span)(work.effect, account)
+            return await self._performer(work, span, earlier)(work.effect, account)
         except asyncio.CancelledError:
             if not _is_wanted():
                 raise
@@ -85,30 +88,32 @@ class Activities:
         finally:
             self._runtime.tracer.end(span)
 
-    def _performer(self, work: Work, span: Span) -> Perform:
+    def _performer(self, work: Work, span: Span, earlier: int) -> Perform:
         place = _Place(work, self._registry, Context(span))
-        return Performing(self._runtime, place).performers[type(work.effect.request)]
+        return Performing(self._runtime, place, earlier).performers[type(work.effect.request)]
 
-    async def _known(self, effect: Effect) -> Performed | None:
-        """What an earlier attempt left behind."""
+    async def _known(self, effect: Effect) -> Performed | int:
+        """What an earlier attempt left behind, or how many calls it made that came to nothing."""
         kept = None if self._answers is None else await self._answers.get(_ANSWERS, effect.key)
         if kept is not None:
             return from_json(Performed, kept[0])
         if isinstance(effect.request, CallTool):
-            charged = None if effect.request.repeatable else Money(0)
-        else:
-            charged = await self._charged(effect.key)
-        return None if charged is None else Performed(effect.digest, Unknown(charged))
+            return 0 if effect.request.repeatable else Performed(effect.digest, Unknown(Money(0)))
+        claims = await self._claims(effect.key)
+        charged = sum(claim.charged for claim in claims)
+        if charged or any(claim.state is ClaimState.UNKNOWN for claim in claims):
+            return Performed(effect.digest, Unknown(Money(charged)))
+        return len(claims)
 
-    async def _charged(self, key: EffectKey) -> Money | None:
-        """None: nothing was ever claimed."""
-        charged, attempt, now = 0, 0, self._runtime.clock.now()
-        while (claim := await self._ledger.claim(key, attempt + 1)) is not None:
-            attempt += 1
-            charged += claim.charged
+    async def _claims(self, key: EffectKey) -> list[Claim]:
+        """Of each call; what a worker that died had sent is cut off."""
+        claims, now = list[Claim](), self._runtime.clock.now()
+        while (claim := await self._ledger.claim(key, len(claims) + 1)) is not None:
             if claim.state in (ClaimState.RESERVED, ClaimState.SENT):
-                charged += (await self._ledger.cut_off(key, attempt, now)).changed
-        return Money(charged) if attempt else None
+                await self._ledger.cut_off(key, len(claims) + 1, now)
+                claim = await self._ledger.claim(key, len(claims) + 1) or claim
+            claims.append(claim)
+        return claims
 
 
 class _Place:
@@ -125,6 +130,10 @@ class _Place:
     def agent_of(self, effect: Effect) -> Agent[Any]:
         return self._registry.agent(self._work.body)
 
+    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]:
+        body = self._work.body
+        return self._registry.tools(body)[name], body
+
     def context_of(self, effect: Effect) -> Context:
         return self._context
 
@@ -135,21 +144,33 @@ class _Place:
         raise BugError(f"{name} is a coroutine, which no activity runs")
 
 
-@asynccontextmanager
-async def _heartbeats() -> AsyncGenerator[None]:
-    """Temporal learns from them that we live, and tells us if we are to stop."""
-    timeout = activity.info().heartbeat_timeout or timedelta(seconds=10)
-    beating = asyncio.ensure_future(_beat(timeout.total_seconds() / _BEATS_IN_TIMEOUT))
-    try:
-        yield
-    finally:
-        beating.cancel()
+class _Heartbeats:
+    """Temporal learns from them that we live, and tells us if we are to stop. A timer, not a task:
+    most calls end before the first one is due."""
 
+    def __enter__(self) -> None:
+        timeout = activity.info().heartbeat_timeout or timedelta(seconds=10)
+        self._every_s = timeout.total_seconds() / _BEATS_IN_TIMEOUT
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._every_s, self._beat)
 
-async def _beat(every_s: float) -> None:
-    while True:
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _beat(self) -> None:
         activity.heartbeat()
-        await asyncio.sleep(every_s)
+        self._timer = self._loop.call_later(self._every_s, self._beat)
+
+
+def _fitting(effect: Effect, outcome: EffectOutcome) -> Performed:
+    """What it came to, or why that cannot be kept."""
+    performed, asked = Performed(effect.digest, outcome), effect.request
+    what = f"the result of tool {asked.tool}" if isinstance(asked, CallTool) else "the answer"
+    too_large = why_too_large(what, performed, "ask for less, or hand it over in a file")
+    if not too_large:
+        return performed
+    charged = outcome.charged if isinstance(outcome, Answered) else Money(0)
+    return Performed(effect.digest, Crashed(too_large, charged))
 
 
 def _is_wanted() -> bool:

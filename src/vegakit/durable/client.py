@@ -9,21 +9,26 @@ reply = await program.ask(writer, "…")
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from temporalio.client import (
     Client,
     WorkflowFailureError,
     WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from vegakit.durable.messages import Command, Launch, NotYet, Reply, Spoken
+from vegakit.durable.messages import BETWEEN_TASKS, Command, Given, Launch, NotYet, Reply, Spoken
 from vegakit.durable.payloads import RECORDS
 from vegakit.durable.workflows import PROGRAM, ProgramWorkflow
 from vegakit.errors import BugError, UserError, raised
-from vegakit.ids import ProgramId, TenantId, TraceId, new_program_id
+from vegakit.ids import Digest, ProgramId, TenantId, TraceId, new_program_id
+from vegakit.money import dollars
+from vegakit.policy import ChildType
 from vegakit.program import (
     Bounds,
     CancelAsk,
@@ -33,6 +38,7 @@ from vegakit.program import (
     Fell,
     Mail,
     Post,
+    ProcessSpec,
     Program,
     ShutDown,
     Spawn,
@@ -40,20 +46,25 @@ from vegakit.program import (
     SpawnRefused,
     Told,
 )
-from vegakit.runtime import Child, SteadyClock
+from vegakit.runtime import Child, Question, SteadyClock, python_value
 from vegakit.runtime import Reply as AgentReply
 
 __all__ = ["Connection", "ProgramHandle", "connect"]
 
+T = TypeVar("T")
+
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.03, 2.0
 _NOBODY_THERE = {
     RPCStatusCode.ABORTED,
+    RPCStatusCode.CANCELLED,
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.FAILED_PRECONDITION,
     RPCStatusCode.RESOURCE_EXHAUSTED,
     RPCStatusCode.UNAVAILABLE,
 }
 """No worker, or no server, for the moment: they may come back."""
+_UNHEARD = "UnprocessedUpdate"
+"""Temporal's word for an update that lost a race with other tasks and never reached the program."""
 
 
 async def connect(
@@ -155,10 +166,51 @@ class ProgramHandle:
             case _:
                 raise _unexpected(reply)
 
+    async def run(
+        self,
+        body: str = "main",
+        *args: Any,  # noqa: ANN401
+        wallet: str | float | None = None,
+        id: str = "",  # noqa: A002
+    ) -> Any:  # noqa: ANN401
+        """A function of a compiled program of the workers, as a process of its own, to its end."""
+        word = id or _new_id()
+        cap = None if wallet is None else dollars(wallet)
+        spec = ProcessSpec(body, ChildType.TEMPORARY, wallet=cap)
+        path = await self.spawn(spec, name=f"{body}~{word}", id=f"{word}-run")
+        try:
+            return python_value(await self.ask(path, list(args), id=word))
+        finally:
+            await self._tell(EndProcess(path, kill=True), f"{word}-end")
+
+    async def printed(self, path: str = "") -> list[str]:
+        """The last lines, of all its processes or of one with what it started."""
+        news = await self._query(ProgramWorkflow.printed)
+        return [line.text for line in news if line.path.startswith(path)]
+
     async def tell(self, path: str, message: Any, *, id: str = "") -> None:  # noqa: A002, ANN401
         """Nobody waits for an answer."""
         word = id or _new_id()
         await self._tell(Post(path, Mail(message), word), word)
+
+    async def questions(self) -> list[Question]:
+        """That people have not answered, the oldest first."""
+        return await self._query(ProgramWorkflow.questions)
+
+    async def answer(
+        self,
+        question: str,
+        answer: bool | str,
+        *,
+        by: str,
+        action: Digest | None = None,
+    ) -> None:
+        """`by` is who answers, as you authenticated them; `action`, if it is given, is that of the
+        question as they saw it."""
+        given, once = Given(question, answer, by, action), _new_id()
+        reply = await self._hear(lambda: self._update(ProgramWorkflow.answer, given, id=once))
+        if isinstance(reply, Fell):
+            raise UserError(reply.reason)
 
     async def kill(self, path: str) -> None:
         """For good and at once, with everything that it started."""
@@ -177,7 +229,7 @@ class ProgramHandle:
             raise BugError(f"program {self.id} failed: {failed.cause}") from failed
 
     async def state(self) -> Program:
-        return await self._workflow.query(ProgramWorkflow.state)
+        return await self._query(ProgramWorkflow.state)
 
     async def _tell(self, event: Event, id: str = "") -> None:  # noqa: A002
         try:
@@ -187,32 +239,47 @@ class ProgramHandle:
 
     async def _submit(self, command: Command) -> Reply:
         """Said again, with the same id, as long as nobody was there to hear it."""
+        reply = await self._hear(lambda: self._update(ProgramWorkflow.submit, command))
+        return reply if not isinstance(reply, NotYet) else await self._reply(command.id)
+
+    async def _hear(self, say: Callable[[], Awaitable[Reply]]) -> Reply:
         waits = _waits()
         while True:
             try:
-                reply = await self._update(ProgramWorkflow.submit, command)
+                return await say()
             except WorkflowUpdateRPCTimeoutOrCancelledError as cut_off:
                 if isinstance(cut_off.__cause__, asyncio.CancelledError):
                     raise cut_off.__cause__ from None
+            except WorkflowUpdateFailedError as failed:
+                if not _is_unheard(failed):
+                    raise
             except RPCError as error:
                 if error.status not in _NOBODY_THERE:
                     raise self._explained(error) from error
-            else:
-                return reply if not isinstance(reply, NotYet) else await self._reply(command.id)
             await asyncio.sleep(next(waits))
 
     async def _reply(self, to: str) -> Reply:
         reply: Reply = NotYet()
         for wait_s in _waits():
             await asyncio.sleep(wait_s)
-            try:
-                reply = await self._workflow.query(ProgramWorkflow.reply, to)
-            except RPCError as error:
-                if error.status not in _NOBODY_THERE:
-                    raise self._explained(error) from error
+            reply = await self._query(ProgramWorkflow.reply, to)
             if not isinstance(reply, NotYet):
                 break
         return reply
+
+    async def _query(self, asked: Callable[..., T], *facts: object) -> T:
+        """Asked again as long as nobody can say."""
+        waits, query = _waits(), cast("Callable[..., Awaitable[T]]", self._workflow.query)
+        while True:
+            try:
+                return await query(asked, *facts)
+            except WorkflowQueryFailedError as failed:
+                if BETWEEN_TASKS not in str(failed):
+                    raise
+            except RPCError as error:
+                if error.status not in _NOBODY_THERE:
+                    raise self._explained(error) from error
+            await asyncio.sleep(next(waits))
 
     def _explained(self, error: RPCError) -> Exception:
         if error.status is not RPCStatusCode.NOT_FOUND:
@@ -224,6 +291,10 @@ class ProgramHandle:
 
 def _spec(body: str, child: dict[str, Any]) -> ChildSpec:
     return Child(cast("Any", body), **child).spec(lambda given: cast("str", given))
+
+
+def _is_unheard(failed: WorkflowUpdateFailedError) -> bool:
+    return isinstance(failed.cause, ApplicationError) and failed.cause.type == _UNHEARD
 
 
 def _waits() -> Iterator[float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vegakit.errors import UserError
 from vegakit.ports import Ledger, Store
-from vegakit.runtime import Agent, Reducer, Registry, Runtime
+from vegakit.runtime import Agent, Reducer, Registry, Runtime, VegaProgram, deploy
 
 __all__ = ["Deployment", "deployment_at"]
 
@@ -17,9 +17,10 @@ class Deployment:
     """`ledger` and `answers` are those of all workers of one queue: files on one machine, a server
     for several. With `answers` an answer that was paid for outlives a worker that dies before
     Temporal heard of it. `options` are further ones of `Runtime`: budget, models, limits, trace.
-    `version` names the code; Temporal shows it beside every task."""
+    Of a compiled program each function is a body. `version` names the code; Temporal shows it
+    beside every task."""
 
-    bodies: Sequence[Agent[Any] | Reducer]
+    bodies: Sequence[Agent[Any] | Reducer | VegaProgram]
     ledger: Ledger
     answers: Store | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -31,8 +32,11 @@ class Deployment:
     def registry(self, runtime: Runtime) -> Registry:
         registry = Registry(runtime)
         for body in self.bodies:
-            _check(body)
-            registry.register(body)
+            if isinstance(body, VegaProgram):
+                deploy(body.module, body.root, registry)
+            else:
+                _check(body)
+                registry.register(body)
         return registry
 
 

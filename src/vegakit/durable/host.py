@@ -1,4 +1,5 @@
-"""The host of a program on Temporal: model and tool calls as activities, alarms as timers.
+"""The host of a program on Temporal: model and tool calls as activities, alarms as timers, and
+questions to people held in the workflow.
 
     start ──▶ activity on the queue of models or tools ── outcome ──▶ next()
     hold  ──▶ from now on what is started stays in the program's state, and the next run starts it
@@ -18,30 +19,40 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, CancelledError
 
 from vegakit.durable.messages import Call, Performed, Work
-from vegakit.effects import CallModel, CallTool, Effect, Request, SetTimer, check_same_request
+from vegakit.durable.payloads import why_too_large
+from vegakit.durable.questions import HeldQuestions
+from vegakit.effects import (
+    AskHuman,
+    CallModel,
+    CallTool,
+    Effect,
+    Request,
+    SetTimer,
+    check_same_request,
+)
 from vegakit.errors import LimitReached, ProgramChanged
 from vegakit.events import Answered, Cancelled, EffectOutcome, HostEvent, OutcomeArrived, Refused
-from vegakit.ids import EffectKey
+from vegakit.ids import EffectKey, pid_of
+from vegakit.policy import Interrupts
 from vegakit.program import Program
-from vegakit.records import to_json
 from vegakit.runtime import Account, LocalHost, Perform
 
 __all__ = ["TemporalHost", "WorkflowClock", "queue_of"]
 
 _LONGEST_CALL = timedelta(days=1)
 _LONGEST_LOOK = timedelta(seconds=30)
-_LARGEST_BYTES = 1_800_000
-"""Temporal takes two million, and would try what is larger again for ever."""
 _AGAIN = RetryPolicy(
     initial_interval=timedelta(milliseconds=200),
     maximum_interval=timedelta(seconds=10),
     maximum_attempts=10,
 )
+_AT_ONCE = 50
+_SHORTER = "shorten the conversation (history= of the agent), or hand over files by name"
 _CALLS: dict[type[Request], Call] = {CallModel: Call.MODEL, CallTool: Call.TOOL}
 
 
 def queue_of(queue: str, call: Call) -> str:
-    """Models and tools have their own workers, so that neither keeps the other waiting."""
+    """Where workers of their own look for models and tools: neither keeps the other waiting."""
     return queue if call is Call.AFTERMATH else f"{queue}-{call.name.lower()}s"
 
 
@@ -58,17 +69,30 @@ class WorkflowClock:
 class TemporalHost(LocalHost):
     """Implements `ports.Host`, inside a workflow."""
 
-    def __init__(self, state: Program, queue: str, heartbeat_ms: int) -> None:
+    def __init__(
+        self,
+        state: Program,
+        queue: str,
+        heartbeat_ms: int,
+        *,
+        apart: bool = True,
+        interrupts: Interrupts | None = None,
+    ) -> None:
+        """Calls that are not `apart` may begin at once on the worker that steps the program, which
+        is a fifth of what Temporal costs."""
         performers: dict[type[Request], Perform] = {
             CallModel: self._call,
             CallTool: self._call,
+            AskHuman: self._ask_person,
             SetTimer: self._wait,
         }
         super().__init__(performers, WorkflowClock())
+        self.questions = HeldQuestions(self._clock, interrupts)
         self._state = state
-        self._queue = queue
+        self._queues = {call: queue_of(queue, call) if apart else queue for call in Call}
         self._heartbeat = timedelta(milliseconds=heartbeat_ms)
         self.holding = False
+        self._at_once = 0
 
     @property
     def has_news(self) -> bool:
@@ -76,8 +100,10 @@ class TemporalHost(LocalHost):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is under way but timers, which the next run sets again."""
-        return all(isinstance(effect.request, SetTimer) for effect in self._effects.values())
+        """Nothing is under way but timers, which the next run sets again, and questions, which it
+        finds as they stand."""
+        waits = (SetTimer, AskHuman)
+        return all(isinstance(effect.request, waits) for effect in self._effects.values())
 
     def start(self, effect: Effect) -> None:
         if not self.holding:
@@ -98,14 +124,28 @@ class TemporalHost(LocalHost):
 
     async def _wait(self, effect: Effect, account: Account) -> EffectOutcome:
         assert isinstance(effect.request, SetTimer)
+        if effect.request.due_ms <= self._clock.now():
+            await self._let_others_in()
         await self._clock.wait_until(effect.request.due_ms)
         return Answered(None)
+
+    async def _let_others_in(self) -> None:
+        """A program that computes for long does so in many tasks: Temporal believes that one which
+        takes seconds hangs."""
+        self._at_once += 1
+        if self._at_once % _AT_ONCE == 0:
+            await asyncio.sleep(0.001)
+
+    async def _ask_person(self, effect: Effect, account: Account) -> EffectOutcome:
+        path, place = self._state.flights[effect.key].path, effect.path
+        process = pid_of(place.program, path, place.lives[-1].generation)
+        return await self.questions.oversight.ask_person(effect, process)
 
     async def _call(self, effect: Effect, account: Account) -> EffectOutcome:
         path = self._state.flights[effect.key].path
         work = Work(effect, self._state.processes[path].spec.body, path)
-        if (size := len(to_json(work))) > _LARGEST_BYTES:
-            return _too_large(size)
+        if too_large := why_too_large("the request", work, _SHORTER):
+            return Refused(LimitReached.__name__, too_large)
         performed = await self._perform(work)
         try:
             check_same_request(effect, performed.digest)
@@ -120,7 +160,7 @@ class TemporalHost(LocalHost):
                 call,
                 work,
                 result_type=Performed,
-                task_queue=queue_of(self._queue, call),
+                task_queue=self._queues[call],
                 activity_id=work.effect.key,
                 summary=str(work.effect.path),
                 start_to_close_timeout=_LONGEST_CALL,
@@ -136,11 +176,3 @@ class TemporalHost(LocalHost):
             result_type=Performed,
             start_to_close_timeout=_LONGEST_LOOK,
         )
-
-
-def _too_large(size: int) -> Refused:
-    return Refused(
-        LimitReached.__name__,
-        f"the request has {size:,} bytes, and Temporal keeps at most {_LARGEST_BYTES:,}; shorten "
-        "the conversation (history= of the agent), or hand over files by name",
-    )

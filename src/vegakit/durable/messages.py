@@ -9,9 +9,24 @@ from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
 from vegakit.ids import Digest
 from vegakit.money import Money
-from vegakit.program import Event, Fell, Program, Said, Spawned, SpawnRefused, Told
+from vegakit.policy import Interrupts
+from vegakit.program import Event, Fell, Printed, Program, Said, Spawned, SpawnRefused, Told
 
-__all__ = ["Call", "Command", "Launch", "NotYet", "Performed", "Reply", "Spoken", "Work"]
+__all__ = [
+    "BETWEEN_TASKS",
+    "Call",
+    "Command",
+    "Given",
+    "Launch",
+    "NotYet",
+    "Performed",
+    "Reply",
+    "Spoken",
+    "Work",
+]
+
+BETWEEN_TASKS = "the program is between two tasks; ask again"
+"""Why a query failed that came at a bad moment."""
 
 
 class Call(StrEnum):
@@ -44,15 +59,28 @@ class Command(Struct, frozen=True, omit_defaults=True):
     timeout_ms: int | None = None
 
 
+class Given(Struct, frozen=True, omit_defaults=True):
+    """A person's answer to a question, by its id or the beginning of it; `action` is what they were
+    shown with it."""
+
+    question: str
+    answer: bool | str
+    by: str
+    action: Digest | None = None
+
+
 class Launch(Struct, frozen=True, omit_defaults=True):
     """What one run of the workflow begins with. `queue` names the code. After `longest` events of
-    history it moves to a next run; `replies` go with it, for those who have not heard them."""
+    history it moves to a next run; `replies` go with it, for those who have not heard them, and
+    `interrupts`, the questions that people have not answered, and the last that was `printed`."""
 
     state: Program
     queue: str
     heartbeat_ms: int = 10_000
     longest: int = 10_000
     replies: dict[str, Reply] = {}
+    interrupts: Interrupts | None = None
+    printed: list[Printed] = []
 
 
 class Work(Struct, frozen=True, omit_defaults=True):

@@ -23,10 +23,12 @@ _TAKEN_UP_WITHIN = timedelta(seconds=2)
 """So long a program waits for a worker that died before another takes it up."""
 _LEAVES_WITHIN = timedelta(seconds=30)
 """A worker that is told to end lets calls under way finish."""
+_CALLS_AT_ONCE = 300
 
 
 class Role(StrEnum):
-    """`CONTROL` steps the programs; the others carry out their calls."""
+    """`CONTROL` steps the programs; the others carry out their calls. A worker that has all roles
+    prefers to carry out the calls of the programs that it steps."""
 
     CONTROL = "control"
     MODELS = "models"
@@ -47,13 +49,14 @@ async def serve(
             workers.push_async_callback(deployment.answers.aclose)
         runtime = await workers.enter_async_context(deployment.runtime())
         registry = deployment.registry(runtime)
-        provide(queue, registry.code)
+        provide(queue, registry.code, apart=set(roles) != set(Role))
         made = Activities(deployment, runtime, registry)
         takes: dict[Role, dict[str, Any]] = {
             Role.CONTROL: {
                 "task_queue": queue,
                 "workflows": [ProgramWorkflow],
-                "activities": [made.aftermath],
+                "activities": [made.aftermath, made.call_model, made.call_tool],
+                "max_concurrent_activities": _CALLS_AT_ONCE,
             },
             Role.MODELS: {
                 "task_queue": queue_of(queue, Call.MODEL),

@@ -1,8 +1,8 @@
 """What tests of programs need instead of the world (kit, host).
 
-Public: our own tests use it, and so do yours. It may import what it stands in for; nothing of the
-package imports it. Every pytest run loads it on the way to the plugin, so names are loaded when
-they are first used.
+Public: our own tests use it, and so do yours. It may import what it stands in for; of the package
+only `vega test` imports it. Every pytest run loads it on the way to the plugin, so names are loaded
+when they are first used.
 """
 
 TYPE_CHECKING = False
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
     from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
     from vegakit.testing.memory import MEMORY_CHECKS, MemoryCheck
+    from vegakit.testing.programs import Ran, run_test, tests_below
     from vegakit.testing.store import STORE_CHECKS, StoreCheck
     from vegakit.testing.vega import Vega, tool
 
@@ -27,11 +28,14 @@ _HOME_OF = {
     "JournalCheck": "testing.journal",
     "LedgerCheck": "testing.ledger",
     "MemoryCheck": "testing.memory",
+    "Ran": "testing.programs",
     "ScriptedCall": "models",
     "ScriptedModel": "models",
     "ScriptedReply": "models",
     "StoreCheck": "testing.store",
     "Vega": "testing.vega",
+    "run_test": "testing.programs",
+    "tests_below": "testing.programs",
     "tool": "testing.vega",
 }
 
@@ -46,11 +50,14 @@ __all__ = [
     "JournalCheck",
     "LedgerCheck",
     "MemoryCheck",
+    "Ran",
     "ScriptedCall",
     "ScriptedModel",
     "ScriptedReply",
     "StoreCheck",
     "Vega",
+    "run_test",
+    "tests_below",
     "tool",
 ]
 

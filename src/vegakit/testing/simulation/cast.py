@@ -18,11 +18,12 @@ from vegakit.policy import (
     ChildType,
     ExitKind,
     ExitReason,
+    InterruptKind,
     RateRule,
     RestartStrategy,
     RetryRule,
 )
-from vegakit.program import After, Ask, Do, Exit, Later, Make, ProcessSpec, Respond, Tell
+from vegakit.program import After, Ask, AskPerson, Do, Exit, Later, Make, ProcessSpec, Respond, Tell
 from vegakit.runtime import Agent, Child, Reducer, Runtime, Supervisor
 from vegakit.testing.simulation.world import Faults, SimulatedModel
 
@@ -121,7 +122,7 @@ class Cast:
     def message(self) -> Any:  # noqa: ANN401
         """Understood by everybody, in his own way."""
         others = list(self.runtime.program.machine.state.processes) or ["nobody"]
-        words = ["boom", "later", "exit", "wait", "make", "spawn", "hello", "hello", "ask", "tell"]
+        words = "boom later exit wait make spawn hello hello ask tell person person".split()
         return [self.chance.choice(words), self.chance.choice(others)]
 
     async def spawn_and_ask(self) -> str:
@@ -190,6 +191,10 @@ class Cast:
                     Later(f"w{state + 1}"),
                     Ask(other, ["hello", ""], f"{state}", 900),
                 ]
+            case "person":
+                kind = InterruptKind.CONFIRMATION if state % 2 else InterruptKind.CLARIFICATION
+                asks = AskPerson("May I?", f"{state}", kind, 8_000 if state % 3 else None)
+                return state + 1, [Later(f"w{state + 1}"), asks]
             case "tell":
                 return state, [Tell(other, ["hello", ""]), Respond(state)]
             case "make":

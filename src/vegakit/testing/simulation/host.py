@@ -8,7 +8,7 @@ resumed over a journal that is held in the hand.
 
 from collections.abc import Sequence
 
-from vegakit.effects import CallModel, CallTool, Effect, SetTimer, check_same_request
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect, SetTimer, check_same_request
 from vegakit.errors import BugError
 from vegakit.events import (
     Answered,
@@ -25,7 +25,7 @@ from vegakit.testing.host import Fate, World
 
 __all__ = ["SimulatedHost"]
 
-_RECORDED = (CallModel, CallTool)
+_RECORDED = (AskHuman, CallModel, CallTool)
 
 
 class SimulatedHost:

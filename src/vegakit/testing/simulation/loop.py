@@ -42,6 +42,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Also as if the machine had slept: who waits wakes late."""
         self._now_s += seconds
 
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> "asyncio.Future[Any]":  # noqa: ANN401
+        """At once: nothing happens beside anything else."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001
+            future.set_exception(error)
+        return future
+
     def _process_events(self, event_list: list[Any]) -> None:
         pass
 

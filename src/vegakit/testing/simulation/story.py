@@ -10,6 +10,7 @@ from typing import Any
 from vegakit.policy import BreakerRule, Rate, RateRule
 from vegakit.runtime import LaneRules, Process, Runtime, TextChunk
 from vegakit.testing.simulation.cast import Cast
+from vegakit.testing.simulation.compiled import program
 from vegakit.testing.simulation.loop import VirtualClock, VirtualLoop, run_virtual
 from vegakit.testing.simulation.watching import Chronicle, WatchedMachine
 from vegakit.testing.simulation.world import Faults, SimulatedLedger, SimulatedModel
@@ -61,12 +62,14 @@ class _Story:
             self._ask: 12,
             self._tell: 2,
             self._spawn: 3,
+            self._run: 2,
             self._stream: 2,
             self._cancel: 3,
             self._exit: 5,
             self._end: 2,
             self._tie: 2,
             self._watch: 1,
+            self._answer: 3,
             self._set_wall_clock: 1,
             self._sleep_like_a_laptop: 1,
         }
@@ -79,7 +82,11 @@ class _Story:
             )
             budget = self.chance.choice(["$0.50", "$5", "$100"])
             async with Runtime(
-                budget, ledger=self.ledger, clock=self.clock, limits=lambda _: limits
+                budget,
+                ledger=self.ledger,
+                clock=self.clock,
+                limits=lambda _: limits,
+                models=lambda _: self._model,
             ) as rt:
                 self._begin(rt)
                 for _ in range(self.chance.randint(5, 25)):
@@ -127,6 +134,11 @@ class _Story:
         made = self._cast.supervisor() if grouped else self._cast.child()
         supervise = None if grouped else self._cast.supervisor(0)
         self._processes.append(self._rt.spawn(made, supervise=supervise))
+
+    def _run(self) -> None:
+        """A compiled program, with a wallet of its own or without."""
+        budget = self.chance.choice([None, "$0.50", "$3"])
+        self._wait_for(self._rt.run(program(), *self._cast.message(), budget=budget))
 
     def _ask(self) -> None:
         timeout = self.chance.choice([None, None, 0.01, 1, 10])
@@ -183,6 +195,13 @@ class _Story:
     def _watch(self) -> None:
         self._waits.append(self._any().monitor())
 
+    def _answer(self) -> None:
+        """As a person does: in time or not, one of several, sometimes nonsense."""
+        if questions := self._rt.interrupts():
+            said = self.chance.choice([True, False, "yes", "perhaps"])
+            self._fault("person answers")
+            self._wait_for(self._rt.answer(self.chance.choice(questions).id, said))
+
     def _set_wall_clock(self) -> None:
         self._fault("wall clock set")
         self.clock.step_wall(self.chance.choice([-3_600_000, 3_600_000]))
@@ -207,6 +226,7 @@ class _Story:
             "asks without an answer": self.chronicle.unanswered or list(state.asks),
             "living": list(state.processes) + list(state.families) + list(state.spawned),
             "under way": [str(f.effect.path) for f in state.flights.values() if f.path],
+            "questions": rt.interrupts(),
             "timers": state.timers,
             "wallets": state.wallets,
             "links": state.signals.links,

@@ -1,0 +1,3 @@
+"""Commands for programs: run, check, build, disasm, fmt, test."""
+
+__all__ = []

@@ -1,0 +1,20 @@
+"""Commands that only read programs begin at once: they load no runtime."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOADED = "import sys; from vegakit.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "build", "disasm"])
+def test_no_runtime_is_loaded(command: str, tmp_path: Path) -> None:
+    """Nor a loop, nor a provider's library."""
+    (tmp_path / "hello.vega").write_text('print("hello");\n')
+    words = [sys.executable, "-c", LOADED, command, "hello.vega"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert "vegakit.lang" in loaded
+    assert not loaded & {"asyncio", "pydantic", "vegakit.runtime.runtime", "vegakit.program"}

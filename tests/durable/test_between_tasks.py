@@ -1,0 +1,82 @@
+"""A query at a bad moment: a worker has died, and the next one has begun no task yet."""
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.dataflow_worker import Workers
+
+from tests.durable.bodies import clerk
+from tests.durable.stage import replay, until
+from vegakit.durable import Deployment, ProgramHandle, connect, provide
+from vegakit.durable.workflows import ProgramWorkflow
+from vegakit.runtime import Reducer
+from vegakit.store import MemoryLedger
+
+
+def bodies() -> list[Any]:
+    return [Reducer("clerk", clerk)]
+
+
+def steps_between_tasks() -> list[Any]:
+    ProgramWorkflow._check_in_task = lambda self: None  # type: ignore[method-assign]
+    return bodies()
+
+
+async def fired(program: ProgramHandle) -> bool:
+    history = await program._workflow.fetch_history()
+    return any(event.HasField("timer_fired_event_attributes") for event in history.events)
+
+
+async def kill_before_a_timer(address: str, folder: Path, fault: Any) -> ProgramHandle:
+    """Its task waits for the dead worker for a while; meanwhile the next one is asked."""
+    queue = f"between-{secrets.token_hex(4)}"
+    deployment = Deployment(bodies(), MemoryLedger())
+    provide(queue, deployment.registry(deployment.runtime()).code)
+    program = await (await connect(address, queue=queue)).start_program()
+    workers = Workers(queue, address, folder, 1_000, fault)
+    await program.spawn("clerk")
+    await program.tell("clerk", 1_500)
+    await until(lambda: has_timer(program))
+    workers.end()
+    workers = Workers(queue, address, folder, 1_000, fault)
+    asking = [asyncio.ensure_future(ask_later(program, number / 5)) for number in range(10)]
+    try:
+        await until(lambda: fired(program))
+        await asyncio.wait(asking)
+        await until(lambda: is_past(program))
+    finally:
+        workers.end()
+    return program
+
+
+async def ask_later(program: ProgramHandle, wait_s: float) -> None:
+    await asyncio.sleep(wait_s)
+    await program.state()
+
+
+async def has_timer(program: ProgramHandle) -> bool:
+    return bool((await program.state()).timers)
+
+
+async def is_past(program: ProgramHandle) -> bool:
+    """The task that the timer is for was completed."""
+    events = list((await program._workflow.fetch_history()).events)
+    return events[-1].HasField("workflow_task_completed_event_attributes") or events[-1].HasField(
+        "timer_started_event_attributes"
+    )
+
+
+async def test_no_step_is_made_between_two_tasks(temporal: str, tmp_path: Path) -> None:
+    """So that the program replays."""
+    program = await kill_before_a_timer(temporal, tmp_path, bodies)
+    await replay([await program._workflow.fetch_history()])
+
+
+async def test_such_a_step_would_not_replay(temporal: str, tmp_path: Path) -> None:
+    """Its time is that of the task before: the timer would seem not to be due."""
+    program = await kill_before_a_timer(temporal, tmp_path, steps_between_tasks)
+    with pytest.raises(Exception, match="TMPRL1100"):
+        await replay([await program._workflow.fetch_history()])

@@ -1,0 +1,143 @@
+"""Compiled programs on Temporal: the same test programs that the other hosts run."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.durable.bodies import COUNTER, Hanging, landed
+from tests.durable.stage import PATIENCE_S, Stage, stage, until
+from tests.hosts.test_simulated import CORE, FOLDER
+from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
+from vegakit.durable import ProgramHandle
+from vegakit.errors import AgentFailed, UserError
+from vegakit.lang import Module, check, compile_program
+from vegakit.runtime import Source, VegaProgram
+from vegakit.testing import ScriptedModel
+from vegakit.testing.programs import Expected, Ran, compare, given_to, model_of, read_expected
+
+
+class Actor(ScriptedModel):
+    """Says what the program on stage expects."""
+
+    part = ScriptedModel("nothing")
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        return await self.part.ask(request)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        return self.part.stream(request)
+
+
+def compiled(text: str, path: Path = Path("main.vega")) -> Module:
+    checked, diagnostics = check(text, path.name, Source(path).read)
+    assert checked is not None, diagnostics
+    return compile_program(checked)
+
+
+def body_of(number: int) -> str:
+    return f"{number + 1}~main" if number else "main"
+
+
+async def answers(program: ProgramHandle, said: Iterator[str]) -> None:
+    for answer in said:
+        [question] = await until(program.questions)
+        given: bool | str = answer == "yes" if question.permits else answer
+        await program.answer(question.id, given, by="tester")
+        await until(lambda asked=question: gone(program, asked.id))
+
+
+async def gone(program: ProgramHandle, question: str) -> bool:
+    return all(asked.id != question for asked in await program.questions())
+
+
+async def play(here: Stage, actor: Actor, ran: Ran, expected: Expected, body: str) -> None:
+    assert ran.module is not None
+    actor.part = model_of(expected, latency_ms=expected.latency_ms)
+    program = await here.start()
+    answering = asyncio.ensure_future(answers(program, iter(expected.answers)))
+    try:
+        given = given_to(ran.module, expected)
+        work = program.run(body, *given, wallet=expected.budget or "$100")
+        ran.result = await asyncio.wait_for(work, PATIENCE_S)
+    except TimeoutError:
+        ran.problems.append("it has not ended")
+    except UserError as error:
+        ran.error = f"{type(error).__name__}: {error}"
+    answering.cancel()
+    ran.printed = [line for text in await program.printed() for line in text.split("\n")]
+    ran.calls = len(actor.part.requests)
+    await program.stop()
+
+
+async def test_programs_do_the_same_on_temporal(temporal: str, tmp_path: Path) -> None:
+    """Sends, typed answers, parallel, crash and restart, sessions, tools, timers, people."""
+    paths = [FOLDER / f"{name}.vega" for name in CORE]
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    modules = [compiled(text, path) for text, path in zip(texts, paths, strict=True)]
+    bodies = [VegaProgram(module, tmp_path) for module in modules]
+    actor, problems = Actor("?"), dict[str, list[str]]()
+    async with stage(temporal, tmp_path, bodies, models=lambda _: actor) as here:
+        for number, (name, text, module) in enumerate(zip(CORE, texts, modules, strict=True)):
+            expected = read_expected(text, name)
+            expected.time_ms = expected.spent = expected.result = None
+            expected.notes = []
+            ran = Ran(paths[number], module=module)
+            await play(here, actor, ran, expected, body_of(number))
+            compare(ran, expected)
+            if ran.problems:
+                problems[name] = ran.problems
+    assert problems == {}
+
+
+LONG = "fn main(n: int) -> int { let i = 0; while i < n { i = i + 1; } return i; }"
+
+
+async def test_a_long_computation_is_many_tasks(temporal: str, tmp_path: Path) -> None:
+    """Temporal takes one that lasts for seconds as hung."""
+    async with stage(temporal, tmp_path, [VegaProgram(compiled(LONG), tmp_path)]) as here:
+        program = await here.start()
+        assert await program.run("main", 300_000) == 300_000
+        await program.stop()
+        [history] = await here.histories()
+        fired = [
+            event for event in history.events if event.HasField("timer_fired_event_attributes")
+        ]
+        assert fired
+
+
+ASKS = 'agent A { model fast  max_tokens 10 }\nfn main() -> str { return A <- "hi"; }'
+
+
+async def test_a_program_that_is_killed_in_the_middle(temporal: str, tmp_path: Path) -> None:
+    """Its call is cancelled, who waits is told, and nothing of it is left."""
+    slow, body = Hanging(), VegaProgram(compiled(ASKS), tmp_path)
+    async with stage(temporal, tmp_path, [body], models=lambda _: slow) as here:
+        program = await here.start()
+        running = asyncio.ensure_future(program.run("main", id="it"))
+        await slow.asked.wait()
+        await program.kill("main~it")
+        with pytest.raises(AgentFailed):
+            await running
+        state = await until(lambda: landed(program))
+        assert not state.processes
+        assert not state.wallets
+        await program.stop()
+
+
+async def test_state_of_a_program_goes_to_its_next_run(temporal: str, tmp_path: Path) -> None:
+    """A question to a person is still open there, and the program goes on behind it."""
+    text = 'fn main() -> str { return human::ask("who?", 1h); }'
+    async with stage(temporal, tmp_path, [VegaProgram(compiled(text), tmp_path), COUNTER]) as here:
+        program = await here.start(longest=20)
+        running = asyncio.ensure_future(program.run())
+        await until(program.questions)
+        await program.spawn("counter")
+        for _ in range(6):
+            await program.ask("counter", "more")
+        [question] = await program.questions()
+        await program.answer(question.id, "Ada", by="tester")
+        assert await running == "Ada"
+        await program.stop()
+        assert len(await here.histories()) > 1
