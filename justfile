@@ -25,6 +25,21 @@ properties size="":
     VEGA_HISTORIES={{ if size == "full" { "100000" } else { "10000" } }} \
         pytest -q -s --timeout=0 tests/policy/test_supervision_properties.py
 
+# The language by its test programs, whole and step by step, and by 1,000 generated ones, or 10,000 with `full`
+language size="":
+    python -m benchmarks.language {{size}}
+
+# The parser against the grammar, and the formatter, on 10,000 generated programs; bombs; speed
+grammar programs="10000":
+    VEGA_PROGRAMS={{programs}} pytest -q -n2 --timeout=0 tests/lang/test_grammar_properties.py \
+        tests/lang/test_formatting_properties.py
+    python -m tests.lang.bombs
+    python -m benchmarks.language_speed
+
+# Hostile bytecode: 10,000 mutated .vgb files, refused or run to a clean end within their fuel
+bytecode mutants="10000":
+    VEGA_MUTANTS={{mutants}} pytest -q -n2 --timeout=0 tests/vm/test_mutants.py
+
 # Operations per second, as ratios to a bare function call
 bench:
     python -m benchmarks
@@ -69,19 +84,38 @@ supervise size="":
 # `kill -9` of programs, on the journal and on Temporal: a few, or thousands with `full`
 kills size="":
     python -m benchmarks.kills {{ if size == "full" { "2000 20" } else { "50 5" } }}
-    VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -n0 --timeout=0 tests/durable/test_kills.py
+    python -m benchmarks.kills {{ if size == "full" { "1000 20" } else { "175 5" } }} vega
+    VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_kills.py
+    python -m benchmarks.dataflow {{ if size == "full" { "500" } else { "20" } }}
 
 # Recorded runs again: offline, from earlier formats, from every prefix of the log
 replay:
     pytest -q tests/journal/test_{replay,formats,power_cuts}.py tests/cli/test_recorded.py tests/durable
 
-# What the journal adds to a call, beside bare transactions
+# Play the example programs on Temporal and keep their histories anew: all, or those named
+histories *names:
+    python -m tests.durable.histories {{names}}
+
+# What the journal adds to a call, beside bare transactions; what we add on Temporal, beside a workflow by hand
 durable-cost:
-    python -m benchmarks.journal_cost
+    short=0; for cost in journal temporal; do python -m benchmarks.${cost}_cost || short=1; done; exit $short
+
+# Attacks on approvals of a real runtime that restarts: 100 schedules of each, or 1,000 with `full`
+approvals size="":
+    VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
+        pytest -q -s --timeout=0 tests/runtime/oversight/test_approvals.py
 
 # Renames and links swapped under the file tools: 100,000 calls of each, 0 escapes
 races calls="100000":
     python -m benchmarks.races {{calls}}
+
+# The whole corpus of attacks by class, and the races: a few swaps, or 100,000 calls with `full`
+attacks size="":
+    python -m benchmarks.attacks {{size}}
+
+# What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
+sandbox:
+    python -m benchmarks.sandbox
 
 # Every wire format over real sockets, through the official SDKs
 wire:
@@ -103,6 +137,10 @@ fmt:
 # Draw the pictures of `vega ps`, `tree` and `top` in the documents anew
 screens:
     python -m tests.cli.screens
+
+# Write the reference of the language anew, from the tables of the source
+reference:
+    python tools/language_reference.py
 
 # Pin and hash the dependencies anew
 lock:

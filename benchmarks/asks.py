@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.figures import Figure, at_most
+from benchmarks.handing import BareThread
 from vegakit.conversation import (
     AssistantMessage,
     ModelChunk,
@@ -57,29 +58,46 @@ class ConstantModel:
         yield self._reply
 
 
+class HandingModel(ConstantModel):
+    """Twice to a thread and back, as a ledger on a file is asked twice; nothing is done there."""
+
+    def __init__(self) -> None:
+        self._thread = BareThread()
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        for _ in range(2):
+            await self._thread.do(lambda: None)
+        return self._reply
+
+
 MODEL = ConstantModel()
 
 
 def ask_figures() -> list[Figure]:
+    handing = HandingModel()
     with tempfile.TemporaryDirectory() as folder:
-        rounds = [asyncio.run(_round(Path(folder), number)) for number in range(ROUNDS)]
-    bare, memory, sqlite, many, many_on_file, admission = map(min, zip(*rounds, strict=True))
+        rounds = [asyncio.run(_round(Path(folder), number, handing)) for number in range(ROUNDS)]
+    bare, memory, handed, sqlite, many, many_on_file, admission = map(
+        min, zip(*rounds, strict=True)
+    )
     beyond = f"{many_on_file - many:.1f} µs"
     return [
         at_most(150, memory - bare, "µs", "an ask, traced, minus the bare call"),
         at_most(20, admission, "µs", "of it: lane, reserve, send, settle"),
         at_most(250, sqlite - memory, "µs", "the same on a SQLite file, beyond that"),
+        Figure("of it: twice to a thread and back", f"{handed - memory:.1f} µs"),
         Figure(f"the same, {AT_ONCE} asks at once", beyond),
     ]
 
 
-async def _round(folder: Path, number: int) -> tuple[float, ...]:
+async def _round(folder: Path, number: int, handing: HandingModel) -> tuple[float, ...]:
     def file(name: str) -> SqliteLedger:
         return SqliteLedger(folder / f"{name}-{number}.db")
 
     return (
         await _cpu_us(_bare_calls),
         await ask_all(MemoryLedger(), folder),
+        await ask_all(MemoryLedger(), folder, model=handing),
         await ask_all(file("one"), folder),
         await ask_all(MemoryLedger(), folder, at_once=AT_ONCE),
         await ask_all(file("many"), folder, at_once=AT_ONCE),
@@ -99,9 +117,11 @@ async def _bare_calls() -> None:
         await MODEL.ask(request)
 
 
-async def ask_all(ledger: Ledger, folder: Path, *, at_once: int = 1) -> float:
+async def ask_all(
+    ledger: Ledger, folder: Path, *, at_once: int = 1, model: ConstantModel = MODEL
+) -> float:
     """Microseconds an ask, after the first."""
-    agent, sink = Agent("asker", model=MODEL), JsonLinesSink(folder / "trace.jsonl")
+    agent, sink = Agent("asker", model=model), JsonLinesSink(folder / "trace.jsonl")
     async with Runtime("$1000", ledger=ledger, trace=sink) as rt:
         await rt.ask(agent, PROMPT)
         started = time.process_time_ns()

@@ -1,9 +1,10 @@
-"""`kill -9` at any moment loses nothing that was paid for: `python -m benchmarks.kills 50 5`.
+"""`kill -9` at any moment loses nothing that was paid for: `python -m benchmarks.kills 50 5 vega`.
 
-A program is killed at random moments and at five named points, and started again until it is done.
-The provider, in this process, keeps its own log. Then: its answers are those of a run that nobody
-killed; no call whose answer was recorded was sent again; the ledger holds what the provider billed
-plus what was cut off in flight, at its reservation. Prints its figures last; exits 1 if one is off.
+A program, in Python or with `vega` in Vega, is killed at random moments and at five named points,
+and started again until it is done. The provider, in this process, keeps its own log. Then: its
+answers are those of a run that nobody killed; no call whose answer was recorded was sent again; the
+ledger holds what the provider billed plus what was cut off in flight, at its reservation. Prints
+its figures last; exits 1 if one is off.
 """
 
 import json
@@ -15,17 +16,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.kills_program import MODEL, POINTS, ROUNDS, WIDTH, Fault, live, question
+from benchmarks.kills_vega import live_vega
 from vegakit.conversation import Usage
 from vegakit.models import ProviderAccess, build_model
 from vegakit.prices import bill
 from vegakit.testing.provider import Provider, Reply, Request
 
-__all__ = ["Kills", "kill_runs", "killed_run", "main"]
+__all__ = ["Kills", "Live", "kill_runs", "killed_run", "main"]
 
 RANDOM, EACH = 50, 5
 DELAY_MS = 40
@@ -34,7 +37,9 @@ MOST_LIVES = 10
 USAGE = Usage(30, 7)
 _LOST = '{"type": "Lost"}'
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["benchmarks.kills_program"])
+_FORKS.set_forkserver_preload(["benchmarks.kills_program", "benchmarks.kills_vega"])
+Live: TypeAlias = Callable[..., None]
+"""One life of a program, in a process of its own."""
 
 
 class Kills(NamedTuple):
@@ -73,16 +78,19 @@ def expected() -> list[str]:
     return answers
 
 
-def kill_runs(random_kills: int, each: int, seed: int = 0) -> Kills:
+def kill_runs(random_kills: int, each: int, seed: int = 0, program: Live = live) -> Kills:
     chance, total = random.Random(seed), Kills()
     plan = [(point, number) for point in POINTS for number in range(1, each + 1)]
     while plan or total.kills < random_kills + each * len(POINTS):
-        total += killed_run([plan.pop()] if plan else [], chance)
+        total += killed_run([plan.pop()] if plan else [], chance, program=program)
     return total
 
 
 def killed_run(
-    points: list[tuple[str, int]], chance: random.Random, fault: Fault | None = None
+    points: list[tuple[str, int]],
+    chance: random.Random,
+    fault: Fault | None = None,
+    program: Live = live,
 ) -> Kills:
     """At the point if there is one, else at random moments, until it is done. `fault` is planted in
     each of its lives."""
@@ -91,13 +99,15 @@ def killed_run(
         for life in range(MOST_LIVES):
             doom = points[life] if life < len(points) else ("", 0)
             at_random = not points and life < 2
-            answers = _live(path, provider.url, doom, chance if at_random else None, fault)
+            at = chance if at_random else None
+            answers = _live(program, path, provider.url, doom, at, fault)
             if answers is not None:
                 return _account(path, provider.requests, answers, life)
     raise RuntimeError(f"the program was not done after {MOST_LIVES} lives")
 
 
 def _live(
+    program: Live,
     path: Path,
     url: str,
     doom: tuple[str, int],
@@ -105,7 +115,7 @@ def _live(
     fault: Fault | None,
 ) -> list[str] | None:
     hears, says = _FORKS.Pipe(duplex=False)
-    life = _FORKS.Process(target=live, args=(path, url, doom, says, fault))
+    life = _FORKS.Process(target=program, args=(path, url, doom, says, fault))
     life.start()
     says.close()
     try:
@@ -125,14 +135,18 @@ def _live(
 
 
 def _account(path: Path, requests: list[Request], answers: list[str], kills: int) -> Kills:
-    rows = _rows(path, "SELECT path, outcome FROM effects WHERE kind = 'CallModel'")
-    outcomes = [(place.split("/")[0], json.loads(outcome or _LOST)) for place, outcome in rows]
-    unknown = [outcome for _, outcome in outcomes if outcome["type"] == "Unknown"]
-    answered = Counter(place for place, outcome in outcomes if outcome["type"] == "Answered")
+    rows = _rows(path, "SELECT outcome FROM effects WHERE kind = 'CallModel'")
+    outcomes = [json.loads(outcome or _LOST) for (outcome,) in rows]
+    unknown = [outcome for outcome in outcomes if outcome["type"] == "Unknown"]
+    answered = Counter(
+        json.dumps(outcome["value"]["message"]["parts"])
+        for outcome in outcomes
+        if outcome["type"] == "Answered"
+    )
     asked = Counter(request.text for request in requests)
     wrong = sum(mine != right for mine, right in zip(answers, expected(), strict=True))
     wrong += sum(count != 1 for count in answered.values())
-    wrong += sum(outcome["type"] == "Lost" for _, outcome in outcomes)
+    wrong += sum(outcome["type"] == "Lost" for outcome in outcomes)
     resent = max(0, asked.total() - len(unknown) - answered.total())
     ledger = path.with_suffix(".ledger.db")
     [(settled, reserved)] = _rows(
@@ -155,12 +169,14 @@ def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
         return file.execute(query).fetchall()
 
 
-def main(random_kills: int = RANDOM, each: int = EACH) -> int:
+def main(random_kills: int = RANDOM, each: int = EACH, program: Live = live) -> int:
     began = time.monotonic()
-    kills = kill_runs(random_kills, each)
+    kills = kill_runs(random_kills, each, program=program)
     print(f"{kills}; {time.monotonic() - began:.0f} s")
     return int(not kills.holds)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    in_vega = "vega" in sys.argv
+    figures = [int(word) for word in sys.argv[1:] if word != "vega"]
+    sys.exit(main(*figures, program=live_vega if in_vega else live))
