@@ -19,11 +19,11 @@ from vegakit.testing import tests_below as programs_below
 FOLDER = Path(__file__).parent
 PROGRAMS = list(programs_below([FOLDER]))
 FEATURES = """
-    agents async_await break_continue breakers budgets capabilities choices diagnostics durations
-    errors files functions header human imports links lists loops main_args maps money monitors
-    optionals parallel process rates records recursion retries sends sessions spawn streams strings
-    supervision time timeouts tool_errors tools trace try_catch typed_answers values wallets
-    while_limit
+    agents ahead async_await break_continue breakers budgets capabilities choices confirm
+    diagnostics durations errors files functions header human imports links lists loops
+    main_args maps money monitors optionals parallel process rates records recursion retries
+    sends sessions spawn streams strings supervision time timeouts tool_errors tools trace
+    try_catch typed_answers values wallets while_limit
 """.split()
 NOT_WRITTEN = {
     "missing-type": "the parser is first to miss it",

@@ -156,7 +156,7 @@ def test_a_crash_after_an_unrepeatable_tool_is_told_to_the_asker() -> None:
 
 def test_exhausted_restarts_tell_every_asker() -> None:
     """Three restarts in the window; the fourth crash is the end."""
-    room = Room()
+    room = Room({"agent": agent(retry=RetryRule(max_attempts=9))})
     path = room.spawn("agent")
     ask = room.prompt(path)
     for _ in range(4):

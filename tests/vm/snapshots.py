@@ -14,6 +14,7 @@ from vegakit.records import from_json, to_json
 from vegakit.vm import (
     AskBudget,
     CallHost,
+    Early,
     Limits,
     OpenScope,
     SendTo,
@@ -90,11 +91,12 @@ def run(
     limits: Limits | None = None,
     stored: bool = False,
     rounds: int = 100_000,
+    window: int = 0,
 ) -> Ran:
     """Answers are given when the machine waits, in the order of the asking; `stored`: the machine
     is written down and read anew after every run."""
     program = load(module)
-    vm = Vm(program, start(program, module.main, args, limits or Limits()))
+    vm = Vm(program, start(program, module.main, args, limits or Limits(), window))
     wants: list[Want] = []
     open_: list[Want] = []
     granted: dict[str, bool] = {}
@@ -118,7 +120,8 @@ def run(
 
 def _give_all(vm: Vm, wants: list[Want], host: Host) -> dict[str, bool]:
     given: dict[str, bool] = {}
-    for want in wants:
+    for each in wants:
+        want = each.of if isinstance(each, Early) else each
         answer = host(want)
         if _give(vm, want, answer):
             given[getattr(want, "ticket", "")] = not isinstance(answer, Fails | Streams)

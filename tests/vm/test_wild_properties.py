@@ -5,10 +5,11 @@ from zlib import crc32
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.vm.snapshots import Fails, Host, Ran, Streams, echo, never, run
 from tests.vm.wild import wild_module
-from vegakit.lang import verify
+from vegakit.lang import AgentSpec, verify
 from vegakit.vm import (
     AskBudget,
     CallHost,
@@ -17,6 +18,7 @@ from vegakit.vm import (
     Drop,
     Limits,
     OpenScope,
+    Print,
     SendTo,
     SpawnAgent,
     Status,
@@ -25,6 +27,7 @@ from vegakit.vm import (
 )
 
 LIMITS = Limits(total_fuel=500, strands=20, depth=12)
+AGENTS = tuple(AgentSpec(name, "fast") for name in ("A", "B"))
 ODD: tuple[Any, ...] = (
     *("x", 5, None, ["a"], {"file": "a"}, {"$": "money", "of": 5}, never, never, never),
     *(Fails("Timeout"), Fails("Nonsense"), Streams(("a", "b")), Streams(("c",), "Timeout")),
@@ -35,7 +38,8 @@ def host_of(seed: int) -> Host:
     """Sensible answers mostly; by the ticket, so that the order of the asking changes nothing."""
 
     def host(want: Want) -> Any:
-        chance = crc32(f"{seed} {getattr(want, 'ticket', '')}".encode())
+        place = getattr(want, "ticket", "").partition("'")[0]
+        chance = crc32(f"{seed} {place}".encode())
         if chance % 8 == 0 and not isinstance(want, SpawnAgent):
             return ODD[chance // 8 % len(ODD)]
         if isinstance(want, Watch):
@@ -59,6 +63,24 @@ def test_wild_programs_run_the_same_in_pieces(seed: int) -> None:
     asked = [want.ticket for want in whole.wants if isinstance(want, _ANSWERED)]
     if whole.step.status is not Status.WAITING and len(asked) == len(set(asked)):
         _all_is_closed(whole)
+
+
+@given(st.integers(0, 2**48), st.sampled_from([1, 3, 64]))
+def test_looking_ahead_changes_nothing(seed: int, window: int) -> None:
+    """Outcome and fuel are those of the run in order, also in pieces; what is printed too."""
+    module = replace(wild_module(seed), agents=AGENTS)
+    in_order = run(module, host=host_of(seed), limits=LIMITS, rounds=300)
+    ahead = run(module, host=host_of(seed), limits=LIMITS, rounds=300, window=window)
+    assert (ahead.step, ahead.fuel) == (in_order.step, in_order.fuel)
+    assert _printed(ahead) == _printed(in_order)
+    pieces = run(
+        module, host=host_of(seed), fuel=1, limits=LIMITS, stored=True, rounds=3_000, window=window
+    )
+    assert (pieces.step, pieces.fuel, pieces.wants) == (ahead.step, ahead.fuel, ahead.wants)
+
+
+def _printed(ran: Ran) -> list[str]:
+    return [want.text for want in ran.wants if isinstance(want, Print)]
 
 
 def _all_is_closed(ran: Ran) -> None:

@@ -45,6 +45,7 @@ __all__ = [
 
 Count: TypeAlias = Annotated[int, Meta(title="a whole number of at least 1", ge=1)]
 Attempts: TypeAlias = Annotated[int, Meta(title="a whole number from 1 to 100", ge=1, le=100)]
+Window: TypeAlias = Annotated[int, Meta(title="a whole number from 0 to 10,000", ge=0, le=10_000)]
 Percent: TypeAlias = Annotated[int, Meta(title="a whole number from 0 to 100", ge=0, le=100)]
 Share: TypeAlias = Annotated[float, Meta(title="a number from 0 to 1", ge=0.0, le=1.0)]
 AliasName: TypeAlias = Annotated[
@@ -306,6 +307,10 @@ class Tables(Table, frozen=True):
 
     data_dir: Annotated[
         FilledText | None, _says("where Vega keeps its ledger and traces", "~/vega")
+    ] = None
+    window: Annotated[
+        Window | None,
+        _says("calls that a program may begin before it comes to them; 0 for none", 16),
     ] = None
     models: Annotated[
         dict[

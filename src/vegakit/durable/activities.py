@@ -89,6 +89,8 @@ class Activities:
             self._runtime.tracer.end(span)
 
     def _performer(self, work: Work, span: Span, earlier: int) -> Perform:
+        if work.authored is not None:
+            self._registry.restore(work.authored)
         place = _Place(work, self._registry, Context(span))
         return Performing(self._runtime, place, earlier).performers[type(work.effect.request)]
 

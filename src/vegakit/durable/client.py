@@ -30,6 +30,7 @@ from vegakit.ids import Digest, ProgramId, TenantId, TraceId, new_program_id
 from vegakit.money import dollars
 from vegakit.policy import ChildType
 from vegakit.program import (
+    DEFAULT_WINDOW,
     Bounds,
     CancelAsk,
     ChildSpec,
@@ -98,7 +99,9 @@ class Connection:
         """`launch` is what `Launch` takes, such as `heartbeat_ms`."""
         fresh = new_program_id(SteadyClock().now(), secrets.token_bytes(10))
         state = Program(
-            ProgramId(program_id or fresh), tenant=TenantId(tenant), bounds=bounds or Bounds()
+            ProgramId(program_id or fresh),
+            tenant=TenantId(tenant),
+            bounds=bounds or Bounds(window=DEFAULT_WINDOW),
         )
         await self.client.start_workflow(
             PROGRAM, Launch(state, self.queue, **launch), id=state.id, task_queue=self.queue

@@ -143,7 +143,9 @@ class TemporalHost(LocalHost):
 
     async def _call(self, effect: Effect, account: Account) -> EffectOutcome:
         path = self._state.flights[effect.key].path
-        work = Work(effect, self._state.processes[path].spec.body, path)
+        body = self._state.processes[path].spec.body
+        written = (one for one in self._state.authored.values() if body.startswith(one.prefix))
+        work = Work(effect, body, path, authored=next(written, None))
         if too_large := why_too_large("the request", work, _SHORTER):
             return Refused(LimitReached.__name__, too_large)
         performed = await self._perform(work)

@@ -10,7 +10,17 @@ from vegakit.events import EffectOutcome
 from vegakit.ids import Digest
 from vegakit.money import Money
 from vegakit.policy import Interrupts
-from vegakit.program import Event, Fell, Printed, Program, Said, Spawned, SpawnRefused, Told
+from vegakit.program import (
+    Authored,
+    Event,
+    Fell,
+    Printed,
+    Program,
+    Said,
+    Spawned,
+    SpawnRefused,
+    Told,
+)
 
 __all__ = [
     "BETWEEN_TASKS",
@@ -84,12 +94,14 @@ class Launch(Struct, frozen=True, omit_defaults=True):
 
 
 class Work(Struct, frozen=True, omit_defaults=True):
-    """One effect for an activity: `body` names the agent that it is for."""
+    """One effect for an activity: `body` names the agent that it is for, `authored` is the program
+    that declares it, if a model wrote that."""
 
     effect: Effect
     body: str
     path: str
     cancelled: bool = False
+    authored: Authored | None = None
 
 
 class Performed(Struct, frozen=True):

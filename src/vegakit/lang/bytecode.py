@@ -13,6 +13,7 @@ from msgspec import Struct
 from vegakit.lang.types import Type
 
 __all__ = [
+    "ANY_AGENT",
     "AgentSpec",
     "Function",
     "Handler",
@@ -22,6 +23,10 @@ __all__ = [
     "SupervisorSpec",
     "ToolSpec",
 ]
+
+
+ANY_AGENT = "*"
+"""In place of an agent's name: it may be any."""
 
 
 class Site(Struct, frozen=True):

@@ -10,6 +10,7 @@ from vegakit.program.actions import (
     Monitored,
     News,
     Noted,
+    Overlapped,
     Printed,
     ProcessExited,
     ProcessRestarted,
@@ -17,9 +18,11 @@ from vegakit.program.actions import (
     ProcessStuck,
     Spawned,
     SpawnRefused,
+    Wasted,
 )
 from vegakit.program.bodies import (
     AgentBody,
+    Author,
     Body,
     Code,
     FiberBody,
@@ -48,8 +51,11 @@ from vegakit.program.commands import (
 from vegakit.program.machine import Machine
 from vegakit.program.mail import Down, Exited, Fell, Heard, Mail, Outcome, Prompt, Said, Told
 from vegakit.program.reactions import After, Ask, AskPerson, Do, Exit, Later, Make, Respond, Tell
+from vegakit.program.sources import restore
 from vegakit.program.state import (
+    DEFAULT_WINDOW,
     STATE_VERSION,
+    Authored,
     Bounds,
     Family,
     Flight,
@@ -61,6 +67,7 @@ from vegakit.program.state import (
 from vegakit.program.wallet import Wallet
 
 __all__ = [
+    "DEFAULT_WINDOW",
     "STATE_VERSION",
     "Action",
     "After",
@@ -68,6 +75,8 @@ __all__ = [
     "Answer",
     "Ask",
     "AskPerson",
+    "Author",
+    "Authored",
     "Body",
     "Bounds",
     "BreakerClosed",
@@ -101,6 +110,7 @@ __all__ = [
     "News",
     "Noted",
     "Outcome",
+    "Overlapped",
     "Phase",
     "Post",
     "Printed",
@@ -128,4 +138,6 @@ __all__ = [
     "TrapExits",
     "Unlink",
     "Wallet",
+    "Wasted",
+    "restore",
 ]

@@ -19,6 +19,7 @@ __all__ = [
     "Monitored",
     "News",
     "Noted",
+    "Overlapped",
     "Printed",
     "ProcessExited",
     "ProcessRestarted",
@@ -26,6 +27,7 @@ __all__ = [
     "ProcessStuck",
     "SpawnRefused",
     "Spawned",
+    "Wasted",
 ]
 
 
@@ -100,6 +102,22 @@ class Noted(Struct, frozen=True, tag=True):
     text: str
 
 
+class Wasted(Struct, frozen=True, tag=True):
+    """Spent by a compiled program on a call that it began early and did not come to."""
+
+    path: str
+    amount: Money
+
+
+class Overlapped(Struct, frozen=True, tag=True):
+    """A run of a compiled program is over: what its calls took one after another, and what the
+    longest chain of them took of which each waited for the one before."""
+
+    path: str
+    sequential_ms: int
+    critical_ms: int
+
+
 class BreakerOpened(Struct, frozen=True, tag=True):
     """Of an agent's own breaker, or of a model's."""
 
@@ -120,6 +138,8 @@ News: TypeAlias = (
     | BreakerClosed
     | Printed
     | Noted
+    | Wasted
+    | Overlapped
 )
 
 Action: TypeAlias = HostAction | Spawned | SpawnRefused | Monitored | Answer | Down | Ended | News

@@ -12,9 +12,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from vegakit.agent import Check, Count, TurnRule
+from vegakit.authoring import Accepted, Refused
 from vegakit.lang import Module
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, MailboxRule, RateRule, RetryRule
@@ -22,7 +23,16 @@ from vegakit.prices import PriceRow
 from vegakit.program.commands import ChildSpec, ProcessSpec
 from vegakit.program.reactions import Do
 
-__all__ = ["AgentBody", "Body", "Code", "FiberBody", "ForeignBody", "React", "ReducerBody"]
+__all__ = [
+    "AgentBody",
+    "Author",
+    "Body",
+    "Code",
+    "FiberBody",
+    "ForeignBody",
+    "React",
+    "ReducerBody",
+]
 
 React: TypeAlias = Callable[[Any, Any], tuple[Any, Sequence[Do]]]
 
@@ -30,11 +40,36 @@ _RETRY = RetryRule()
 _MAILBOX = MailboxRule()
 
 
+class Author(Protocol):
+    """Lets the model of an agent write programs: at most `most` in a turn, inside each other
+    `nested` deep, each for `timeout_ms` and for `cost` at most. `install` puts the bodies of one
+    into the code, under names that begin with `prefix`, and gives that of its main function;
+    `remove` takes them out again."""
+
+    @property
+    def most(self) -> int: ...
+
+    @property
+    def nested(self) -> int: ...
+
+    @property
+    def timeout_ms(self) -> int: ...
+
+    @property
+    def cost(self) -> Money: ...
+
+    def admit(self, source: str, language: str) -> Accepted | Refused: ...
+
+    def install(self, prefix: str, accepted: Accepted) -> str: ...
+
+    def remove(self, prefix: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class AgentBody:
     """`budget` is what one send may spend, its tool loop and retries included, `timeout_ms`
     how long it may take where whoever sends says nothing. `fibers` are the
-    tools that are written in Vega, by name."""
+    tools that are written in Vega, by name, `authors` those by which its model writes programs."""
 
     rule: TurnRule
     price: PriceRow | None
@@ -47,6 +82,7 @@ class AgentBody:
     rate: RateRule | None = None
     repeatable: frozenset[str] = frozenset()
     fibers: Mapping[str, ProcessSpec] = field(default_factory=dict[str, ProcessSpec])
+    authors: Mapping[str, Author] = field(default_factory=dict[str, Author])
     priority: int = 2
     mailbox: MailboxRule = _MAILBOX
     timeout_ms: int | None = None
@@ -72,7 +108,8 @@ class FiberBody:
     """`spawns` are the processes and groups that it may start, by name; `stateless` those that
     answer what is sent to an agent's name; `names` are those of its parameters,
     for who gives arguments by name, as models do; `parameters` those of tools that are not in the
-    library; `digest` is of the module, which no run of it may outlive."""
+    library; `digest` is of the module, which no run of it may outlive; `fuel` is how much a run may
+    burn, None any."""
 
     module: Module
     function: int
@@ -81,6 +118,7 @@ class FiberBody:
     names: tuple[str, ...] = ()
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     digest: str = ""
+    fuel: int | None = None
     mailbox: MailboxRule = _MAILBOX
 
 

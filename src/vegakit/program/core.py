@@ -2,17 +2,28 @@
 
 import heapq
 from collections import deque
+from collections.abc import Iterator
 
 from msgspec import structs
 
-from vegakit.effects import Cancel, EffectPath, Request, SetTimer, Site, Start, effect
+from vegakit.effects import CallModel, Cancel, EffectPath, Request, SetTimer, Site, Start, effect
 from vegakit.ids import EffectKey
 from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
 from vegakit.program.actions import Action, Answer
 from vegakit.program.bodies import AgentBody, Body, Code
-from vegakit.program.mail import Fell, Mail, Outcome
+from vegakit.program.mail import VOID, Fell, Mail, Outcome
 from vegakit.program.paths import lives_of
-from vegakit.program.state import Flight, Phase, Process, Program, Timer, TimerKind
+from vegakit.program.sources import author_of, restore
+from vegakit.program.state import (
+    Authored,
+    EarlyCall,
+    Flight,
+    Phase,
+    Process,
+    Program,
+    Timer,
+    TimerKind,
+)
 from vegakit.records import digest128
 
 __all__ = ["Core"]
@@ -33,14 +44,38 @@ class Core:
         self.heard: deque[tuple[str, str, Outcome]] = deque()
 
     def body_of(self, process: Process) -> Body:
-        return self.code[process.spec.body]
+        name = process.spec.body
+        if name not in self.code:
+            self._restore(name)
+        return self.code[name]
+
+    def _restore(self, name: str) -> None:
+        """Of a program that a model wrote, in a state that was taken up: made anew from its
+        source."""
+        for made in self.state.authored.values():
+            if name.startswith(made.prefix):
+                restore(self.code, made)
+                return
+
+    def forget_authored(self, path: str) -> None:
+        made = self.state.authored.pop(path, None)
+        if made is None or any(o.prefix == made.prefix for o in self.state.authored.values()):
+            return
+        if (author := author_of(self.code, made)) is not None:
+            author.remove(made.prefix)
+
+    def authored_around(self, path: str) -> Iterator[Authored]:
+        """The programs written by models that a process is part of, the innermost first."""
+        while self.state.authored and path:
+            if (made := self.state.authored.get(path)) is not None:
+                yield made
+            path = self.state.processes[path].spawner
 
     def post(self, to: str, mail: Mail, dedupe: str | None = None) -> None:
         process = self.state.processes.get(to)
         if process is None or process.phase is Phase.OVER:
-            self._return(
-                mail, Fell("AgentFailed", f"noproc: there is no process {to!r} (any more)")
-            )
+            gone = Fell("AgentFailed", f"noproc: there is no process {to!r} (any more)")
+            self._return(mail, VOID if self.early(mail) else gone)
             return
         body = self.body_of(process)
         if process.mailbox is None:
@@ -76,6 +111,10 @@ class Core:
             process.mailbox.commit(taken.number)
         return None
 
+    def early(self, mail: Mail) -> EarlyCall | None:
+        """What is known of it, if a compiled program asks it before its turn."""
+        return self.state.early.get(_word(mail)) if mail.ask else None
+
     def _is_awaited(self, mail: Mail) -> bool:
         return not mail.ask or _word(mail) in self.state.asks
 
@@ -102,6 +141,9 @@ class Core:
         priority: int = 2,
     ) -> None:
         """`what` the process does, and the letter that it does it for."""
+        if isinstance(request, CallModel):
+            for made in self.authored_around(path):
+                made.calls += 1
         taken = process.mailbox.taken(letter) if process.mailbox and letter else None
         name = taken.message.name if taken else ""
         site = Site(f"{what} {name}", 0) if name else Site(what, letter)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from msgspec import convert
 
-from vegakit.errors import AgentFailed, ContractViolated, ProgramChanged
+from vegakit.errors import AgentFailed, ContractViolated, LimitReached, ProgramChanged
 from vegakit.events import EffectOutcome
 from vegakit.lang import Problem, value_of
 from vegakit.program.bodies import FiberBody
@@ -21,9 +21,10 @@ from vegakit.program.core import Core
 from vegakit.program.lives import Lives
 from vegakit.program.mail import Down, Fell, Outcome, Told
 from vegakit.program.purses import Purses
+from vegakit.program.running import Run
 from vegakit.program.spawning import Spawning
 from vegakit.program.state import Fiber, Flight, Phase, Process, TimerKind
-from vegakit.program.wishes import Run, Wishes
+from vegakit.program.wishes import Wishes
 from vegakit.program.workers import Worker
 from vegakit.vm import Crash, Status, Step, Vm, VmState, start
 
@@ -32,6 +33,8 @@ __all__ = ["FiberWorker"]
 _CHANGED = (
     "{path} was running when its source was another; go on with that source, or start it anew"
 )
+
+_BURNT = "it computes for too long; let loops have fewer rounds, or agents do the work"
 
 
 class FiberWorker(Worker):
@@ -90,7 +93,12 @@ class FiberWorker(Worker):
     def _begin(self, path: str, process: Process, letter: int, args: Any) -> None:  # noqa: ANN401
         body = self._body(process)
         try:
-            state = start(body.module, body.function, _arguments(body, args))
+            state = start(
+                body.module,
+                body.function,
+                _arguments(body, args),
+                window=self._core.state.bounds.window,
+            )
         except ContractViolated as wrong:
             self._answer(process, letter, Fell(ContractViolated.__name__, str(wrong)))
             return
@@ -117,6 +125,8 @@ class FiberWorker(Worker):
         match step.status:
             case Status.WAITING if not granted:
                 pass
+            case Status.RUNNING if run.body.fuel and run.vm.state.fuel_used >= run.body.fuel:
+                self._end(run, Fell(LimitReached.__name__, _BURNT))
             case Status.RUNNING | Status.WAITING:
                 self._core.wake_at(self._core.now, TimerKind.SEND, run.path, run.letter)
             case Status.FINISHED:

@@ -12,7 +12,7 @@ A life that ends gives back the letters it had taken, to be delivered to the nex
 send had begun what must not be done twice is answered with AgentFailed instead.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from vegakit.events import Crashed, EffectOutcome
@@ -26,9 +26,10 @@ from vegakit.policy import (
     Signal,
 )
 from vegakit.program.actions import ProcessExited, ProcessRestarted, ProcessSpawned, ProcessStuck
+from vegakit.program.ahead import Ahead
 from vegakit.program.bodies import Body
 from vegakit.program.core import Core
-from vegakit.program.mail import Down, Exited, Fell, Mail, Outcome, ours
+from vegakit.program.mail import VOID, Down, Exited, Fell, Mail, Outcome, ours
 from vegakit.program.purses import Purses
 from vegakit.program.state import Family, Flight, Phase, Process, TimerKind
 
@@ -49,6 +50,7 @@ class Lives:
     def __init__(self, core: Core, purses: Purses) -> None:
         self._core = core
         self._purses = purses
+        self._ahead = Ahead(core, purses)
 
     def begin(self, path: str, process: Process, generation: int) -> None:
         state = self._core.state
@@ -73,9 +75,11 @@ class Lives:
         path, process = flight.path, self._core.state.processes[flight.path]
         worker = self._worker(process)
         worker.settle(path, process, flight, outcome)
+        self._ahead.on_landed(flight, outcome)
         if flight.generation == process.generation and process.phase is Phase.UP:
             if isinstance(outcome, Crashed):
-                self.crash(path, ExitReason(ExitKind.CRASHED, outcome.reason))
+                if not self._void(path, process, (flight.letter,)):
+                    self.crash(path, ExitReason(ExitKind.CRASHED, outcome.reason))
             else:
                 self._guarded(path, worker.on_outcome, path, process, flight, outcome)
         self._rest(path)
@@ -118,6 +122,19 @@ class Lives:
         process.mailbox.commit(letter)
         self._core.answer(taken.message, why)
         self._core.ready.append(path)
+
+    def _void(self, path: str, process: Process, letters: Iterable[int]) -> bool:
+        """A process does not crash by what is not its turn yet, and when it does, what is not its
+        turn is not asked again: the program will, when it comes to it."""
+        found = [each for each in letters if self._is_early(process, each)]
+        for letter in found:
+            self._ahead.doom(path, letter)
+            self.withdraw(path, letter, VOID)
+        return bool(found)
+
+    def _is_early(self, process: Process, letter: int) -> bool:
+        taken = None if process.mailbox is None else process.mailbox.taken(letter)
+        return taken is not None and self._core.early(taken.message) is not None
 
     def crash(self, path: str, reason: ExitReason) -> None:
         """Its life ends: by its code, by its own will, or by a signal that it does not trap."""
@@ -177,6 +194,7 @@ class Lives:
 
     def _end_life(self, path: str, process: Process, reason: ExitReason) -> None:
         process.phase, process.ended = Phase.DOWN, reason
+        self._void(path, process, process.mailbox.in_hand if process.mailbox else ())
         self._let_go(path, process)
         if process.mailbox is not None:
             process.mailbox.put_back()
@@ -204,6 +222,7 @@ class Lives:
         state = self._core.state
         self._purses.close(path, process)
         del state.processes[path]
+        self._core.forget_authored(path)
         if process.spawner:
             state.living -= 1
             _untie(state.spawned, process.spawner, path)
@@ -212,7 +231,8 @@ class Lives:
     def _fail_letters(self, path: str, process: Process, reason: ExitReason) -> None:
         fell = Fell("AgentFailed", f"{path} has ended: {reason}")
         for letter in (process.mailbox.line if process.mailbox else None) or ():
-            self._core.answer(letter.message, fell)
+            early = self._core.early(letter.message)
+            self._core.answer(letter.message, VOID if early else fell)
         for sender, ask in (process.later or {}).values():
             self._core.answer(Mail(None, ask, sender), fell)
         process.mailbox = process.later = None

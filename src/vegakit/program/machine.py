@@ -22,6 +22,7 @@ from vegakit.errors import Timeout
 from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
 from vegakit.policy import ExitKind, ExitReason
 from vegakit.program.actions import Action, Ended, Monitored
+from vegakit.program.authored import Programs
 from vegakit.program.bodies import AgentBody, Code, FiberBody, ForeignBody, ReducerBody
 from vegakit.program.commands import (
     CancelAsk,
@@ -66,7 +67,8 @@ class Machine:
         self._families = Families(core, self._lives)
         self._spawning = Spawning(core, self._families, self.purses)
         self._lives.families = self._families
-        tools = ToolRounds(core, self._lives, self._spawning)
+        programs = Programs(core, self._lives, self._spawning, self.purses)
+        tools = ToolRounds(core, self._lives, self._spawning, programs)
         self._lives.workers = {
             AgentBody: SendWorker(core, self.purses, tools),
             FiberBody: FiberWorker(core, self._lives, self._spawning, self.purses),

@@ -11,7 +11,19 @@ from vegakit.lang import Type
 from vegakit.money import Money
 from vegakit.policy import ExitReason
 
-__all__ = ["Down", "Exited", "Fell", "Heard", "Mail", "Outcome", "Prompt", "Said", "Told", "ours"]
+__all__ = [
+    "VOID",
+    "Down",
+    "Exited",
+    "Fell",
+    "Heard",
+    "Mail",
+    "Outcome",
+    "Prompt",
+    "Said",
+    "Told",
+    "ours",
+]
 
 
 class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -82,6 +94,9 @@ class Fell(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 Outcome: TypeAlias = Told | Fell
+
+VOID = Fell("Void", "")
+"""To a call that was begun early: its turn has to come first."""
 
 
 class Heard(Struct, frozen=True, tag=True):

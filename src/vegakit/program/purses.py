@@ -4,6 +4,10 @@ A wallet with a cap of its own is a part, held as a whole in the wallet of its s
 ends there. A process without one spends from its spawner's. A session is a part of the wallet of
 the process that opened it, or of the session around it: where the walk up comes to that process,
 it goes into the session instead and ends.
+
+Inside a program that a model wrote the walk does not end before the program's own wallet, which is
+its quote: sessions and wallets in it are loose. They cap what is spent in them, and take no part
+out of the quote, since that holds what all calls may cost and not what all caps add up to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +30,13 @@ class Purses:
         """The path of a wallet that has no room for these parts together; then none is taken."""
         wallets = self._core.state.wallets
         parts = {key: cap for key, cap in caps.items() if key not in wallets}
+        loose = self.is_quoted(spawner)
         if parts and spawner:
-            poor = self.hold(spawner, sum(parts.values()), session)
+            take = self.short if loose else self.hold
+            poor = take(spawner, sum(parts.values()), session)
             if poor is not None:
                 return poor
-        wallets.update({key: Wallet(cap) for key, cap in parts.items()})
+        wallets.update({key: Wallet(cap, loose=loose) for key, cap in parts.items()})
         return None
 
     def close(self, path: str, process: Process) -> None:
@@ -50,21 +56,55 @@ class Purses:
         process = self._core.state.processes[path]
         return self._core.state.wallets.get(purse_of(path, process))
 
+    def top(self, path: str) -> Wallet:
+        """The last one that a call of it has to fit."""
+        return [wallet for _, wallet in self._chain(path, "", looks=True)][-1]
+
     def spent(self, path: str) -> Money:
         wallet = self.of(path)
         return Money(0 if wallet is None else wallet.spent)
 
     def open_session(self, key: str, owner: str, cap: Money, inside: str = "") -> str | None:
         """As `open`."""
-        poor = self.hold(owner, cap, inside)
+        loose = self.is_quoted(owner)
+        poor = (self.short if loose else self.hold)(owner, cap, inside)
         if poor is None:
-            self._core.state.wallets[key] = Wallet(cap)
+            self._core.state.wallets[key] = Wallet(cap, loose=loose)
             self._core.state.sessions[key] = Session(owner, inside)
         return poor
+
+    def short(self, path: str, amount: int, session: str = "") -> str | None:
+        """As `hold`, of a part inside such a program: it has to fit the caps around it, though not
+        the quote, and is not held."""
+        for above, wallet in self._chain(path, session, looks=True):
+            own = above in self._core.state.authored
+            if wallet.loose and not own and not wallet.fits(amount):
+                return above
+        return None
+
+    def is_quoted(self, path: str) -> bool:
+        """Whether it is part of a program that a model wrote."""
+        return any(True for _ in self._core.authored_around(path))
+
+    def spends_its_quote(self, path: str, session: str) -> bool:
+        """Whether nothing caps it before the quote of such a program does: that holds what all its
+        calls may cost, in whatever order they are made."""
+        chain = self._chain(path, session, looks=True)
+        capped = [(name, wallet) for name, wallet in chain if wallet.cap is not None]
+        return len(capped) == 1 and capped[0][0] in self._core.state.authored
 
     def owner_of(self, key: str) -> str | None:
         session = self._core.state.sessions.get(key)
         return None if session is None else session.owner
+
+    def of_session(self, key: str) -> Wallet:
+        return self._core.state.wallets[key]
+
+    def around(self, key: str) -> Iterator[str]:
+        """The session and those it stands in."""
+        while (session := self._core.state.sessions.get(key)) is not None:
+            yield key
+            key = session.inside
 
     def close_session(self, key: str, *, forgotten: bool = False) -> None:
         """`forgotten`: nobody hears of the sends in it any more."""
@@ -101,8 +141,8 @@ class Purses:
         return next((wallet for wallet in wallets if wallet.cap is not None), None)
 
     def room(self, path: str, session: str = "") -> Money | None:
-        wallet = self.nearest(path, session)
-        return None if wallet is None else wallet.room
+        rooms = (wallet.room for _, wallet in self._chain(path, session, looks=True))
+        return min((room for room in rooms if room is not None), default=None)
 
     def hold(self, path: str, amount: int, session: str = "") -> str | None:
         """The path of the wallet that has no room; then nothing is held."""
@@ -118,7 +158,15 @@ class Purses:
         for above, wallet in self._chain(path, session):
             wallet.settle(held, charged)
             self._alert(above, wallet)
-        self._close_if_over(session)
+        while session:
+            opened = self._core.state.sessions.get(session)
+            self._close_if_over(session)
+            session = "" if opened is None else opened.inside
+
+    def waste(self, path: str, session: str, amount: int) -> None:
+        """Of what is spent already: the program did not come to it."""
+        for _, wallet in self._chain(path, session):
+            wallet.wasted += amount
 
     def _close(self, key: str, spawner: str, session: str = "") -> None:
         """Not while something is held in it: who settles that comes back here."""
@@ -126,8 +174,9 @@ class Purses:
         if wallet is None or wallet.held:
             return
         del self._core.state.wallets[key]
-        if wallet.cap is not None and spawner:
+        if wallet.cap is not None and spawner and not wallet.loose:
             self.settle(spawner, wallet.cap, wallet.spent, session)
+            self.waste(spawner, session, wallet.wasted)
 
     def _chain(
         self, path: str, session: str, *, looks: bool = False
@@ -138,7 +187,11 @@ class Purses:
         while path:
             if opened is not None and opened.owner == path:
                 yield f"a session of {path}", state.wallets[session]
-                return
+                if not state.wallets[session].loose:
+                    return
+                session = opened.inside
+                opened = state.sessions.get(session)
+                continue
             process = state.processes[path]
             purse = purse_of(path, process)
             wallet = state.wallets.get(purse)
@@ -147,7 +200,10 @@ class Purses:
                 if not looks:
                     state.wallets[purse] = wallet
             yield path, wallet
-            path = process.spawner if wallet.cap is None else ""
+            if wallet.loose:
+                session = process.session
+                opened = state.sessions.get(session)
+            path = process.spawner if wallet.cap is None or wallet.loose else ""
 
     def _alert(self, path: str, wallet: Wallet) -> None:
         process = self._core.state.processes.get(path)

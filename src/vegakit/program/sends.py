@@ -30,7 +30,6 @@ from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
 from vegakit.effects import CallModel
 from vegakit.errors import AgentFailed, BugError
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
-from vegakit.money import Money
 from vegakit.policy import GiveUp, Letter, may_resend, start_retry
 from vegakit.prices import worst_case
 from vegakit.program.bodies import AgentBody
@@ -44,12 +43,16 @@ from vegakit.program.parts import Parts
 from vegakit.program.purses import Purses
 from vegakit.program.state import Call, Flight, Process, Send, TimerKind
 from vegakit.program.tool_rounds import ToolRounds
+from vegakit.program.tries import asked_enough, count, leave, take_up
 from vegakit.program.typed_answers import output_of, problem_of
 from vegakit.program.workers import Worker
 
 __all__ = ["SendWorker"]
 
 T = TypeVar("T")
+
+_BEHIND_ALL = 5
+"""What is begun early waits for limits behind every call whose turn it is."""
 
 
 class SendWorker(Worker):
@@ -88,6 +91,10 @@ class SendWorker(Worker):
         if send is not None and send.call is not None and not self._is_calling(process, letter):
             self._issue(path, process, letter, send, send.call)
 
+    def _is_early(self, process: Process, letter: int) -> bool:
+        taken = self._letter(process, letter)
+        return taken is not None and self._core.early(taken.message) is not None
+
     def _is_calling(self, process: Process, letter: int) -> bool:
         flights = (self._core.state.flights[key] for key in process.flying or ())
         here = process.generation, letter
@@ -101,8 +108,11 @@ class SendWorker(Worker):
 
     def abandon(self, path: str, process: Process) -> None:
         for letter, send in (process.sends or {}).items():
+            send.tried.spent += self._parts.spent(path, send)
             self._give_up(path, process, letter, send)
-            if send.touched:
+            if not send.touched:
+                leave(process, letter, send.tried)
+            else:
                 fell = Fell(
                     AgentFailed.__name__,
                     f"{path} ended after a tool did what must not be done twice; "
@@ -112,8 +122,9 @@ class SendWorker(Worker):
         process.sends = None
 
     def _begin(self, path: str, process: Process, body: AgentBody, letter: int, mail: Mail) -> None:
-        prompt = as_record(Prompt, mail.value)
-        opened = self._parts.open(path, body, prompt, f"{path}#{process.generation}|{letter}")
+        prompt, tried = as_record(Prompt, mail.value), take_up(process, letter)
+        key = f"{path}#{process.generation}|{letter}"
+        opened = self._parts.open(path, body, prompt, key, tried.spent)
         if isinstance(opened, Fell):
             self._end(process, letter, opened)
             return
@@ -122,9 +133,12 @@ class SendWorker(Worker):
         if prompt.answer is not None:
             rule = msgspec.structs.replace(rule, output=output_of(prompt.answer))
         turn = Turn(rule)
-        send = Send(turn, part, prompt.scope, prompt.stream, session, prompt.answer)
+        send = Send(turn, part, prompt.scope, prompt.stream, session, prompt.answer, tried=tried)
         process.sends = (process.sends or {}) | {letter: send}
         history = self._memory(process) if body.memory else prompt.history
+        early = self._core.early(mail)
+        if body.memory and early is not None:
+            early.remembers, early.memory = True, process.memory
         self._go_on(
             path, process, letter, send, turn.start(prompt.parts, history, count=body.count)
         )
@@ -150,12 +164,16 @@ class SendWorker(Worker):
             raise BugError(f"{request.model} has no price, so its cost cannot be capped")
         tokens, most = body.count(request), request.settings.max_tokens
         retry = start_retry(body.retry, self._core.now, deadline_ms=self._deadline(process, letter))
+        retry.attempts += send.tried.calls.get(step, 0)
         send.call = Call(step, request, retry, worst_case(body.price, tokens, most), tokens + most)
         send.pieces = ()
         self._issue(path, process, letter, send, send.call)
 
     def _issue(self, path: str, process: Process, letter: int, send: Send, call: Call) -> None:
         body, who = self._body(process), f"{path}|{letter}"
+        if (asked := call.retry.attempts - 1) >= body.retry.max_attempts:
+            self._on_refused(path, process, letter, send, asked_enough(path, asked))
+            return
         verdict = self._guards.enter(process.spec.body, body, who, call.tokens)
         if isinstance(verdict, Wait):
             self._core.wake_at(verdict.until_ms, TimerKind.SEND, path, letter)
@@ -168,6 +186,7 @@ class SendWorker(Worker):
             self._on_refused(path, process, letter, send, short)
             return
         call.permit = verdict
+        count(send.tried, call.step)
         self._core.start(
             path,
             process,
@@ -179,7 +198,7 @@ class SendWorker(Worker):
             held=call.worst_case,
             session=send.session,
             deadline_ms=call.retry.deadline_ms,
-            priority=body.priority,
+            priority=body.priority + (_BEHIND_ALL if self._is_early(process, letter) else 0),
         )
 
     def _on_model(
@@ -247,12 +266,12 @@ class SendWorker(Worker):
             self._on_tool(path, process, letter, send, index, failed)
 
     def on_heard(self, path: str, process: Process, ask: str, outcome: Outcome) -> None:
-        """Of a tool that is written in Vega."""
+        """Of a tool that is written in Vega, or of a program that its model wrote."""
         letter, _, index = ask.partition(".")
         send = (process.sends or {}).get(int(letter))
         if send is not None:
             process.since_ms = self._core.now
-            came = self._tools.outcome_of(outcome)
+            came = self._tools.outcome_of(path, ask, outcome)
             self._on_tool(path, process, int(letter), send, int(index), came)
 
     def _on_tool(
@@ -285,7 +304,7 @@ class SendWorker(Worker):
             finished.dropped,
             send.pieces,
         )
-        charged = Money(send.part.spent)
+        charged = self._parts.charged(path, send)
         self._parts.give_back(path, send)
         self._end(process, letter, Told(said, charged))
         self._close(process, letter)
@@ -294,7 +313,7 @@ class SendWorker(Worker):
     def _fail(self, path: str, process: Process, letter: int, send: Send, fell: Fell) -> None:
         """An answer like another: the asker hears of it, the process lives."""
         self._core.cancel(process, letter)
-        charged = Money(send.part.spent)
+        charged = self._parts.charged(path, send)
         self._give_up(path, process, letter, send)
         self._end(
             process, letter, msgspec.structs.replace(fell, charged=charged, pieces=send.pieces)

@@ -26,9 +26,13 @@ from vegakit.program.mail import Mail
 from vegakit.program.wallet import Wallet
 
 __all__ = [
+    "DEFAULT_WINDOW",
     "STATE_VERSION",
+    "Authored",
     "Bounds",
     "Call",
+    "Course",
+    "EarlyCall",
     "Family",
     "Fiber",
     "Flight",
@@ -40,9 +44,13 @@ __all__ = [
     "Session",
     "Timer",
     "TimerKind",
+    "Tried",
 ]
 
 STATE_VERSION = 1
+
+DEFAULT_WINDOW = 64
+"""How many calls a compiled program may begin before it comes to them, where nobody says."""
 
 
 class Phase(StrEnum):
@@ -66,6 +74,14 @@ class Call(Struct, omit_defaults=True):
     permit: Permit | None = None
 
 
+class Tried(Struct, omit_defaults=True):
+    """What lives that ended spent on a letter, and how often they made the call of each step: its
+    part and its attempts are the same ones in the next life."""
+
+    spent: int = 0
+    calls: dict[int, int] = {}
+
+
 class Send(Struct, omit_defaults=True):
     """One message to an agent, from its letter to its answer: a fiber.
 
@@ -86,6 +102,33 @@ class Send(Struct, omit_defaults=True):
     repeats: dict[str, int] = {}
     touched: bool = False
     pieces: tuple[str, ...] = ()
+    tried: Tried = field(default_factory=Tried)
+    programs: int = 0
+    tries: int = 0
+
+
+class EarlyCall(Struct, omit_defaults=True):
+    """What a fiber has begun and not come to yet: a send to the process `to`, in `session`, with
+    what it could cost, and what it took and cost if it is answered. `memory` is what that process
+    remembered before it."""
+
+    to: str = ""
+    session: str = ""
+    worst: int = 0
+    took_ms: int = 0
+    charged: int = 0
+    remembers: bool = False
+    memory: Any = None
+
+
+class Course(Struct, omit_defaults=True):
+    """How the calls of a fiber overlap. `begun` is when each began, and how long the chain of calls
+    was that it waited for. `chain_ms` is of the answer that the fiber goes on with."""
+
+    begun: dict[str, tuple[int, int]] = {}
+    chain_ms: int = 0
+    longest_ms: int = 0
+    answered_ms: int = 0
 
 
 class Fiber(Struct, omit_defaults=True):
@@ -93,9 +136,9 @@ class Fiber(Struct, omit_defaults=True):
 
     `vm` is its machine: alive, or a `VmState` as it was written, of the module with the digest
     `code`. `inside` are the sessions that sends under way stand in, `answers` the types that they
-    were asked for, `sleeping` when who sleeps
-    wakes, `watching` who waits for the end of a process; `touched` says that the world was changed
-    in a way not to be repeated."""
+    were asked for, `sleeping` when who sleeps wakes, `watching` who waits for the end of a process,
+    `looking` who looks at the budget while calls given up are under way; `touched` says that the
+    world was changed in a way not to be repeated."""
 
     vm: Any
     code: str = ""
@@ -104,24 +147,30 @@ class Fiber(Struct, omit_defaults=True):
     sleeping: dict[str, int] = {}
     watching: dict[str, str] = {}
     touched: bool = False
+    looking: dict[str, Any] = {}
+    course: Course = field(default_factory=Course)
 
 
 class Session(Struct, omit_defaults=True):
     """A budget around some of what a process does. `inside` is the session around it; `sends` are
     those that stand in it and are not answered. When it is over, it is closed as soon as there are
-    none and nothing is held in it."""
+    none and nothing is held in it. A loop in it that may cost more than `confirm` asks a person; no
+    more than `speculate` is begun early in it."""
 
     owner: str
     inside: str = ""
     over: bool = False
     sends: int = 0
+    confirm: int | None = None
+    speculate: int | None = None
 
 
 class Process(Struct, omit_defaults=True, gc=False):
     """One process through all its lives; `ended` says how the last one ended.
 
     `family` is the group it stands in, empty if its supervisor is private; `memory` is what it
-    knew at its last commit; `flying` are its effects under way, those of dead lives too."""
+    knew at its last commit; `flying` are its effects under way, those of dead lives too; `tried`
+    is of letters that an earlier life had begun."""
 
     spec: ProcessSpec
     family: str = ""
@@ -138,6 +187,24 @@ class Process(Struct, omit_defaults=True, gc=False):
     later: dict[str, tuple[str, str]] | None = None
     session: str = ""
     fibers: dict[int, Fiber] | None = None
+    tried: dict[int, Tried] | None = None
+    scope: ScopeId = ScopeId("")
+
+
+class Authored(Struct, omit_defaults=True):
+    """A program that a model wrote, of the process that runs it. `by` is the body of the agent,
+    whose `tool` admitted it; its own bodies have names that begin with `prefix`. `ask` is the word
+    that its answer carries."""
+
+    by: str
+    tool: str
+    prefix: str
+    source: str
+    language: str
+    ask: str
+    began_ms: int
+    calls: int = 0
+    printed: str = ""
 
 
 class Family(Struct, omit_defaults=True):
@@ -190,13 +257,17 @@ class Timer(Struct, frozen=True, array_like=True, order=True):
 class Bounds(Struct, frozen=True):
     """Against runaways. `depth`, `width` and `living` are of what processes spawn; the host, which
     a person wrote, may spawn more. `repeats` is how often one send may make the same tool call,
-    `slice` how much fuel a compiled program burns before others have their turn."""
+    `slice` how much fuel a compiled program burns before others have their turn. `window` is how
+    many of its calls it may begin before it comes to them, and `ceiling` the cap over the whole
+    program that is held elsewhere."""
 
     depth: int = 5
     width: int = 50
     living: int = 1_000
     repeats: int = 5
     slice: int = 10_000
+    window: int = 0
+    ceiling: int | None = None
 
 
 class Program(Struct, omit_defaults=True):
@@ -212,9 +283,13 @@ class Program(Struct, omit_defaults=True):
     spawned: dict[str, dict[str, None]] = field(default_factory=dict)
     wallets: dict[str, Wallet] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
+    authored: dict[str, Authored] = field(default_factory=dict)
     guards: dict[str, Guard] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
     flights: dict[EffectKey, Flight] = field(default_factory=dict)
+    doomed: dict[EffectKey, None] = field(default_factory=dict)
+    early: dict[str, EarlyCall] = field(default_factory=dict)
+    looking: dict[str, int] = field(default_factory=dict)
     asks: dict[str, tuple[str, int]] = field(default_factory=dict)
     timers: list[Timer] = field(default_factory=list)
     put_off: dict[int, Mail] = field(default_factory=dict)

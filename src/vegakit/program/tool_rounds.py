@@ -1,7 +1,7 @@
 """The calls of one answer, set going at once: by the host, or by a fiber of this program.
 
 A tool that is written in Vega runs in a process below the agent's own, so that it ends with it and
-spends from its wallet.
+spends from its wallet. So does a program that its model has just written.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from vegakit.agent import CallTools, PlannedCall, ToolOutcome
 from vegakit.effects import CallTool
 from vegakit.policy import sanitise
 from vegakit.program.actions import SpawnRefused
+from vegakit.program.authored import Programs
 from vegakit.program.bodies import AgentBody
 from vegakit.program.commands import Spawn
 from vegakit.program.core import Core
@@ -26,8 +27,9 @@ _NOT_WANTED = Fell("Cancelled", "nobody waits for the answer any more")
 
 
 class ToolRounds:
-    def __init__(self, core: Core, lives: Lives, spawning: Spawning) -> None:
+    def __init__(self, core: Core, lives: Lives, spawning: Spawning, programs: Programs) -> None:
         self._core = core
+        self._programs = programs
         self._lives = lives
         self._spawning = spawning
 
@@ -45,6 +47,11 @@ class ToolRounds:
         assert isinstance(body, AgentBody)
         send.due, send.outcomes = len(action.calls), {}
         for plan in action.calls:
+            if plan.call.name in body.authors:
+                place = path, process, letter, action.step, plan, deadline_ms
+                if (told := self._programs.begin(*place)) is not None:
+                    yield plan.index, told
+                continue
             send.touched |= plan.call.name not in body.repeatable
             if plan.call.name in body.fibers:
                 failed = self._begin_fiber(path, process, letter, action.step, plan, deadline_ms)
@@ -53,8 +60,10 @@ class ToolRounds:
             else:
                 self._start(path, process, letter, send, action.step, plan, deadline_ms)
 
-    def outcome_of(self, outcome: Outcome) -> ToolOutcome:
+    def outcome_of(self, path: str, ask: str, outcome: Outcome) -> ToolOutcome:
         """Harmless to read: a program may give on what it read anywhere."""
+        if (told := self._programs.on_heard(path, ask, outcome)) is not None:
+            return told
         if isinstance(outcome, Fell):
             return ToolOutcome(sanitise(f"{outcome.error}: {outcome.reason}"), is_error=True)
         return ToolOutcome(sanitise(text_of(restored(outcome.value))))
@@ -64,6 +73,7 @@ class ToolRounds:
             place = self._core.state.asks.get(f"{path}|{letter}.{index}")
             if place is not None:
                 self._lives.withdraw(*place, _NOT_WANTED)
+        self._programs.withdraw(path, letter, send)
 
     def _start(
         self,

@@ -15,11 +15,15 @@ __all__ = ["Wallet"]
 
 
 class Wallet(Struct, omit_defaults=True, gc=False):
-    """`cap` None limits nothing and only counts."""
+    """`cap` None limits nothing and only counts. A `loose` part is not held as a whole: its calls
+    are, one by one. Of `spent`, `wasted` is for calls that a program began early and
+    did not come to."""
 
     cap: Money | None = None
     spent: int = 0
     held: int = 0
+    loose: bool = False
+    wasted: int = 0
 
     @property
     def room(self) -> Money | None:

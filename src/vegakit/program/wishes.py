@@ -9,10 +9,10 @@
 | CallHost             | what the machine knows itself, or an effect:           | at once, or by   |
 |                      | a timer, a person, a tool                              | its outcome      |
 | Print                | news                                                   | –                |
+| Early                | as what it is, if there is money for it and all before | by its outcome   |
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,23 +20,28 @@ import msgspec
 from vegakit.agent import ToolOutcome
 from vegakit.effects import AskHuman, CallTool, Request
 from vegakit.effects import Cancel as CancelEffect
-from vegakit.errors import AgentFailed, BudgetExceeded
+from vegakit.errors import AgentFailed, BudgetExceeded, CircuitOpen, LimitReached, RateLimited
 from vegakit.events import EffectOutcome
-from vegakit.money import Money, show
+from vegakit.lang import CONFIRM
+from vegakit.money import Money
 from vegakit.policy import ExitKind, ExitReason, InterruptKind, RestartRule, RestartStrategy
 from vegakit.program.actions import Printed, Spawned, SpawnRefused
-from vegakit.program.bodies import FiberBody
+from vegakit.program.ahead import Ahead
 from vegakit.program.commands import ChildSpec, GroupSpec, Spawn
+from vegakit.program.confirming import Confirming
 from vegakit.program.core import Core
 from vegakit.program.host_calls import CATCHABLE, OWN, tool_call, tool_error, tool_value
 from vegakit.program.lives import Lives
-from vegakit.program.mail import Fell, Mail, Outcome, Prompt, Said, Told
+from vegakit.program.mail import VOID, Fell, Mail, Outcome, Prompt, Said, Told
 from vegakit.program.messages import parts_of
 from vegakit.program.outcomes import plain_outcome, tool_outcome
 from vegakit.program.paths import child_path
 from vegakit.program.purses import Purses
+from vegakit.program.running import NORMAL, Run
+from vegakit.program.scopes import Scopes
+from vegakit.program.sources import keep_printed
 from vegakit.program.spawning import Spawning
-from vegakit.program.state import Fiber, Flight, Phase, Process, TimerKind
+from vegakit.program.state import Flight, Phase, TimerKind
 from vegakit.program.typed_answers import value_in
 from vegakit.vm import (
     AskBudget,
@@ -44,45 +49,29 @@ from vegakit.vm import (
     Cancel,
     CloseScope,
     Drop,
+    Early,
     End,
     LinkBoth,
     OpenScope,
     Print,
     SendTo,
     SpawnAgent,
-    Vm,
+    Taken,
     Want,
     Watch,
 )
 
-__all__ = ["Run", "Wishes"]
+__all__ = ["Wishes"]
 
-_NORMAL = ExitReason(ExitKind.NORMAL)
-_UNLIMITED = Money(2**63 - 1)
+_OF_THE_MOMENT = frozenset(
+    kind.__name__ for kind in (BudgetExceeded, CircuitOpen, LimitReached, RateLimited)
+)
+"""Refusals that a call may not meet when its turn comes."""
+
 _ASKED = {
     "human::ask": InterruptKind.CLARIFICATION,
     "human::approve": InterruptKind.CONFIRMATION,
 }
-
-
-@dataclass(slots=True)
-class Run:
-    """A fiber at work."""
-
-    path: str
-    process: Process
-    letter: int
-    fiber: Fiber
-    vm: Vm
-    body: FiberBody
-    exits: ExitReason = _NORMAL
-
-    def session(self, scope: str) -> str:
-        """Outside of all its own scopes: the one that the letter came with."""
-        if scope:
-            return f"{self.path}#{self.process.generation}|{self.letter}:{scope}"
-        taken = None if self.process.mailbox is None else self.process.mailbox.taken(self.letter)
-        return "" if taken is None else taken.message.session
 
 
 class Wishes:
@@ -91,16 +80,21 @@ class Wishes:
         self._lives = lives
         self._spawning = spawning
         self._purses = purses
+        self._ahead = Ahead(core, purses)
+        self._scopes = Scopes(core, purses)
+        self._confirming = Confirming(core, purses)
         self._grants: dict[type[Want], Callable[[Run, Any], bool]] = {
             SendTo: self._send,
             SpawnAgent: self._spawn,
             LinkBoth: self._link,
             Watch: self._watch,
-            OpenScope: self._open,
-            CloseScope: self._close_scope,
-            AskBudget: self._ask_budget,
+            OpenScope: self._scopes.open,
+            CloseScope: self._scopes.close,
+            AskBudget: self._scopes.look,
             CallHost: self._call_host,
             Print: self._print,
+            Early: self._early,
+            Taken: self._taken,
             Drop: self._drop,
             Cancel: self._cancel,
             End: self._exit,
@@ -112,12 +106,17 @@ class Wishes:
         return any(answers)
 
     def on_answer(self, run: Run, ticket: str, outcome: Outcome) -> None:
+        course, word = run.fiber.course, f"{run.words}{ticket}"
+        is_early = self._ahead.on_answer(course, ticket, word, outcome.charged)
         answer = run.fiber.answers.get(ticket)
         run.fiber.answers = {t: kind for t, kind in run.fiber.answers.items() if t != ticket}
         if (session := run.fiber.inside.get(ticket)) is not None:
             run.fiber.inside = {t: key for t, key in run.fiber.inside.items() if t != ticket}
             self._purses.leave(session)
         match outcome:
+            case Fell(error) if outcome == VOID or (is_early and error in _OF_THE_MOMENT):
+                self._ahead.on_given_up(run.path, course, ticket, word)
+                run.vm.void(ticket)
             case Fell(error, reason, pieces=pieces):
                 _stream(run, ticket, pieces)
                 run.vm.fail(ticket, error, reason)
@@ -131,6 +130,8 @@ class Wishes:
 
     def on_outcome(self, run: Run, flight: Flight, outcome: EffectOutcome) -> None:
         """Of an effect: what a person said, or what a tool gave."""
+        word = f"{run.words}{flight.ask}"
+        self._ahead.on_answer(run.fiber.course, flight.ask, word)
         came = plain_outcome(outcome)
         request = flight.effect.request
         if isinstance(came, Fell):
@@ -143,15 +144,17 @@ class Wishes:
             self._on_tool(run, flight.ask, request.tool, tool_outcome(outcome))
 
     def wake(self, run: Run) -> None:
+        self._scopes.look_again(run)
         awake = [ticket for ticket, at in run.fiber.sleeping.items() if at <= self._core.now]
         for ticket in awake:
             run.fiber.sleeping = {t: at for t, at in run.fiber.sleeping.items() if t != ticket}
+            self._ahead.on_answer(run.fiber.course, ticket, f"{run.words}{ticket}")
             run.vm.answer(ticket, None)
 
     def close(self, run: Run) -> None:
         """Nothing that it set going goes on; what it spawned ends with it."""
-        mine = f"{run.path}|{run.letter}:"
-        for word in [word for word in self._core.state.asks if word.startswith(mine)]:
+        self._ahead.on_over(run.path, run.fiber.course)
+        for word in [word for word in self._core.state.asks if word.startswith(run.words)]:
             self._withdraw(word)
         prefix = run.session(":").removesuffix(":")
         sessions = self._core.state.sessions
@@ -163,6 +166,7 @@ class Wishes:
         if isinstance(to, SpawnRefused):
             run.vm.fail(want.ticket, to.error, to.reason)
             return True
+        self._ahead.on_begun(run.fiber.course, want.ticket)
         if want.answer is not None:
             run.fiber.answers = {**run.fiber.answers, want.ticket: want.answer}
         prompt = Prompt(
@@ -171,6 +175,7 @@ class Wishes:
             stream=want.stream,
             session=run.session(want.scope),
             answer=want.answer,
+            scope=run.process.scope,
         )
         deadline_ms = None if want.timeout_ms is None else self._core.now + want.timeout_ms
         ask, name = f"{run.letter}:{want.ticket}", self._name(run, want.ticket)
@@ -178,6 +183,7 @@ class Wishes:
             run.fiber.inside = {**run.fiber.inside, want.ticket: prompt.session}
             self._purses.enter(prompt.session)
         self._core.post(to, Mail(prompt, ask, run.path, deadline_ms, name))
+        self._lives.work(to)  # at once: money is set aside in the order of the program
         return False
 
     def _name(self, run: Run, ticket: str) -> str:
@@ -237,41 +243,29 @@ class Wishes:
             self._lives.deliver(signal)
         return False
 
-    def _open(self, run: Run, want: OpenScope) -> bool:
-        inside, key = run.session(want.inside), run.session(want.ticket)
-        poor = self._purses.open_session(key, run.path, Money(want.amount), inside)
-        if poor is None:
-            run.vm.answer(want.ticket, None)
-        else:
-            room = self._purses.room(run.path, inside) or Money(0)
-            asked = f"a session of {show(Money(want.amount))} does not fit: {poor} has only"
-            why = f"{asked} {show(room)} left; ask for less, or give it more"
-            run.vm.fail(want.ticket, BudgetExceeded.__name__, why)
-        return True
-
-    def _close_scope(self, run: Run, want: CloseScope) -> bool:
-        self._purses.close_session(run.session(want.scope))
-        return False
-
-    def _ask_budget(self, run: Run, want: AskBudget) -> bool:
-        wallet = self._purses.nearest(run.path, run.session(want.scope))
-        known = (_UNLIMITED, Money(0), _UNLIMITED)
-        if wallet is not None:
-            known = (wallet.room, Money(wallet.spent), wallet.cap)
-        run.vm.answer(want.ticket, {"$": "money", "of": known[want.what]})
-        return True
-
     def _call_host(self, run: Run, want: CallHost) -> bool:
         own = OWN.get(want.function)
         if own is not None:
             run.vm.answer(want.ticket, own(self._core, run.path, want))
             return True
+        self._ahead.on_begun(run.fiber.course, want.ticket)
+        if want.function == CONFIRM:
+            return self._confirm(run, want)
         if want.function in ("process::sleep", "process::yield"):
             self._sleep(run, want)
         elif want.function in _ASKED:
             self._ask_person(run, want)
         else:
             self._call_tool(run, want)
+        return False
+
+    def _confirm(self, run: Run, want: CallHost) -> bool:
+        """Whether it may begin without being asked for."""
+        request = self._confirming.question(run, want)
+        if request is None:
+            run.vm.answer(want.ticket, True)
+            return True
+        self._start(run, want, request, deadline_ms=request.expires_ms)
         return False
 
     def _sleep(self, run: Run, want: CallHost) -> None:
@@ -311,6 +305,7 @@ class Wishes:
 
     def _print(self, run: Run, want: Print) -> bool:
         self._core.out.append(Printed(run.path, want.text))
+        keep_printed(self._core.state.authored.get(run.path), want.text)
         return False
 
     def _drop(self, run: Run, want: Drop) -> bool:
@@ -319,8 +314,24 @@ class Wishes:
         self._settle_families()
         return False
 
+    def _early(self, run: Run, want: Early) -> bool:
+        ticket = want.of.ticket
+        worst = self._ahead.admits(run, want)
+        if worst is None:
+            run.vm.decline(ticket)
+            return False
+        to = want.of.to if isinstance(want.of, SendTo) and not want.of.agent else ""
+        self._ahead.begin(f"{run.words}{ticket}", to, run.session(want.of.scope), worst)
+        return self._grants[type(want.of)](run, want.of)
+
+    def _taken(self, run: Run, want: Taken) -> bool:
+        self._ahead.on_taken(f"{run.words}{want.ticket}")
+        return False
+
     def _cancel(self, run: Run, want: Cancel) -> bool:
-        self._withdraw(f"{run.path}|{run.letter}:{want.ticket}")
+        word = f"{run.words}{want.ticket}"
+        self._ahead.on_given_up(run.path, run.fiber.course, want.ticket, word)
+        self._withdraw(word)
         for key in list(run.process.flying or ()):
             flight = self._core.state.flights[key]
             if flight.letter == run.letter and flight.ask == want.ticket:
@@ -329,7 +340,7 @@ class Wishes:
 
     def _exit(self, run: Run, want: End) -> bool:
         is_normal = want.reason in ("", "normal")
-        run.exits = _NORMAL if is_normal else ExitReason(ExitKind.CRASHED, want.reason)
+        run.exits = NORMAL if is_normal else ExitReason(ExitKind.CRASHED, want.reason)
         return False
 
     def _withdraw(self, word: str) -> None:

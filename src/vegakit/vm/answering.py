@@ -71,7 +71,7 @@ def _open(vm: "Vm", ticket: str) -> Asked | None:
 
 
 def _settle(vm: "Vm", ticket: str, asked: Asked) -> None:
-    asked.done = True
+    asked.done = vm.state.stirred = True
     vm.pending.get(asked.strand, {}).pop(ticket, None)
     if asked.kind == "spawn":
         _settle_process(vm, ticket, asked)
@@ -80,6 +80,8 @@ def _settle(vm: "Vm", ticket: str, asked: Asked) -> None:
 
 def _settle_process(vm: "Vm", ticket: str, asked: Asked) -> None:
     path = asked.value.path if asked.error is None else ""
+    if path and asked.of:
+        vm.state.agents[path] = asked.of
     if asked.orphan:
         del vm.state.asked[ticket]
         if path:

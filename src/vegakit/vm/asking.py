@@ -6,7 +6,7 @@ the first time they ask and wait, the second time their ticket has an answer.
 
 from typing import TYPE_CHECKING
 
-from vegakit.lang import Op
+from vegakit.lang import ANY_AGENT, Op
 from vegakit.vm.calling import close_scopes
 from vegakit.vm.computing import STOP, Cold, Operands
 from vegakit.vm.faults import Fault, bad
@@ -19,15 +19,18 @@ from vegakit.vm.values import (
     Handle,
     Money,
     StreamRef,
+    Unknown,
     Value,
     kind_of,
     stored,
     weight_of,
 )
+from vegakit.vm.versions import count_change, version_of
 from vegakit.vm.wants import (
     AskBudget,
     CallHost,
     LinkBoth,
+    Older,
     OpenScope,
     Print,
     SendTo,
@@ -37,20 +40,32 @@ from vegakit.vm.wants import (
 if TYPE_CHECKING:
     from vegakit.vm.machine import Vm
 
-__all__ = ["ASKING"]
+__all__ = ["ASKING", "agent_asked", "call_wanted", "send_wanted"]
 
 
 def _host(vm: "Vm", strand: Strand, frame: Frame, operands: Operands) -> int | None:
-    into, name, args, site = operands
-    ticket = vm.ticket(frame, site)
+    into, name, _, site = operands
+    row = vm.terrain.rows.host(name, vm.functions[frame.function].rights)
+    ticket = vm.ticket(frame, site, version_of(strand, row) or "")
+    begun = vm.begun_early(ticket)
+    if begun and not vm.takes_over(strand, ticket, call_wanted(vm, frame, operands, ticket)):
+        return _host(vm, strand, frame, operands)
     if not vm.has_asked(ticket, "host", strand):
-        values = [frame.registers[each] for each in args]
-        vm.extra += sum(map(weight_of, values)) >> 5
-        rights = vm.functions[frame.function].rights
-        forms = tuple(stored(value) for value in values)
-        vm.ask(ticket, Asked("host", strand.name))
-        vm.want(CallHost(ticket, name, forms, rights, vm.scope(frame)))
+        want = call_wanted(vm, frame, operands, ticket)
+        vm.ask(ticket, Asked("host", strand.name, of=f"{name}@{want.rights}"))
+        vm.want(want)
+    if vm.state.asked[ticket].done:
+        count_change(strand, row)
     return _awaited(vm, strand, frame, ticket, into)
+
+
+def call_wanted(vm: "Vm", frame: Frame, operands: Operands, ticket: str) -> CallHost:
+    _, name, args, _ = operands
+    values = [frame.registers[each] for each in args]
+    vm.extra += sum(map(weight_of, values)) >> 5
+    forms = tuple(stored(value) for value in values)
+    rights = vm.functions[frame.function].rights
+    return CallHost(ticket, name, forms, rights, vm.scope(frame))
 
 
 def _awaited(vm: "Vm", strand: Strand, frame: Frame, ticket: str, into: int) -> int | None:
@@ -86,11 +101,33 @@ def _send_stream(vm: "Vm", strand: Strand, frame: Frame, operands: Operands) -> 
 
 
 def _sent(vm: "Vm", strand: Strand, frame: Frame, operands: Operands, *, stream: bool) -> str:
-    _, to, message, answer, timeout, budget, site = operands
-    r, ticket = frame.registers, vm.ticket(frame, site)
+    _, to, message, answer, _, _, site = operands
+    r = frame.registers
+    agent = agent_asked(vm, r[to])
+    row, heard = vm.terrain.rows.agent(agent), vm.heard(agent, r[to])
+    ticket = vm.ticket(frame, site, version_of(strand, row, heard) or "")
+    want = send_wanted(vm, frame, operands, ticket, stream=stream)
+    if vm.begun_early(ticket) and not vm.takes_over(strand, ticket, want):
+        return _sent(vm, strand, frame, operands, stream=stream)
+    count_change(strand, row)
+    vm.count_heard(agent, r[to])
+    if ticket in vm.state.asked:
+        return ticket
+    asked = Asked("stream" if stream else "send", strand.name, answer=answer, of=agent)
+    to_path = "" if want.agent else want.to
+    size = weight_of(r[message])
+    asked.older = Older(agent, size, 0, answer >= 0, want.budget, to=to_path, scope=want.scope)
+    vm.ask(ticket, asked)
+    vm.want(want)
+    return ticket
+
+
+def send_wanted(vm: "Vm", frame: Frame, operands: Operands, ticket: str, *, stream: bool) -> SendTo:
+    _, to, message, answer, timeout, budget, _ = operands
+    r = frame.registers
     path, agent = _target(r[to])
     vm.extra += weight_of(r[message]) >> 5
-    want = SendTo(
+    return SendTo(
         ticket,
         path,
         stored(r[message]),
@@ -101,9 +138,19 @@ def _sent(vm: "Vm", strand: Strand, frame: Frame, operands: Operands, *, stream:
         stream,
         vm.scope(frame),
     )
-    vm.ask(ticket, Asked("stream" if stream else "send", strand.name, answer=answer))
-    vm.want(want)
-    return ticket
+
+
+def agent_asked(vm: "Vm", to: Value) -> str:
+    """The agent that will answer, as far as the machine knows."""
+    match to:
+        case AgentRef(name=name):
+            return name
+        case Handle(path=path):
+            return vm.state.agents.get(path, ANY_AGENT)
+        case Unknown(agent=agent) if agent:
+            return agent
+        case _:
+            return ANY_AGENT
 
 
 def _target(to: Value) -> tuple[str, bool]:
@@ -170,12 +217,18 @@ def _spawn(vm: "Vm", strand: Strand, frame: Frame, operands: Operands) -> None:
         stored(rules),
         vm.scope(frame),
     )
-    vm.ask(ticket, Asked("spawn", strand.name))
+    vm.ask(ticket, Asked("spawn", strand.name, of=_kept_as(want)))
     if not want.name:
         frame.spawned.append(ticket)
         vm.state.spawned[ticket] = ""
     vm.want(want)
     r[into] = Future(ticket)
+
+
+def _kept_as(want: SpawnAgent) -> str:
+    """One that is supervised by rules of its own is kept in order: whether it is there may depend
+    on what was sent before."""
+    return "" if want.under or want.rules else want.agent
 
 
 def _name(r: list[Value], at: int) -> str:

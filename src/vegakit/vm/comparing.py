@@ -7,7 +7,7 @@ money, times and strings have an order.
 from itertools import starmap
 
 from vegakit.vm.faults import bad
-from vegakit.vm.values import Duration, Fields, Items, Money, Value, kind_of
+from vegakit.vm.values import Duration, Fields, Items, Money, Unknown, Value, kind_of
 
 __all__ = ["at_most", "equal", "holds", "is_ordered", "less"]
 
@@ -18,6 +18,8 @@ _ORDERED = (int, float, str, Money, Duration)
 def equal(one: Value, other: Value) -> bool:
     kind = type(one)  # pyright: ignore[reportUnknownVariableType]
     if kind is not type(other):
+        if kind is Unknown or type(other) is Unknown:
+            return bool(one == other)
         return kind in _NUMBERS and type(other) in _NUMBERS and one == other
     if one is other:
         return True

@@ -10,8 +10,10 @@ again when it can go on, and costs its fuel once.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from vegakit.lang import Module, Type
+from vegakit.records import digest128
 from vegakit.vm import strands
 from vegakit.vm.answering import answered, chunked, failed, stream_ended
 from vegakit.vm.asking import ASKING
@@ -34,9 +36,13 @@ from vegakit.vm.state import (
     packed,
 )
 from vegakit.vm.sweeping import state_weight, sweep
+from vegakit.vm.terrain import Terrain, terrain_of
 from vegakit.vm.unwinding import unwind
-from vegakit.vm.values import Value, stored
-from vegakit.vm.wants import Cancel, End, Want
+from vegakit.vm.values import Handle, Value, stored
+from vegakit.vm.wants import CallHost, Cancel, Early, End, SendTo, Taken, Want
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 __all__ = ["Vm"]
 
@@ -88,6 +94,10 @@ class Vm:
         state = self.state
         while fuel > 0 and state.status is Status.RUNNING and state.ready:
             fuel -= self._take_turn(fuel)
+            state.stirred = True
+        if state.window and state.stirred and not state.ready and state.status is Status.RUNNING:
+            state.stirred = False
+            _scouting().look_ahead(self)
         return self._step()
 
     def _take_turn(self, fuel: int) -> int:
@@ -142,6 +152,20 @@ class Vm:
     def end_stream(self, ticket: str) -> bool:
         return stream_ended(self, ticket)
 
+    def decline(self, ticket: str) -> None:
+        """What was wanted early has to wait for its turn."""
+        asked = self.state.asked.get(ticket)
+        if asked is not None and asked.early:
+            del self.state.asked[ticket]
+            self.pending.get(asked.strand, {}).pop(ticket, None)
+
+    def void(self, ticket: str) -> None:
+        """What was begun early came to something that only its turn may bring: the program asks
+        again when it comes to it."""
+        if self.begun_early(ticket):
+            _scouting().give_up(self, [ticket])
+            self.state.outbox.pop()
+
     # For the instructions
 
     def function(self, number: int) -> Call:
@@ -153,7 +177,26 @@ class Vm:
     def want(self, want: Want) -> None:
         self.state.outbox.append(want)
 
-    def ticket(self, frame: Frame, site: int) -> str:
+    @property
+    def terrain(self) -> Terrain:
+        return terrain_of(self.program)
+
+    def heard(self, agent: str, to: Value) -> int:
+        """How many messages it was sent, if it remembers them."""
+        spec = self.terrain.rows.spec(agent) if type(to) is Handle else None
+        return self.state.heard.get(to.path, 0) if spec is not None and spec.memory else 0
+
+    def count_heard(self, agent: str, to: Value) -> None:
+        spec = self.terrain.rows.spec(agent) if type(to) is Handle else None
+        if spec is not None and spec.memory:
+            self.state.heard[to.path] = self.state.heard.get(to.path, 0) + 1
+
+    def ticket(self, frame: Frame, site: int, version: str = "") -> str:
+        place = self._place(frame, site) + (version if self.state.window else "")
+        times = self.state.again.get(place)
+        return place if times is None else f"{place}'{times}"
+
+    def _place(self, frame: Frame, site: int) -> str:
         ordinal, loops = self.functions[frame.function].sites[site]
         if not loops:
             return f"{frame.place}:{ordinal}"
@@ -186,6 +229,29 @@ class Vm:
         state.asked[ticket] = asked
         self.pending.setdefault(asked.strand, {})[ticket] = None
 
+    def begun_early(self, ticket: str) -> bool:
+        asked = self.state.asked.get(ticket)
+        return asked is not None and asked.early
+
+    def takes_over(self, strand: Strand, ticket: str, want: SendTo | CallHost) -> bool:
+        """What was begun early is this call, if the same is wanted; else the scout was wrong, and
+        all that it began for this strand is given up."""
+        asked = self.state.asked[ticket]
+        if asked.digest == digest128(want) and asked.strand == strand.name:
+            asked.early, asked.digest = False, ""
+            self.want(want if self.unwant(ticket) else Taken(ticket))
+            return True
+        _scouting().give_up_all(self, strand.name)
+        return False
+
+    def unwant(self, ticket: str) -> bool:
+        """What is wanted early and was not handed out yet is not wanted early any more."""
+        for at, want in enumerate(self.state.outbox):
+            if isinstance(want, Early) and want.of.ticket == ticket:
+                del self.state.outbox[at]
+                return True
+        return False
+
     def wait(self, strand: Strand, frame: Frame, key: str) -> int:
         """Run this instruction again when `key` is woken."""
         frame.pc -= 1
@@ -207,6 +273,8 @@ class Vm:
 
     def forget(self, strand: Strand) -> None:
         """Wherever it was."""
+        if self.state.window:
+            _scouting().give_up_all(self, strand.name)
         del self.state.strands[strand.name]
         if strand.name in self.state.ready:
             self.state.ready.remove(strand.name)
@@ -252,7 +320,10 @@ class Vm:
 
     def unwind(self, strand: Strand, fault: Fault) -> bool:
         """True when a handler goes on with it."""
-        return unwind(self, strand, fault)
+        handled = unwind(self, strand, fault)
+        if handled and self.state.window:
+            _scouting().squash(self, strand)
+        return handled
 
     def finish(self, value: Value) -> None:
         self._end_all(value)
@@ -275,6 +346,9 @@ class Vm:
     def _end_all(self, value: Value) -> None:
         """Close, drop and cancel all there is; what the value holds lives on."""
         state = self.state
+        if state.window:
+            for name in state.strands:
+                _scouting().give_up_all(self, name)
         main = state.strands[MAIN]
         strands.abandon(self, main)
         while main.frames:
@@ -288,6 +362,13 @@ class Vm:
         state.ready.clear()
         self.pending.clear()
         self._waiting.clear()
+
+
+def _scouting() -> "ModuleType":
+    """Loaded when a program first waits: it stands on this file."""
+    from vegakit.vm import scouting
+
+    return scouting
 
 
 _NO_FUEL = "the program has used all its fuel; raise the limit or look for an endless loop"

@@ -19,6 +19,7 @@ def start(
     function: int,
     args: Sequence[Any] = (),
     limits: Limits = Limits(),  # noqa: B008  (frozen)
+    window: int = 0,
 ) -> VmState:
     """The state before the first instruction; `args` are JSON and must fit the parameters."""
     module = program.module if isinstance(program, Program) else program
@@ -36,4 +37,4 @@ def start(
         raise ContractViolated(f"{called.name}: {fault.reason}") from fault
     registers = values + [None] * (called.registers - len(values))
     main = Strand(MAIN, [Frame(function, 0, registers, called.name)])
-    return VmState({MAIN: main}, [MAIN], limits, TURN)
+    return VmState({MAIN: main}, [MAIN], limits, TURN, window=window)

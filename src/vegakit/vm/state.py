@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from vegakit.vm.values import Value, restored, stored
-from vegakit.vm.wants import Want
+from vegakit.vm.wants import Older, Want
 
 __all__ = [
     "MAIN",
@@ -98,7 +98,8 @@ class Frame(Struct, omit_defaults=True):
 
 class Strand(Struct, omit_defaults=True):
     """`waits` is what it waits for, kept until it goes on. `depth` is how many calls lie below its
-    first frame, `watch` the ticket of a monitor, `number` its place in its group."""
+    first frame, `watch` the ticket of a monitor, `number` its place in its group; `changes` counts
+    what it did that a read may see."""
 
     name: str
     frames: list[Frame]
@@ -108,6 +109,7 @@ class Strand(Struct, omit_defaults=True):
     watch: str = ""
     depth: int = 0
     made: int = 0
+    changes: int = 0
 
 
 class Member(Struct, omit_defaults=True):
@@ -133,7 +135,8 @@ class Asked(Struct, omit_defaults=True):
     """What was asked of the world under a ticket: a future, a stream, or what a strand waits for.
 
     `kind` is send, spawn, stream, host, scope, budget or watch; `answer` the type asked for;
-    `orphan` a process that ends as soon as it is there.
+    `orphan` a process that ends as soon as it is there; `of` the agent or host function. `early`
+    is what the program has not come to yet, with the digest of what was wanted.
     """
 
     kind: str
@@ -144,11 +147,18 @@ class Asked(Struct, omit_defaults=True):
     answer: int = -1
     chunks: list[str] = field(default_factory=list[str])
     orphan: bool = False
+    of: str = ""
+    older: Older | None = None
+    early: bool = False
+    digest: str = ""
 
 
 class VmState(Struct, omit_defaults=True):
     """`turn` is the fuel left in the turn of the first ready strand. `spawned` maps tickets to
-    paths, empty while unknown; `scopes` are the open ones and what each is inside of."""
+    paths, empty while unknown; `scopes` are the open ones and what each is inside of. `window` is
+    how many calls may be begun early, 0 for none; `stirred` says that there is something new to
+    look ahead from, `agents` which agent a process is, `again` how often what was begun at a place
+    was given up, `heard` how many messages a process that remembers was sent."""
 
     strands: dict[str, Strand]
     ready: list[str]
@@ -162,6 +172,11 @@ class VmState(Struct, omit_defaults=True):
     fuel_used: int = 0
     weighed: int = 0
     sweep_at: int = 64
+    window: int = 0
+    stirred: bool = False
+    agents: dict[str, str] = field(default_factory=dict[str, str])
+    again: dict[str, int] = field(default_factory=dict[str, int])
+    heard: dict[str, int] = field(default_factory=dict[str, int])
     status: Status = Status.RUNNING
     value: Any = None
     error: Crash | None = None
@@ -185,6 +200,7 @@ def _copied(state: VmState, turned: _Turned) -> VmState:
     made.asked = {ticket: _asked(asked, turned) for ticket, asked in state.asked.items()}
     made.ready, made.outbox = [*state.ready], [*state.outbox]
     made.scopes, made.spawned = {**state.scopes}, {**state.spawned}
+    made.agents, made.again, made.heard = {**state.agents}, {**state.again}, {**state.heard}
     made.value = turned(state.value)
     return made
 

@@ -121,6 +121,7 @@ def _leave(vm: "Vm", strand: Strand) -> None:
     else:
         member, owner = group.members[strand.number], vm.state.strands[group.owner]
         member.values = [frame.registers[each] for each in member.brings]
+        owner.changes += strand.changes
         owner.frames[group.frame].spawned += frame.spawned
         owner.frames[group.frame].monitors += frame.monitors
         vm.inherit(strand.name, group.owner)

@@ -17,7 +17,7 @@ def sweep(state: VmState) -> None:
     gone = [
         ticket
         for ticket, asked in state.asked.items()
-        if asked.done and asked.kind in _HELD and ticket not in reached
+        if asked.done and asked.kind in _HELD and ticket not in reached and not asked.early
     ]
     for ticket in gone:
         del state.asked[ticket]

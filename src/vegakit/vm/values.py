@@ -36,6 +36,7 @@ __all__ = [
     "Items",
     "Money",
     "StreamRef",
+    "Unknown",
     "Value",
     "fields_of",
     "hold",
@@ -100,6 +101,23 @@ class FileRef(Struct, frozen=True, gc=False):
     path: str
 
 
+class Unknown:
+    """In the registers of a scout: what an answer will bring. `size` and `answers` bound it as
+    text, -1 is no bound; `agent` is known of a process that is not there yet."""
+
+    __slots__ = ("agent", "answers", "size")
+    __match_args__ = ("size", "answers", "agent")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, size: int, answers: int = 0, agent: str = "") -> None:
+        self.size = size
+        self.answers = answers
+        self.agent = agent
+
+    def __eq__(self, other: object) -> bool:
+        raise Fault("BadProgram", "nobody knows yet whether they are equal")
+
+
 _ATOMS = frozenset({int, float, str, bool, type(None)})
 _READ: dict[type, tuple[str, Callable[[Any], Any]]] = {
     Money: ("money", attrgetter("nanos")),
@@ -119,6 +137,7 @@ _NAMES: dict[type, str] = {kind: name for kind, (name, _) in _READ.items()} | {
     type(None): "null",
     Items: "list",
     Fields: "map",
+    Unknown: "unknown",
 }
 
 

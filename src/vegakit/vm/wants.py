@@ -17,12 +17,15 @@ __all__ = [
     "Cancel",
     "CloseScope",
     "Drop",
+    "Early",
     "End",
     "LinkBoth",
+    "Older",
     "OpenScope",
     "Print",
     "SendTo",
     "SpawnAgent",
+    "Taken",
     "Want",
     "Watch",
 ]
@@ -63,6 +66,34 @@ class CallHost(Struct, frozen=True, tag=True, omit_defaults=True):
     args: tuple[Any, ...]
     rights: int
     scope: str = ""
+
+
+class Older(Struct, frozen=True, omit_defaults=True):
+    """A send that comes earlier in the program and is not over: its money must still be there when
+    it is asked for. `size` are the bytes of its message that are known, -1 without a bound,
+    `answers` how many answers it holds besides; `budget` is what is written at the send; `flying`
+    is the ticket of one that has begun, and holds what its present call may cost. `to` is the path
+    of the process that it goes to, empty for an agent's name."""
+
+    agent: str
+    size: int = -1
+    answers: int = 0
+    typed: bool = False
+    budget: int | None = None
+    flying: str = ""
+    to: str = ""
+    scope: str = ""
+
+
+class Early(Struct, frozen=True, tag=True, omit_defaults=True):
+    """A call that the program will come to, wanted before its turn; it may be declined. `mine` is
+    how a send itself is priced. `many`:
+    there are more sends before it than can be counted."""
+
+    of: SendTo | CallHost
+    mine: Older | None = None
+    older: tuple[Older, ...] = ()
+    many: bool = False
 
 
 class Print(Struct, frozen=True, tag=True):
@@ -109,6 +140,12 @@ class Drop(Struct, frozen=True, tag=True):
     paths: tuple[str, ...]
 
 
+class Taken(Struct, frozen=True, tag=True):
+    """The program has come to what was begun early."""
+
+    ticket: str
+
+
 class Cancel(Struct, frozen=True, tag=True):
     """Nobody waits for it any more."""
 
@@ -125,6 +162,7 @@ Want: TypeAlias = (
     SendTo
     | SpawnAgent
     | CallHost
+    | Early
     | Print
     | LinkBoth
     | Watch
@@ -132,6 +170,7 @@ Want: TypeAlias = (
     | CloseScope
     | AskBudget
     | Drop
+    | Taken
     | Cancel
     | End
 )

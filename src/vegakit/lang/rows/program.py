@@ -13,7 +13,7 @@ from vegakit.lang.rows.records import NOTHING_TOUCHED, Effects, joined
 from vegakit.lang.tree import Ask, Call, FnDecl, Name, Node, Spawn, Stmt, ToolDecl, below
 from vegakit.lang.types import ProcessOf
 
-__all__ = ["effects_of"]
+__all__ = ["effects_of", "granted", "library_row"]
 
 _MAIN = "main"
 _ANYWHERE = frozenset({"**"})
@@ -30,7 +30,8 @@ def effects_of(checked: Checked) -> dict[str, Effects]:
     """By full name; what stands at the top of the file is `main`. Agents are `agent Name`."""
     module = compile_program(checked)
     bodies = {name: _body(checked, module, name, node) for name, node in _nodes(checked)}
-    bodies |= {f"agent {spec.name}": _agent(spec) for spec in module.agents}
+    written = {tool.name for tool in module.tools}
+    bodies |= {f"agent {spec.name}": _agent(spec, written) for spec in module.agents}
     return _closed(bodies)
 
 
@@ -57,8 +58,10 @@ def _nodes(checked: Checked) -> Iterator[tuple[str, FnDecl | ToolDecl | tuple[St
         yield _MAIN, main.source.body
 
 
-def _agent(spec: AgentSpec) -> _Body:
+def _agent(spec: AgentSpec, written: set[str]) -> _Body:
+    """What a tool does that is not written in Vega, nobody here knows."""
     elsewhere = frozenset(f"yaml {name}" for name in spec.yaml)
+    elsewhere |= {name for name in spec.tools if name not in written}
     row = Effects(sends=frozenset({spec.name}), servers=frozenset(spec.mcp), unknown=elsewhere)
     return _Body(row, set(spec.tools))
 
@@ -69,7 +72,7 @@ def _body(checked: Checked, module: Module, name: str, node: object) -> _Body:
     body = _Body(NOTHING_TOUCHED, set())
     if isinstance(node, ToolDecl):
         for capability in rights.capabilities:
-            body.row = joined(body.row, _granted(capability, rights))
+            body.row = joined(body.row, granted(capability, rights))
     for inner in below(node):
         _add(body, checked, module, rights, inner)
     return body
@@ -101,21 +104,21 @@ def _add_call(body: _Body, checked: Checked, rights: Rights, node: Call) -> None
         case CalleeKind.PYTHON:
             body.row = joined(body.row, Effects(unknown=frozenset({callee.name})))
         case CalleeKind.LIBRARY:
-            body.row = joined(body.row, _library(callee.name, rights))
+            body.row = joined(body.row, library_row(callee.name, rights))
         case CalleeKind.RECORD:
             pass
 
 
-def _library(name: str, rights: Rights) -> Effects:
+def library_row(name: str, rights: Rights) -> Effects:
     if name == "print":
         return Effects(prints=True)
     if name.startswith("human::"):
         return Effects(asks_people=True)
     capability = LIBRARY[name].capability
-    return _granted(capability, rights) if capability else NOTHING_TOUCHED
+    return granted(capability, rights) if capability else NOTHING_TOUCHED
 
 
-def _granted(capability: str, rights: Rights) -> Effects:
+def granted(capability: str, rights: Rights) -> Effects:
     paths = _ANYWHERE if rights.paths is None else frozenset(rights.paths)
     hosts = frozenset({"*"} if rights.hosts is None else rights.hosts)
     commands = frozenset({"*"} if rights.commands is None else rights.commands)

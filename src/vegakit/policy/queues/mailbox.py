@@ -175,6 +175,11 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
         place = bisect_left(line, number, 0, self.out, key=_NUMBER)
         return line[place] if place < self.out and line[place].number == number else None
 
+    @property
+    def in_hand(self) -> list[int]:
+        """The numbers of those that are out."""
+        return [letter.number for letter in (self.line or [])[: self.out]]
+
     def commit(self, number: int) -> bool:
         """False when it is not out: committed before, or put back."""
         if self._pull(number, 0, self.out) is None:

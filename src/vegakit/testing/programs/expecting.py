@@ -1,4 +1,4 @@
-"""What a test program says of itself, in comments.
+"""What a test program says of itself, in comments; in a program in Python they begin with `#`.
 
 | comment                       | says                                                         |
 |-------------------------------|--------------------------------------------------------------|
@@ -37,10 +37,11 @@ from vegakit.lang import DURATION, value_of
 
 __all__ = ["Expected", "Place", "read_expected"]
 
-_COMMENT = re.compile(
-    r"//\s*(?P<word>reply|latency|args|budget|allow|file|answer|expect(?: \w+)?|error|through"
+_COMMENT = (
+    r"\s*(?P<word>reply|latency|args|budget|allow|file|answer|expect(?: \w+)?|error|through"
     r'|diagnostic|warning)(?:\s+(?P<text>"(?:[^"\\]|\\.)*"))?\s*:(?:\s(?P<said>.*))?$'
 )
+_MARKED = {".vega": re.compile(f"//{_COMMENT}"), ".py": re.compile(f"#{_COMMENT}")}
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Expected:
 
 def read_expected(text: str, file: str) -> Expected:
     expected = Expected()
-    for line, word, matched, said in _comments(text):
+    for line, word, matched, said in _comments(text, file):
         try:
             _take(expected, line, word, matched, said if word == "expect" else said.strip())
         except (ValueError, KeyError, msgspec.DecodeError) as error:
@@ -83,9 +84,10 @@ def read_expected(text: str, file: str) -> Expected:
     return expected
 
 
-def _comments(text: str) -> Iterator[tuple[int, str, str | None, str]]:
+def _comments(text: str, file: str) -> Iterator[tuple[int, str, str | None, str]]:
+    comment = _MARKED[".py" if file.endswith(".py") else ".vega"]
     for number, line in enumerate(text.splitlines(), 1):
-        found = _COMMENT.search(line)
+        found = comment.search(line)
         if found is not None:
             yield number, found["word"], found["text"], (found["said"] or "").rstrip()
 

@@ -14,9 +14,9 @@ from vegakit.errors import UserError, VegaError, name_of
 from vegakit.lang import Diagnostic, Module, Problem, arguments_of, compile_program
 from vegakit.models import ScriptedModel
 from vegakit.money import Money, dollars, show
-from vegakit.program import Action, Bounds, Event, Machine, Noted, Printed, Program
+from vegakit.program import DEFAULT_WINDOW, Action, Bounds, Event, Machine, Noted, Printed, Program
 from vegakit.records import from_json, to_json
-from vegakit.runtime import Question, Runtime, Source, VegaProgram, look_at
+from vegakit.runtime import Question, Runtime, Source, VegaProgram, bridge_at, look_at
 from vegakit.testing.programs.expecting import Expected, Place, read_expected
 from vegakit.testing.simulation.loop import VirtualClock, run_virtual
 from vegakit.vm import restored, text_of
@@ -26,7 +26,8 @@ __all__ = ["Ran", "compare", "given_to", "model_of", "run_program", "run_test", 
 
 @dataclass
 class Ran:
-    """What a test program did; `problems` are the differences from what it says of itself."""
+    """What a test program did; `problems` are the differences from what it says of itself, `asked`
+    the messages of each call of a model."""
 
     path: Path
     printed: list[str] = field(default_factory=list[str])
@@ -34,6 +35,7 @@ class Ran:
     error: str = ""
     took_ms: int = 0
     calls: int = 0
+    asked: list[str] = field(default_factory=list[str])
     spent: int = 0
     notes: list[str] = field(default_factory=list[str])
     problems: list[str] = field(default_factory=list[str])
@@ -56,6 +58,7 @@ def run_test(
     path: Path,
     *,
     step_by_step: bool = False,
+    window: int = DEFAULT_WINDOW,
     run: Callable[[Ran, Expected], object] | None = None,
 ) -> Ran:
     """`step_by_step`: the whole program goes through JSON after every single instruction. `run` is
@@ -69,7 +72,7 @@ def run_test(
     ran.module = compile_program(found.checked)
     try:
         if run is None:
-            run_program(ran, expected, step_by_step=step_by_step)
+            run_program(ran, expected, step_by_step=step_by_step, window=window)
         else:
             run(ran, expected)
     except UserError as error:
@@ -78,23 +81,27 @@ def run_test(
     return ran
 
 
-def run_program(ran: Ran, expected: Expected, *, step_by_step: bool = False) -> None:
+def run_program(
+    ran: Ran, expected: Expected, *, step_by_step: bool = False, window: int = DEFAULT_WINDOW
+) -> None:
     with tempfile.TemporaryDirectory(prefix="vega-test-") as folder:
         root = Path(folder).resolve()
         for name, content in expected.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(content, encoding="utf-8")
-        run_virtual(_run(ran, expected, root, step_by_step=step_by_step))
+        bounds = Bounds(slice=1 if step_by_step else Bounds().slice, window=window)
+        run_virtual(_run(ran, expected, root, bounds, step_by_step=step_by_step))
 
 
-async def _run(ran: Ran, expected: Expected, root: Path, *, step_by_step: bool) -> None:
+async def _run(
+    ran: Ran, expected: Expected, root: Path, bounds: Bounds, *, step_by_step: bool
+) -> None:
     assert ran.module is not None
     clock = VirtualClock()
     model = model_of(expected, latency_ms=expected.latency_ms, clock=clock)
     answers = iter(expected.answers)
     main, given = ran.module.functions[ran.module.main], given_to(ran.module, expected)
     began = clock.now()
-    bounds = Bounds(slice=1) if step_by_step else Bounds()
     async with Runtime("$1000", models=lambda _: model, clock=clock, bounds=bounds) as rt:
         rt.on(Printed, lambda news: ran.printed.extend(news.text.split("\n")))
         rt.on(Noted, lambda news: ran.notes.append(f"{news.kind} {news.text}"))
@@ -103,14 +110,14 @@ async def _run(ran: Ran, expected: Expected, root: Path, *, step_by_step: bool) 
             _go_through_json(rt)
         wallet = dollars(expected.budget or "$100")
         try:
-            result = await rt.program.run(
-                VegaProgram(ran.module, root), main.name, given, wallet, expected.allow
-            )
+            program = VegaProgram(ran.module, root, bridge=bridge_at(ran.path))
+            result = await rt.program.run(program, main.name, given, wallet, expected.allow)
             ran.result = text_of(restored(result))
         except VegaError as error:
             ran.error = f"{name_of(error)}: {error}"
         ran.took_ms = clock.now() - began
         ran.calls, ran.spent = len(model.requests), rt.spent
+        ran.asked = [str(to_json(request.messages).decode()) for request in model.requests]
 
 
 def given_to(module: Module, expected: Expected) -> list[Any]:

@@ -16,8 +16,10 @@ from vegakit.money import Money, dollars
 from vegakit.policy import ChildType, InterruptKind
 from vegakit.prices import bill
 from vegakit.program import (
+    DEFAULT_WINDOW,
     Action,
     Answer,
+    Bounds,
     Fell,
     Machine,
     Mail,
@@ -64,7 +66,8 @@ class _Simulated:
         async with Runtime("$1000", models=lambda _: self._model) as rt:
             registry = Registry(rt)
             bodies = deploy(module, Path(), registry, self._expected.allow).bodies
-            machine = Machine(Program(ProgramId("p")), registry.code)
+            bounds = Bounds(window=DEFAULT_WINDOW)
+            machine = Machine(Program(ProgramId("p"), bounds=bounds), registry.code)
             body = bodies[module.functions[module.main].name]
             await self._drive(Driver(machine, self.host, self._on_action), body)
         ran.took_ms, ran.calls = self.host.now, len(self._model.requests)

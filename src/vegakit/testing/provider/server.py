@@ -101,11 +101,11 @@ class Provider:
         self._log.reset()
         self._turn = chooser(self._script)
 
-    async def wait_received(self, n: int = 1, *, timeout_s: float = 5.0) -> list[Request]:
+    async def wait_received(self, n: int = 1, *, timeout_s: float = 30.0) -> list[Request]:
         """The requests, as soon as there are n of them; from any loop."""
         return await self._wait("received", self._log.received_so_far, n, timeout_s)
 
-    async def wait_ended(self, n: int = 1, *, timeout_s: float = 5.0) -> list[Request]:
+    async def wait_ended(self, n: int = 1, *, timeout_s: float = 30.0) -> list[Request]:
         """Those whose answer is over, as soon as there are n of them; from any loop."""
         return await self._wait("ended", self._log.ended_so_far, n, timeout_s)
 

@@ -1,0 +1,1 @@
+"""Parallel runs of random programs held against their sequential runs."""

@@ -1,0 +1,57 @@
+"""What a scout knows of a module before it walks: effects, regions, who may be asked early."""
+
+from vegakit.lang import CONFIRM, Class, Effects, ModuleRows
+from vegakit.vm.decoding import Program
+from vegakit.vm.regions import Regions
+
+__all__ = ["Terrain", "terrain_of"]
+
+_PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
+
+
+class Terrain:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.rows = ModuleRows(program.module)
+        self.regions = Regions(self.rows, program.module.functions, program.module.constants)
+
+    def may_be_early(self, agent: str) -> bool:
+        """Its answer depends on nothing that earlier calls leave behind but its own memory: on no
+        breaker that failures open, no bucket that calls empty; nor do those that its tools ask."""
+        row = self.rows.agent(agent)
+        if self.rows.spec(agent) is None or row.is_irrevocable:
+            return False
+        return not any(map(self._depends, row.sends))
+
+    def _depends(self, agent: str) -> bool:
+        """On what came before; or its tools look at the budget, or wait."""
+        spec = self.rows.spec(agent)
+        if spec is None or spec.circuit_breaker is not None or spec.rate_limit is not None:
+            return True
+        return any(self.regions.whole(tool).barrier for tool in self.rows.tools_of(spec))
+
+    def only_reads(self, row: Effects) -> bool:
+        return row.class_ is Class.REVOCABLE
+
+    def is_pause(self, function: str) -> bool:
+        return function in _PAUSES
+
+    def row_of(self, asked: str) -> Effects:
+        """Of what was asked: an agent, or a host function and its rights."""
+        name, at, rights = asked.rpartition("@")
+        return self.rows.host(name, int(rights)) if at else self.rows.agent(asked)
+
+
+def terrain_of(program: Program) -> Terrain:
+    """The last few are kept, as one module runs many times."""
+    kept = _KNOWN.get(id(program))
+    if kept is not None and kept.program is program:
+        return kept
+    if len(_KNOWN) >= _KEPT:
+        del _KNOWN[next(iter(_KNOWN))]
+    made = _KNOWN[id(program)] = Terrain(program)
+    return made
+
+
+_KNOWN: dict[int, Terrain] = {}
+_KEPT = 16

@@ -1,0 +1,49 @@
+"""What a scout does not know: values that an answer will bring.
+
+An `Unknown` lives in the registers of a scout only. It may be moved and put into lists; whatever
+computes with it fails, and what it would have written is unknown in turn. It carries how long it
+could be as text, so that a send that waits for it can be priced.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from vegakit.vm.faults import bad
+from vegakit.vm.regions import registers_of
+from vegakit.vm.values import Fields, Items, Unknown, Value, weight_of
+
+__all__ = ["NO_BOUND", "poisoned", "size_of"]
+
+NO_BOUND = -1
+_MOST_WALKED = 20_000
+
+
+def size_of(values: Iterable[Value]) -> Unknown | None:
+    """None when all is known. Else what it could be as text: known bytes and unknown answers."""
+    size, answers, found, walked = 0, 0, False, 0
+    due = [*values]
+    while due:
+        value = due.pop()
+        walked += 1
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind is Unknown:
+            found = True
+            size = NO_BOUND if NO_BOUND in (size, value.size) else size + value.size
+            answers += value.answers
+        elif kind is Items or kind is Fields:
+            due += value if kind is Items else value.values()
+        elif size != NO_BOUND:
+            size += weight_of(value)
+        if walked > _MOST_WALKED:
+            raise bad("too much to look ahead over")
+    return Unknown(size, answers) if found else None
+
+
+def poisoned(row: Sequence[Any], registers: list[Value]) -> bool:
+    """Whether this instruction computes with something unknown; then what it writes is unknown."""
+    unknown = size_of([registers[each] for each in registers_of(row, "ro")])
+    if unknown is None:
+        return False
+    for each in registers_of(row, "w"):
+        registers[each] = unknown
+    return True

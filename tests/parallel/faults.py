@@ -1,0 +1,248 @@
+"""Faults planted in what looks ahead: each must show as a difference."""
+
+from collections.abc import Callable, Generator, MutableMapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from benchmarks.parallel.comparing import differences
+from benchmarks.parallel.running import Seen, compiled, run
+from benchmarks.parallel.trees import text_of
+from benchmarks.parallel.writing import program
+
+from vegakit.lang import Effects, Module, Op
+from vegakit.program.ahead import Ahead
+from vegakit.program.core import Core
+from vegakit.program.lives import Lives
+from vegakit.program.purses import Purses
+from vegakit.vm import answering, machine, regions, scouting, terrain
+from vegakit.vm.decoding import COLD
+from vegakit.vm.machine import Vm
+from vegakit.vm.scouting import Scout
+from vegakit.vm.terrain import Terrain
+from vegakit.vm.texts import text_of as value_text
+from vegakit.vm.wants import Print, Taken
+
+__all__ = ["FAULTS", "MOST", "first_found", "planted"]
+
+MOST = 600
+WINDOW = 64
+
+Put: TypeAlias = Callable[[Any, Any, Any], None]
+"""Sets an attribute, or an item of a dict, until the fault is taken out."""
+
+
+@contextmanager
+def planted(name: str) -> Generator[None]:
+    before: list[Callable[[], None]] = []
+
+    def put(on: Any, at: Any, value: Any) -> None:
+        is_table = isinstance(on, MutableMapping)
+        old = on[at] if is_table else on.__dict__[at]
+        before.append(lambda: on.__setitem__(at, old) if is_table else setattr(on, at, old))
+        on.__setitem__(at, value) if is_table else setattr(on, at, value)
+
+    terrain._KNOWN.clear()
+    FAULTS[name](put)
+    try:
+        yield
+    finally:
+        for take_out in reversed(before):
+            take_out()
+        terrain._KNOWN.clear()
+
+
+def first_found(name: str, most: int = MOST) -> int | None:
+    """How many programs it takes."""
+    for seed in range(most):
+        module, sequential = _in_order(seed)
+        with planted(name):
+            try:
+                parallel = run(module, seed, WINDOW)
+            except RuntimeError:  # everybody waits, for ever
+                return seed + 1
+        if differences(sequential, parallel):
+            return seed + 1
+    return None
+
+
+@lru_cache(maxsize=MOST)
+def _in_order(seed: int) -> tuple[Module, Seen]:
+    module = compiled(text_of(program(seed)))
+    assert module is not None
+    return module, run(module, seed, 0)
+
+
+# Which calls begin early
+
+
+def _no_conflicts(put: Put) -> None:
+    put(scouting, "conflict", lambda one, other: False)
+
+
+def _writers_early(put: Put) -> None:
+    put(Terrain, "may_be_early", lambda self, agent: self.rows.spec(agent) is not None)
+
+
+def _writes_early(put: Put) -> None:
+    put(Terrain, "only_reads", lambda self, row: bool(row.reads or row.writes))
+
+
+def _out_of_line(put: Put) -> None:
+    put(Scout, "_in_line", lambda self, to: True)
+
+
+def _memory_stays(put: Put) -> None:
+    """What was said in vain is remembered."""
+
+    def given_up(self: Ahead, path: str, course: Any, ticket: str, word: str) -> None:
+        if (early := self._core.state.early.get(word)) is not None:
+            early.remembers = False
+        real(self, path, course, ticket, word)
+
+    real = Ahead.on_given_up
+    put(Ahead, "on_given_up", given_up)
+
+
+def _heard_after_stays(put: Put) -> None:
+    put(scouting, "_unmet", lambda vm, early, seen: (t for t in early if t not in seen))
+
+
+def _guarded_early(put: Put) -> None:
+    put(Terrain, "_depends", lambda self, agent: False)
+
+
+def _older_forgotten(put: Put) -> None:
+    put(Terrain, "row_of", lambda self, asked: Effects())
+
+
+def _no_money_beside(put: Put) -> None:
+    put(Ahead, "admits", lambda self, *_: 0)
+
+
+# Ways that are not known
+
+
+def _region(**changed: Any) -> Callable[[Put], None]:
+    def plant(put: Put) -> None:
+        real = regions.Regions.of
+        put(regions.Regions, "of", lambda self, *at: real(self, *at)._replace(**changed))
+
+    return plant
+
+
+def _missing_is_empty(put: Put) -> None:
+    def force(vm: Scout, strand: Any, frame: Any, operands: Any) -> None:
+        real(vm, strand, frame, operands)
+        if type(frame.registers[operands[0]]) is scouting.Unknown:
+            frame.registers[operands[0]] = ""
+
+    real: Any = _OPS[COLD + Op.FORCE]
+    put(_OPS, COLD + Op.FORCE, force)
+
+
+# What becomes of them
+
+
+def _not_compared(put: Put) -> None:
+    def takes_over(self: Vm, strand: Any, ticket: str, want: Any) -> bool:
+        asked = self.state.asked[ticket]
+        asked.early, asked.digest = False, ""
+        self.want(Taken(ticket))
+        return True
+
+    put(Vm, "takes_over", takes_over)
+
+
+def _not_given_up(put: Put) -> None:
+    put(scouting, "squash", lambda vm, strand: None)
+
+
+def _met_in_spite_of_a_conflict(put: Put) -> None:
+    def met(self: Scout, ticket: str, row: Any, older: Any = None) -> str:
+        self.seen.add(ticket)
+        return ticket
+
+    put(Scout, "_met", met)
+
+
+def _waste_not_told(put: Put) -> None:
+    put(Ahead, "waste", lambda self, *_: None)
+
+
+def _waste_shows(put: Put) -> None:
+    """In what is used and what remains."""
+    put(Purses, "waste", lambda self, *_: None)
+
+
+def _told_as_refused(put: Put) -> None:
+    """What did not fit beside older calls is refused for good."""
+
+    def on_answer(self: Ahead, *given: Any) -> bool:
+        real(self, *given)
+        return False
+
+    real = Ahead.on_answer
+    put(Ahead, "on_answer", on_answer)
+    put(Ahead, "admits", lambda self, *_: 0)
+
+
+def _errors_at_once(put: Put) -> None:
+    """The first error in time, not in the program, is raised."""
+
+    def failed(vm: Vm, ticket: str, error: str, reason: str) -> bool:
+        asked = vm.state.asked.get(ticket)
+        if asked is not None and asked.early:
+            for other in [*vm.pending.get(asked.strand, {})]:
+                if not vm.state.asked[other].early:
+                    real(vm, other, error, reason)
+        return real(vm, ticket, error, reason)
+
+    real = answering.failed
+    put(machine, "failed", failed)
+
+
+def _prints_early(put: Put) -> None:
+    def prints(vm: Scout, strand: Any, frame: Any, operands: Any) -> None:
+        value = frame.registers[operands[0]]
+        if type(value) is not scouting.Unknown:
+            vm.main.want(Print(vm.ticket(frame, operands[1]), value_text(value)))
+
+    put(_OPS, COLD + Op.PRINT, prints)
+
+
+def _crashes_early(put: Put) -> None:
+    put(Lives, "_void", lambda self, path, process, letters: False)
+
+
+def _never_early(put: Put) -> None:
+    """A process that is gone answers early calls with its end."""
+    put(Core, "early", lambda self, mail: None)
+
+
+_OPS: Any = scouting.OPS
+
+FAULTS: dict[str, Callable[[Put], None]] = {
+    "conflicts are not looked at": _no_conflicts,
+    "agents that write begin early": _writers_early,
+    "host calls that write begin early": _writes_early,
+    "agents with a breaker or a rate begin early": _guarded_early,
+    "messages to a process overtake each other": _out_of_line,
+    "what was said in vain is remembered": _memory_stays,
+    "what was heard after it is kept": _heard_after_stays,
+    "older calls under way are forgotten": _older_forgotten,
+    "money for older calls is not kept": _no_money_beside,
+    "what a region touches is forgotten": _region(row=Effects()),
+    "what a region writes stays known": _region(writes=frozenset()),
+    "missing answers are taken for empty": _missing_is_empty,
+    "what is wanted is not compared": _not_compared,
+    "nothing is given up in a handler": _not_given_up,
+    "kept in spite of a conflict": _met_in_spite_of_a_conflict,
+    "waste is not told": _waste_not_told,
+    "waste shows in the budget": _waste_shows,
+    "refusals of early calls are answers": _told_as_refused,
+    "the first error in time is raised": _errors_at_once,
+    "prints go out early": _prints_early,
+    "early calls crash their process": _crashes_early,
+    "early calls end with their process": _never_early,
+}
