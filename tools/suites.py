@@ -77,6 +77,7 @@ SUITES = {
         600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
     ),
     "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
+    "parallel": Suite(120, [["python", "-m", "benchmarks.parallel"]]),
     "kills": Suite(480, [["pytest", "-q", "-n2", *APART[1:]]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),
@@ -84,7 +85,9 @@ SUITES = {
 }
 GROUPS = {
     "check": ["format", "lint", "types", "layers", "fast"],
-    "ci": "format lint types layers properties simulate kills bench wheel e2e tests".split(),
+    "ci": (
+        "format lint types layers properties simulate parallel kills bench wheel e2e tests".split()
+    ),
 }
 PYTEST_SUMMARY = re.compile(r"^(=+ )?\d+ (passed|failed|error).* in [\d.]+s")
 

@@ -1,6 +1,8 @@
 """`vega cost` and `vega explain`, as a person would call them."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,18 +41,43 @@ def test_max_fails_what_may_cost_more(program: str, most: str, status: int) -> N
     assert main(["cost", program, "--max", most]) == status
 
 
-def test_max_fails_what_has_no_bound(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_max_fails_what_has_no_bound(
+    program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A budget that is only warned of is none."""
     text = PROGRAM.replace("; 4]", "]").replace(" budget $0.25", "")
     Path(program).write_text(text)
+    monkeypatch.setenv("VEGA_BUDGET_ON_EXCEED", "warn")
     assert main(["cost", program, "--max", "$100"]) == 1
     said = capsys.readouterr()
     assert "unbounded at line 4, capped by nothing" in said.out
     assert "give its agents, functions or sessions a budget" in said.err
 
 
+def test_the_budget_of_the_settings_is_a_cap(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in `vega run`, where no other is given."""
+    Path(program).write_text(PROGRAM.replace("; 4]", "]"))
+    Path("vega.toml").write_text('[budget]\ndefault = "$3"\n')
+    assert main(["cost", program, "--max", "$3"]) == 0
+    said = capsys.readouterr().out
+    assert "at most $3.00" in said
+    assert "the budget of your settings caps it: $3.00" in said
+    assert main(["cost", program, "--budget", "$2", "--max", "$2"]) == 0
+
+
 def test_the_budget_of_the_run_is_a_cap(program: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cost", program, "--budget", "$0.10", "--max", "$0.10"]) == 0
-    assert "at most $0.10" in capsys.readouterr().out
+    assert main(["cost", program, "--budget", "$0.60", "--max", "$0.60"]) == 0
+    assert "at most $0.60" in capsys.readouterr().out
+
+
+def test_a_send_that_never_fits_is_named(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its quarter is never there, so nothing is spent."""
+    assert main(["cost", program, "--budget", "$0.10"]) == 0
+    said = capsys.readouterr().out
+    assert "at most $0.00 in 0 calls" in said
+    assert said.count("never fits its budget") == 2
 
 
 def test_json_holds_the_quote_and_the_manifest(
@@ -73,3 +100,91 @@ def test_explain_lists_what_a_program_may_do(
 ) -> None:
     assert main(["explain", program]) == 0
     assert "asks  A (scripted:s.json)" in capsys.readouterr().out
+
+
+RECORDED = """
+agent A { model "scripted:s.json" max_tokens 4000 }
+agent B { model "scripted:s.json" }
+fn main(n: int) {
+    for i in range(25) { if i < n { A <- "x"; } }
+    if n > 99 { B <- "y"; }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs: answers of 1 to 25 words, then one answer of 120."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "p.vega").write_text(RECORDED)
+    for rounds, words in [(25, range(1, 26)), (1, [120])]:
+        replies = [" ".join(["word"] * count) for count in words]
+        (folder / "s.json").write_text(json.dumps(replies))
+        command = [sys.executable, "-m", "vegakit", "run", "p.vega", str(rounds), "--sequential"]
+        command += ["--journal", "run.db"]
+        subprocess.run(command, cwd=folder, check=True, timeout=60)
+    return folder
+
+
+@pytest.fixture
+def recorded(journal: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(journal)
+    return "p.vega"
+
+
+def test_recorded_runs_stand_beside_the_quote(
+    recorded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """25 answers of 13 words on average, each for one word; and one of 120."""
+    capsys.readouterr()
+    assert main(["cost", recorded]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("p.vega: at most $3.1")
+    assert rest[-1] == (
+        "2 recorded runs came to $0.001126 on average, the dearest to $0.00165 "
+        "(an estimate, no promise)"
+    )
+
+
+def test_recorded_runs_are_apart_from_the_quote_in_json(
+    recorded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["cost", recorded, "--json", "--tune"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert page["total_usd"] > 3
+    assert page["recorded"] == {"runs": 2, "expected_usd": 0.0011255, "p95_usd": 0.00165}
+    assert page["tune"][0] == {
+        "agent": "A",
+        "calls": 26,
+        "cut": 0,
+        "p99": 120,
+        "max_tokens": 150,
+    }
+
+
+def test_tune_says_what_it_rests_on(recorded: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["cost", recorded, "--tune"]) == 0
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert lines[0] == "A: max_tokens 150 – 99 of 100 of 26 answers had 120 tokens or less"
+    assert lines[1] == "B: too little to say, 0 recorded answers; 20 are needed"
+    assert lines[2].startswith("with these it may cost $0.2")
+
+
+def test_runs_of_other_programs_do_not_count(
+    recorded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("q.vega").write_text(RECORDED)
+    capsys.readouterr()
+    assert main(["cost", "q.vega", "--tune"]) == 0
+    said = capsys.readouterr().out
+    assert "recorded run" not in said
+    assert "A: too little to say, 0 recorded answers" in said
+
+
+def test_tune_without_a_journal_says_how_to_get_one(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cost", program, "--tune"]) == 0
+    assert "run it with --journal run.db" in capsys.readouterr().out

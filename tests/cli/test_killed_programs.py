@@ -15,7 +15,7 @@ fn main() -> str {
     for i in range(2) {
         print(A <- "before {i}");
     }
-    process::sleep(1500ms);
+    process::sleep(5s);
     for i in range(2) {
         print(A <- "after {i}");
     }

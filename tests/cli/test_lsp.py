@@ -9,6 +9,8 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
+from tests.patience import PATIENCE_S
+
 SERVER = "from vegakit.cli import main; main(['lsp'])"
 BROKEN = 'let a = "😀" + nope;\nprint(a);\n'
 
@@ -37,7 +39,7 @@ class Editor:
         return list(await self.client.text_document_formatting_async(asked) or ())
 
     async def next(self) -> list[types.Diagnostic]:
-        return list((await asyncio.wait_for(self.told.get(), 20)).diagnostics)
+        return list((await asyncio.wait_for(self.told.get(), PATIENCE_S)).diagnostics)
 
 
 @asynccontextmanager

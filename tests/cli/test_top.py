@@ -8,6 +8,7 @@ from typing import Any
 from textual.widgets import DataTable, Static
 
 from tests.cli.scene import Painted
+from tests.patience import until
 from vegakit.cli.top_app import TopApp
 from vegakit.runtime import Remote, Runtime, Supervisor
 from vegakit.runtime.viewing import ViewServer
@@ -37,21 +38,17 @@ async def test_it_shows_what_runs_and_kills_what_is_chosen(tmp_path: Path) -> No
         rt.program.tell("team/at_work", "go")
         app = TopApp(Remote(find(None, tmp_path)), every_s=3600)
         async with app.run_test(size=(120, 30)) as pilot:
-            await pilot.pause()
-            assert rows(app) == ["└─ team", "   ├─ at_work", "   └─ idle"]
+            await until(lambda: rows(app) == ["└─ team", "   ├─ at_work", "   └─ idle"])
             assert said(app, "summary").startswith("night · OS process")
             await pilot.press("down")
-            await pilot.pause()
-            assert said(app, "facts").startswith("team/at_work  function running")
+            await until(lambda: said(app, "facts").startswith("team/at_work  function running"))
             await pilot.press("K")
-            assert said(app, "question").startswith("Kill team/at_work for good")
+            await until(lambda: said(app, "question").startswith("Kill team/at_work for good"))
             await pilot.press("n", "y")
             assert len(rt.ps()) == 3
             await pilot.press("K", "y")
-            await app.workers.wait_for_complete()
-            await pilot.pause()
-            assert [view.path for view in rt.ps()] == ["team", "team/idle"]
-            assert rows(app) == ["└─ team", "   └─ idle"]
+            await until(lambda: [view.path for view in rt.ps()] == ["team", "team/idle"])
+            await until(lambda: rows(app) == ["└─ team", "   └─ idle"])
 
 
 async def test_a_runtime_that_ended_is_told(tmp_path: Path) -> None:
@@ -60,8 +57,8 @@ async def test_a_runtime_that_ended_is_told(tmp_path: Path) -> None:
         rt = await stack.enter_async_context(Runtime(view=ViewServer(tmp_path)))
         rt.spawn(idle)
         app = TopApp(Remote(find(None, tmp_path)), every_s=3600)
-        async with app.run_test() as pilot:
-            await pilot.pause()
+        async with app.run_test():
+            await until(lambda: rows(app) == ["└─ idle"])
             await stack.aclose()
             await app.refresh_views()
             assert "it may have ended" in said(app, "question")

@@ -3,26 +3,42 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 
 from vegakit.cli.looking import PLAIN, one_line
+from vegakit.cli.programs.history import (
+    FEW_CALLS,
+    Estimate,
+    Tuned,
+    estimate_of,
+    runs_of,
+    tuned_by,
+)
 from vegakit.cli.programs.models import PriceBook
 from vegakit.cli.programs.sources import show
+from vegakit.cli.recorded import FILE
 from vegakit.config import load, wants_colour
-from vegakit.lang import Quote, QuotedLine, Unbounded, manifest_of, quote
+from vegakit.lang import Checked, Quote, QuotedLine, Unbounded, manifest_of, quote
 from vegakit.money import NANOS, Money, dollars
 from vegakit.money import show as shown
+from vegakit.policy import OnExceed
 from vegakit.runtime import look_at
 
-__all__ = ["render_quote", "run"]
+__all__ = ["render_estimate", "render_quote", "render_tuned", "run"]
 
 _HEAD = ("LINE", "SEND", "CALLS", "AT MOST")
 _BOLD, _RED, _DIM = "\x1b[1m", "\x1b[31m", "\x1b[2m"
 _NO_BOUND = "no bound"
+_NEVER = "never fits its budget"
+_HOLDS = (OnExceed.BLOCK, OnExceed.ASK)
+_NO_RUNS = (
+    "nothing is recorded to tune by; run it with --journal run.db, then type this again, or name "
+    "its journal: vega cost FILE.vega --tune --journal FILE"
+)
 
 
 def run(words: Sequence[str]) -> int:
@@ -32,26 +48,104 @@ def run(words: Sequence[str]) -> int:
     show(found)
     if not found.is_sound or found.checked is None:
         return 1
-    budget = None if chosen.budget is None else dollars(chosen.budget)
-    quoted = quote(found.checked, PriceBook(load({}), chosen.model), budget)
+    cost = _Cost(chosen, found.checked)
     if chosen.json:
-        manifest = to_builtins(manifest_of(found.checked))
-        print(json.dumps(_as_json(quoted) | {"manifest": manifest}, indent=2))
+        print(json.dumps(cost.as_json(), indent=2))
     else:
-        print(render_quote(quoted, found.source.name, colour=wants_colour(sys.stdout)))
-    return 0 if limit is None else _compared(quoted, limit)
+        print(cost.told(found.source.name, colour=wants_colour(sys.stdout)))
+    return 0 if limit is None else _compared(cost.quoted, limit)
+
+
+class _Cost:
+    """The quote, and beside it what recorded runs came to."""
+
+    def __init__(self, chosen: argparse.Namespace, checked: Checked) -> None:
+        settings = load({})
+        self._checked, self._book = checked, PriceBook(settings, chosen.model)
+        self._budget = None if chosen.budget is None else dollars(chosen.budget)
+        self._ceiling = settings.budget_rule if self._budget is None else None
+        self.quoted = self._quote({})
+        self._journal = _journal(chosen)
+        runs = [] if self._journal is None else runs_of(chosen.file, self._journal)
+        self._estimate = estimate_of(runs)
+        self._tuned: list[Tuned] | None = None
+        if chosen.tune:
+            agents = [row.name for row in manifest_of(checked).agents]
+            self._tuned = tuned_by(runs, self._journal, agents) if self._journal else []
+
+    def _quote(self, max_tokens: Mapping[str, int]) -> Quote:
+        return quote(self._checked, self._book, self._budget, self._cap, max_tokens)
+
+    @property
+    def _cap(self) -> int | None:
+        """Of the settings, where that refuses what goes beyond it, and is not for each day anew."""
+        rule = self._ceiling
+        if rule is None or rule.window is not None or rule.on_exceed not in _HOLDS:
+            return None
+        return rule.cap
+
+    def told(self, name: str, *, colour: bool) -> str:
+        lines = [render_quote(self.quoted, name, colour=colour)]
+        if self._cap is not None and self.quoted.total == self._cap:
+            lines.append(f"the budget of your settings caps it: {shown(Money(self._cap))}")
+        if self._estimate is not None:
+            lines += ["", render_estimate(self._estimate, colour=colour)]
+        if self._tuned is not None:
+            lines += ["", *self._tuning(colour=colour)]
+        return "\n".join(lines)
+
+    def _tuning(self, *, colour: bool) -> list[str]:
+        if not self._tuned:
+            return [_NO_RUNS]
+        lines = [render_tuned(self._tuned, colour=colour)]
+        better = self._quote(_suggested(self._tuned)).total
+        if better is not None and better != self.quoted.total:
+            lines.append(f"with these it may cost {_amount(better)} at most")
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        page = _as_json(self.quoted) | {"manifest": to_builtins(manifest_of(self._checked))}
+        if self._estimate is not None:
+            one = self._estimate
+            page["recorded"] = {
+                "runs": one.runs,
+                "expected_usd": _usd(one.expected),
+                "p95_usd": _usd(one.p95),
+            }
+        if self._tuned is not None:
+            page["tune"] = [to_builtins(row) for row in self._tuned]
+        return page
+
+
+def _suggested(rows: Sequence[Tuned]) -> dict[str, int]:
+    return {row.agent: row.max_tokens for row in rows if row.max_tokens is not None}
+
+
+def _journal(chosen: argparse.Namespace) -> Path | None:
+    """The one that is named, or else the usual one where there is one."""
+    if chosen.journal is not None:
+        return chosen.journal
+    return FILE if FILE.is_file() else None
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vega cost",
         description="Quote a program: the most that it may spend, whatever the models answer. "
-        "Needs no key and asks no model.",
+        "Needs no key and asks no model. Beside it, where runs are recorded, what they came to.",
     )
     parser.add_argument("file", type=Path, metavar="FILE.vega")
     parser.add_argument("--max", metavar="'$5'", help="exit with 1 if it may cost more")
-    parser.add_argument("--budget", metavar="'$5'", help="what `vega run --budget` would give it")
+    parser.add_argument(
+        "--budget", metavar="'$5'", help="what `vega run --budget` would give it; as in vega.toml"
+    )
     parser.add_argument("--model", help="for all its agents, as in `vega run --model`")
+    parser.add_argument(
+        "--journal", type=Path, metavar="FILE", help=f"of `vega run --journal`; {FILE}"
+    )
+    parser.add_argument(
+        "--tune", action="store_true", help="suggest max_tokens from what was recorded"
+    )
     parser.add_argument("--json", action="store_true", help="for machines, with the manifest")
     return parser
 
@@ -119,6 +213,8 @@ def _dearness(line: QuotedLine) -> tuple[bool, int]:
 def _row(line: QuotedLine, name: str) -> tuple[str, ...]:
     calls = "–" if line.calls is None else f"{line.calls:,}"
     most = _NO_BOUND if line.worst is None else _amount(line.worst)
+    if line.calls == 0:
+        most = _NEVER
     return _where(line, name), one_line(line.what), calls, most
 
 
@@ -134,6 +230,31 @@ def _gap(gap: Unbounded, name: str, paint: _Paint) -> str:
     capped = "capped by nothing" if gap.cap is None else f"capped by {_amount(gap.cap)}"
     told = f"unbounded at line {_where(gap, name)}, {capped}: {gap.why}"
     return paint(_RED, told) if gap.cap is None else told
+
+
+def render_estimate(known: Estimate, *, colour: bool = False) -> str:
+    """Never in one line with the quote: it is no promise."""
+    many = f"95 of 100 to {_amount(known.p95)} or less"
+    most = many if known.runs >= FEW_CALLS else f"the dearest to {_amount(known.p95)}"
+    runs, mean = _count(known.runs, "recorded run"), _amount(known.expected)
+    note = _Paint(colour)(_DIM, "(an estimate, no promise)")
+    return f"{runs} came to {mean} on average, {most} {note}"
+
+
+def render_tuned(rows: Sequence[Tuned], *, colour: bool = False) -> str:
+    paint = _Paint(colour)
+    return "\n".join(_tuned_line(row, paint) for row in rows)
+
+
+def _tuned_line(row: Tuned, paint: _Paint) -> str:
+    name = one_line(row.agent)
+    if row.max_tokens is not None:
+        rests = f"99 of 100 of {_count(row.calls, 'answer')} had {row.p99:,} tokens or less"
+        return f"{name}: {paint(_BOLD, f'max_tokens {row.max_tokens}')} – {rests}"
+    if row.cut:
+        return f"{name}: raise max_tokens – {_count(row.cut, 'answer')} of {row.calls} were cut off"
+    have = _count(row.calls, "recorded answer")
+    return f"{name}: too little to say, {have}; {FEW_CALLS} are needed"
 
 
 def _amount(nanos: int) -> str:

@@ -1,15 +1,21 @@
-"""`vega explain`: what a program may ask, call and touch."""
+"""`vega explain`: what a program will do at once, what waits for what, and what it may touch."""
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import to_builtins
 
-from vegakit.cli.looking import one_line
+from vegakit.cli.looking import one_line, terminal_width
+from vegakit.cli.programs.explain_dot import as_dot
+from vegakit.cli.programs.explain_svg import as_svg
+from vegakit.cli.programs.explain_tree import render_flows
 from vegakit.cli.programs.sources import show
-from vegakit.lang import Manifest, manifest_of
+from vegakit.config import wants_colour
+from vegakit.errors import UserError
+from vegakit.lang import Flow, Manifest, flows_of, manifest_of
 from vegakit.runtime import look_at
 
 __all__ = ["render_manifest", "run"]
@@ -26,22 +32,52 @@ _TITLES = {
 
 
 def run(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="vega explain", description="Show what a program may ask, call and touch."
-    )
-    parser.add_argument("file", type=Path, metavar="FILE.vega")
-    parser.add_argument("--json", action="store_true", help="for machines")
-    chosen = parser.parse_args(words)
+    chosen = _parser().parse_args(words)
     found = look_at(chosen.file)
     show(found)
     if not found.is_sound or found.checked is None:
         return 1
-    manifest = manifest_of(found.checked)
+    flows, manifest = flows_of(found.checked), manifest_of(found.checked)
     if chosen.json:
-        print(json.dumps(to_builtins(manifest), indent=2))
+        print(json.dumps(to_builtins(manifest) | {"flows": to_builtins(flows)}, indent=2))
+    elif chosen.dot:
+        print(as_dot(flows))
+    elif chosen.svg is not None:
+        _write(chosen.svg, as_svg(flows))
     else:
-        print(render_manifest(manifest, found.source.name))
+        _print_all(flows, manifest, found.source.name)
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega explain",
+        description="Show what a program will do at once, what waits for what and why, and all "
+        "that it may ask, call and touch. Needs no key and asks no model.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.vega")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--svg", type=Path, metavar="FILE.svg", help="draw it into this file")
+    way.add_argument("--dot", action="store_true", help="for Graphviz")
+    way.add_argument("--json", action="store_true", help="for machines")
+    return parser
+
+
+def _write(path: Path, drawn: str) -> None:
+    try:
+        path.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UserError(
+            f"cannot write {path}: {why}; give --svg a file in a folder that is there"
+        ) from error
+    print(f"{one_line(str(path))} is written")
+
+
+def _print_all(flows: Sequence[Flow], manifest: Manifest, name: str) -> None:
+    colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
+    drawn = render_flows(flows, name, colour=colour, width=width)
+    print("\n\n".join(filter(None, [drawn, render_manifest(manifest, name)])))
 
 
 def render_manifest(manifest: Manifest, name: str) -> str:

@@ -19,8 +19,15 @@ from vegakit.models import provider_of
 from vegakit.money import dollars
 from vegakit.policy import sanitise
 from vegakit.ports import Model
-from vegakit.program import Printed
-from vegakit.runtime import Question, Runtime, VegaProgram, parts_from, python_value
+from vegakit.program import Overlapped, Printed, Wasted
+from vegakit.runtime import (
+    Question,
+    Runtime,
+    VegaProgram,
+    bridge_at,
+    parts_from,
+    python_value,
+)
 from vegakit.vm import restored, text_of
 
 __all__ = ["run"]
@@ -35,7 +42,9 @@ def run(words: Sequence[str]) -> int:
         return 1
     module, root = made
     given = _given(module, chosen)
-    return asyncio.run(_Run(VegaProgram(module, root), given, chosen).go())
+    return asyncio.run(
+        _Run(VegaProgram(module, root, bridge=bridge_at(chosen.file)), given, chosen).go()
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         "--allow", action="append", metavar="CAPABILITY", help="only these of what it declares"
     )
     parser.add_argument("--journal", type=Path, metavar="FILE", help="survive a crash; vega resume")
+    parser.add_argument(
+        "--sequential", action="store_true", help="begin no call before the program comes to it"
+    )
     parser.add_argument("--quiet", action="store_true", help="no account at the end")
     parser.add_argument("--json", action="store_true", help="output, result and account as JSON")
     return parser
@@ -98,6 +110,8 @@ class _Run:
             async with Runtime(**self._parts(settings)) as rt:
                 people = PeopleHere(rt)
                 rt.on(Printed, self._on_printed)
+                rt.on(Wasted, self._account.on_wasted)
+                rt.on(Overlapped, self._account.on_overlapped)
                 rt.on(Question, people.ask)
                 for question in rt.interrupts():  # asked before the run was cut off
                     people.ask(question)
@@ -124,6 +138,8 @@ class _Run:
         parts["trace"] = self._account.around(parts["trace"])
         if chosen.model:
             parts["models"] = _Only(parts["models"], chosen.model)
+        if chosen.sequential:
+            parts["window"] = 0
         if chosen.journal:
             parts["journal"] = chosen.journal
             parts["ledger"] = None

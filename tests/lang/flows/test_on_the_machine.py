@@ -1,0 +1,121 @@
+"""What is told is what happens: when the machine starts each ask of a random program, on virtual
+time in which every answer takes a second."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.lang.flows.writing import Writer
+from vegakit.conversation import ModelReply, ModelRequest
+from vegakit.lang import Flow, check, compile_program, flows_of
+from vegakit.lang.flows import LinkKind
+from vegakit.lang.flows.noting import Notes
+from vegakit.models import ScriptedModel
+from vegakit.money import dollars
+from vegakit.program import Bounds
+from vegakit.runtime import Runtime, VegaProgram
+from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+
+PROGRAMS = 100
+BLOCKS = ("if", "for", "attempt", "build", "at_once")
+TAG = re.compile(r"<(\d+)>")
+WINDOW = 1_000
+SECOND_MS = 1_000
+
+
+class Watched(ScriptedModel):
+    """Notes when each line asks; the same text gets the same answer."""
+
+    def __init__(self, seed: int, clock: VirtualClock) -> None:
+        super().__init__(self._said, latency_ms=SECOND_MS, clock=clock)
+        self.seed, self.clock = seed, clock
+        self.asked: list[tuple[int, int]] = []
+
+    def _said(self, request: ModelRequest) -> str:
+        said = str(request.messages[-1])
+        return Random(f"{self.seed} {said}").choice(["yes", "no", "perhaps"])
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        line = TAG.search(str(request.messages[-1]))
+        assert line is not None
+        self.asked.append((int(line[1]), self.clock.now()))
+        return await super().ask(request)
+
+
+def ran(text: str, seed: int, folder: Path, window: int) -> list[tuple[int, int]]:
+    """The lines that asked, with the second of each; every program begins with an ask."""
+    clock = VirtualClock()
+    model = Watched(seed, clock)
+    checked, _ = check(text, "main.vega", lambda _: None)
+    assert checked is not None
+    program = VegaProgram(compile_program(checked), folder)
+
+    async def run() -> None:
+        bounds = Bounds(window=window)
+        async with Runtime("$9000", models=lambda _: model, clock=clock, bounds=bounds) as rt:
+            given = ["x", ["a", "b"]]
+            await rt.program.run(program, "main", given, dollars("$8000"), None)
+
+    run_virtual(run())
+    began = model.asked[0][1]
+    return [(line, (at - began) // SECOND_MS) for line, at in model.asked]
+
+
+def told_seconds(flow: Flow) -> dict[int, int]:
+    return {flow.steps[one].line: at for at, wave in enumerate(flow.waves) for one in wave}
+
+
+def flow_of(text: str) -> Flow | None:
+    """None where it is not told how long it takes, as rounds wait for each other; or where nothing
+    starts early in a budget, as nobody knows yet how often a loop will ask."""
+    checked, problems = check(text, "main.vega", lambda _: None)
+    assert checked is not None, problems
+    (flow,) = flows_of(checked)
+    doubtful = any(step.kind == "loop" and step.parent is not None for step in flow.steps)
+    return flow if not doubtful and all(rounds.at_once for rounds in flow.rounds) else None
+
+
+def programs() -> Iterator[tuple[int, str, dict[int, int]]]:
+    """With the second that is told of each line."""
+    for seed in range(PROGRAMS):
+        text = Writer(seed, BLOCKS, plain=True).program()
+        flow = flow_of(text)
+        if flow is not None:
+            yield seed, text, told_seconds(flow)
+
+
+def test_the_machine_starts_every_ask_when_it_is_told_to(tmp_path: Path) -> None:
+    """Never later; earlier only behind a branch that is not taken."""
+    asks, early, later_in_order = 0, 0, 0
+    for seed, text, told in programs():
+        asked = ran(text, seed, tmp_path, WINDOW)
+        assert [line for line, at in asked if at > told[line]] == [], f"seed {seed}:\n{text}"
+        asks += len(asked)
+        early += sum(at < told[line] for line, at in asked)
+        later_in_order += sum(at > told[line] for line, at in ran(text, seed, tmp_path, 0))
+    assert asks > 200
+    assert early < asks / 20
+    assert later_in_order > asks / 4, "what runs in order does not start as early"
+
+
+@pytest.mark.parametrize("forgotten", ["needs", "order"])
+def test_a_flow_that_forgets_is_found(
+    forgotten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By asks that start later than it tells."""
+    link = Notes.link
+
+    def forgetting(self: Notes, before: int, after: int, why: str, *rest: Any) -> None:
+        if why != forgotten:
+            link(self, before, after, LinkKind(why), *rest)
+
+    monkeypatch.setattr(Notes, "link", forgetting)
+    assert any(
+        at > told[line]
+        for seed, text, told in programs()
+        for line, at in ran(text, seed, tmp_path, WINDOW)
+    )

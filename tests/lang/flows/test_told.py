@@ -1,0 +1,103 @@
+"""Flows of small programs, reasoned out by hand: what is told of a line stands beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from vegakit.lang import check, flows_of
+from vegakit.lang.flows import ToldStep, noting, told_steps
+from vegakit.lang.flows.acts import Act
+from vegakit.lang.flows.noting import Notes
+from vegakit.lang.flows.walking import Walk
+from vegakit.testing import run_test
+
+PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.vega"))
+TIMED = [path for path in PROGRAMS if "// expect time:" in path.read_text()]
+IN_ORDER = {"failing", "files"}
+"""Nothing in them can be early."""
+SIGNS = {"at once": "∥", "in turn": "↻", "": ""}
+
+
+def beside(text: str) -> dict[int, str]:
+    lines = enumerate(text.splitlines(), 1)
+    parts = {number: line.partition("//") for number, line in lines}
+    return {number: said.strip() for number, (code, _, said) in parts.items() if said and code}
+
+
+def spelled(row: ToldStep) -> str:
+    wave = "" if row.wave is None else f"{row.wave}{SIGNS[row.rounds]}"
+    return ": ".join(filter(None, [wave, " · ".join(row.notes)]))
+
+
+def found(text: str) -> dict[int, str]:
+    checked, problems = check(text, "p.vega", lambda _: None)
+    assert checked is not None, problems
+    said: dict[int, list[str]] = {}
+    for flow in flows_of(checked):
+        for row in told_steps(flow):
+            if spelled(row):
+                said.setdefault(flow.steps[row.step].line, []).append(spelled(row))
+    return {line: "; ".join(each) for line, each in sorted(said.items())}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_every_line_is_told_as_it_is_meant(path: Path) -> None:
+    assert found(path.read_text()) == beside(path.read_text())
+
+
+@pytest.mark.parametrize("path", TIMED, ids=lambda path: path.stem)
+def test_what_is_told_is_what_the_machine_does(path: Path) -> None:
+    """On virtual time, in which every answer takes a second: as long as the told order takes."""
+    assert run_test(path).problems == []
+
+
+def test_one_after_another_they_take_longer() -> None:
+    """Else the test above would hold for a machine that begins nothing early."""
+    assert all(run_test(path, window=0).problems for path in TIMED if path.stem not in IN_ORDER)
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Does not do what it should."""
+
+
+def _no_clash(one: Act, other: Act) -> str:
+    return ""
+
+
+def _never_one(one: Act, other: Act) -> bool:
+    return False
+
+
+FAULTS = {
+    "conflicts are not seen": (noting, "clash", _no_clash),
+    "one process is taken for two": (noting, "may_be_one", _never_one),
+    "nothing is kept in order": (Notes, "order", _nothing),
+    "rounds do not wait for each other": (Notes, "carry", _nothing),
+    "barriers hold up nothing": (Walk, "bar", _nothing),
+    "loops and branches decide nothing": (Walk, "decides", _nothing),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*FAULTS[fault])
+    texts = [path.read_text() for path in PROGRAMS]
+    assert any(found(text) != beside(text) for text in texts)
+
+
+def test_a_program_too_large_is_told_so() -> None:
+    """In time, and with its name."""
+    checked, _ = check("agent A { }\n" + 'A <- "x";\n' * 1_001, "p.vega", lambda _: None)
+    assert checked is not None
+    (flow,) = flows_of(checked)
+    assert flow.too_large
+    assert (flow.name, flow.steps) == ("main", ())
+
+
+def test_deep_loops_end() -> None:
+    """Each is walked until nothing changes, and each in each."""
+    deep = "".join(f"for x{n} in xs {{ a = A <- a; " for n in range(40)) + "}" * 40
+    text = f'agent A {{ }}\nfn main(xs: [str; 2]) {{ let a = ""; {deep} }}\n'
+    checked, problems = check(text, "p.vega", lambda _: None)
+    assert checked is not None, problems
+    assert len(flows_of(checked)) == 1

@@ -1,0 +1,53 @@
+"""Draws the pictures of `vega explain` in the documents anew.
+
+python tools/screens_explain.py
+"""
+
+import io
+import re
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from vegakit.cli.programs.explain import render_manifest
+from vegakit.cli.programs.explain_svg import as_svg
+from vegakit.cli.programs.explain_tree import render_flows
+from vegakit.lang import flows_of, manifest_of
+from vegakit.runtime import look_at
+
+ROOT = Path(__file__).parent.parent
+IMAGES = ROOT / "docs" / "images"
+DRAWN = ("debate", "newsletter", "review", "translate")
+SHOWN = "newsletter"
+WIDTH = 100
+FONT_FROM_ELSEWHERE = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
+
+
+def main() -> None:
+    for name in DRAWN:
+        checked = look_at(ROOT / "examples" / f"{name}.vega").checked
+        assert checked is not None, name
+        _write(f"explain-{name}", as_svg(flows_of(checked)))
+    _write("explain", _screen())
+
+
+def _screen() -> str:
+    name = f"{SHOWN}.vega"
+    checked = look_at(ROOT / "examples" / name).checked
+    assert checked is not None
+    tree = render_flows(flows_of(checked), name, colour=True, width=WIDTH)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(f"{tree}\n\n{render_manifest(manifest_of(checked), name)}"))
+    drawn = console.export_svg(title=f"vega explain {name}", unique_id="vega-explain")
+    return re.sub(r"[ \t]+\n", "\n", FONT_FROM_ELSEWHERE.sub("", drawn))
+
+
+def _write(name: str, drawn: str) -> None:
+    path = IMAGES / f"{name}.svg"
+    path.write_text(drawn, encoding="utf-8")
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
