@@ -17,7 +17,7 @@ from msgspec import Struct
 from vegakit.lang.signatures import Parameter, read_signature
 from vegakit.lang.types import Type
 
-__all__ = ["ENDS", "LIBRARY", "NAMESPACES", "Row"]
+__all__ = ["CONFIRM", "ENDS", "LIBRARY", "NAMESPACES", "Row"]
 
 
 class Row(Struct, frozen=True):
@@ -237,3 +237,7 @@ NAMESPACES = frozenset(name.partition("::")[0] for name in LIBRARY if "::" in na
 
 ENDS = frozenset({"fail", "process::exit"})
 """After these nothing of the function runs."""
+
+CONFIRM = "budget::confirm"
+"""No function for programs: how a loop inside a `confirm` asks before its first round, of its list
+and of the sends in a round."""

@@ -13,6 +13,7 @@ from vegakit.lang.checking.declared import (
     Supervisor,
     Used,
 )
+from vegakit.lang.checking.given import GIVEN
 from vegakit.lang.checking.relations import UNKNOWN
 from vegakit.lang.checking.written import declared_type, written
 from vegakit.lang.library import LIBRARY, NAMESPACES
@@ -46,6 +47,9 @@ def collect(program: Program, units: dict[str, Unit]) -> None:
         names.others = {name: program.files[path] for name, path in names.unit.uses.items()}
         program.reports.file = names.unit.path
         _take_names(program, names)
+    if GIVEN in program.files:
+        for names in program.files.values():
+            names.own |= program.files[GIVEN].own
     for names in program.files.values():
         program.reports.file = names.unit.path
         for decl in names.pending.values():
@@ -67,6 +71,9 @@ def _take_names(program: Program, names: Names) -> None:
     taken = dict.fromkeys(program.given, "a type from Python") | dict.fromkeys(
         program.tools, "a function from Python"
     )
+    if GIVEN in program.files and names.unit.path != GIVEN:
+        given = program.files[GIVEN].unit.source.decls
+        taken |= {decl.name: "an agent that you were given" for decl in given}
     for decl in names.unit.source.decls:
         if _is_taken(program, decl, taken):
             continue

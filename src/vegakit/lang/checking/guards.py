@@ -68,10 +68,7 @@ def _session(body: Body, node: Session) -> bool:
     check(body, node.budget, MONEY, "the budget")
     check_settings(body.program, node.settings, SESSION, "a session")
     for setting in node.settings:
-        if setting.name == "confirm":
-            message = "`confirm` is not kept yet: nobody would be asked"
-            body.reports.error("not-yet", setting, message, "leave it out; vega cost tells it")
-        elif setting.name == "on_exceed" and isinstance(setting.value, Name):
+        if setting.name == "on_exceed" and isinstance(setting.value, Name):
             only_block(body.program, setting.value)
     return guarded(body, node.body, node.catches, lambda: check_block(body, node.body))
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from vegakit.lang.checked import Unit
 from vegakit.lang.checking.reports import Reports
-from vegakit.lang.parsing import parse
+from vegakit.lang.parsing import Parsed, parse
 from vegakit.lang.tree import UseFile
 
 __all__ = ["Read", "read_units"]
@@ -21,22 +21,28 @@ MOST_FILES = 100
 _PART = re.compile(r"[\w.\- ]*[\w\-]")
 
 
-def read_units(text: str, file: str, read: Read, reports: Reports) -> dict[str, Unit]:
+def read_units(
+    text: str,
+    file: str,
+    read: Read,
+    reports: Reports,
+    parse: Callable[[str, str], Parsed] = parse,
+) -> dict[str, Unit]:
     """The main file first. What cannot be read is reported and left out."""
-    reader = _Reader(read, reports)
+    reader = _Reader(read, reports, parse)
     reader.take(text, file)
     return reader.units
 
 
 class _Reader:
-    def __init__(self, read: Read, reports: Reports) -> None:
-        self._read, self._reports = read, reports
+    def __init__(self, read: Read, reports: Reports, parse: Callable[[str, str], Parsed]) -> None:
+        self._read, self._reports, self._parse = read, reports, parse
         self.units: dict[str, Unit] = {}
         self._names: set[str] = set()
         self._open: list[str] = []
 
     def take(self, text: str, path: str) -> None:
-        parsed = parse(text, path)
+        parsed = self._parse(text, path)
         self._reports.take(parsed.diagnostics)
         unit = Unit(path, text, parsed.source, {}, self._name(path) if self.units else "")
         self.units[path] = unit

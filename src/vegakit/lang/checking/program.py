@@ -1,7 +1,8 @@
 """The whole check of a program, from its text to its tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from vegakit.lang.bytecode import AgentSpec
 from vegakit.lang.checked import Checked, Unit
 from vegakit.lang.checking.agents import check_agent, check_supervisor
 from vegakit.lang.checking.blocks import STATEMENTS
@@ -10,6 +11,7 @@ from vegakit.lang.checking.calls import CALLS
 from vegakit.lang.checking.collecting import collect
 from vegakit.lang.checking.context import EXPRESSIONS, Program
 from vegakit.lang.checking.declared import Names
+from vegakit.lang.checking.given import GIVEN, given_unit
 from vegakit.lang.checking.guards import GUARDS
 from vegakit.lang.checking.importing import Read, read_units
 from vegakit.lang.checking.literals import LITERALS
@@ -21,6 +23,7 @@ from vegakit.lang.checking.sends import SENDS
 from vegakit.lang.checking.statements import PLAIN_STATEMENTS
 from vegakit.lang.checking.strands import STRANDS
 from vegakit.lang.diagnostics import Diagnostic, EnoughFoundError
+from vegakit.lang.parsing import Parsed, parse
 from vegakit.lang.signatures import Signature
 from vegakit.lang.tree import AgentDecl, FnDecl, Node, SupervisorDecl, ToolDecl
 from vegakit.lang.types import ANY, Type
@@ -38,15 +41,21 @@ def check(
     *,
     tools: Mapping[str, Signature | None] | None = None,
     types: Mapping[str, Type] | None = None,
+    agents: Sequence[AgentSpec] = (),
+    parse: Callable[[str, str], Parsed] = parse,
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """`read` gives the text of a file below the project root; `tools` are Python functions that are
-    passed in, with what they take and give if that is known, and `types` are types from there.
-    Faults of spelling are told alone: what follows from them would mislead."""
+    passed in, with what they take and give if that is known, and `types` are types from there;
+    `agents` are declared by who runs the program, which names them as its own;
+    `parse` makes the tree of a file. Faults of spelling are told alone: what follows from them
+    would mislead."""
     reports = Reports(file)
     program = Program(reports, tools, types)
     units: dict[str, Unit] = {}
     try:
-        units = read_units(text, file, read, reports)
+        units = read_units(text, file, read, reports, parse)
+        if agents:
+            units[GIVEN] = given_unit(agents)
         if not reports.errors:
             _check_all(program, units, file)
     except EnoughFoundError:
@@ -60,6 +69,8 @@ def check(
 def _check_all(program: Program, units: dict[str, Unit], file: str) -> None:
     collect(program, units)
     for path, names in program.files.items():
+        if path == GIVEN:
+            continue
         program.reports.file = path
         _check_file(program, names)
         check_file_body(program, names, path == file)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vegakit.lang.checked import CalleeKind, NameKind
+from vegakit.lang.compiling.confirming import confirm
 from vegakit.lang.compiling.settings import settings_of
 from vegakit.lang.compiling.writing import Label, Writer
 from vegakit.lang.library import LIBRARY
@@ -114,6 +115,7 @@ def _put_map(w: Writer, node: MapLit, into: int) -> None:
 def _put_built(w: Writer, node: Build, into: int) -> None:
     items, rounds, made = w.register(), w.register(), w.register()
     w.emit(Op.ITEMS, items, value(w, node.over))
+    confirm(w, node, items)
     w.constant(-1, rounds)
     w.emit(Op.LIST, made, [])
     again, after = Label(), Label()

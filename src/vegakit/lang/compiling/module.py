@@ -1,7 +1,7 @@
 """From a checked program to a module: all functions and tools of all its files."""
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vegakit.lang.bytecode import Function, Module, Rights, ToolSpec
 from vegakit.lang.checked import Checked, Unit
@@ -17,7 +17,15 @@ from vegakit.lang.compiling.pools import Pools, rights_of
 from vegakit.lang.compiling.statements import write_all
 from vegakit.lang.compiling.writing import Program, Writer
 from vegakit.lang.opcodes import Op
-from vegakit.lang.tree import AgentDecl, FnDecl, SupervisorDecl, ToolDecl, UseMcp
+from vegakit.lang.tree import (
+    AgentDecl,
+    FnDecl,
+    Setting,
+    SupervisorDecl,
+    ToolDecl,
+    UseMcp,
+    below,
+)
 from vegakit.lang.types import NOTHING, Type
 from vegakit.records import digest128
 
@@ -32,7 +40,7 @@ def compile_program(checked: Checked) -> Module:
     """Of a program that was checked without errors."""
     bodies = dict(bodies_of(checked))
     places = {name: at for at, name in enumerate(bodies)}
-    program = Program(checked, Pools(), places)
+    program = Program(checked, Pools(), places, _rounds(checked))
     functions = [_function(program, name, *body) for name, body in bodies.items()]
     if MAIN not in places:
         functions.append(_top_level(program, checked.units[checked.main]))
@@ -49,6 +57,16 @@ def compile_program(checked: Checked) -> Module:
         tuple(sorted({use.server for use in _decls(checked, UseMcp)})),
         tuple((unit.path, digest128(unit.text)) for unit in checked.units.values()),
     )
+
+
+def _rounds(checked: Checked) -> dict[int, list[Any]]:
+    """Only who says `confirm` somewhere is asked."""
+    nodes = (node for unit in checked.units.values() for node in below(unit.source))
+    if not any(isinstance(node, Setting) and node.name == "confirm" for node in nodes):
+        return {}
+    from vegakit.lang.quoting import rounds_of
+
+    return rounds_of(checked)
 
 
 def _function(program: Program, name: str, unit: Unit, decl: FnDecl | ToolDecl) -> Function:

@@ -4,6 +4,7 @@ way out of it: by its own end, by `break`, `continue` and `return`, and by an er
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vegakit.lang.compiling.confirming import confirm
 from vegakit.lang.compiling.expressions import put, value
 from vegakit.lang.compiling.settings import settings_of
 from vegakit.lang.compiling.writing import Label, Loop, Writer
@@ -167,6 +168,7 @@ def _begin_stream(w: Writer, node: For, again: Label, after: Label) -> None:
 def _begin_items(w: Writer, node: For, again: Label, after: Label) -> None:
     items = w.register()
     w.emit(Op.ITEMS if len(node.names) == 1 else Op.PAIRS, items, value(w, node.over))
+    confirm(w, node, items)
     rounds = w.constant(-1)
     item = w.register()
     w.here(again)

@@ -8,7 +8,8 @@ that no handler around them covers them: their errors belong to whoever joins th
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from vegakit.lang.bytecode import Function, Handler, Site
 from vegakit.lang.checked import Checked, Unit
@@ -21,11 +22,13 @@ __all__ = ["Label", "Loop", "Program", "Writer"]
 
 
 class Program(NamedTuple):
-    """What every function of the module shares; `functions` are their places by full name."""
+    """What every function of the module shares; `functions` are their places by full name, `rounds`
+    what is told of loops that ask before they begin."""
 
     checked: Checked
     pools: Pools
     functions: dict[str, int]
+    rounds: Mapping[int, list[Any]] = MappingProxyType({})
 
 
 class Label:

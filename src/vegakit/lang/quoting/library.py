@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from vegakit.lang.quoting.sizes import exactly, greater, product, smaller, total
-from vegakit.lang.quoting.values import Value, sized
+from vegakit.lang.quoting.values import Value, known, sized
 
 __all__ = ["size_of_call"]
 
@@ -14,20 +14,31 @@ def size_of_call(name: str, values: Sequence[Value]) -> Value:
 
 
 def _same(value: Value, *_: Value) -> Value:
-    return value
+    return sized(value, value.size)
 
 
 def _size(value: Value) -> Value:
-    return Value(value.size)
+    return Value(value.size, least=0)
 
 
 def _range(first: Value, end: Value | None = None) -> Value:
-    """From a start that may be negative nothing is known."""
-    return Value() if end is not None else Value(greater(first.size, exactly(0)))
+    """From a start of which nothing is known from below, its length has no bound."""
+    start, end = (known(0), first) if end is None else (first, end)
+    item = Value(total(end.size, exactly(-1)), least=start.least)
+    if start.least is None:
+        return Value(None, item)
+    return Value(greater(total(end.size, exactly(-start.least)), exactly(0)), item)
 
 
 def _take(items: Value, count: Value) -> Value:
     return sized(items, smaller(items.size, greater(count.size, exactly(0))))
+
+
+def _str_slice(text: Value, start: Value, end: Value | None = None) -> Value:
+    """A character has at most four bytes; from the end nothing is known."""
+    if end is None or (start.least or 0) < 0 or end.least is None or end.least < 0:
+        return Value(text.size)
+    return Value(smaller(text.size, product(exactly(4), greater(end.size, exactly(0)))))
 
 
 def _insert(items: Value, _: Value, item: Value) -> Value:
@@ -60,6 +71,7 @@ _RULES: dict[str, Callable[..., Value]] = {
     "len": _size,
     "list::len": _size,
     "map::len": _size,
+    "str::slice": _str_slice,
     "list::take": _take,
     "list::insert": _insert,
     "list::flatten": _flatten,

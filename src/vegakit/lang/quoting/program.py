@@ -1,53 +1,83 @@
 """The quote of a whole program."""
 
+from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from vegakit.lang.bytecode import AgentSpec
 from vegakit.lang.checked import Checked
 from vegakit.lang.compiling.declarations import agent_of, bodies_of
 from vegakit.lang.quoting.calling import call_function
+from vegakit.lang.quoting.pots import Amount, multiplied
 from vegakit.lang.quoting.records import Quote, QuotedLine, Terms, Unbounded
-from vegakit.lang.quoting.spending import Amount, Spend
+from vegakit.lang.quoting.spending import Gap, Spend
 from vegakit.lang.quoting.values import of_type
 from vegakit.lang.quoting.walking import Facts, TooLargeError, Walk
 from vegakit.lang.tree import AgentDecl, Node, Spawn, SupervisorDecl, below
 
-__all__ = ["quote"]
+__all__ = ["facts_of", "quote", "walk_all"]
 
 _MAIN = "main"
+_AS_WRITTEN: Mapping[str, int] = MappingProxyType({})
+_FEW = 40
+"""So many processes a program may always spawn."""
 
 
-def quote(checked: Checked, terms: Terms, budget: int | None = None) -> Quote:
-    """`budget` is the run's. Of a program that was checked without errors."""
-    facts = _facts(checked, terms)
+def quote(
+    checked: Checked,
+    terms: Terms,
+    budget: int | None = None,
+    ceiling: int | None = None,
+    max_tokens: Mapping[str, int] = _AS_WRITTEN,
+) -> Quote:
+    """Of a program that was checked without errors. `budget` is the run's own, of which parts are
+    set aside; `ceiling` caps all that is spent and sets nothing aside; `max_tokens` are for agents
+    by name, in place of what is written."""
+    caps = [cap for cap in (budget, ceiling) if cap is not None]
+    most = min(caps, default=None)
     try:
-        spent = _main(facts)
+        facts = facts_of(checked, terms, budget, max_tokens)
+        spent = walk_all(facts)
+        if spent.processes > _FEW:
+            facts = facts_of(checked, terms, budget, max_tokens)
+            facts.spawns_may_fail = True
+            spent = walk_all(facts)
     except (TooLargeError, RecursionError):
-        gap = Unbounded(checked.main, 1, "the program is too large to be quoted", budget)
-        return Quote(budget, None, None, (), (gap,))
-    return _told(spent, inf if budget is None else budget)
+        gap = Unbounded(checked.main, 1, "the program is too large to be quoted", most)
+        return Quote(most, None, None, (), (gap,))
+    return _told(spent, inf if most is None else most)
 
 
-def _main(facts: Facts) -> Spend:
-    walk = Walk(facts, facts.checked.units[facts.checked.main])
+def walk_all(facts: Facts) -> Spend:
+    unit, budget = facts.checked.units[facts.checked.main], facts.budget
+    walk = Walk(facts, unit, budget, may_lack=budget is not None)
     if _MAIN not in facts.bodies:
         walk.all(walk.unit.source.body)
         return walk.spent
     _, decl = facts.bodies[_MAIN]
     given = tuple(of_type(facts.type(param)) for param in decl.params)
-    return call_function(walk, _MAIN, given)[0]
+    return call_function(walk, _MAIN, given).spent
 
 
-def _facts(checked: Checked, terms: Terms) -> Facts:
+def facts_of(
+    checked: Checked,
+    terms: Terms,
+    budget: int | None,
+    max_tokens: Mapping[str, int] = _AS_WRITTEN,
+) -> Facts:
     agents: dict[str, AgentSpec] = {}
     for unit in checked.units.values():
         for decl in unit.source.decls:
             if isinstance(decl, AgentDecl):
                 spec = agent_of(decl, checked)
-                agents[spec.name] = spec
+                most = max_tokens.get(spec.name, spec.max_tokens)
+                agents[spec.name] = replace(spec, max_tokens=most)
     nodes = (node for unit in checked.units.values() for node in below(unit.source))
     loose = not any(map(_has_own_wallet, nodes))
-    return Facts(checked, agents, dict(bodies_of(checked)), terms, handles_in_sessions=loose)
+    bodies = dict(bodies_of(checked))
+    return Facts(checked, agents, bodies, terms, handles_in_sessions=loose, budget=budget)
 
 
 def _has_own_wallet(node: Node) -> bool:
@@ -58,20 +88,12 @@ def _has_own_wallet(node: Node) -> bool:
 
 
 def _told(spent: Spend, budget: Amount) -> Quote:
-    purses = spent.purses or inf
-    handles = min(spent.handles, purses)
-    total = min(spent.inside + spent.tools + handles, budget)
-    caps = {"inside": budget, "tools": budget, "handles": min(budget, purses)}
+    total = min(spent.total, budget)
     unbounded = dict.fromkeys(
-        Unbounded(
-            gap.place.file,
-            gap.place.line,
-            gap.place.what,
-            _known(caps[gap.pot]) if gap.cap is None else gap.cap,
-        )
+        Unbounded(gap.place.file, gap.place.line, gap.place.what, _cap(spent, gap, budget))
         for gap in spent.gaps
     )
-    rest = min(spent.tools + handles, budget)
+    rest = min(spent.apart + spent.of_processes, budget)
     lines = tuple(
         QuotedLine(
             place.file,
@@ -85,6 +107,14 @@ def _told(spent: Spend, budget: Amount) -> Quote:
     return Quote(
         _known(total), _known(spent.calls), _known(spent.processes), lines, tuple(unbounded)
     )
+
+
+def _cap(spent: Spend, gap: Gap, budget: Amount) -> int | None:
+    if gap.cap is not None:
+        return gap.cap
+    purse = spent.purses.get(gap.pot)
+    own = inf if purse is None else multiplied(purse.wallet, purse.count)
+    return _known(min(budget, own))
 
 
 def _known(amount: Amount) -> int | None:

@@ -1,7 +1,8 @@
 """Variables while a program is walked: what is known of each, and what was ever assigned."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -62,6 +63,14 @@ class Scopes:
             if depth < len(before) and name in before[depth]:
                 self.put(depth, name, either(before[depth][name].value, value))
 
+    def meet(self, ends: Sequence[Frames]) -> None:
+        """Whichever of these it came from; frames that are closed by now are not looked at."""
+        for depth, frame in enumerate(self._frames):
+            for name in list(frame):
+                values = [end[depth][name].value for end in ends if name in end[depth]]
+                if values:
+                    self.put(depth, name, reduce(either, values))
+
     @contextmanager
     def unwatched(self) -> Generator[None]:
         """For a walk whose values are none that the program could have."""
@@ -76,8 +85,3 @@ class Scopes:
 
     def restore(self, frames: Frames) -> None:
         self._frames = [dict(frame) for frame in frames]
-
-    def values(self) -> Iterator[tuple[int, str, Variable]]:
-        for depth, frame in enumerate(self._frames):
-            for name, variable in frame.items():
-                yield depth, name, variable

@@ -6,67 +6,128 @@
 | for a type, likewise         | 4: and two answers that do not fit                              |
 | the agent has tools          | max_steps                                                       |
 
-A first call without tools is as long as its message, where the source bounds that; others hold
-answers and results, which only the window bounds. It is taken that a model calls tools only where
-it was given some, and that no process crashes in the middle: its next life is asked again.
+A first call is as long as its message, where the source bounds that; later ones hold answers and
+results, which only the window bounds. A crash in the middle changes nothing: part and attempts of a
+message are the same ones in the next life.
+
+What holds its part as a whole is refused where that does not fit, and a call is refused whose worst
+case does not fit; so a send under a cap that it never fits costs nothing.
 """
 
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from vegakit.conversation import ModelRequest, ModelSettings, OutputSpec, Text, UserMessage
+from vegakit.conversation import (
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    Text,
+    ToolSpec,
+    UserMessage,
+)
 from vegakit.lang.bytecode import AgentSpec
+from vegakit.lang.quoting.pots import EMPTY, Amount, Grain, Pot, pot_of
 from vegakit.lang.quoting.records import ModelTerms, Terms
-from vegakit.lang.quoting.spending import Amount
 from vegakit.lang.schemas import answer_schema
 from vegakit.lang.types import STR, RecordOf, Type
 from vegakit.prices import DEFAULT_PART, worst_case
 
-__all__ = ["MAX_TOOL_CALLS", "SendCost", "Sending", "cost_of", "part_of"]
+__all__ = ["EMPTY_NOTE", "MAX_TOOL_CALLS", "SendCost", "Sending", "cost_of", "part_of"]
 
 MAX_TOOL_CALLS = 64
 _MAX_STEPS, _MAX_ATTEMPTS, _RE_ASKS = 8, 3, 2
-_NOTE_BYTES = 100
+EMPTY_NOTE = "Your last answer was empty. Answer in words; there are no tools here."
+"""What an agent without tools is told then."""
 _TOO_LONG = 1_000_000
 _LOOSE = ("warn", "allow")
 
 
 class SendCost(Struct, frozen=True):
-    """`why` says what has no bound where the cost has none."""
+    """`held` is what is set aside for it; `why` says what has no bound where the cost has none."""
 
     calls: int
-    worst: Amount
+    pot: Pot
+    held: Amount = 0
     why: str = ""
 
 
 class Sending(Struct, frozen=True):
+    """`part` is what it holds and may spend, None where nothing is said; `size` and `least` bound
+    the bytes of its message; `specs` are its tools, None where only their host knows them;
+    `tools_spend` is what its tools may spend."""
+
     spec: AgentSpec
     answer: Type
-    size: int | None
-    part: int | None
+    size: int | None = None
+    least: int = 0
+    part: int | None = None
+    specs: tuple[ToolSpec, ...] | None = ()
+    tools_spend: Pot = EMPTY
 
 
 def part_of(spec: AgentSpec) -> int | None:
-    """What one send of it may spend when nothing else is said there; None is no cap."""
-    if spec.budget is not None and not spec.period and spec.on_exceed not in _LOOSE:
-        return spec.budget
-    return DEFAULT_PART if spec.tools and spec.budget is None else None
+    """What one send of it holds when nothing else is said there."""
+    if spec.period or spec.on_exceed in _LOOSE:
+        return None
+    return spec.budget
 
 
-def cost_of(sending: Sending, terms: Terms) -> SendCost:
+def cost_of(sending: Sending, terms: Terms, cap: int | None = None) -> SendCost:
+    """`cap` is that of the budgets around it. A server or file of tools may turn out to have none,
+    and who has none has no part."""
+    cost = _cost(sending, terms, cap)
+    spec = sending.spec
+    if sending.part is not None or spec.tools or not (spec.mcp or spec.yaml):
+        return cost
+    bare = _cost(replace(sending, spec=replace(spec, mcp=(), yaml=()), specs=()), terms, cap)
+    held, why = max(cost.held, bare.held), cost.why or bare.why
+    return SendCost(max(cost.calls, bare.calls), cost.pot.either(bare.pot), held, why)
+
+
+def _cost(sending: Sending, terms: Terms, cap: int | None) -> SendCost:
     steps, attempts = _steps(sending), _attempts(sending.spec)
     calls = steps * attempts
-    part = inf if sending.part is None else sending.part
+    around = inf if cap is None else cap
+    if sending.part is not None and sending.part > around:
+        return SendCost(0, EMPTY)
     known = terms(sending.spec)
     if known is None:
         why = f"nobody knows the price of {sending.spec.model or 'its model'}"
-        return SendCost(calls, part, why if part == inf else "")
-    first = _call(sending, known, 0)
-    worst = first if steps == 1 else first + (steps - 1) * _call(sending, known, 1)
-    worst = min(part, worst * attempts)
-    why = "the input has no bound, and the model no known window" if worst == inf else ""
-    return SendCost(calls, worst, why)
+        return _without_price(sending, calls, around, why)
+    least, first, later = _calls_cost(sending, known)
+    if least > min(around, _held(sending)):
+        return SendCost(0, EMPTY)
+    total = (first + ((steps - 1) * later if steps > 1 else 0)) * attempts
+    why = "the input has no bound, and the model no known window" if total == inf else ""
+    single = Grain(int(least), int(first), attempts) if steps == 1 and total != inf else None
+    pot, held = _pot(sending, total, single, around), _held(sending)
+    return SendCost(calls, pot, pot.amount if held == inf else held, why)
+
+
+def _without_price(sending: Sending, calls: int, around: Amount, why: str) -> SendCost:
+    most = min(_held(sending), around)
+    return SendCost(calls, pot_of(most), most, why if most == inf else "")
+
+
+def _pot(sending: Sending, total: Amount, single: Grain | None, around: Amount) -> Pot:
+    """A part that is written is held as a whole, the usual one of who has tools as far as it
+    goes."""
+    held = _held(sending)
+    grains = None if single is None else (single,)
+    spent = pot_of(total, 0, grains).plus(sending.tools_spend)
+    if held == inf:
+        return spent
+    alone = spent.within(min(held, around))
+    return pot_of(alone, held - alone if sending.part is not None else 0)
+
+
+def _held(sending: Sending) -> Amount:
+    if sending.part is not None:
+        return sending.part
+    is_loose = sending.spec.period or sending.spec.on_exceed in _LOOSE
+    return DEFAULT_PART if _has_tools(sending.spec) and not is_loose else inf
 
 
 def _steps(sending: Sending) -> int:
@@ -85,32 +146,43 @@ def _attempts(spec: AgentSpec) -> int:
     return (spec.retry or {}).get("max_attempts", _MAX_ATTEMPTS)
 
 
-def _call(sending: Sending, known: ModelTerms, step: int) -> Amount:
+def _calls_cost(sending: Sending, known: ModelTerms) -> tuple[Amount, Amount, Amount]:
+    """The first at its least and at its most, and one of the later ones."""
     max_tokens = sending.spec.max_tokens or known.max_tokens
-    tokens = _input(sending, known, step, max_tokens)
-    return inf if tokens is None else worst_case(known.price, tokens, max_tokens)
+    room = inf if known.window is None else max(known.window - max_tokens, 0)
+    least: Amount = known.count(
+        _request(sending, "x" * min(sending.least, _TOO_LONG), 0, max_tokens)
+    )
+    first = min(_longest_input(sending, known, 0, max_tokens), room)
+    later = room
+    if not _has_tools(sending.spec) and sending.answer == STR:
+        later = min(_longest_input(sending, known, 1, max_tokens), room)
+    if least > room:
+        return inf, 0, 0
+
+    def cost(tokens: Amount) -> Amount:
+        return inf if tokens == inf else worst_case(known.price, int(tokens), max_tokens)
+
+    return cost(min(least, first)), cost(first), cost(later)
 
 
-def _input(sending: Sending, known: ModelTerms, step: int, max_tokens: int) -> int | None:
-    room = None if known.window is None else max(known.window - max_tokens, 0)
-    if _has_tools(sending.spec) or (step and sending.answer != STR):
-        return room
-    if sending.size is None or sending.size > _TOO_LONG:
-        return room
-    bound = known.count(_request(sending, step, max_tokens))
-    return bound if room is None else min(bound, room)
+def _longest_input(sending: Sending, known: ModelTerms, notes: int, max_tokens: int) -> Amount:
+    if sending.size is None or sending.size > _TOO_LONG or sending.specs is None:
+        return inf
+    return known.count(_request(sending, _longest(sending.size), notes, max_tokens))
 
 
-def _request(sending: Sending, step: int, max_tokens: int) -> ModelRequest:
+def _request(sending: Sending, message: str, notes: int, max_tokens: int) -> ModelRequest:
     spec, answer = sending.spec, sending.answer
-    said = [UserMessage((Text(_longest(sending.size or 0)),))]
-    said += [UserMessage((Text(_longest(_NOTE_BYTES)),))] * step
+    said = [UserMessage((Text(message),))]
+    said += [UserMessage((Text(EMPTY_NOTE),))] * notes
     output = None
     if answer != STR:
         name = answer.name.rpartition("::")[2] if isinstance(answer, RecordOf) else "Answer"
         output = OutputSpec(name, answer_schema(answer))
     settings = ModelSettings(max_tokens, spec.temperature)
-    return ModelRequest(spec.model, tuple(said), settings, spec.system, (), output)
+    tools = sending.specs or ()
+    return ModelRequest(spec.model, tuple(said), settings, spec.system, tools, output)
 
 
 def _longest(size: int) -> str:

@@ -1,28 +1,34 @@
 """What a part of a program may spend, and how that adds up: one after the other, either, n times.
 
-Not every budget caps every send, so what is spent is kept in three pots:
+Not every budget caps every send, so what is spent is kept in pots:
 
-| pot     | spent by                                   | capped by                               |
-|---------|--------------------------------------------|-----------------------------------------|
-| inside  | sends to the name of an agent              | sessions and functions' budgets around  |
-| tools   | sends that tools of agents make            | budgets inside the tool                 |
-| handles | sends to processes, and their tools        | the wallets of all that is spawned      |
+| pot     | spent by                                       | capped by                           |
+|---------|------------------------------------------------|-------------------------------------|
+| inside  | sends to agents, their tools, and to processes | sessions and functions' budgets     |
+|         | that have no wallet                            | around them                         |
+| handles | sends to processes that have one, by the       | the wallets of those processes      |
+|         | `spawn` that made them                         |                                     |
+| apart   | sends whose payer is not known, and what       | nothing but the budget of the run   |
+|         | monitors do, perhaps after a session is over   |                                     |
 
-The budget of the run caps all. Infinity is no bound.
+`most` bounds all of them together: of two branches one runs, so their pots are not added. Infinity
+is no bound.
 """
 
 from math import inf
-from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vegakit.lang.quoting.pots import EMPTY, Amount, Pot, multiplied, pot_of
+
 __all__ = [
+    "APART",
+    "INSIDE",
     "NONE",
-    "Amount",
     "Gap",
     "Place",
-    "Pot",
+    "Purse",
     "Share",
     "Spend",
     "capped",
@@ -32,8 +38,7 @@ __all__ = [
     "times",
 ]
 
-Amount: TypeAlias = int | float
-Pot: TypeAlias = Literal["inside", "tools", "handles"]
+INSIDE, APART = "inside", "apart"
 
 
 class Place(Struct, frozen=True, order=True):
@@ -51,22 +56,63 @@ class Share(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
+    """Where a bound is missing; `pot` is `inside`, `apart` or the place of a spawn."""
+
     place: Place
-    pot: Pot
+    pot: str
     cap: int | None = None
 
 
+class Purse(Struct, frozen=True):
+    """What one `spawn` in the source makes: so many processes, each with so much."""
+
+    wallet: int
+    count: Amount = 1
+
+
 class Spend(Struct, frozen=True):
-    """`purses` are the wallets of what is spawned, infinite if one of them has none."""
+    """`asked` is all that is set aside at the same time at most: where a scope has that much,
+    nothing in it is refused."""
 
     calls: Amount = 0
-    inside: Amount = 0
-    tools: Amount = 0
-    handles: Amount = 0
-    purses: Amount = 0
+    inside: Pot = EMPTY
+    apart: Amount = 0
+    handles: dict[str, Pot] = {}
+    purses: dict[str, Purse] = {}
     processes: Amount = 0
+    most: Amount = 0
+    asked: Amount = 0
     shares: dict[Place, Share] = {}
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def of_processes(self) -> Amount:
+        return sum((self.of_process(site) for site in self.handles), 0)
+
+    def of_process(self, site: str) -> Amount:
+        purse, pot = self.purses.get(site), self.handles[site]
+        if purse is None:
+            return pot.amount
+        return min(pot.amount, multiplied(self._of_each(site, purse), purse.count))
+
+    def _of_each(self, site: str, purse: Purse) -> Amount:
+        pot = self.handles.get(site, EMPTY)
+        return pot.within(purse.wallet) if purse.count <= 1 else min(pot.amount, purse.wallet)
+
+    @property
+    def total(self) -> Amount:
+        return min(self.most, self.inside.amount + self.apart + self.of_processes)
+
+    @property
+    def as_pot(self) -> Pot:
+        """All that is spent from the scope it stands in: wallets of what is spawned there are
+        parts of it, held as a whole."""
+        pot = self.inside
+        for site in self.handles:
+            purse = self.purses.get(site)
+            slack = 0 if purse is None else purse.wallet - self._of_each(site, purse)
+            pot = pot.plus(pot_of(self.of_process(site), slack))
+        return pot
 
 
 NONE = Spend()
@@ -75,7 +121,12 @@ NONE = Spend()
 def plus(one: Spend, other: Spend) -> Spend:
     if one is NONE or other is NONE:
         return other if one is NONE else one
-    shares = dict(one.shares)
+    handles, purses, shares = dict(one.handles), dict(one.purses), dict(one.shares)
+    for site, pot in other.handles.items():
+        handles[site] = handles.get(site, EMPTY).plus(pot)
+    for site, purse in other.purses.items():
+        known = purses.get(site, Purse(0, 0))
+        purses[site] = Purse(max(known.wallet, purse.wallet), known.count + purse.count)
     for place, share in other.shares.items():
         mine = shares.get(place, Share(0, 0, 0))
         shares[place] = Share(
@@ -83,11 +134,13 @@ def plus(one: Spend, other: Spend) -> Spend:
         )
     return Spend(
         one.calls + other.calls,
-        one.inside + other.inside,
-        one.tools + other.tools,
-        one.handles + other.handles,
-        one.purses + other.purses,
+        one.inside.plus(other.inside),
+        one.apart + other.apart,
+        handles,
+        purses,
         one.processes + other.processes,
+        one.total + other.total,
+        one.asked + other.asked,
         shares,
         _once(one.gaps + other.gaps),
     )
@@ -95,7 +148,12 @@ def plus(one: Spend, other: Spend) -> Spend:
 
 def dearer(one: Spend, other: Spend) -> Spend:
     """Whichever of the two runs: in every respect the greater."""
-    shares = dict(one.shares)
+    handles, purses, shares = dict(one.handles), dict(one.purses), dict(one.shares)
+    for site, pot in other.handles.items():
+        handles[site] = handles.get(site, EMPTY).either(pot)
+    for site, purse in other.purses.items():
+        known = purses.get(site, purse)
+        purses[site] = Purse(max(known.wallet, purse.wallet), max(known.count, purse.count))
     for place, share in other.shares.items():
         mine = shares.get(place, share)
         shares[place] = Share(
@@ -103,11 +161,13 @@ def dearer(one: Spend, other: Spend) -> Spend:
         )
     return Spend(
         max(one.calls, other.calls),
-        max(one.inside, other.inside),
-        max(one.tools, other.tools),
-        max(one.handles, other.handles),
-        max(one.purses, other.purses),
+        one.inside.either(other.inside),
+        max(one.apart, other.apart),
+        handles,
+        purses,
         max(one.processes, other.processes),
+        max(one.total, other.total),
+        max(one.asked, other.asked),
         shares,
         _once(one.gaps + other.gaps),
     )
@@ -118,16 +178,18 @@ def times(spend: Spend, count: Amount, at: Place) -> Spend:
     by = max(count, 0)
     gaps: tuple[Gap, ...] = () if by == 0 else spend.gaps
     if by == inf:
-        gaps += tuple(Gap(at, pot) for pot in _POTS if getattr(spend, pot))
+        gaps += tuple(Gap(at, pot) for pot in _spent_from(spend))
     return Spend(
-        _mul(spend.calls, by),
-        _mul(spend.inside, by),
-        _mul(spend.tools, by),
-        _mul(spend.handles, by),
-        _mul(spend.purses, by),
-        _mul(spend.processes, by),
+        multiplied(spend.calls, by),
+        spend.inside.times(by),
+        multiplied(spend.apart, by),
+        {site: pot.times(by) for site, pot in spend.handles.items()},
+        {site: Purse(one.wallet, multiplied(one.count, by)) for site, one in spend.purses.items()},
+        multiplied(spend.processes, by),
+        multiplied(spend.total, by),
+        multiplied(spend.asked, by),
         {
-            place: Share(_mul(s.calls, by), _mul(s.inside, by), _mul(s.rest, by))
+            place: Share(*(multiplied(part, by) for part in (s.calls, s.inside, s.rest)))
             for place, s in spend.shares.items()
         },
         _once(gaps),
@@ -135,40 +197,40 @@ def times(spend: Spend, count: Amount, at: Place) -> Spend:
 
 
 def capped(spend: Spend, cap: int | None) -> Spend:
-    """By a session or the budget of a function."""
+    """By a session or the budget of a function, which is set aside as a whole."""
     if cap is None:
         return spend
+    inside = spend.inside.in_scope(cap)
     return replace(
         spend,
-        inside=min(spend.inside, cap),
+        asked=cap,
+        inside=inside,
+        most=min(spend.total, inside.amount + spend.apart + spend.of_processes),
         shares={
             place: replace(share, inside=min(share.inside, cap))
             for place, share in spend.shares.items()
         },
         gaps=tuple(
-            replace(gap, cap=cap) if gap.pot == "inside" and gap.cap is None else gap
+            replace(gap, cap=cap) if gap.pot == INSIDE and gap.cap is None else gap
             for gap in spend.gaps
         ),
     )
 
 
-def moved(spend: Spend, pot: Pot) -> Spend:
-    """All of it into a pot that sessions do not cap."""
-    everything = spend.inside + spend.tools + spend.handles
-    pots = {each: everything if each == pot else 0 for each in _POTS}
+def moved(spend: Spend) -> Spend:
+    """All of it into the pot that no session caps."""
     shares = {
         place: Share(share.calls, 0, share.inside + share.rest)
         for place, share in spend.shares.items()
     }
-    gaps = tuple(replace(gap, pot=pot) if gap.cap is None else gap for gap in spend.gaps)
-    return replace(spend, **pots, shares=shares, gaps=gaps)
+    gaps = tuple(replace(gap, pot=APART) if gap.cap is None else gap for gap in spend.gaps)
+    return replace(spend, inside=EMPTY, handles={}, apart=spend.total, shares=shares, gaps=gaps)
 
 
-_POTS: tuple[Pot, ...] = ("inside", "tools", "handles")
-
-
-def _mul(amount: Amount, by: Amount) -> Amount:
-    return 0 if not amount or not by else amount * by
+def _spent_from(spend: Spend) -> list[str]:
+    pots = [INSIDE] if spend.inside.amount else []
+    pots += [APART] if spend.apart else []
+    return pots + [site for site, pot in spend.handles.items() if pot.amount]
 
 
 def _once(gaps: tuple[Gap, ...]) -> tuple[Gap, ...]:

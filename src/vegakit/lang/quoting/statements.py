@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
+from vegakit.lang.library import ENDS
 from vegakit.lang.quoting.expressions import evaluate
 from vegakit.lang.quoting.looping import loop
 from vegakit.lang.quoting.sizes import exactly, number, total
-from vegakit.lang.quoting.spending import NONE, capped, dearer, moved, times
-from vegakit.lang.quoting.values import Value, either, of_type
-from vegakit.lang.quoting.walking import Walk, as_amount
+from vegakit.lang.quoting.spending import NONE, capped, dearer, moved
+from vegakit.lang.quoting.values import Value, as_symbol, either, of_type
+from vegakit.lang.quoting.walking import Walk
 from vegakit.lang.tree import (
     Assign,
     Block,
@@ -21,6 +22,7 @@ from vegakit.lang.tree import (
     If,
     Index,
     Let,
+    MoneyLit,
     Monitor,
     Name,
     Parallel,
@@ -29,6 +31,7 @@ from vegakit.lang.tree import (
     Stmt,
     Try,
     While,
+    Word,
     root_of,
 )
 from vegakit.lang.types import INT, STR, ListOf, MapOf, Type
@@ -39,8 +42,9 @@ _LOOSE = ("warn", "allow")
 
 
 def statement(w: Walk, node: Stmt) -> None:
-    w.facts.count()
-    _RULES[type(node)](w, node)
+    if not w.over:
+        w.facts.count()
+        _RULES[type(node)](w, node)
 
 
 def _let(w: Walk, node: Let) -> None:
@@ -74,15 +78,20 @@ def _with_item(of: Value, kind: Type, item: Value) -> Value:
 
 def _expression(w: Walk, node: ExprStmt) -> None:
     evaluate(w, node.value)
+    callee = w.facts.checked.callees.get(id(node.value))
+    w.over = callee is not None and callee.name in ENDS
 
 
 def _return(w: Walk, node: Return) -> None:
     if node.value is not None:
         w.returned.append(evaluate(w, node.value))
+    w.over = True
 
 
 def _leave(w: Walk, node: Break | Continue) -> None:
-    """What was assigned until here is seen by the watch of the loop."""
+    left = w.left[-1]
+    (left.by_break if isinstance(node, Break) else left.by_continue).append(w.scopes.copy())
+    w.over = True
 
 
 def _if(w: Walk, node: If) -> None:
@@ -98,37 +107,40 @@ def _nothing() -> None:
 
 
 def _while(w: Walk, node: While) -> None:
-    """Its test is asked once more than it has rounds."""
+    """Its test is asked once more than it has rounds, and past the limit it raises; nothing comes
+    after one that only that can end."""
     limit = None if node.limit is None else number(evaluate(w, node.limit).size)
-    tests = None if limit is None else max(limit, 0) + 1
     place = w.place(node, "this loop has no limit")
+    w.raises |= node.limit is not None
 
     def body() -> None:
-        with w.apart():
-            evaluate(w, node.test)
+        evaluate(w, node.test)
         w.block(node.body)
 
-    spent = loop(w, node, body, limit)
-    with w.apart() as tested:
+    came = loop(w, node, body, limit, place)
+    w.spend(came.spent)
+    if came.goes_on:
         evaluate(w, node.test)
-    w.spend(times(spent, as_amount(limit), place))
-    w.spend(times(tested[0], as_amount(tests), place))
+    w.over = isinstance(node.test, Word) and node.test.value is True and not came.breaks
 
 
 def _for(w: Walk, node: For) -> None:
     over = evaluate(w, node.over)
     kind = w.facts.type(node.over)
-    rounds = number(over.size)
     place = w.place(node, "how often this loop runs has no bound")
 
     def body() -> None:
         with w.scopes.block():
             for name, value, each in _walked(node, over, kind):
+                if w.facts.notes is not None and over.size is None and each == STR:
+                    value = as_symbol(f"item@{id(node)}", STR)  # noqa: PLW2901
                 w.scopes.declare(name, value, each)
             w.block(node.body)
 
-    spent = loop(w, node, body, rounds)
-    w.spend(times(spent, as_amount(rounds), place))
+    came = loop(w, node, body, number(over.size), place)
+    if number(over.size) is None:
+        w.facts.keep_round(node, came.once)
+    w.spend(came.spent)
 
 
 def _walked(node: For, over: Value, kind: Type) -> list[tuple[str, Value, Type]]:
@@ -145,14 +157,18 @@ def _walked(node: For, over: Value, kind: Type) -> list[tuple[str, Value, Type]]
 
 def _guarded(w: Walk, body: Callable[[], None], catches: Sequence[Catch], cap: int | None) -> None:
     """A handler runs when the body has run in part, outside the budget of the body."""
-    before = w.scopes.copy()
+    before, raised = w.scopes.copy(), w.raises
+    w.raises = False
     with w.scopes.watch() as seen, w.apart() as spent:
         body()
     w.spend(capped(spent[0], cap))
-    if catches:
-        w.scopes.join(before, seen)
+    if catches and w.raises:
         ways = [partial(_handler, w, catch) for catch in catches]
-        w.spend(reduce(dearer, w.branches(*ways, _nothing), NONE))
+        ways += [] if w.over else [_nothing]
+        w.raises = not any(catch.kind == "" for catch in catches)
+        w.scopes.join(before, seen)
+        w.spend(reduce(dearer, w.branches(*ways), NONE))
+    w.raises |= raised
 
 
 def _handler(w: Walk, catch: Catch) -> None:
@@ -167,26 +183,45 @@ def _try(w: Walk, node: Try) -> None:
 
 
 def _session(w: Walk, node: Session) -> None:
+    """One that is larger than what is around it never opens."""
     cap = number(evaluate(w, node.budget).size)
     for setting in node.settings:
         if setting.name == "on_exceed" and getattr(setting.value, "name", "") in _LOOSE:
             cap = None
-    _guarded(w, partial(w.block, node.body), node.catches, cap)
+    is_sure = isinstance(node.budget, MoneyLit) and cap is not None
+    never = is_sure and w.cap is not None and (cap or 0) > w.cap
+
+    def body() -> None:
+        w.raises |= w.may_lack or not is_sure
+        if not never:
+            w.scope(cap, lambda: w.block(node.body))
+
+    _guarded(w, body, node.catches, cap)
 
 
 def _parallel(w: Walk, node: Parallel) -> None:
-    _guarded(w, partial(w.all, node.body.body), node.catches, None)
+    def body() -> None:
+        is_over = False
+        for strand in node.body.body:
+            w.over = False
+            statement(w, strand)
+            is_over |= w.over
+        w.over = is_over
+
+    _guarded(w, body, node.catches, None)
 
 
 def _monitor(w: Walk, node: Monitor) -> None:
     """Its body runs once, perhaps when the sessions around it are over."""
     evaluate(w, node.of)
     before = w.scopes.copy()
+    cap, w.cap, loops, w.left = w.cap, None, w.left, []
     with w.scopes.watch() as seen, w.apart() as spent, w.scopes.block():
         w.scopes.declare(node.reason, of_type(STR), STR)
         w.block(node.body)
+    w.cap, w.left, w.over = cap, loops, False
     w.scopes.join(before, seen)
-    w.spend(moved(spent[0], "tools"))
+    w.spend(moved(spent[0]))
 
 
 _RULES: dict[type, Callable[[Walk, Any], None]] = {

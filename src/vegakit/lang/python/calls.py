@@ -1,0 +1,247 @@
+"""Calls: functions of the file, records, and builtins of Python."""
+
+import ast
+
+from vegakit.lang.diagnostics import did_you_mean
+from vegakit.lang.python.context import Body, FunctionHead, RecordHead, Rule, expression
+from vegakit.lang.python.expressions import library, text_value
+from vegakit.lang.python.looping import is_made_list, items_in
+from vegakit.lang.python.methods import method, plain_arguments
+from vegakit.lang.python.sends import METHODS_OF_PROCESSES, send, spawn
+from vegakit.lang.python.simple import is_simple
+from vegakit.lang.python.standard import is_vega, vega_call
+from vegakit.lang.python.words import FUNCTIONS, NO_BUILTINS, VEGA_ERRORS
+from vegakit.lang.tree import Binary, Call, Expr, ListLit, Member, Name, Text, Whole
+
+__all__ = ["CALLS"]
+
+
+def _call(body: Body, node: ast.Call) -> Expr:
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            expression(body, arg)
+    if any(keyword.arg is None for keyword in node.keywords):
+        body.file.refuse(
+            "python-expression",
+            node,
+            "`**` cannot be written here: which arguments there are must be known",
+            "write them one by one: `f(a=1, b=2)`",
+        )
+    match node.func:
+        case ast.Name():
+            return _by_name(body, node, node.func)
+        case ast.Attribute():
+            return _by_attribute(body, node, node.func)
+        case _:
+            return body.file.refuse(
+                "python-call", node, "only a name can be called", "give it a name first"
+            )
+
+
+def _by_name(body: Body, node: ast.Call, callee: ast.Name) -> Expr:
+    """What the file declares hides what Python has."""
+    file, name = body.file, callee.id
+    if body.is_known(name) or name in file.agents:
+        return send(body, node, callee)
+    if name in file.functions:
+        return _function(body, node, file.functions[name])
+    if name in file.tools:
+        return Call(*_span(body, node), Name(*_span(body, callee), name), *_arguments(body, node))
+    if name in file.records:
+        return _record(body, node, name, file.records[name])
+    if name in file.imported or name in file.foreign:
+        return _imported(body, node, name)
+    return _of_python(body, node, callee)
+
+
+def _of_python(body: Body, node: ast.Call, callee: ast.Name) -> Expr:
+    file, name = body.file, callee.id
+    if name in _BUILT:
+        return _BUILT[name](body, node)
+    if name in FUNCTIONS:
+        return _builtin(body, node, name)
+    if name in NO_BUILTINS:
+        why, advice = NO_BUILTINS[name]
+        return file.refuse("python-builtin", callee, f"`{name}` {why}", advice)
+    return file.refuse(
+        "python-call",
+        callee,
+        f"there is no function `{name}`",
+        did_you_mean(name, [*file.functions, *file.records, *file.agents, *FUNCTIONS, *_BUILT]),
+    )
+
+
+def _imported(body: Body, node: ast.Call, name: str) -> Expr:
+    origin = body.file.imported.get(name, "")
+    if origin == "vegakit.spawn":
+        return spawn(body, node)
+    if origin.removeprefix("vegakit.") in VEGA_ERRORS:
+        advice = f'write `raise Failed("…")`; {name} is for `except`'
+    elif origin in ("vegakit.session", "vegakit.parallel"):
+        advice = f"write `with {name}(…):`"
+    elif origin == "vegakit.Agent":
+        advice = f'declare it at the top of the file: `writer = {name}("writer")`'
+    else:
+        advice = f"put what needs `{name}` into a function with `@tool(capabilities=[...])`"
+    return body.file.refuse("python-call", node, f"`{name}` cannot be called here", advice)
+
+
+def _span(body: Body, node: ast.AST) -> tuple[int, int]:
+    span = body.file.span(node)
+    return span.at, span.end
+
+
+def _arguments(body: Body, node: ast.Call) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
+    given = [(arg, "") for arg in node.args]
+    given += [(keyword.value, keyword.arg or "") for keyword in node.keywords]
+    values = tuple(expression(body, arg) for arg, _ in given)
+    return values, tuple(name for _, name in given)
+
+
+def _in_order(body: Body, node: ast.Call, names: list[str]) -> None:
+    """Python works arguments out as they are written, the machine as they are declared."""
+    written = [names.index(k.arg) for k in node.keywords if k.arg in names]
+    values = [*node.args, *(keyword.value for keyword in node.keywords)]
+    if written != sorted(written) and not all(map(is_simple, values)):
+        body.file.refuse(
+            "python-order",
+            node,
+            "arguments that call something stand in the order in which they are declared",
+            f"write them in this order: {', '.join(names)}",
+        )
+
+
+def _function(body: Body, node: ast.Call, head: FunctionHead) -> Expr:
+    """What is left out is filled in by its default."""
+    names = [param.name for param in head.params]
+    _in_order(body, node, names)
+    values, given = _arguments(body, node)
+    placed = {*names[: len(node.args)], *given}
+    for name in names:
+        if name in head.defaults and name not in placed:
+            default = head.defaults[name]
+            values, given = (*values, expression(body, default)), (*given, name)
+    return Call(*_span(body, node), Name(*_span(body, node.func), head.node.name), values, given)
+
+
+def _record(body: Body, node: ast.Call, name: str, head: RecordHead) -> Expr:
+    fields = list(head.fields)
+    if node.args and not head.by_place:
+        body.file.refuse(
+            "python-record",
+            node,
+            f"the fields of {name} are named",
+            f"write `{name}({', '.join(f'{field}=…' for field in fields)})`",
+        )
+    _in_order(body, node, fields)
+    values, given = _arguments(body, node)
+    if len(node.args) <= len(fields):
+        given = (*fields[: len(node.args)], *given[len(node.args) :])
+    missing = [field for field in fields if field in head.needed and field not in given]
+    if missing:
+        body.file.refuse(
+            "python-record",
+            node,
+            f"{name} also needs {', '.join(f'`{field}`' for field in missing)}",
+            f"give it, or declare it with a default: `{missing[0]}: … | None = None`",
+        )
+    return Call(*_span(body, node), Name(*_span(body, node.func), name), values, given)
+
+
+# Builtins
+
+
+def _builtin(body: Body, node: ast.Call, name: str) -> Expr:
+    called, least, most = FUNCTIONS[name]
+    args = plain_arguments(body, node, least, most)
+    if name == "sorted" or (name == "len" and _has_length(args[0])):
+        return library(body, node, called, items_in(body, args[0]))
+    return library(body, node, called, *(expression(body, arg) for arg in args))
+
+
+def _has_length(node: ast.expr) -> bool:
+    """What is made on the spot has one in Python too, but for `reversed`."""
+    match node:
+        case ast.Call(func=ast.Name(id="reversed")):
+            return False
+        case _:
+            return is_made_list(node)
+
+
+def _print(body: Body, node: ast.Call) -> Expr:
+    """Several values stand on one line, a blank between them."""
+    args = plain_arguments(body, node, 0, 255)
+    if len(args) == 1:
+        return library(body, node, "print", text_value(body, args[0]))
+    parts: list[str | Expr] = []
+    for number, arg in enumerate(args):
+        parts += [" ", text_value(body, arg)] if number else [text_value(body, arg)]
+    return library(body, node, "print", Text(*_span(body, node), tuple(parts)))
+
+
+def _str(body: Body, node: ast.Call) -> Expr:
+    [of] = plain_arguments(body, node, 1, 1)
+    made = text_value(body, of)
+    is_reason = isinstance(of, ast.Name) and of.id in body.reasons
+    return made if is_reason else library(body, node, "str", made)
+
+
+def _least_or_most(body: Body, node: ast.Call) -> Expr:
+    name = body.file.source(node.func)
+    if len(node.args) == 1 and not node.keywords:
+        body.file.refuse(
+            "python-builtin",
+            node,
+            f"`{name}` of an empty list raises in Python",
+            f"write `vega.list.{name}({body.file.source(node.args[0])})`, None when it is empty",
+        )
+    first, *rest = (expression(body, arg) for arg in plain_arguments(body, node, 2, 255))
+    for other in rest:
+        first = library(body, node, f"math::{name}", first, other)
+    return first
+
+
+def _sum(body: Body, node: ast.Call) -> Expr:
+    """Of no items it is 0 in Python, so that is where it begins."""
+    [of] = plain_arguments(body, node, 1, 1)
+    at, end = _span(body, node)
+    items = items_in(body, of)
+    whole = Binary(at, end, "+", ListLit(at, end, (Whole(at, end, 0),)), items)
+    body.demand("ints", items, of)
+    return library(body, node, "list::sum", whole)
+
+
+def _as_list(body: Body, node: ast.Call) -> Expr:
+    at, end = _span(body, node)
+    if not node.args and not node.keywords:
+        return ListLit(at, end, ())
+    [of] = plain_arguments(body, node, 1, 1)
+    over = items_in(body, of)
+    if is_made_list(of):
+        return over
+    return Binary(at, end, "+", over, ListLit(at, end, ()))
+
+
+def _by_attribute(body: Body, node: ast.Call, callee: ast.Attribute) -> Expr:
+    file, name = body.file, callee.attr
+    if is_vega(file, callee):
+        return vega_call(body, node, callee)
+    if isinstance(callee.value, ast.Name) and callee.value.id in file.servers:
+        at, end = _span(body, callee)
+        of = Name(*_span(body, callee.value), callee.value.id)
+        return Call(*_span(body, node), Member(at, end, of, name), *_arguments(body, node))
+    if name in METHODS_OF_PROCESSES:
+        return send(body, node, callee.value, name)
+    return method(body, node, callee)
+
+
+_BUILT = {
+    "print": _print,
+    "str": _str,
+    "min": _least_or_most,
+    "max": _least_or_most,
+    "sum": _sum,
+    "list": _as_list,
+}
+
+CALLS: dict[type, Rule] = {ast.Call: _call}

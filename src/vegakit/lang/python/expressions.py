@@ -1,0 +1,294 @@
+"""Expressions: literals, names, places and comprehensions."""
+
+import ast
+from math import isfinite
+
+from vegakit.lang.python.context import Body, Rule, expression
+from vegakit.lang.python.kinds import space_of
+from vegakit.lang.python.looping import walked
+from vegakit.lang.python.naming import new_name
+from vegakit.lang.python.signs import is_natural
+from vegakit.lang.python.words import NO_EXPRESSIONS
+from vegakit.lang.tree import (
+    Binary,
+    Build,
+    Call,
+    Decimal,
+    Expr,
+    Index,
+    ListLit,
+    MapLit,
+    Member,
+    Name,
+    Pair,
+    Text,
+    Whole,
+    Word,
+)
+
+__all__ = ["PLAIN_EXPRESSIONS", "library", "text_value"]
+
+_LARGEST = 2**63 - 1
+
+
+def library(body: Body, node: ast.AST, name: str, *args: Expr) -> Call:
+    at, end = _span(body, node)
+    return Call(at, end, Name(at, end, name), args, ("",) * len(args))
+
+
+def _span(body: Body, node: ast.AST) -> tuple[int, int]:
+    span = body.file.span(node)
+    return span.at, span.end
+
+
+def text_value(body: Body, node: ast.expr) -> Expr:
+    """Where it becomes text: the text has to be the same under Python."""
+    if isinstance(node, ast.Name) and node.id in body.reasons:
+        if not body.reasons[node.id]:
+            body.file.refuse(
+                "python-error-text",
+                node,
+                "the text of this error is another one under Python",
+                f"write `vega.reason({node.id})` for Vega's own words",
+                body.file.replaced(node, f"vega.reason({node.id})"),
+            )
+        return Name(*_span(body, node), node.id)
+    made = expression(body, node)
+    body.demand("text", made, node)
+    return made
+
+
+# Literals
+
+
+def _constant(body: Body, node: ast.Constant) -> Expr:
+    at, end = _span(body, node)
+    match node.value:
+        case bool() | None:
+            return Word(at, end, node.value)
+        case str() as text:
+            return Text(at, end, (text,) if text else ())
+        case int() as number if number > _LARGEST:
+            return body.file.refuse(
+                "python-int",
+                node,
+                "an int has 64 bits here, in Python as many as it needs",
+                f"the largest is {_LARGEST}; write a float, or text",
+            )
+        case int() as number:
+            made = Whole(at, end, number)
+            body.demand("whole", made, node)
+            return made
+        case float() as number if not isfinite(number):
+            return body.file.refuse(
+                "python-literal", node, "a float is never infinite here", "write a smaller one"
+            )
+        case float() as number:
+            return Decimal(at, end, number)
+        case _:
+            what = "..." if node.value is Ellipsis else type(node.value).__name__
+            return body.file.refuse(
+                "python-literal", node, f"there is no {what} here", "use a str or a number"
+            )
+
+
+def _joined(body: Body, node: ast.JoinedStr) -> Expr:
+    """Python 3.11 misplaces what is inside, so it is kept within the string."""
+    at, end = _span(body, node)
+    parts: list[str | Expr] = []
+    for value in node.values:
+        if isinstance(value, ast.Constant):
+            parts.append(str(value.value))
+        elif isinstance(value, ast.FormattedValue):
+            if value.conversion != -1 or value.format_spec is not None:
+                body.file.refuse(
+                    "python-format",
+                    node,
+                    "what stands behind `!` or `:` formats otherwise than Vega does",
+                    "write `vega.math.round(x, 2)` or `vega.str.pad_left(text, 8)` around it",
+                )
+            parts.append(text_value(body, value.value))
+    return Text(at, end, tuple(parts))
+
+
+def _list(body: Body, node: ast.List) -> Expr:
+    return ListLit(*_span(body, node), tuple(expression(body, item) for item in node.elts))
+
+
+def _dict(body: Body, node: ast.Dict) -> Expr:
+    """`{**a, "k": 1, **b}` joins maps."""
+    at, end = _span(body, node)
+    made: list[Expr] = []
+    pairs: list[Pair] = []
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None:
+            one = expression(body, key)
+            pairs.append(Pair(one.at, _span(body, value)[1], one, expression(body, value)))
+            continue
+        if pairs:
+            made.append(MapLit(at, end, tuple(pairs)))
+            pairs = []
+        made.append(expression(body, value))
+    if pairs or not made:
+        made.append(MapLit(at, end, tuple(pairs)))
+    if None in node.keys and len(made) == 1:
+        made.insert(0, MapLit(at, end, ()))
+    whole = made[0]
+    for other in made[1:]:
+        whole = Binary(at, end, "+", whole, other)
+        body.demand("maps", whole, node)
+    return whole
+
+
+def _comprehension(body: Body, node: ast.ListComp) -> Expr:
+    one = node.generators[0]
+    if len(node.generators) > 1 or len(one.ifs) > 1 or one.is_async:
+        body.file.refuse(
+            "python-comprehension",
+            node,
+            "a comprehension here has one `for` and at most one `if`",
+            "join conditions by `and`; write the outer loop as a `for`",
+        )
+    if not isinstance(one.target, ast.Name):
+        body.file.refuse(
+            "python-comprehension",
+            one.target,
+            "a comprehension here has one variable",
+            "write a `for` loop that adds to a list",
+        )
+    new_name(body, one.target, one.target.id)
+    over = walked(body, one.iter)
+    if over.pairs:
+        body.file.refuse(
+            "python-comprehension",
+            one.iter,
+            "this gives pairs, and a comprehension here has one variable",
+            "write a `for` loop that adds to a list",
+        )
+    body.scopes.append({one.target.id: over.kind})
+    where = expression(body, one.ifs[0]) if one.ifs else None
+    item = expression(body, node.elt)
+    body.scopes.pop()
+    return Build(*_span(body, node), one.target.id, over.value, where, item)
+
+
+# Names and places
+
+
+def _name(body: Body, node: ast.Name) -> Expr:
+    at, end = _span(body, node)
+    file = body.file
+    if node.id in body.reasons:
+        file.refuse(
+            "python-error-value",
+            node,
+            "an error is no value here, only its text is",
+            f"write `str({node.id})`, or `vega.reason({node.id})`",
+            file.replaced(node, f"str({node.id})"),
+        )
+    if body.is_known(node.id):
+        return Name(at, end, node.id)
+    if node.id in file.constants:
+        return expression(
+            body, ast.copy_location(ast.Constant(file.constants[node.id].value), node)
+        )
+    if node.id in body.assigned:
+        line = getattr(body.assigned[node.id], "lineno", 0)
+        file.refuse(
+            "python-unset",
+            node,
+            f"`{node.id}` may have no value here: line {line} gives it one inside a block",
+            f"give it a value before the block: `{node.id} = …`",
+        )
+    if node.id in file.foreign:
+        file.refuse(
+            "python-foreign",
+            node,
+            f"`{node.id}` is Python's own; a program may not reach it",
+            f"put what needs `{node.id}` into a function with `@tool(capabilities=[...])`",
+        )
+    if node.id.startswith("__"):
+        file.refuse("python-dunder", node, f"`{node.id}` is Python's own", "leave it out")
+    return Name(at, end, node.id)
+
+
+def _attribute(body: Body, node: ast.Attribute) -> Expr:
+    if node.attr.startswith("__"):
+        body.file.refuse(
+            "python-dunder",
+            node,
+            f"`{node.attr}` reaches into Python itself",
+            "use the fields of the record",
+        )
+    if isinstance(node.value, ast.Name) and body.file.means(node.value, "vegakit.vega"):
+        body.file.refuse(
+            "python-vega",
+            node,
+            f"`vega.{node.attr}` is no value",
+            f"call it: `vega.{node.attr}(…)`",
+        )
+    return Member(*_span(body, node), expression(body, node.value), node.attr)
+
+
+def _subscript(body: Body, node: ast.Subscript) -> Expr:
+    if isinstance(node.slice, ast.Slice):
+        return _slice(body, node, node.slice)
+    of = expression(body, node.value)
+    made = Index(*_span(body, node), of, expression(body, node.slice))
+    body.demand("index", made, node, is_proven=_is_place(body, node))
+    return made
+
+
+def _is_place(body: Body, node: ast.Subscript) -> bool:
+    """Not below zero; or `xs[len(xs) - 1]`, which of an empty list is an error in both."""
+    match node.slice:
+        case ast.BinOp(
+            left=ast.Call(func=ast.Name(id="len"), args=[of]),
+            op=ast.Sub(),
+            right=ast.Constant(value=1),
+        ):
+            return body.file.source(of) == body.file.source(node.value)
+        case at:
+            return is_natural(at, body.natural)
+
+
+def _slice(body: Body, node: ast.Subscript, cut: ast.Slice) -> Expr:
+    if cut.step is not None:
+        body.file.refuse(
+            "python-slice", node, "a slice has no step here", "build the list in a `for`"
+        )
+    space = space_of(body, node.value)
+    if space not in ("str", "list"):
+        body.file.refuse(
+            "python-slice",
+            node,
+            "it cannot be told whether this is a str or a list",
+            "write `vega.str.slice(x, a, b)` or `vega.list.slice(x, a, b)`",
+        )
+    at, end = _span(body, node)
+    args = [expression(body, node.value)]
+    args.append(Whole(at, end, 0) if cut.lower is None else expression(body, cut.lower))
+    if cut.upper is not None:
+        args.append(expression(body, cut.upper))
+    return library(body, node, f"{space}::slice", *args)
+
+
+def _no(body: Body, node: ast.expr) -> Expr:
+    word, why, advice = NO_EXPRESSIONS[type(node)]
+    message = f"`{word}` cannot be written here" + (f": {why}" if why else "")
+    if " " in word:
+        message = f"{word} cannot be written here" + (f": {why}" if why else "")
+    return body.file.refuse("python-expression", node, message, advice)
+
+
+PLAIN_EXPRESSIONS: dict[type, Rule] = {
+    **dict.fromkeys(NO_EXPRESSIONS, _no),
+    ast.Constant: _constant,
+    ast.JoinedStr: _joined,
+    ast.List: _list,
+    ast.Dict: _dict,
+    ast.ListComp: _comprehension,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+}

@@ -1,0 +1,263 @@
+"""A file of Python to the tree of a program.
+
+text ── ast ── what it declares ── functions ── Source, demands on types
+"""
+
+import ast
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from msgspec import Struct
+
+from vegakit.lang.diagnostics import Diagnostic, EnoughFoundError, Findings
+from vegakit.lang.python.agents import (
+    agent,
+    agent_name,
+    supervisor,
+)
+from vegakit.lang.python.annotations import type_of
+from vegakit.lang.python.calls import CALLS
+from vegakit.lang.python.context import (
+    EXPRESSIONS,
+    STATEMENTS,
+    Demand,
+    File,
+    FunctionHead,
+    RefusedError,
+)
+from vegakit.lang.python.declaring import (
+    constant,
+    head,
+    import_from,
+    import_module,
+    record,
+    record_head,
+    server,
+)
+from vegakit.lang.python.expressions import PLAIN_EXPRESSIONS
+from vegakit.lang.python.functions import function, tool
+from vegakit.lang.python.guarding import GUARDS
+from vegakit.lang.python.operators import OPERATORS
+from vegakit.lang.python.outside import signature_of
+from vegakit.lang.python.reading import parsed, too_deep
+from vegakit.lang.python.statements import PLAIN_STATEMENTS
+from vegakit.lang.signatures import Signature
+from vegakit.lang.spelling import without_hidden
+from vegakit.lang.tree import Decl, Source, TypeDecl
+
+__all__ = ["Lowered", "lower"]
+
+EXPRESSIONS.update(PLAIN_EXPRESSIONS | OPERATORS | CALLS)
+STATEMENTS.update(PLAIN_STATEMENTS | GUARDS)
+
+
+_Stmt = TypeVar("_Stmt", bound=ast.stmt)
+
+
+class Lowered(Struct):
+    """`tools` are functions that stay Python: programs call them from outside."""
+
+    source: Source
+    diagnostics: tuple[Diagnostic, ...]
+    demands: list[Demand]
+    tools: dict[str, Signature | None]
+
+
+def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
+    """`given` are agents that are declared elsewhere."""
+    findings = Findings(path)
+    file = File(without_hidden(text, findings), findings)
+    file.agents |= given
+    decls: tuple[Decl, ...] = ()
+    with suppress(EnoughFoundError):
+        module = parsed(file)
+        if module is not None:
+            decls = _lowered(file, module)
+    source = Source(0, len(text), None, decls, ())
+    found = {(one.code, one.at, one.message): one for one in findings.in_order()}
+    return Lowered(source, tuple(found.values()), file.demands, file.tools)
+
+
+def _lowered(file: File, module: ast.Module) -> tuple[Decl, ...]:
+    try:
+        return _Reader(file).read(module)
+    except RecursionError:
+        too_deep(file)
+        return ()
+
+
+class _Reader:
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._decls: list[Decl] = []
+        self._later: list[Callable[[], Decl | None]] = []
+        self._has_program = False
+
+    def read(self, module: ast.Module) -> tuple[Decl, ...]:
+        """Names first, then what they are, then the bodies of functions."""
+        records = [one for one in module.body if isinstance(one, ast.ClassDef)]
+        for node in module.body:
+            self._guard(self._take, node)
+        for node in records:
+            self._guard(self._record, node)
+        for later in self._later:
+            with suppress(RefusedError):
+                made = later()
+                if made is not None:
+                    self._decls.append(made)
+        if not self._file.findings.found and not self._has_program:
+            self._file.findings.report(
+                "python-no-program",
+                "no function of this file is marked as the program",
+                0,
+                0,
+                "write `@program` above `def main(...):`, and import program from vegakit",
+            )
+        return tuple(self._decls)
+
+    def _guard(self, take: Callable[[_Stmt], None], node: _Stmt) -> None:
+        with suppress(RefusedError):
+            take(node)
+
+    def _record(self, node: ast.ClassDef) -> None:
+        self._decls.append(record(self._file, node))
+
+    def _take(self, node: ast.stmt) -> None:  # noqa: C901
+        file = self._file
+        match node:
+            case ast.Import():
+                import_module(file, node)
+            case ast.ImportFrom():
+                import_from(file, node)
+            case ast.ClassDef():
+                record_head(file, node)
+            case ast.FunctionDef():
+                self._function(node)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                self._named(node, name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant()):
+                constant(file, name, node)
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                pass
+            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+                pass
+            case ast.AsyncFunctionDef() if self._is_outside(node):
+                file.tools[node.name] = None
+                self._later.append(lambda: self._outside(node))
+            case ast.AsyncFunctionDef(name=name):
+                file.refuse(
+                    "python-statement",
+                    node,
+                    "`async def` cannot stand here: sends wait by themselves",
+                    f"write `def {name}(...):`",
+                )
+            case _:
+                file.refuse(
+                    "python-top",
+                    node,
+                    "the top of a file holds declarations only",
+                    "put it into `main`, below `@program`",
+                )
+
+    def _named(self, node: ast.Assign, name: str) -> None:
+        """An agent, a supervisor, a server, a constant or another name for a type."""
+        file, value = self._file, node.value
+        if constant(file, name, node):
+            return
+        if (used := server(file, name, node)) is not None:
+            self._decls.append(used)
+            return
+        if isinstance(value, ast.Call) and (make := self._process(value.func)) is not None:
+            file.agents.add(name)
+            agent_name(file, name, value)
+            self._later.append(lambda: make(file, name, node, value))
+            return
+        if isinstance(value, ast.Subscript | ast.BinOp):
+            self._alias(node, name, value)
+            return
+        file.refuse(
+            "python-top",
+            node,
+            f"`{name}` is neither an agent, a type nor a fixed number or text",
+            "put it into `main`, below `@program`, and pass it to who needs it",
+        )
+
+    def _process(self, callee: ast.expr):  # noqa: ANN202
+        if self._file.means(callee, "vegakit.Agent"):
+            return agent
+        match callee:
+            case ast.Attribute(value=of, attr="supervisor") if self._file.means(of, "vegakit.vega"):
+                return supervisor
+            case _:
+                return None
+
+    def _alias(self, node: ast.Assign, name: str, value: ast.expr) -> None:
+        kind, span = type_of(self._file, value), self._file.span(node)
+        self._file.aliases[name] = kind
+        self._decls.append(TypeDecl(span.at, span.end, name, (), kind))
+
+    # Functions
+
+    def _function(self, node: ast.FunctionDef) -> None:
+        file = self._file
+        role, keywords = self._role(node)
+        if role == "outside":
+            file.tools[node.name] = None
+            self._later.append(lambda: self._outside(node))
+            return
+        made = FunctionHead(node)
+        file.functions[node.name] = made
+        self._has_program |= role == "main"
+        if role == "main" and node.name != "main":
+            file.report(
+                "python-program",
+                file.places.span(node.decorator_list[0]),
+                f"the program is called `main`, this is `{node.name}`",
+                f"write `def main(...):` instead of `def {node.name}(...):`",
+            )
+        self._later.insert(0, lambda: self._take_head(made))
+        make = tool if role == "tool" else function
+        self._later.append(lambda: make(file, made, keywords))
+
+    def _role(self, node: ast.FunctionDef) -> tuple[str, list[ast.keyword]]:
+        """By its decorator: main, function, tool, or outside for one that stays Python."""
+        file = self._file
+        if not node.decorator_list:
+            return "function", []
+        decorator = node.decorator_list[0]
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+        match called:
+            case _ if len(node.decorator_list) > 1:
+                pass
+            case ast.Name() if file.means(called, "vegakit.program"):
+                return "main", keywords
+            case ast.Name() if file.means(called, "vegakit.tool"):
+                return "outside", keywords
+            case ast.Attribute(value=of, attr="function" | "tool" as role) if file.means(
+                of, "vegakit.program"
+            ):
+                return role, keywords
+            case _:
+                pass
+        file.functions[node.name] = FunctionHead(node)
+        return file.refuse(
+            "python-decorator",
+            node.decorator_list[-1],
+            "a function here has one of our decorators, or none",
+            "one of: @program, @program.function(...), @program.tool(...), @tool(...)",
+        )
+
+    def _is_outside(self, node: ast.AsyncFunctionDef) -> bool:
+        return any(
+            self._file.means(one.func if isinstance(one, ast.Call) else one, "vegakit.tool")
+            for one in node.decorator_list
+        )
+
+    def _outside(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._file.tools[node.name] = signature_of(self._file, node)
+
+    def _take_head(self, made: FunctionHead) -> None:
+        found = head(self._file, made.node)
+        made.params, made.result, made.defaults = found.params, found.result, found.defaults

@@ -1,0 +1,9 @@
+import os
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main() -> None:
+    print(os.getcwd())

@@ -1,0 +1,6 @@
+from vegakit import *
+
+
+@program
+def main() -> None:
+    print(1)

@@ -1,0 +1,10 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main() -> None:
+    xs = [1]
+    for x in xs:
+        xs.append(x)

@@ -1,0 +1,10 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main(n: int) -> None:
+    match n:
+        case 1:
+            print("one")

@@ -1,0 +1,8 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main(n: int) -> None:
+    print((n - 5) % 3)

@@ -1,0 +1,8 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main(xs: list[int]) -> None:
+    print(xs[-1])

@@ -1,0 +1,11 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main() -> None:
+    def inner() -> int:
+        return 1
+
+    print(inner())

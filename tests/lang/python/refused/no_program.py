@@ -1,0 +1,7 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+def main() -> None:
+    print(1)

@@ -1,0 +1,9 @@
+from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
+
+reviewer = Agent("reviewer", model="fast")
+
+
+@program
+def main() -> None:
+    text = open("a.txt")
+    print(1)
