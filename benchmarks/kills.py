@@ -35,9 +35,12 @@ DELAY_MS = 40
 LONGEST_S = 0.4
 MOST_LIVES = 10
 USAGE = Usage(30, 7)
+_ASKED = "SELECT outcome FROM effects WHERE kind = 'CallModel' AND path LIKE '%asker%'"
 _LOST = '{"type": "Lost"}'
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["benchmarks.kills_program", "benchmarks.kills_vega"])
+_FORKS.set_forkserver_preload(
+    ["benchmarks.kills_program", "benchmarks.kills_vega", "benchmarks.kills_authored"]
+)
 Live: TypeAlias = Callable[..., None]
 """One life of a program, in a process of its own."""
 
@@ -135,7 +138,7 @@ def _live(
 
 
 def _account(path: Path, requests: list[Request], answers: list[str], kills: int) -> Kills:
-    rows = _rows(path, "SELECT outcome FROM effects WHERE kind = 'CallModel'")
+    rows = _rows(path, _ASKED)
     outcomes = [json.loads(outcome or _LOST) for (outcome,) in rows]
     unknown = [outcome for outcome in outcomes if outcome["type"] == "Unknown"]
     answered = Counter(

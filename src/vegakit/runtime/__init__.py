@@ -8,14 +8,27 @@ if TYPE_CHECKING:
     from vegakit.runtime.agents import Agent
     from vegakit.runtime.asking import run
     from vegakit.runtime.asks import Ask
+    from vegakit.runtime.authored import RunProgram, run_program
     from vegakit.runtime.clock import SteadyClock
     from vegakit.runtime.compiled import (
         ProgramRefused,
         VegaFunction,
         VegaProgram,
+        arguments,
         deploy,
         load,
         python_value,
+    )
+    from vegakit.runtime.compiled.python import (
+        Failed,
+        Max,
+        PythonProgram,
+        bridge_at,
+        parallel,
+        program,
+        session,
+        spawn,
+        vega,
     )
     from vegakit.runtime.composing import parts_from
     from vegakit.runtime.gate import Account, Gate, ModelCall
@@ -55,14 +68,27 @@ _HOMES = {
     "agents": ("Agent",),
     "asking": ("run",),
     "asks": ("Ask",),
+    "authored": ("RunProgram", "run_program"),
     "clock": ("SteadyClock",),
     "compiled": (
         "ProgramRefused",
         "VegaFunction",
         "VegaProgram",
+        "arguments",
         "deploy",
         "load",
         "python_value",
+    ),
+    "compiled.python": (
+        "Failed",
+        "Max",
+        "PythonProgram",
+        "bridge_at",
+        "parallel",
+        "program",
+        "session",
+        "spawn",
+        "vega",
     ),
     "composing": ("parts_from",),
     "gate": (
@@ -135,6 +161,7 @@ __all__ = [
     "Child",
     "Context",
     "Driver",
+    "Failed",
     "Gate",
     "Health",
     "Killed",
@@ -144,6 +171,7 @@ __all__ = [
     "LocalHost",
     "LogEntry",
     "Looked",
+    "Max",
     "ModelCall",
     "Oversight",
     "Perform",
@@ -152,11 +180,13 @@ __all__ = [
     "Process",
     "ProcessView",
     "ProgramRefused",
+    "PythonProgram",
     "Question",
     "Reducer",
     "Registry",
     "Remote",
     "Reply",
+    "RunProgram",
     "Runtime",
     "RuntimeView",
     "Source",
@@ -170,18 +200,26 @@ __all__ = [
     "TurnEnded",
     "VegaFunction",
     "VegaProgram",
+    "arguments",
+    "bridge_at",
     "built_at",
     "connect",
     "deploy",
     "load",
     "look_at",
     "map_all",
+    "parallel",
     "parts_from",
+    "program",
     "python_value",
     "race",
     "retry_until",
     "root_of",
     "run",
+    "run_program",
+    "session",
+    "spawn",
+    "vega",
 ]
 
 

@@ -12,6 +12,7 @@ from vegakit.conversation import ModelSettings
 from vegakit.money import Money, dollars
 from vegakit.policy import BreakerRule, RateRule, RetryRule
 from vegakit.ports import Model, Tool
+from vegakit.runtime.askable import Askable
 from vegakit.runtime.outputs import Output
 from vegakit.tools import by_name, function_tool
 
@@ -24,7 +25,7 @@ _RETRY = RetryRule()
 
 
 @dataclass(frozen=True)
-class Agent(Generic[T]):
+class Agent(Askable, Generic[T]):
     """`model` is an alias of vega.toml, `provider:name`, or an object of your own that implements
     `ports.Model`. `budget` caps one ask with its whole tool loop and retries, `timeout` is
     how many seconds it may take where the ask says nothing. `rate` and `breaker`
@@ -60,11 +61,21 @@ class Agent(Generic[T]):
     def tools_by_name(self) -> dict[str, Tool]:
         return by_name([_as_tool(tool) for tool in self.tools])
 
+    @cached_property
+    def _instructions(self) -> str:
+        """With what its tools want it to know beside their descriptions."""
+        notes = (getattr(tool, "notes", "") for tool in self.tools_by_name.values())
+        return "\n\n".join(text for text in (self.system, *notes) if text)
+
+    @property
+    def writes_programs(self) -> bool:
+        return any(hasattr(tool, "notes") for tool in self.tools_by_name.values())
+
     def rule_for(self, model: Model) -> TurnRule:
         return TurnRule(
             model.name,
             ModelSettings(self.max_tokens or model.default_max_tokens, self.temperature),
-            system=self.system,
+            system=self._instructions,
             tools=tuple(tool.spec for tool in self.tools_by_name.values()),
             output=self.answer.spec,
             max_steps=self.max_steps,

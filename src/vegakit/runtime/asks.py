@@ -69,7 +69,7 @@ class Ask(Generic[T]):
 
     def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[T]]:
         """Where answers are recorded, they come when they are complete and kept."""
-        if self._runtime.journaled is None:
+        if self._runtime.journaled is None and not self._agent.writes_programs:
             return self._events(stream=stream)
         prompt = Prompt(self._parts, self._history, self._scope, stream=stream)
         return self._runtime.program.ask_once(

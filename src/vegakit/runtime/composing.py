@@ -31,6 +31,7 @@ def parts_from(settings: Settings) -> dict[str, Any]:
         "view": _view(settings, redactor),
         "permissions": _permitting(settings),
         "audit": _audit(settings, redactor),
+        "window": settings.window,
     }
 
 

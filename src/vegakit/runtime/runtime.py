@@ -24,7 +24,7 @@ from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money, dollars
 from vegakit.policy import OnExceed, ScopeRule
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
-from vegakit.program import Bounds, News
+from vegakit.program import DEFAULT_WINDOW, Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
 from vegakit.runtime.budgets import Budgets, rule_of
@@ -83,7 +83,8 @@ class Runtime:
     name into a model; without it names are looked up in the settings. With `view`, `vega ps` and
     its kin of the same user may look in. With `permissions` or a `mode` each tool call is allowed,
     denied, or asked about; what is asked is kept in `store`, beside the journal if there is one.
-    `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary."""
+    `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary.
+    `window` is how many calls a compiled program may begin before it comes to them, 0 for none."""
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class Runtime:
         on_exceed: str = OnExceed.BLOCK,
         memory: Memory | None = None,
         bounds: Bounds | None = None,
+        window: int | None = None,
         view: bool | ViewServer = False,
         permissions: Permitting | Sequence[str] | None = None,
         mode: str | None = None,
@@ -119,11 +121,14 @@ class Runtime:
         self.catalogue = Catalogue(models, limits, self.clock)
         self._spent = 0
         self.journaled: Journaled | None = None
-        self._bounds = bounds or Bounds()
+        rule = rule_of(budget, on_exceed)
+        self._bounds = bounds or Bounds(
+            window=DEFAULT_WINDOW if window is None else window, ceiling=rule.cap
+        )
         self._program: ProgramRun | None = None
         self._renewing: asyncio.Task[None] | None = None
         root = ScopeId(f"runtime:{name}")
-        self.budgets = Budgets(self._ledger, self.clock, root, rule_of(budget, on_exceed))
+        self.budgets = Budgets(self._ledger, self.clock, root, rule)
         self.tracer = Tracer(self.recent, self.clock)
         self._view = view_from_settings() if view is True else view or None
         self.oversight = Oversight(

@@ -58,7 +58,7 @@ def look_at(
     source = Source(path)
     text = source.read(source.name)
     if text is None:
-        raise UserError(f"there is no file {path}; give the path of a .vega file")
+        raise UserError(f"there is no file {path}; give the path of a .vega or .py file")
     return Looked(source, text, *check(text, source.name, source.read, tools=tools, types=types))
 
 

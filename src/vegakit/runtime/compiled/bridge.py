@@ -24,13 +24,14 @@ from vegakit.lang import (
 )
 from vegakit.ports import Tool
 from vegakit.records import to_json
+from vegakit.runtime.authored import RunProgram
 from vegakit.runtime.compiled.hints import type_in, without_defaults
 from vegakit.runtime.compiled.values import python_value
 from vegakit.tools import FunctionTool, Rights, function_tool
 
 __all__ = ["PYTHON", "Bridge", "PythonTool", "ToolLike"]
 
-ToolLike: TypeAlias = FunctionTool | Callable[..., Any]
+ToolLike: TypeAlias = FunctionTool | RunProgram | Callable[..., Any]
 
 PYTHON = "python:"
 """Before the names of these functions in bytecode."""
@@ -65,10 +66,14 @@ class PythonTool:
 
 class Bridge:
     def __init__(self, tools: Iterable[ToolLike] = (), types: Iterable[Any] = ()) -> None:
-        made = [PythonTool(_tool(one)) for one in tools]
+        given = list(tools)
+        authors = {one.spec.name: one for one in given if isinstance(one, RunProgram)}
+        made = [PythonTool(_tool(one)) for one in given if not isinstance(one, RunProgram)]
         self.tools: dict[str, Tool] = {tool.spec.name: tool.tool for tool in made}
+        self.tools |= authors
         self.called: dict[str, Tool] = {f"{PYTHON}{tool.spec.name}": tool for tool in made}
         self.signatures = {tool.spec.name: tool.signature for tool in made}
+        self.signatures |= {name: Signature(name, (), NOTHING) for name in authors}
         self.types: dict[str, Type] = {}
         self._adapters: dict[str, Any] = {}
         for one in types:
@@ -103,7 +108,7 @@ class Bridge:
         self._adapters[kind.name] = adapter
 
 
-def _tool(one: ToolLike) -> FunctionTool:
+def _tool(one: FunctionTool | Callable[..., Any]) -> FunctionTool:
     return one if isinstance(one, FunctionTool) else function_tool(one)
 
 

@@ -9,25 +9,33 @@
 | rights                 | the tools of the library that its functions may reach             |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from vegakit.lang import Module, SupervisorSpec
-from vegakit.policy import ChildType, RestartRule, RestartStrategy
+from vegakit.policy import ChildType, Grant, RestartRule, RestartStrategy
 from vegakit.ports import Tool
 from vegakit.program import ChildSpec, FiberBody, GroupSpec, ProcessSpec
 from vegakit.records import digest128
+from vegakit.runtime.agents import Agent
 from vegakit.runtime.compiled.agents import agent_of
 from vegakit.runtime.compiled.library import library_tools
 from vegakit.runtime.compiled.outside import Outside
 from vegakit.runtime.compiled.tools import VegaTool
 
-if TYPE_CHECKING:
-    from vegakit.runtime.processes.registry import Registry
+__all__ = ["Bodies", "Deployed", "deploy"]
 
-__all__ = ["Deployed", "deploy"]
+
+class Bodies(Protocol):
+    """Where bodies are put: the registry, or a part of it."""
+
+    def prefix_for(self, names: Iterable[str]) -> str: ...
+
+    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None: ...
+
+    def register(self, body: Agent[Any]) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -45,16 +53,18 @@ class Deployed:
 def deploy(
     module: Module,
     root: Path,
-    registry: "Registry",
+    registry: Bodies,
     allowed: Sequence[str] | None = None,
     outside: Outside | None = None,
+    most: Grant | None = None,
 ) -> Deployed:
-    """Once for each program of a runtime, and for what it is allowed."""
+    """Once for each program of a runtime, and for what it is allowed; `most` is what it may touch
+    at most, whatever it declares."""
     outside = outside or Outside()
     prefix = registry.prefix_for(function.name for function in module.functions)
-    tools = library_tools(module, root, allowed) | dict(outside.called)
+    tools = library_tools(module, root, allowed, most=most) | dict(outside.called)
     narrow = {
-        tool.name: library_tools(module, root, allowed, module.rights[tool.rights])
+        tool.name: library_tools(module, root, allowed, module.rights[tool.rights], most)
         | dict(outside.called)
         for tool in module.tools
     }

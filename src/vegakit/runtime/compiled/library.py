@@ -12,7 +12,7 @@ from typing import Any, cast
 from vegakit.conversation import ToolSpec
 from vegakit.errors import ToolFailed
 from vegakit.lang import LIBRARY, Module, Rights
-from vegakit.policy import Grant
+from vegakit.policy import Grant, delegate
 from vegakit.ports import AuditLevel, Tool
 from vegakit.records import to_json
 from vegakit.tools import Rights as ToolRights
@@ -46,13 +46,19 @@ class LibraryTool:
 
 
 def library_tools(
-    module: Module, root: Path, allowed: Sequence[str] | None, within: Rights | None = None
+    module: Module,
+    root: Path,
+    allowed: Sequence[str] | None,
+    within: Rights | None = None,
+    most: Grant | None = None,
 ) -> dict[str, Tool]:
-    """`within` are the rights of a tool, which the functions that it calls do not exceed."""
+    """`within` are the rights of a tool, which the functions that it calls do not exceed, and
+    `most` what nothing here exceeds."""
     tools: dict[str, Tool] = {}
     for number, own in enumerate(module.rights):
         rights = own if within is None else _both(own, within)
-        context = ToolContext(root, grant_of(rights, allowed))
+        grant = grant_of(rights, allowed) if most is None else _cut(rights, most)
+        context = ToolContext(root, grant)
         made = (LibraryTool(name, number, context) for name in FUNCTIONS)
         tools |= {tool.spec.name: tool for tool in made}
     return tools
@@ -96,6 +102,17 @@ def grant_of(rights: Rights, allowed: Sequence[str] | None) -> Grant:
         commands=rights.commands or (),
         hosts=rights.hosts or (),
     )
+
+
+def _cut(rights: Rights, most: Grant) -> Grant:
+    """What both allow; what the source leaves open is as `most` says."""
+    wished = Grant(
+        rights.capabilities,
+        paths=most.paths if rights.paths is None else tuple(map(_in_project, rights.paths)),
+        commands=most.commands if rights.commands is None else rights.commands,
+        hosts=most.hosts if rights.hosts is None else rights.hosts,
+    )
+    return delegate(most, wished)
 
 
 def _in_project(path: str) -> str:

@@ -112,6 +112,10 @@ def load(
     models that it knows as records, and whose instances its functions return."""
     from vegakit.runtime.compiled.bridge import Bridge
 
+    if Path(path).suffix == ".py":
+        from vegakit.runtime.compiled.python import tools_at
+
+        tools = [*tools, *tools_at(Path(path))]
     bridge = Bridge(tools, types)
     module, root = compiled(Path(path), bridge)
     return VegaProgram(module, root, runtime, bridge)

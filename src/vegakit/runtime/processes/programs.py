@@ -11,7 +11,7 @@ from vegakit.conversation import ModelChunk, Text, TextDelta
 from vegakit.errors import UserError, raised
 from vegakit.ids import Pid, new_program_id, pid_of
 from vegakit.money import Money
-from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule
+from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule
 from vegakit.program import (
     Action,
     Answer,
@@ -41,6 +41,7 @@ from vegakit.program import (
 )
 from vegakit.records import digest128
 from vegakit.runtime.agents import Agent
+from vegakit.runtime.compiled.apart import Apart
 from vegakit.runtime.compiled.deploying import Deployed, deploy
 from vegakit.runtime.compiled.outside import outside_of
 from vegakit.runtime.files import read_media
@@ -93,6 +94,7 @@ class ProgramRun:
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
         self._deployed: dict[tuple[VegaProgram, tuple[str, ...] | None], Deployed] = {}
+        self._apart = Apart(self.registry, lambda: self.machine)
 
     def spawn(
         self,
@@ -127,6 +129,22 @@ class ProgramRun:
             return await process.ask(list(given))
         finally:
             self._driver.submit(EndProcess(process.path, kill=True))
+
+    async def run_apart(
+        self, program: "VegaProgram", given: Sequence[Any], most: Grant, fuel: int
+    ) -> Any:  # noqa: ANN401
+        """As `run`, of a program that is not known before and is forgotten with its run. It may
+        touch no more than `most`, whatever it declares, and reaches nothing outside of itself."""
+        prefix, body = self._apart.install(program, most, fuel)
+        try:
+            spec = ProcessSpec(body, ChildType.TEMPORARY)
+            process = self._spawn(Spawn(spec, "main", current_process.get()))
+            try:
+                return await process.ask(list(given))
+            finally:
+                self._driver.submit(EndProcess(process.path, kill=True))
+        finally:
+            self._apart.leave(prefix)
 
     async def _deploy(self, program: "VegaProgram", allowed: Sequence[str] | None) -> Deployed:
         key = (program, None if allowed is None else tuple(sorted(allowed)))

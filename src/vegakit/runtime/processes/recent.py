@@ -17,11 +17,13 @@ from vegakit.program import (
     CostAlert,
     News,
     Noted,
+    Overlapped,
     Printed,
     ProcessExited,
     ProcessRestarted,
     ProcessSpawned,
     ProcessStuck,
+    Wasted,
 )
 from vegakit.runtime.processes.performing import current_process
 from vegakit.telemetry import Redactor
@@ -155,11 +157,19 @@ def _told(news: News) -> tuple[str, str, Money]:
             return "stuck", f"nothing happened for {for_ms / 1000:.0f} s", Money(0)
         case CostAlert(_, spent, alert_at):
             return "cost alert", f"the mark was {show(alert_at)}", spent
-        case BreakerOpened(name):
-            return "breaker opened", name, Money(0)
-        case BreakerClosed(name):
-            return "breaker closed", name, Money(0)
+        case BreakerOpened(name) | BreakerClosed(name):
+            opened = isinstance(news, BreakerOpened)
+            return "breaker opened" if opened else "breaker closed", name, Money(0)
         case Printed(_, text):
             return "printed", text, Money(0)
         case Noted(_, kind, text):
             return kind, text, Money(0)
+        case Wasted() | Overlapped():
+            return _ahead(news)
+
+
+def _ahead(news: Wasted | Overlapped) -> tuple[str, str, Money]:
+    if isinstance(news, Wasted):
+        return "wasted", "on a call that was begun early and not used", news.amount
+    took, chain = news.sequential_ms / 1000, news.critical_ms / 1000
+    return "overlapped", f"calls of {took:.1f} s, longest chain {chain:.1f} s", Money(0)

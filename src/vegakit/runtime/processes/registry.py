@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vegakit.errors import UserError
 from vegakit.ports import Tool
-from vegakit.program import AgentBody, FiberBody, ForeignBody, ReducerBody
+from vegakit.program import (
+    AgentBody,
+    Author,
+    Authored,
+    FiberBody,
+    ForeignBody,
+    ReducerBody,
+    restore,
+)
 from vegakit.program import Body as ProgramBody
 from vegakit.runtime.agents import Agent
+from vegakit.runtime.authored import RunProgram
 from vegakit.runtime.compiled.tools import VegaTool
 from vegakit.runtime.processes.supervisors import Body, Reducer, name_of
 from vegakit.runtime.refusals import price_of
@@ -29,16 +38,17 @@ class Registry:
         self._fiber_tools: dict[str, Mapping[str, Tool]] = {}
         self.code: dict[str, ProgramBody] = {}
 
-    def register(self, body: Body) -> str:
+    def register(self, body: Body, name: str = "") -> str:
         known = self._names.get(id(body))
         if known is not None:
             return known
-        wanted = name = name_of(body)
+        compiled = self._compiled(body)  # which may register others, of the same name too
+        wanted = name = name or name_of(body)
         number = 1
         while name in self.code:
             number += 1
             name = f"{wanted}~{number}"
-        self.code[name] = self._compiled(body)
+        self.code[name] = compiled
         self._given[name] = body
         self._names[id(body)] = name
         return name
@@ -46,6 +56,19 @@ class Registry:
     def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
         self.code[name] = body
         self._fiber_tools[name] = tools
+
+    def forget(self, prefix: str) -> None:
+        """All bodies whose names begin so; no process has one of them."""
+        for name in [name for name in self.code if name.startswith(prefix)]:
+            del self.code[name]
+            self._fiber_tools.pop(name, None)
+            if (body := self._given.pop(name, None)) is not None:
+                del self._names[id(body)]
+
+    def restore(self, made: Authored) -> None:
+        """The bodies of a program that a model wrote, where another worker accepted it."""
+        if not any(name.startswith(made.prefix) for name in self.code):
+            restore(self.code, made)
 
     def prefix_for(self, names: Iterable[str]) -> str:
         """What tells the bodies of another program of the same names apart."""
@@ -79,6 +102,11 @@ class Registry:
             )
         return ForeignBody(whole_life=not inspect.signature(body).parameters)
 
+    def _author(self, tool: RunProgram) -> Author:
+        from vegakit.runtime.authored.authors import HostAuthor
+
+        return HostAuthor(tool, self, self._runtime.catalogue)
+
     def _agent_body(self, agent: Agent[Any]) -> AgentBody:
         model = self._runtime.catalogue.model_of(agent)
         tools = agent.tools_by_name.values()
@@ -94,6 +122,7 @@ class Registry:
             agent.rate,
             frozenset(tool.spec.name for tool in tools if tool.repeatable),
             {tool.spec.name: tool.process for tool in tools if isinstance(tool, VegaTool)},
+            {tool.spec.name: self._author(tool) for tool in tools if isinstance(tool, RunProgram)},
             agent.priority,
             timeout_ms=None if agent.timeout is None else round(agent.timeout * 1000),
         )

@@ -1,0 +1,1 @@
+"""Ten programs as people write them, each in Vega, by hand, in LangGraph and in APPL."""

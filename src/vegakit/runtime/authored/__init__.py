@@ -1,0 +1,5 @@
+"""Programs that models write, on this host: the tool, and what runs a source (host)."""
+
+from vegakit.runtime.authored.tool import RunProgram, run_program
+
+__all__ = ["RunProgram", "run_program"]

@@ -1,0 +1,193 @@
+"""From an accepted source to bodies of a runtime: `program.Author` for one tool of one agent."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from vegakit.authoring import Accepted, Leave, Refused, TermsOf, admit
+from vegakit.lang import AgentSpec, ModelTerms
+from vegakit.money import Money
+from vegakit.ports import Model, Tool
+from vegakit.prices import DEFAULT_PART
+from vegakit.program import FiberBody
+from vegakit.runtime.agents import Agent
+from vegakit.runtime.authored.tool import RunProgram
+from vegakit.runtime.compiled.deploying import deploy
+from vegakit.runtime.compiled.outside import Outside
+from vegakit.runtime.compiled.tools import VegaTool
+from vegakit.tools import FunctionTool
+
+if TYPE_CHECKING:
+    from vegakit.runtime.catalogue import Catalogue
+    from vegakit.runtime.processes.registry import Registry
+
+__all__ = ["HostAuthor"]
+
+_KEPT = 64
+_MOST_INSTALLED = 1_000
+"""A worker that only carries out calls is never told that a program is over."""
+_MILD = frozenset({"fs::read", "net::get"})
+_CALM = frozenset({"", "normal", "low", "idle"})
+
+
+class HostAuthor:
+    """Implements `program.Author`."""
+
+    def __init__(self, tool: RunProgram, registry: "Registry", catalogue: "Catalogue") -> None:
+        self._tool, self._registry = tool, registry
+        self.most, self.nested = tool.most, tool.nested
+        self.timeout_ms, self.cost = tool.timeout_ms, tool.cost
+        self._models = _models(tool, catalogue)
+        self._given = {agent.name: _Given(agent, registry) for agent in tool.agents}
+        self._leave = self._all_it_may_use(catalogue)
+        self._known: OrderedDict[tuple[str, str], Accepted | Refused] = OrderedDict()
+        self._installed: dict[str, str] = {}
+
+    def admit(self, source: str, language: str) -> Accepted | Refused:
+        key = source, language
+        if key not in self._known:
+            self._known[key] = admit(source, language, self._leave)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return self._known[key]
+
+    def install(self, prefix: str, accepted: Accepted) -> str:
+        if prefix not in self._installed:
+            if len(self._installed) >= _MOST_INSTALLED:
+                self.remove(next(iter(self._installed)))
+            module, tool = accepted.module, self._tool
+            bodies = _Bodies(self._registry, prefix, self._given, self._models, tool.fuel)
+            outside = Outside(tool.bridge.called, self._tools_of(module.agents))
+            deployed = deploy(module, tool.root, bodies, None, outside, tool.may.grant)
+            self._installed[prefix] = deployed.bodies[module.functions[module.main].name]
+        return self._installed[prefix]
+
+    def remove(self, prefix: str) -> None:
+        if self._installed.pop(prefix, None) is not None:
+            self._registry.forget(prefix)
+
+    def _tools_of(self, agents: Iterable[AgentSpec]) -> dict[str, Mapping[str, Tool]]:
+        python = self._tool.bridge.tools
+        return {
+            spec.name: {name: python[name] for name in spec.tools if name in python}
+            for spec in agents
+            if spec.name not in self._given
+        }
+
+    def _all_it_may_use(self, catalogue: "Catalogue") -> Leave:
+        tool = self._tool
+        agents = {agent.name: _spec(agent) for agent in tool.agents}
+        terms = {
+            agent.name: None if _spends_in_tools(agent) else _terms(catalogue.model_of(agent))
+            for agent in tool.agents
+        }
+        models = {name: _terms(model) for name, model in self._models.items()}
+        return Leave(
+            tool.cost,
+            tool.may,
+            agents,
+            frozenset(models),
+            TermsOf(terms, models),
+            tool.bridge.signatures,
+            tool.bridge.types,
+            tool.languages,
+        )
+
+
+class _Given:
+    """The bodies of a given agent: for sends to its name, and for processes of it. What type an
+    answer has is said where it is asked for."""
+
+    def __init__(self, agent: Agent[Any], registry: "Registry") -> None:
+        self._kept = replace(agent, output=str)
+        self._stateless = replace(self._kept, memory=None) if agent.memory else self._kept
+        self.kept = registry.register(self._kept)
+        self.stateless = registry.register(self._stateless)
+
+
+class _Bodies:
+    """The registry, for one written program: all its names begin with its prefix."""
+
+    def __init__(
+        self,
+        registry: "Registry",
+        prefix: str,
+        given: Mapping[str, _Given],
+        models: Mapping[str, Model],
+        fuel: int,
+    ) -> None:
+        self._registry, self._prefix = registry, prefix
+        self._given, self._models, self._fuel = given, models, fuel
+
+    def prefix_for(self, names: Iterable[str]) -> str:
+        return self._prefix
+
+    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
+        self._registry.register_fiber(name, replace(body, fuel=self._fuel), tools)
+
+    def register(self, body: Agent[Any]) -> str:
+        known = self._given.get(body.name)
+        if known is not None:
+            return known.kept if body.memory else known.stateless
+        assert isinstance(body.model, str)
+        own = replace(body, model=self._models[body.model], priority=max(body.priority, 2))
+        kind = "+memory" if body.memory else ""
+        return self._registry.register(own, f"{self._prefix}{body.name}{kind}")
+
+
+def _models(tool: RunProgram, catalogue: "Catalogue") -> dict[str, Model]:
+    """By the names that agents of a program may write."""
+    models: dict[str, Model] = {}
+    for agent in (*tool.agents, *(Agent("program", name) for name in tool.models)):
+        model = catalogue.model_of(agent)
+        models.setdefault(agent.model if isinstance(agent.model, str) else model.name, model)
+    return models
+
+
+def _terms(model: Model) -> ModelTerms | None:
+    if model.price is None:
+        return None
+    return ModelTerms(
+        model.price, model.context_tokens, model.default_max_tokens, model.bound_input
+    )
+
+
+def _spec(agent: Agent[Any]) -> AgentSpec:
+    """For its quote and its place in the manifest. Tools that only read leave its sends free to run
+    at once; of others nobody knows."""
+    tools = tuple(agent.tools_by_name.values())
+    names = tuple(tool.spec.name for tool in tools)
+    mild = all(map(_only_reads, tools))
+    return AgentSpec(
+        agent.name,
+        agent.model if isinstance(agent.model, str) else agent.model.name,
+        agent.system,
+        max_tokens=agent.max_tokens,
+        max_steps=agent.max_steps,
+        budget=_part(agent),
+        memory=agent.memory is not None,
+        retry={"max_attempts": agent.retry.max_attempts},
+        tools=names if mild else (),
+        yaml=() if mild else (f"the tools of {agent.name}",),
+    )
+
+
+def _part(agent: Agent[Any]) -> Money | None:
+    """What one send to it holds, all that its tools spend included."""
+    if agent.cap is not None or not agent.tools:
+        return agent.cap
+    programs = (t.cost for t in agent.tools_by_name.values() if isinstance(t, RunProgram))
+    return Money(DEFAULT_PART + max(programs, default=0))
+
+
+def _spends_in_tools(agent: Agent[Any]) -> bool:
+    kinds = (RunProgram, VegaTool)
+    return any(isinstance(tool, kinds) for tool in agent.tools_by_name.values())
+
+
+def _only_reads(tool: Tool) -> bool:
+    if not isinstance(tool, FunctionTool):
+        return False
+    rights = tool.rights({})
+    return rights.wanted is not None and _MILD.issuperset(rights.grant.capabilities)

@@ -1,0 +1,212 @@
+"""Admission alone: what is refused, and that each refusal names an edit that mends it."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from vegakit.authoring import MOST_BYTES, Accepted, Leave, May, Refusal, Refused, TermsOf, admit
+from vegakit.authoring import poor as too_poor
+from vegakit.lang import STR, AgentSpec, ModelTerms, Parameter, Signature
+from vegakit.models import ScriptedModel
+from vegakit.money import Money, dollars
+
+MODEL = ScriptedModel("")
+assert MODEL.price is not None
+TERMS = ModelTerms(MODEL.price, None, 4096, MODEL.bound_input)
+READER = AgentSpec("reader", "fast", "Read.", max_tokens=100, retry={"max_attempts": 3})
+LEAVE = Leave(
+    dollars("$0.10"),
+    May(
+        capabilities=["fs::read", "process::exec", "net::get"],
+        paths=["src/**", "notes.md"],
+        commands=["git log **", "ls"],
+        hosts=["example.com"],
+    ),
+    {"reader": READER},
+    frozenset({"fast"}),
+    TermsOf({"reader": TERMS}, {"fast": TERMS}),
+    {"look": Signature("look", (Parameter("path", STR),), STR)},
+)
+
+
+def admitted(source: str, leave: Leave = LEAVE) -> Accepted:
+    found = admit(source, "vega", leave)
+    assert isinstance(found, Accepted), found
+    return found
+
+
+def refused(source: str, kind: Refusal, leave: Leave = LEAVE) -> str:
+    found = admit(source, "vega", leave)
+    assert isinstance(found, Refused), found
+    assert found.kind is kind, found.text
+    assert found.text.startswith(f"refused ({kind}), nothing was run: ")
+    assert "- to mend it: " in found.text
+    return found.text
+
+
+REPAIRS = [
+    pytest.param(
+        Refusal.MISTAKES,
+        'let a = raeder <- "hi"; print(a);',
+        r"line 1: write `(\w+)` instead of `raeder`",
+        lambda text, found: text.replace("raeder", found[1]),
+        id="a misspelt agent",
+    ),
+    pytest.param(
+        Refusal.MISTAKES,
+        'print(file::read("src/a.py"));',
+        r"line 1: insert `(program may \[fs::read\])`",
+        lambda text, found: f"{found[1]}\n{text}",
+        id="a right that is not written down",
+    ),
+    pytest.param(
+        Refusal.RIGHTS,
+        'program may [fs::read] allowed_paths ["/etc/**"]\nprint(file::read("src/a"));',
+        r'write ("src/\*\*")',
+        lambda text, found: text.replace('"/etc/**"', found[1]),
+        id="a path outside",
+    ),
+    pytest.param(
+        Refusal.AGENTS,
+        'agent A { model "gpt-9" max_tokens 10 }\nlet a = A <- "hi"; print(a);',
+        r'write one of: model ("\w+")',
+        lambda text, found: text.replace('"gpt-9"', found[1]),
+        id="a model that is not given",
+    ),
+    pytest.param(
+        Refusal.UNBOUNDED,
+        'fn main(items: [str]) {\n    for i in items { let a = reader <- "hi"; print(a); }\n}',
+        r"bound the list, as in `(\[str; 20\])`",
+        lambda text, found: text.replace("[str]", found[1]),
+        id="a list without a bound",
+    ),
+    pytest.param(
+        Refusal.UNBOUNDED,
+        'let on = true;\nwhile on { let a = reader <- "hi"; on = a != "no"; }',
+        r"`while more (limit 10) ",
+        lambda text, found: text.replace("while on {", f"while on {found[1]} {{"),
+        id="a loop without a bound",
+    ),
+    pytest.param(
+        Refusal.UNBOUNDED,
+        'let on = true;\nwhile on { let a = reader <- "hi"; on = a != "no"; }',
+        r"put `(session budget \$[\d.]+ {)` before",
+        lambda text, found: text.replace("while", f"{found[1]} while") + " }",
+        id="a loop without a bound, capped",
+    ),
+    pytest.param(
+        Refusal.COST,
+        'for i in range(355) { let a = reader <- "hi {i}"; print(a); }',
+        r"put `(session budget \$[\d.]+ {)` before",
+        lambda text, found: f"{found[1]} {text} }}",
+        id="too dear, capped",
+    ),
+    pytest.param(
+        Refusal.COST,
+        'for i in range(355) { let a = reader <- "hi {i}"; print(a); }',
+        r"there, (\d+) % as often",
+        lambda text, found: text.replace("355", str(355 * int(found[1]) // 100)),
+        id="too dear, asked less often",
+    ),
+    pytest.param(
+        Refusal.SIZE,
+        f'print("{"x" * MOST_BYTES}");',
+        r"at most ([\d,]+)",
+        lambda text, found: text.replace("x" * MOST_BYTES, "x"),
+        id="too long",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "source", "pattern", "mend"), REPAIRS)
+def test_a_refusal_names_an_edit_that_makes_it_pass(
+    kind: Refusal, source: str, pattern: str, mend: Callable[[str, re.Match[str]], str]
+) -> None:
+    """Who does what the text says has a program that runs."""
+    text = refused(source, kind)
+    found = re.search(pattern, text)
+    assert found is not None, text
+    admitted(mend(source, found))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'program may [fs::write] allowed_paths ["src/**"]\nfile::write("src/a", "x");',
+        'program may [fs::read] allowed_paths ["src/../etc/**"]\nprint(file::read("src/a"));',
+        'program may [fs::read] allowed_paths ["srcs/**"]\nprint(file::read("src/a"));',
+        (
+            'program may [net::post] allowed_hosts ["example.com"]\n'
+            'print(http::post("https://example.com", ""));'
+        ),
+        (
+            'program may [net::get] allowed_hosts ["evil.example.com"]\n'
+            'print(http::get("https://example.com"));'
+        ),
+        'program may [process::exec] allowed_commands ["git push"]\nprint(exec("git push"));',
+        'program may [process::exec] allowed_commands ["rm **"]\nprint(exec("rm x"));',
+        (
+            'tool t() -> str capabilities [db::drop] { return ""; }\n'
+            'agent A { model fast max_tokens 10 tools [t] }\nlet a = A <- "hi"; print(a);'
+        ),
+        'print(human::approve("Buy it?", 1d));',
+        'agent A { model fast tools [yaml "t.yaml"] }\nprint("");',
+        'use mcp "github"\nagent A { model fast tools [mcp "github"] }\nprint("");',
+    ],
+)
+def test_what_is_not_granted_is_not_admitted(source: str) -> None:
+    """Whether its own code or an agent of its own would do it."""
+    found = admit(source, "vega", LEAVE)
+    assert isinstance(found, Refused)
+    assert found.kind in (Refusal.RIGHTS, Refusal.AGENTS), found.text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'program may [fs::read]\nprint(file::read("src/a"));',
+        (
+            'program may [fs::read] allowed_paths ["src/lib/**", "notes.md"]\n'
+            'print(file::read("notes.md"));'
+        ),
+        'program may [process::exec] allowed_commands ["git log -5", "ls"]\nprint(exec("ls"));',
+        (
+            'program may [net::get] allowed_hosts ["example.com"]\n'
+            'print(http::get("https://example.com"));'
+        ),
+        'print(look("a"));',
+        (
+            "agent A { model fast max_tokens 10 tools [look] budget $0.01 }\n"
+            'let a = A <- "hi"; print(a);'
+        ),
+    ],
+)
+def test_what_is_granted_is_admitted(source: str) -> None:
+    """What the source leaves open is cut to what is granted."""
+    admitted(source)
+
+
+def test_an_agent_that_was_given_cannot_be_declared_anew() -> None:
+    """Else a program could give it other tools, or another budget."""
+    text = refused('agent reader { model fast }\nprint("");', Refusal.MISTAKES)
+    assert "`reader` is an agent that you were given already" in text
+
+
+def test_the_quote_is_what_the_program_gets() -> None:
+    """And must fit into what is left."""
+    found = admitted('let a = reader <- "hi"; print(a);')
+    assert found.cost == found.quoted.total
+    assert too_poor(found, found.cost) is None
+    assert too_poor(found, None) is None
+    refusal = too_poor(found, Money(found.cost - 1))
+    assert refusal is not None
+    assert refusal.kind is Refusal.ROOM
+    assert "is left for this turn" in refusal.text
+
+
+def test_the_same_source_is_admitted_the_same() -> None:
+    """On any host, in any life of it."""
+    source = 'let a = reader <- "hi"; print(a);'
+    assert admit(source, "vega", LEAVE) == admit(source, "vega", LEAVE)
+    assert isinstance(admit(source, "cobol", LEAVE), Refused)

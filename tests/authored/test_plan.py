@@ -1,0 +1,78 @@
+"""A model that plans 355 agents: told the price before a cent is spent, it mends its plan."""
+
+import re
+
+from tests.authored.stage import call, play
+from vegakit.money import dollars
+from vegakit.program import ProcessSpawned
+from vegakit.runtime import Runtime
+
+PLAN = """\
+fn main() -> int {
+    let words = 0;
+    let asked = [for i in range(355) { async reader <- "Summarise part {i}." }];
+    for one in asked {
+        words = words + len(str::split(await one, " "));
+    }
+    print("{len(asked)} parts");
+    return words;
+}
+"""
+REPAIRED = PLAN.replace("355", "60")
+
+
+async def test_the_plan_is_refused_with_its_dear_line_and_then_runs() -> None:
+    """Nothing is called before it is accepted; then it costs what its account says."""
+    begun: list[str] = []
+
+    def watch(rt: Runtime) -> None:
+        rt.on(ProcessSpawned, lambda news: begun.append(news.path.rpartition("/")[2]))
+
+    played = await play(call(PLAN), call(REPAIRED), answers="a b c", max_cost="$0.25", watch=watch)
+    refused, ran = played.told
+    assert refused.startswith("refused (cost), nothing was run: it may cost $1.1")
+    assert "Dearest is line 3: `reader <-`, at most 2,130 calls" in refused
+    share = re.search(r"(\d+) % as often", refused)
+    assert share is not None
+    assert 355 * int(share[1]) // 100 >= 60
+    assert "session budget $0.25 {" in refused
+    assert played.last["result"] == 180
+    assert played.last["printed"] == "60 parts\n"
+    account = played.last["account"]
+    assert account["calls"] == len(played.reader.requests) == 60
+    assert dollars(account["spent"]) <= dollars(account["quote"]) <= dollars("$0.25")
+    assert ran.count("$") == 2
+    assert [name.partition("~")[0] for name in begun] == ["planner", "run_program", "reader"]
+
+
+async def test_the_account_is_the_bill() -> None:
+    """What the program spent and what its planner spent are what the ledger says."""
+    played = await play(call(REPAIRED), answers="a b c", max_cost="$0.25")
+    requests = played.reader.requests
+    words = sum(played.reader.bound_input(request) for request in requests)
+    billed = words * 1_000 + len(requests) * 3 * 5_000
+    assert dollars(played.last["account"]["spent"]) == billed
+    own = sum(played.planner.bound_input(request) for request in played.planner.requests)
+    assert played.reply.cost - billed > own * 1_000
+
+
+async def test_all_355_run_in_parallel_where_they_may_cost_it() -> None:
+    """At once, not one after another."""
+    flying = most = 0
+
+    def answers(_: object) -> str:
+        nonlocal flying, most
+        flying += 1
+        most = max(most, len(_flights()))
+        return "fine"
+
+    runtimes: list[Runtime] = []
+
+    def _flights() -> list[object]:
+        return list(runtimes[0].program.machine.state.flights)
+
+    played = await play(
+        call(PLAN), answers=answers, max_cost="$2", latency_ms=1, watch=runtimes.append
+    )
+    assert played.last["account"]["calls"] == 355
+    assert most >= 355

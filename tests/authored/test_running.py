@@ -1,0 +1,241 @@
+"""Accepted programs at work: what they give back, what they may spend, how they end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.authored.stage import call, play, results, until
+from vegakit.models import ScriptedModel
+from vegakit.money import dollars, show
+from vegakit.runtime import Agent, Runtime, run_program
+
+ASK = 'fn main() -> str { let a = reader <- "hi"; return a; }'
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("fn main() -> money { return $1.50; }", "$1.50"),
+        ("fn main() -> [int] { return [1, 2]; }", [1, 2]),
+        ('fn main() -> {str: int} { return {"a": 1}; }', {"a": 1}),
+        ("type T { a: int, b: str? } fn main() -> T { return T(a: 1); }", {"a": 1, "b": None}),
+        ("print(1);", None),
+        ('fn main(a: int, b: str) -> str { return "{a}{b}"; }', "7x"),
+    ],
+)
+async def test_a_result_comes_back_as_json(body: str, result: object) -> None:
+    """As a model would write it."""
+    given = {"a": 7, "b": "x"} if "a: int, b: str)" in body else {}
+    played = await play(call(body, arguments=given))
+    assert played.last["result"] == result
+    assert played.last["account"]["spent"] == "$0.00"
+
+
+async def test_a_program_that_fails_says_where_and_what_it_spent() -> None:
+    """Its error is a result that the model can act on."""
+    source = 'let a = reader <- "hi";\nprint(a);\nfail("no good");'
+    played = await play(call(source))
+    assert "no good" in played.last["error"]
+    assert "at program.vega:3" in played.last["error"]
+    assert played.last["printed"] == "fine\n"
+    assert dollars(played.last["account"]["spent"]) > 0
+
+
+async def test_arguments_that_do_not_fit_are_told() -> None:
+    """Before anything is asked."""
+    played = await play(call("fn main(n: int) { print(n); }", arguments={"n": "many"}))
+    assert "ContractViolated: n: " in played.last["error"]
+    played = await play(call("print(1);", arguments=[1]))
+    assert "`arguments` is an object" in played.told[0]
+    played = await play(call(""))
+    assert "it has no source" in played.told[0]
+
+
+async def test_what_comes_back_is_bounded() -> None:
+    """A program can make more text than a model can read."""
+    source = 'fn main() -> str { let t = str::repeat("x", 90000); print(t); return t; }'
+    played = await play(call(source))
+    assert len(played.told[0]) < 40_000
+    assert "return or print less" in played.last["result"]
+
+
+async def test_it_runs_on_a_part_of_its_agents_wallet() -> None:
+    """The part is its quote, and held from the send that runs it."""
+    seen: dict[str, Any] = {}
+    runtimes: list[Runtime] = []
+
+    def answers(_: object) -> str:
+        state = runtimes[0].program.machine.state
+        [(path, made)] = state.authored.items()
+        seen.update(wallet=state.wallets[path], path=path, agent=state.processes[path].spawner)
+        seen["session"] = next(w for key, w in state.wallets.items() if "|" in key)
+        seen["held"] = seen["session"].held
+        assert made.calls == 1
+        return "fine"
+
+    played = await play(call(ASK), answers=answers, watch=runtimes.append)
+    assert show(seen["wallet"].cap) == played.last["account"]["quote"]
+    assert seen["held"] == seen["wallet"].cap
+    assert seen["session"].cap == dollars("$1.50")
+    assert seen["path"].startswith(f"{seen['agent']}/run_program~")
+
+
+async def test_it_stands_below_its_agent_in_the_tree() -> None:
+    """`vega tree` shows who runs it, and whom it asks."""
+    trees: list[list[str]] = []
+    runtimes: list[Runtime] = []
+
+    def answers(_: object) -> str:
+        trees.append([view.path for view in runtimes[0].ps()])
+        return "fine"
+
+    await play(call(ASK), answers=answers, watch=runtimes.append)
+    agent, program, reader = trees[0]
+    assert program.startswith(f"{agent}/run_program~")
+    assert reader == f"{program}/reader~"
+
+
+async def test_a_budget_above_what_a_send_can_cost_is_not_held() -> None:
+    """The quote is what its calls may cost; parts that are never used up would not fit in it."""
+    source = 'fn main() -> str { let a = reader <- "hi" budget $0.90; return a; }'
+    played = await play(call(source))
+    assert dollars(played.last["account"]["quote"]) < dollars("$0.01")
+    assert played.last["result"] == "fine"
+    source = 'fn main() -> str { let a = reader <- "hi" budget $0.0001; return a; }'
+    played = await play(call(source))
+    assert played.last["error"].startswith("BudgetExceeded")
+
+
+async def test_caps_inside_a_program_mean_what_they_mean_elsewhere() -> None:
+    """What does not fit its session does not begin, whatever the quote is."""
+    source = """fn main() -> str {
+    session budget $0.03 {
+        OPENED
+        let a = reader <- "hi" budget $0.05;
+        return a;
+    }
+}"""
+    played = await play(call(source.replace("OPENED", "")))
+    assert "more than is left for a session" in played.last["error"]
+    played = await play(call(source.replace("OPENED", "session budget $0.04 { print(1); }")))
+    assert "a session of $0.04 does not fit" in played.last["error"]
+    played = await play(call(source.replace("OPENED", "let h = spawn reader wallet $0.04;")))
+    assert "a part of $0.04 was asked for" in played.last["error"]
+    played = await play(call(source.replace("OPENED", "").replace("$0.05", "$0.02")))
+    assert played.last["result"] == "fine"
+
+
+async def test_more_than_is_left_for_the_turn_is_refused() -> None:
+    """Even if the tool would allow it."""
+    played = await play(call(ASK), planner={"budget": "$0.05", "max_tokens": 100})
+    assert played.last["result"] == "fine"
+    dear = ASK.replace("{ let", '{ for i in range(40) { reader <- "a"; } let')
+    played = await play(call(dear), planner={"budget": "$0.05", "max_tokens": 100})
+    assert played.told[0].startswith("refused (room)")
+    assert not played.reader.requests
+
+
+async def test_a_budget_block_counts_what_its_programs_spend() -> None:
+    """It is the same money."""
+    planner = ScriptedModel([call(ASK), "done"])
+    reader = Agent("reader", ScriptedModel("fine"), max_tokens=100)
+    agent = Agent("planner", planner, tools=[run_program([reader])])
+    async with Runtime("$10") as rt:
+        with rt.budget("$1") as scope:
+            await rt.ask(agent, "go")
+            left = await rt.remaining()
+        assert left == dollars("$1") - rt.spent
+        assert scope
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill"])
+async def test_it_ends_with_its_agent(how: str) -> None:
+    """Nothing of it stays: no process, no call, no part."""
+    model = ScriptedModel("fine", latency_ms=600_000)
+    reader = Agent("reader", model, max_tokens=100)
+    planner = Agent("planner", ScriptedModel([call(ASK), "done"]), tools=[run_program([reader])])
+    async with Runtime("$10") as rt:
+        process = rt.spawn(planner, name="planner")
+        asking = asyncio.ensure_future(process.ask("go"))
+        await until(lambda: model.requests)
+        state = rt.program.machine.state
+        assert len(state.authored) == 1
+        if how == "cancel":
+            asking.cancel()
+        else:
+            await process.kill()
+        await asyncio.wait([asking])
+        await until(lambda: not (state.authored or state.flights))
+        assert [path for path in state.processes if "/" in path] == []
+        assert not [key for key in state.wallets if "|" in key or "/" in key]
+
+
+async def test_a_program_alone_can_be_killed() -> None:
+    """Its agent is told, and goes on."""
+    planner, model = ScriptedModel([call(ASK), "done"]), ScriptedModel("", latency_ms=600_000)
+    reader = Agent("reader", model, max_tokens=100)
+    agent = Agent("planner", planner, tools=[run_program([reader])])
+    async with Runtime("$10") as rt:
+        asking = asyncio.ensure_future(rt.spawn(agent, name="planner").ask("go"))
+        await until(lambda: model.requests)
+        [path] = rt.program.machine.state.authored
+        await rt.process(path).kill()
+        assert (await asking).text == "done"
+    assert "AgentFailed" in results(planner.requests)[0]
+
+
+async def test_it_runs_no_longer_than_it_may() -> None:
+    """The model is told, and what was asked is cancelled."""
+    played = await play(call(ASK), latency_ms=60_000, timeout=0.2)
+    assert played.last["error"].startswith("Timeout")
+
+
+async def test_it_computes_no_longer_than_it_may() -> None:
+    """A loop that asks nobody costs nothing, and still ends."""
+    played = await play(call("while true { let a = 1; }"))
+    assert played.last["error"].startswith("LimitReached: it computes for too long")
+
+
+async def test_a_turn_runs_so_many_programs() -> None:
+    """Refused ones are tried four times as often."""
+    played = await play(call("print(1);"), call("print(2);", "print(3);"), most=2)
+    assert ["refused (many)" in told for told in played.told] == [False, False, True]
+    wrong = [call(f"print({n}) {n};") for n in range(5)]
+    played = await play(*wrong, most=1)
+    kinds = [told.partition(",")[0] for told in played.told]
+    assert kinds == ["refused (mistakes)"] * 4 + ["refused (many)"]
+
+
+async def test_two_programs_of_one_answer_run_at_once() -> None:
+    """Each with a wallet of its own."""
+    most = 0
+    runtimes: list[Runtime] = []
+
+    def answers(_: object) -> str:
+        nonlocal most
+        most = max(most, len(runtimes[0].program.machine.state.authored))
+        return "fine"
+
+    await play(call(ASK, ASK), answers=answers, latency_ms=5, watch=runtimes.append)
+    assert most == 2
+
+
+@pytest.mark.parametrize(("nested", "deepest"), [(0, 1), (1, 2)])
+async def test_programs_run_programs_so_deep(nested: int, deepest: int) -> None:
+    """Each level stands in the part of the one above."""
+    reader = Agent("reader", ScriptedModel("deep"), max_tokens=50)
+    models = list[ScriptedModel]()
+    agent = reader
+    for level in range(3):
+        source = f'fn main() -> str {{ let a = {agent.name} <- "go"; return a; }}'
+        models.append(ScriptedModel([call(source), f"level {level}"]))
+        tool = run_program([agent], nested=nested, max_cost=f"${10**level}", teach=False)
+        agent = Agent(
+            f"planner{level}", models[-1], tools=[tool], budget=f"${2 * 10**level}", max_tokens=99
+        )
+    async with Runtime("$10000") as rt:
+        await rt.ask(agent, "go")
+    told = [results(model.requests) for model in reversed(models)]
+    refused = ["refused (nested)" in text[0] if text else None for text in told]
+    assert refused[: deepest + 1] == [False] * deepest + [True]
