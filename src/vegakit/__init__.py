@@ -4,10 +4,13 @@ The front door: a hand-listed set of names, each loaded when it is first used, s
 `import vegakit` costs nothing. Rooms never import it.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vegakit.authoring import May
     from vegakit.errors import (
         AgentFailed,
         BudgetExceeded,
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
         ToolFailed,
         VegaError,
     )
+    from vegakit.lang import card
     from vegakit.money import Money, dollars
     from vegakit.program import (
         Bounds,
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from vegakit.runtime import (
         Agent,
         Child,
+        Failed,
+        Max,
         Process,
         Reducer,
         Reply,
@@ -44,11 +50,18 @@ if TYPE_CHECKING:
         Supervisor,
         load,
         map_all,
+        parallel,
+        program,
         race,
         retry_until,
         run,
+        run_program,
+        session,
+        spawn,
+        vega,
     )
     from vegakit.telemetry import trace
+    from vegakit.tools import tool
 
 _ROOM_OF = {
     "Agent": "runtime",
@@ -63,7 +76,10 @@ _ROOM_OF = {
     "CircuitOpen": "errors",
     "ContractViolated": "errors",
     "CostAlert": "program",
+    "Failed": "runtime",
     "LimitReached": "errors",
+    "Max": "runtime",
+    "May": "authoring",
     "Money": "money",
     "OutputTruncated": "errors",
     "Process": "runtime",
@@ -80,13 +96,21 @@ _ROOM_OF = {
     "Timeout": "errors",
     "ToolFailed": "errors",
     "VegaError": "errors",
+    "card": "lang",
     "dollars": "money",
     "load": "runtime",
     "map_all": "runtime",
+    "parallel": "runtime",
+    "program": "runtime",
     "race": "runtime",
     "retry_until": "runtime",
     "run": "runtime",
+    "run_program": "runtime",
+    "session": "runtime",
+    "spawn": "runtime",
+    "tool": "tools",
     "trace": "telemetry",
+    "vega": "runtime",
 }
 
 __all__ = [
@@ -102,7 +126,10 @@ __all__ = [
     "CircuitOpen",
     "ContractViolated",
     "CostAlert",
+    "Failed",
     "LimitReached",
+    "Max",
+    "May",
     "Money",
     "OutputTruncated",
     "Process",
@@ -119,13 +146,21 @@ __all__ = [
     "Timeout",
     "ToolFailed",
     "VegaError",
+    "card",
     "dollars",
     "load",
     "map_all",
+    "parallel",
+    "program",
     "race",
     "retry_until",
     "run",
+    "run_program",
+    "session",
+    "spawn",
+    "tool",
     "trace",
+    "vega",
 ]
 
 
@@ -141,3 +176,19 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+class _Door(ModuleType):
+    """`program` is a room too, which the import system would put in place of what marks programs
+    in Python; who wants the room imports from it."""
+
+    @property
+    def program(self) -> Any:  # noqa: ANN401
+        return import_module("vegakit.runtime").program
+
+    @program.setter
+    def program(self, room: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Door

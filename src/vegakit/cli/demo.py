@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from vegakit.cli import demo_plan
 from vegakit.cli.demo_cast import BUDGET, TEAM
 from vegakit.cli.demo_paint import DIM
 from vegakit.cli.demo_scene import Scene
@@ -33,6 +34,8 @@ _TITLE = "No key, no network, a scripted model: a team of agents writes release 
 
 
 def run(words: Sequence[str]) -> int:
+    if words and words[0] == "plan":
+        return demo_plan.run(words[1:])
     chosen = _parser().parse_args(words)
     stage = _stage(as_json=chosen.json)
     stage.show([f"  {stage.paint(_TITLE, DIM)}", ""])
@@ -48,9 +51,10 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vega demo",
-        description="Watch agents work, crash, be restarted and be refused, in seven seconds.",
+        description="Watch agents work, crash, be restarted and be refused, in seven seconds. "
+        "`vega demo plan` shows a model that plans 355 agents, and what that may cost.",
     )
-    parser.add_argument("--fast", action="store_true", help="twenty times faster")
+    parser.add_argument("--fast", action="store_true", help="in little more than a second")
     parser.add_argument("--json", action="store_true", help="only the facts, as JSON")
     return parser
 

@@ -6,7 +6,7 @@
              ├─ illustrator                                    has too small a wallet
              └─ announcer                                      its provider is down for a while
 
-`pace` stretches or shrinks every wait.
+`pace` stretches or shrinks every wait; the open breaker's only so far that a call still meets it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from vegakit.prices import PriceRow, PriceTier
 from vegakit.runtime import Agent, Child, Supervisor
 from vegakit.tools import FunctionTool
 
-__all__ = ["BUDGET", "OPEN_MS", "OUTAGE", "SOURCES", "TEAM", "critic", "team"]
+__all__ = ["BUDGET", "OUTAGE", "SOURCES", "TEAM", "critic", "open_ms", "team"]
 
 TEAM, BUDGET = "release", "$1"
 SOURCES = {
@@ -30,8 +30,8 @@ SOURCES = {
 }
 """How many lines each researcher reads, what they look like, how many milliseconds it takes."""
 
-OUTAGE, OPEN_MS = 3, 1500
-"""As many failures in a row open the breaker, for so long."""
+OUTAGE = 3
+"""As many failures in a row open the breaker."""
 
 _IN, _OUT = dollars(10), dollars(50)
 _PRICE = PriceRow("scripted", (PriceTier(_IN, _OUT, cache_read=_IN, cache_write=_IN),))
@@ -67,6 +67,11 @@ def team(review: Callable[[str], Any], pace: float) -> Supervisor:
     )
 
 
+def open_ms(pace: float) -> int:
+    """How long the breaker stays open, also for a machine that takes its time."""
+    return max(1000, int(1500 * pace))
+
+
 def critic(pace: float) -> Agent[str]:
     return _agent("critic", ["Lead with what users feel.", "Good. Ship it."], 700, pace)
 
@@ -98,7 +103,7 @@ def _writer(pace: float) -> Agent[str]:
 
 def _announcer(pace: float) -> Agent[str]:
     down: list[ScriptedAnswer] = [{"error": "unavailable"}] * OUTAGE
-    breaker = BreakerRule(threshold=OUTAGE, reset_after_ms=int(OPEN_MS * pace))
+    breaker = BreakerRule(threshold=OUTAGE, reset_after_ms=open_ms(pace))
     script = [*down, "Posted."]
     provider = "scripted:mail"
     return _agent("announcer", script, 400, pace, provider=provider, retry=_ONCE, breaker=breaker)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from vegakit.cli.demo_cast import BUDGET, OPEN_MS, OUTAGE, SOURCES, TEAM, critic, team
+from vegakit.cli.demo_cast import BUDGET, OUTAGE, SOURCES, TEAM, critic, open_ms, team
 from vegakit.errors import AgentFailed, BudgetExceeded, CircuitOpen
 from vegakit.money import show
 from vegakit.program import BreakerClosed, BreakerOpened, ProcessRestarted
@@ -124,7 +124,7 @@ class Scene:
         except CircuitOpen as refused:
             self.seen.not_sent = str(refused)
             self._say(Mark.REFUSED, "announcer", str(refused), "breaker open, nothing sent")
-        await asyncio.sleep((OPEN_MS + 100) / 1000 * self._pace)
+        await asyncio.sleep((open_ms(self._pace) + 100) / 1000)
         await self._ask("announcer", "Announce 1.4.", "announced")
 
     async def _ask(self, name: str, prompt: str, done: str) -> str:

@@ -1,10 +1,11 @@
-"""`vega mcp`: which servers vega.toml describes, and what of theirs a person accepts."""
+"""`vega mcp`: programs for MCP clients, and the servers that vega.toml describes for ours."""
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
 
+from vegakit.cli import mcp_serve
 from vegakit.cli.looking import one_line
 from vegakit.config import Settings, load
 from vegakit.errors import UserError
@@ -15,7 +16,10 @@ __all__ = ["run"]
 
 
 def run(words: Sequence[str]) -> int:
-    chosen = _parser().parse_args(words)
+    bare = not words or (words[0].startswith("-") and words[0] not in {"-h", "--help"})
+    chosen = _parser().parse_args(["serve", *words] if bare else words)
+    if chosen.action == "serve":
+        return mcp_serve.run(chosen)
     settings = load()
     if chosen.action == "list":
         return asyncio.run(_list(settings))
@@ -24,9 +28,15 @@ def run(words: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="vega mcp", description="Show MCP servers, or accept what one of them offers."
+        prog="vega mcp",
+        description="Offer programs to MCP clients, or use MCP servers of others. Without a word "
+        "after it, as `vega mcp serve`: on stdin and stdout, for a client that starts it.",
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list | accept")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="serve | list | accept")
+    serving = actions.add_parser(
+        "serve", help="check, price and run programs for MCP clients, within a fixed grant"
+    )
+    mcp_serve.add_arguments(serving)
     actions.add_parser("list", help="the servers of vega.toml, and what was accepted of each")
     accepting = actions.add_parser(
         "accept", help="look at what a server offers now, and accept it or not"

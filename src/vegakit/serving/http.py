@@ -1,0 +1,175 @@
+"""Serving clients over HTTP: on this machine, with a token, and for requests that mean us.
+
+| danger                                        | why it comes to nothing                         |
+|-----------------------------------------------|-------------------------------------------------|
+| a web page that calls us under another name   | only our own names pass in `Host`               |
+| a web page that calls us across origins       | no `Origin` but our own passes                  |
+| another user of this machine                  | every request has to bring the token            |
+| somebody on the network                       | we listen on loopback, unless told otherwise    |
+| huge or many requests                         | caps on bodies and sessions                     |
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from vegakit.errors import UserError
+from vegakit.serving.desk import Desk
+from vegakit.serving.server import server_of
+
+__all__ = ["Address", "address_of", "serve_http", "token_in"]
+
+_PATH = "/mcp"
+_MOST_BODY = 2 << 20
+_MOST_SESSIONS = 100
+_GRACE_S = 1
+_ONLY_MINE = 0o077
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Address(Struct, frozen=True):
+    """`name` is what clients call it, where that is not a name of loopback."""
+
+    host: str
+    port: int
+    name: str = ""
+
+
+def address_of(text: str, name: str = "") -> Address:
+    """`127.0.0.1:8765`, `localhost:8765`, `[::1]:8765`; beyond loopback only with a name."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UserError(f"{text!r} is no address; type: vega mcp serve --http 127.0.0.1:8765")
+    if not _is_loopback(host) and not name:
+        raise UserError(
+            f"{host} is reached from other machines. For this machine only, type: --http "
+            f"127.0.0.1:{port}; to serve others, behind something that speaks TLS, add the name "
+            "they call it by: --remote vega.example.com"
+        )
+    return Address(host, int(port), name)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def token_in(path: Path) -> str:
+    """Made with the first server, and the same for those that follow."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _kept(path)
+    with os.fdopen(made, "w", encoding="ascii") as file:
+        file.write(token := secrets.token_urlsafe(32))
+    return token
+
+
+def _kept(path: Path) -> str:
+    if path.stat().st_mode & _ONLY_MINE:
+        raise UserError(f"others may read the token in {path}; type: rm {path}, then start again")
+    token = path.read_text(encoding="utf-8").strip()
+    if len(token) < 20:
+        raise UserError(f"{path} holds no token; type: rm {path}, then start again")
+    return token
+
+
+async def serve_http(
+    desk: Desk, address: Address, token: str, on_open: Callable[[str], object]
+) -> None:
+    """Until it is told to end; `on_open` hears of the address."""
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    with _listening(address) as listening:
+        port: int = listening.getsockname()[1]
+        names = _names(address, port)
+        app = server_of(desk).streamable_http_app(
+            streamable_http_path=_PATH,
+            max_request_body_size=_MOST_BODY,
+            max_sessions=_MOST_SESSIONS,
+            transport_security=TransportSecuritySettings(
+                allowed_hosts=names,
+                allowed_origins=[f"{way}://{name}" for name in names for way in ("http", "https")],
+            ),
+        )
+        config = uvicorn.Config(
+            _Guarded(app, token),
+            log_level="critical",
+            lifespan="on",
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        web = uvicorn.Server(config)
+        serving = asyncio.ensure_future(web.serve(sockets=[listening]))
+        try:
+            on_open(f"http://{names[0]}{_PATH}")
+            await asyncio.shield(serving)
+        finally:
+            web.should_exit = True
+            await asyncio.wait({serving})
+
+
+def _listening(address: Address) -> socket.socket:
+    try:
+        return socket.create_server(
+            (address.host, address.port),
+            family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
+        )
+    except OSError as error:
+        raise UserError(
+            f"{address.host}:{address.port} cannot be listened on: {error.strerror or error}; "
+            "try another port"
+        ) from None
+
+
+def _names(address: Address, port: int) -> list[str]:
+    own = f"[{address.host}]" if ":" in address.host else address.host
+    local = (own, "127.0.0.1", "localhost", "[::1]") if _is_loopback(address.host) else ()
+    given = (address.name, f"{address.name}:{port}") if address.name else ()
+    return list(dict.fromkeys((*(f"{name}:{port}" for name in local), *given)))
+
+
+class _Guarded:
+    """Whoever has no token is told nothing else."""
+
+    def __init__(self, app: App, token: str) -> None:
+        self._app, self._wanted = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_known(scope):
+            await _refuse(send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
+
+
+async def _refuse(send: Send) -> None:
+    why = b"send the header Authorization: Bearer TOKEN, with the token that vega mcp serve names\n"
+    headers = [
+        (b"content-type", b"text/plain"),
+        (b"content-length", str(len(why)).encode()),
+        (b"www-authenticate", b"Bearer"),
+    ]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": why})

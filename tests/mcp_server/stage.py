@@ -1,0 +1,99 @@
+"""A desk over a real runtime with a scripted model, and official clients that call it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+from mcp_types import TextContent
+
+from vegakit.money import dollars
+from vegakit.program import Bounds
+from vegakit.runtime import Runtime
+from vegakit.serving import Charter, Desk
+from vegakit.serving.server import server_of
+from vegakit.testing import ScriptedModel
+
+AGENT = "agent A { model fast  max_tokens 100 }\n"
+ASK = AGENT + 'print(A <- "hello there");\n'
+OUTSIDE = "the secret of somebody else"
+
+
+class Gated(ScriptedModel):
+    """Answers nobody before the gate is opened."""
+
+    def __init__(self, *, is_open: bool = True) -> None:
+        super().__init__("an answer", context_tokens=4_000)
+        self.gate = asyncio.Event()
+        if is_open:
+            self.gate.set()
+
+    async def _wait(self) -> None:
+        await self.gate.wait()
+
+
+@dataclass
+class Stage:
+    runtime: Runtime
+    desk: Desk
+    model: Gated
+    root: Path
+    gone: "asyncio.Future[Any]"
+
+    @asynccontextmanager
+    async def client(self, mode: str = "auto") -> AsyncGenerator["Caller"]:
+        async with Client(server_of(self.desk), mode=mode) as client:
+            yield Caller(client)
+
+
+@dataclass
+class Said:
+    text: str
+    page: Any
+    refused: bool
+
+
+@dataclass
+class Caller:
+    client: Client
+
+    async def __call__(self, tool: str, **given: Any) -> Said:
+        result = await self.client.call_tool(tool, given)
+        [part] = result.content
+        assert isinstance(part, TextContent)
+        return Said(part.text, result.structured_content, result.is_error)
+
+
+def furnished(folder: Path) -> Path:
+    """A project with programs and files, and something outside of it that links lead to."""
+    root = folder / "project"
+    for name in ("lib", "src", "out"):
+        (root / name).mkdir(parents=True)
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere/a.vega").write_text(f'print("{OUTSIDE}");\n')
+    (root / "ask.vega").write_text(ASK)
+    (root / "src/a.txt").write_text("the text of a")
+    (root / "lib/shout.vega").write_text("fn shout(t: str) -> str { return str::upper(t); }\n")
+    (root / "uses.vega").write_text('use "lib/shout.vega" as l\nprint(l::shout("abc"));\n')
+    (root / "link.vega").symlink_to(folder / "elsewhere/a.vega")
+    (root / "linked").symlink_to(folder / "elsewhere")
+    return root
+
+
+@asynccontextmanager
+async def staged(
+    folder: Path, model: Gated | None = None, budget: str = "$1", **charter: Any
+) -> AsyncGenerator[Stage]:
+    root, model = furnished(folder), model or Gated()
+    given: dict[str, Any] = {"models": frozenset({"fast"}), "reads": ("src/**",), **charter}
+    bounds = Bounds(depth=7)
+    async with Runtime("$100", models=lambda _: model, bounds=bounds) as runtime:
+        desk = Desk(runtime, Charter(root, dollars(budget), **given))
+        gone = await desk.runs.open()
+        try:
+            yield Stage(runtime, desk, model, root, gone)
+        finally:
+            gone.cancel()
