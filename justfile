@@ -29,6 +29,14 @@ properties size="":
 language size="":
     python -m benchmarks.language {{size}}
 
+# Parallel runs as sequential ones: 1,000 random programs, or 10,000 with `full`; planted faults; makespan
+parallel size="":
+    python -m benchmarks.parallel {{size}}
+
+# Programs that models write, 1,000 by chance and 149 by malice: their quotes and manifests are kept
+authored programs="1000":
+    python -m benchmarks.authored {{programs}}
+
 # The parser against the grammar, and the formatter, on 10,000 generated programs; bombs; speed
 grammar programs="10000":
     VEGA_PROGRAMS={{programs}} pytest -q -n2 --timeout=0 tests/lang/test_grammar_properties.py \
@@ -47,6 +55,11 @@ bench:
 # What we add to a call, beside limits and other frameworks (benchmarks/peers_setup.sh first)
 overhead *args:
     python -m benchmarks.overhead {{args}}
+
+# Ten programs, as speed-ups over one call after the other, beside asyncio by hand, LangGraph and APPL
+speedups *args:
+    bash benchmarks/speedups/setup.sh
+    python -m benchmarks.speedups {{args}}
 
 # Mutants of policy/: a sample of them, at most ten minutes
 mutants size="300":
@@ -134,9 +147,14 @@ fmt:
     ruff format .
     ruff check --fix .
 
-# Draw the pictures of `vega ps`, `tree` and `top` in the documents anew
+# Draw the pictures of `vega ps`, `tree`, `top` and `explain` in the documents anew
 screens:
     python -m tests.cli.screens
+    python tools/screens_explain.py
+
+# How close quotes come to the dearest runs: 200 random programs, or as many as you say
+quotes programs="200":
+    python -m benchmarks.quotes {{programs}}
 
 # Write the reference of the language anew, from the tables of the source
 reference:

@@ -1,4 +1,9 @@
-"""Hypothesis profiles: VEGA_HISTORIES sets how many random histories each property runs."""
+"""Hypothesis profiles: VEGA_HISTORIES sets how many random histories each property runs.
+
+Hypothesis also draws constants that it reads in whatever modules of ours happen to be loaded. What
+is drawn would then differ with the tests that ran before on the same worker, and a rare fault would
+be found or not by luck; so it has none to read.
+"""
 
 import asyncio
 import inspect
@@ -6,6 +11,8 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 HISTORIES = int(os.environ.get("VEGA_HISTORIES", "100"))
 
@@ -19,6 +26,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("vega")
+
+READS_CONSTANTS, _NO_CONSTANTS = providers._get_local_constants, Constants()
+providers._get_local_constants = lambda: _NO_CONSTANTS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

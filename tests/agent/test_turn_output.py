@@ -76,3 +76,11 @@ def test_an_answer_above_its_bound_is_still_an_answer() -> None:
     """It is paid for; only a further call is refused."""
     turn = begin(rule(max_total_tokens=200))
     assert isinstance(turn.on_reply(text("done", usage=Usage(900, 5)), count=count), Finished)
+
+
+def test_quotes_count_what_is_said_of_an_empty_answer() -> None:
+    """In the words of the turn."""
+    from vegakit.agent import turn
+    from vegakit.lang.quoting.sends import EMPTY_NOTE
+
+    assert EMPTY_NOTE == turn._NO_TOOLS  # pyright: ignore[reportPrivateUsage]

@@ -26,11 +26,13 @@ def test_a_tool_that_does_not_exist_is_answered_with_those_that_do() -> None:
     assert (result.is_error, result.content) == (True, "there is no tool 'ad'; there is: add, find")
 
 
-def test_an_agent_without_tools_says_so() -> None:
-    """The model made the tool up."""
+def test_calls_where_no_tools_were_offered_are_an_empty_answer() -> None:
+    """Asked again once, as after one: else a model that makes tools up is asked up to max_steps."""
     turn = begin(rule(tools=()))
-    turn.on_reply(calls(call("add")), count=count)
-    assert results(turn)[0].content.endswith("there is: no tool at all")
+    asked = turn.on_reply(calls(call("add")), count=count)
+    assert isinstance(asked, AskModel)
+    assert "there are no tools here" in str(asked.request.messages[-1])
+    assert failure(turn.on_reply(calls(call("add")), count=count))[0] == "AgentFailed"
 
 
 @pytest.mark.parametrize("wrong", ["{'a': 1", [1], 5, True])

@@ -207,7 +207,7 @@ def _import_everything(src: Path, watch: str) -> list[str]:
     modules = [_module_name(src, path) for path in files(src) if path.name != "__main__.py"]
     code = _IMPORT.format(root=str(src.parent), watch=watch, modules=modules)
     command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
     return ran.stdout.split("\n") if ran.stdout.strip() else []
 
 

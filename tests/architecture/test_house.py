@@ -15,10 +15,10 @@ from tests.architecture import rules
 
 ROOT_NAMES = """
     Agent AgentFailed Bounds BreakerClosed BreakerOpened BudgetExceeded Cancelled CapabilityDenied
-    Child CircuitOpen ContractViolated CostAlert LimitReached Money OutputTruncated Process
-    ProcessExited ProcessRestarted ProcessSpawned ProcessStuck ProgramChanged RateLimited Reducer
-    Reply Runtime Supervisor Timeout ToolFailed VegaError dollars load map_all race retry_until run
-    trace
+    Child CircuitOpen ContractViolated CostAlert Failed LimitReached Max May Money OutputTruncated
+    Process ProcessExited ProcessRestarted ProcessSpawned ProcessStuck ProgramChanged RateLimited
+    Reducer Reply Runtime Supervisor Timeout ToolFailed VegaError card dollars load map_all parallel
+    program race retry_until run run_program session spawn tool trace vega
 """.split()
 
 PYPROJECT = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())

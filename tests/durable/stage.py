@@ -22,7 +22,7 @@ from vegakit.durable import (
 )
 from vegakit.store import SqliteLedger, SqliteStore
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Stage:

@@ -13,6 +13,7 @@ from vegakit.records import from_json
 from vegakit.runtime import Runtime
 from vegakit.store import MemoryLedger
 
+pytestmark = pytest.mark.timeout(300)
 PROGRAMS, UNCACHED, FAULTY = 20, 6, 8
 
 

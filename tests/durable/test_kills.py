@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +23,14 @@ from tests.durable.accounts import (
     make_scene,
     provider_in,
 )
-from tests.durable.dying import POINTS
+from tests.durable.dying import POINTS, received
 from tests.store.postgres import own_schema
 
+pytestmark = pytest.mark.timeout(300)
 KILLS = int(os.environ.get("VEGA_KILLS", "10"))
 PROGRAMS = 6
-SHORTEST_LIFE_S, FIRST_LIFE_S, LONGEST_LIFE_S = 0.1, 0.8, 3.5
-"""After a kill, programs stand still for two seconds; before the first they do not."""
+SHORTEST_LIFE_S, LONGEST_LIFE_S, SOON_S = 0.1, 3.5, 0.06
+"""After a kill, programs stand still for two seconds; a call takes a bit longer than `SOON_S`."""
 
 EXPECTED = {
     #                 requests, claims, cut off in the ledger, unknown to the program
@@ -139,9 +141,11 @@ async def killed_at_random(
         begun = await asyncio.gather(*(scene.ask(2, first) for first in firsts))
         waiting = {asking for _, asking in begun}
         while waiting and kills < most:
-            longest_s = LONGEST_LIFE_S if kills else FIRST_LIFE_S
-            life_s = chance.uniform(SHORTEST_LIFE_S, longest_s)
-            _, waiting = await asyncio.wait(waiting, timeout=life_s)
+            if kills == 0 or chance.random() < 0.5:
+                waiting = await soon_after_a_call(scene, waiting, chance)
+            else:
+                life_s = chance.uniform(SHORTEST_LIFE_S, LONGEST_LIFE_S)
+                _, waiting = await asyncio.wait(waiting, timeout=life_s)
             if waiting:
                 worker.kill()
                 worker.join()
@@ -153,3 +157,17 @@ async def killed_at_random(
     finally:
         worker.kill()
         worker.join()
+
+
+async def soon_after_a_call(
+    scene: Scene, waiting: "set[asyncio.Future[Any]]", chance: random.Random
+) -> "set[asyncio.Future[Any]]":
+    """Has reached the provider in this life, however long the worker took to begin; or when all are
+    done. Who still waits then."""
+    log = scene.folder / "provider.jsonl"
+    before = received(log)
+    while waiting and received(log) == before:
+        _, waiting = await asyncio.wait(waiting, timeout=0.02)
+    if waiting:
+        _, waiting = await asyncio.wait(waiting, timeout=chance.uniform(0, SOON_S))
+    return waiting

@@ -50,7 +50,7 @@ async def test_it_moves_when_its_calls_are_over(temporal: str, tmp_path: Path) -
             await program.spawn(body.name)
         asking = [asyncio.ensure_future(program.ask("slow", "?"))]
         await slow.asked.wait()
-        asking.append(asyncio.ensure_future(program.ask("clerk", 3_000)))
+        asking.append(asyncio.ensure_future(program.ask("clerk", 8_000)))
         for _ in range(8):
             await program.ask("counter", "more")
         asking.append(asyncio.ensure_future(program.ask("quick", "?")))
@@ -58,7 +58,7 @@ async def test_it_moves_when_its_calls_are_over(temporal: str, tmp_path: Path) -
         assert len(await here.histories()) == 1
         assert quick.requests == []
         slow.may_answer.set()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             answers = await asyncio.gather(*asking)
         assert [str(answer) for answer in answers] == ["at last", "it was: wake", "at once"]
         assert (len(slow.requests), len(quick.requests)) == (1, 1)

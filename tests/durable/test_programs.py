@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.durable.bodies import COUNTER, Hanging, OnlyStreaming, boss, clerk, landed, waits
-from tests.durable.stage import stage, until
+from tests.durable.stage import PATIENCE_S, stage, until
 from vegakit.conversation import Text
 from vegakit.durable import Deployment
 from vegakit.errors import AgentFailed, BudgetExceeded, Timeout, UserError
@@ -150,7 +150,7 @@ async def test_a_cancelled_ask_closes_its_call(temporal: str, tmp_path: Path) ->
         asking = asyncio.ensure_future(program.ask(slow, "?"))
         await model.asked.wait()
         asking.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await model.left.wait()
         state = await until(lambda: landed(program))
         assert state.wallets["slow"].held == 0

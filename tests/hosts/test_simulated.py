@@ -13,7 +13,7 @@ CORE = """
     supervision/crash_and_restart supervision/gives_up sessions/caught sessions/nested
     spawn/two_processes agents/memory tools/called tools/two_at_once tools/sends_inside
     process/sleep_shortly process/exit_abnormal timeouts/too_late monitors/told links/ends_both
-    wallets/cap human/approve human/ask
+    wallets/cap human/approve human/ask confirm/agreed confirm/refused
 """.split()
 """What every host is held to; the local one runs all there are."""
 OF_THE_GATE = (

@@ -76,6 +76,13 @@ def places(path: Path) -> set[tuple[str, str]]:
         return set(file.execute("SELECT path, digest FROM effects WHERE kind = 'CallModel'"))
 
 
+def recorded(path: Path) -> int:
+    """Answers of models; one that came when the run was cut off may not be among them."""
+    query = "SELECT count(*) FROM effects WHERE kind = 'CallModel' AND outcome LIKE '%Answered%'"
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute(query).fetchone()[0]
+
+
 async def test_calls_are_named_by_place_not_by_arrival(tmp_path: Path) -> None:
     """Whoever answers first, the same calls have the same names."""
     found = list[set[tuple[str, str]]]()
@@ -93,8 +100,10 @@ async def test_a_program_that_was_cut_off_prints_the_same(tmp_path: Path) -> Non
     path, first, second = tmp_path / "run.db", Moody(1, most=4), Moody(2)
     with pytest.raises(CutOffError):
         await ran(path, first)
+    known = recorded(path)
+    assert 0 < known <= len(first.requests)
     assert await ran(path, second) == whole
-    assert len(first.requests) + len(second.requests) == 9
+    assert known + len(second.requests) == 9
 
 
 async def test_an_edited_program_is_told_so(tmp_path: Path) -> None:

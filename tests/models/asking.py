@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.patience import PATIENCE_S
 from vegakit.conversation import (
     ModelChunk,
     ModelReply,
@@ -57,7 +58,7 @@ def talk(name: str, script: Script | None, conversation: Conversation, **changes
         async with Provider(script) as provider:
             model = build_model(name, access(provider.url, name, **changes))
             try:
-                await asyncio.wait_for(conversation(model, provider), 20)
+                await asyncio.wait_for(conversation(model, provider), 2 * PATIENCE_S)
             finally:
                 await model.aclose()
         return provider

@@ -6,23 +6,23 @@ from contextlib import aclosing
 import pytest
 
 from tests.models.asking import WIRES, answer, request, talk
+from tests.patience import PATIENCE_S
 from vegakit.models import ADMITTED, admitted
 from vegakit.ports import Model
 from vegakit.testing.provider import Hang, Provider, Reply, RequestStatus
 
 wires = pytest.mark.parametrize("name", WIRES)
-ENDLESS = Reply("word " * 500, gap_ms=20)
-PROMPTLY_S = 0.3
+ENDLESS = Reply("word " * 5_000, gap_ms=20)
 
 
 async def _gone(provider: Provider) -> None:
-    (ended,) = await provider.wait_ended(timeout_s=PROMPTLY_S)
+    (ended,) = await provider.wait_ended(timeout_s=PATIENCE_S)
     assert ended.status is RequestStatus.DISCONNECTED
 
 
 @wires
 def test_closing_a_stream_closes_the_socket(name: str) -> None:
-    """The provider sees it go within 300 ms."""
+    """The provider sees it go, long before it has said all."""
 
     async def conversation(model: Model, provider: Provider) -> None:
         async with aclosing(model.stream(request())) as chunks:

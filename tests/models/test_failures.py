@@ -115,7 +115,7 @@ def test_an_error_inside_a_stream_may_be_billed(
 @both_ways
 def test_silence_ends_at_the_timeout(name: str, stream: bool) -> None:
     """And may be billed."""
-    asked = request(settings=ModelSettings(10, timeout_ms=100))
+    asked = request(settings=ModelSettings(10, timeout_ms=1_000))
     error, provider = fail(name, Hang(), asked, stream=stream)
     assert _world(error) == (ErrorClass.TIMEOUT, Phase.UNKNOWN)
     assert len(provider.requests) == 1

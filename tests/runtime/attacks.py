@@ -98,6 +98,7 @@ async def spending(cap: Any, **options: Any) -> AsyncGenerator[tuple[Runtime, Wa
 async def on_wire(
     script: Any, cap: str = "$1"
 ) -> AsyncGenerator[tuple[Runtime, Watched, Provider, Recorder]]:
+    """Each wire's library is loaded before: on some machines that takes longer than a lease."""
     seen = Recorder()
     async with Provider(script) as provider:
 
@@ -105,6 +106,8 @@ async def on_wire(
             base = provider.url if name.startswith("anthropic") else provider.url + "/v1"
             return build_model(name, ProviderAccess(lambda: "sk-test-0123456789", base_url=base))
 
+        for name in WIRES:
+            find(name)
         async with spending(cap, models=find, trace=seen) as (rt, ledger):
             yield rt, ledger, provider, seen
 

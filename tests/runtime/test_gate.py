@@ -37,9 +37,10 @@ from vegakit.policy import (
     RetryRule,
     ScopeRule,
 )
-from vegakit.runtime import Account, Gate, Lane, LaneRules, ModelCall, SteadyClock
+from vegakit.runtime import Account, Gate, Lane, LaneRules, ModelCall
 from vegakit.store import MemoryLedger
 from vegakit.testing import ScriptedModel
+from vegakit.testing.simulation import VirtualClock, run_virtual
 
 ROOT, ME = ScopeId("root"), HolderId("me")
 WORST = Money(1_000 + 100 * 5_000)
@@ -57,7 +58,7 @@ def fails(error_class: ErrorClass, phase: Phase, retry_after_ms: int | None = No
 
 
 class Bench:
-    """A gate on a ledger in memory."""
+    """A gate on a ledger in memory and on virtual time."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Bench:
         breaker: BreakerRule | None = None,
         **settings: Any,
     ) -> None:
-        self.clock = SteadyClock()
+        self.clock = VirtualClock()
         self.ledger = MemoryLedger()
         self.model = ScriptedModel(list(script), **settings)
         self.gate = Gate(self.ledger, self.clock, ME)
@@ -93,7 +94,7 @@ class Bench:
             await self.ledger.open(ROOT, ScopeRule(dollars(self.cap)), 0)
             return await work
 
-        return asyncio.run(opened())
+        return run_virtual(opened())
 
     @property
     def figures(self) -> tuple[int, int]:
@@ -124,7 +125,7 @@ def test_a_bill_above_the_reservation_is_charged_and_reported() -> None:
     assert bench.account.charged == 5_000_001_000
     assert [type(notice).__name__ for notice in bench.account.notices] == ["Overran"]
     with pytest.raises(BudgetExceeded):
-        asyncio.run(bench.ask())
+        run_virtual(bench.ask())
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,15 @@ async def at_once(rt: Runtime, agent: Agent[Any]) -> None:
 
 async def beside_another(rt: Runtime, agent: Agent[Any]) -> None:
     """Room for two after the first is billed, for one while it is under way."""
-    under_way = asyncio.ensure_future(rt.ask(asked("ok", latency_ms=5), "hi")._reply())
+    clock = FakeClock()
+    slow = asked("ok", latency_ms=5, clock=clock)
+    under_way = asyncio.ensure_future(rt.ask(slow, "hi")._reply())
     for _ in range(5):
         await asyncio.sleep(0)
     try:
         await rt.ask(agent, "hi")
     finally:
+        clock.advance(5)
         await under_way
 
 

@@ -21,6 +21,7 @@ from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.money import dollars
 from vegakit.runtime import Agent, Runtime, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.testing import ScriptedModel
+from vegakit.testing.simulation import VirtualClock, run_virtual
 
 CHEAP = 16_000
 """One word in, three out."""
@@ -48,6 +49,17 @@ def within(work: Callable[[Runtime], Awaitable[Any]], **options: Any) -> Any:
             return await work(rt)
 
     return asyncio.run(opened())
+
+
+def within_virtual(work: Callable[[Runtime, VirtualClock], Awaitable[Any]]) -> Any:
+    """On virtual time, in which only waiting takes any."""
+    clock = VirtualClock()
+
+    async def opened() -> Any:
+        async with Runtime(clock=clock) as rt:
+            return await work(rt, clock)
+
+    return run_virtual(opened())
 
 
 def agent(script: Any = "one two three", **options: Any) -> Agent[Any]:
@@ -171,14 +183,16 @@ def test_a_stream_tells_text_tools_and_the_reply() -> None:
 
 
 def test_a_batch_runs_at_once_and_answers_in_order() -> None:
-    """Ten asks of 200 ms take much less than two seconds."""
+    """Ten asks of 200 ms take 200 ms."""
     slow = [Agent(f"a{n}", model=ScriptedModel(f"{n}", latency_ms=200)) for n in range(10)]
 
-    async def work(rt: Runtime) -> tuple[Any, ...]:
-        async with asyncio.timeout(1.5):
-            return await rt.batch(*(rt.ask(a, "?") for a in slow))
+    async def work(rt: Runtime, clock: VirtualClock) -> tuple[Any, int]:
+        began = clock.now()
+        return await rt.batch(*(rt.ask(a, "?") for a in slow)), clock.now() - began
 
-    assert [str(reply) for reply in within(work)] == [str(n) for n in range(10)]
+    replies, took_ms = within_virtual(work)
+    assert [str(reply) for reply in replies] == [str(n) for n in range(10)]
+    assert took_ms == 200
 
 
 def test_a_conversation_goes_on_with_its_history() -> None:
@@ -211,12 +225,12 @@ def test_a_timeout_is_a_deadline_for_the_whole_ask() -> None:
     """The call is cut off and charged as reserved."""
     slow = Agent("slow", model=ScriptedModel("x", latency_ms=5_000), max_tokens=10)
 
-    async def work(rt: Runtime) -> None:
+    async def work(rt: Runtime, _: VirtualClock) -> None:
         with pytest.raises(Timeout, match="no answer within 0\\.03 s"):
             await rt.ask(slow, "?", timeout=0.03)
         assert rt.spent == 1_000 + 10 * 5_000
 
-    within(work)
+    within_virtual(work)
 
 
 def test_a_budget_block_caps_the_asks_written_in_it() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from vegakit.errors import AgentFailed, RateLimited
 from vegakit.models import ProviderAccess, ServerLimits, build_model
 from vegakit.policy import RateRule, RateStrategy, Remaining, RetryRule
@@ -120,7 +121,7 @@ def test_a_better_word_wakes_who_waits() -> None:
         await asyncio.sleep(0)
         assert not second.done()
         lane.heed_limits(ServerLimits(Remaining(1, RESET_MS), None))
-        await asyncio.wait_for(second, 1)
+        await asyncio.wait_for(second, PATIENCE_S)
         lane.leave("first", first, Outcome.SUCCESS)
 
     asyncio.run(talk())

@@ -10,6 +10,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tests.patience import PATIENCE_S
+
 __all__ = ["DSN", "asked", "connected", "dsn_of", "own_schema", "until", "waits"]
 
 DSN = os.environ.get("VEGA_TEST_POSTGRES", "host=127.0.0.1 port=5432 dbname=test")
@@ -17,7 +19,7 @@ DSN = os.environ.get("VEGA_TEST_POSTGRES", "host=127.0.0.1 port=5432 dbname=test
 
 def connected() -> "psycopg.Connection[Any]":
     try:
-        return psycopg.connect(DSN, autocommit=True, connect_timeout=5)
+        return psycopg.connect(DSN, autocommit=True, connect_timeout=30)
     except psycopg.OperationalError as error:
         raise AssertionError(f"no PostgreSQL at {DSN!r}; type: bash .ci/servers") from error
 
@@ -53,6 +55,6 @@ def waits(schema: str) -> bool:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(0.01)

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.store.postgres import DSN, connected, dsn_of, until, waits
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
@@ -44,7 +45,7 @@ async def queue_up(
         passing = asyncio.ensure_future(operate(gate))
         await until(lambda: waits(schema))
         rest = asyncio.gather(*map(operate, MIXED))
-        holding.push_async_callback(asyncio.wait_for, rest, 10)
+        holding.push_async_callback(asyncio.wait_for, rest, PATIENCE_S)
         await asyncio.sleep(0)
         await holding.enter_async_context(hold(order[0]))
     await passing

@@ -77,10 +77,13 @@ def test_a_thousand_callers_in_four_processes_hold_the_cap(schema: str, start: S
 
 
 def most_taken(schema: str, processes: "list[subprocess.Popen[str]]") -> tuple[int, int]:
+    """Also once when all are done."""
     most = samples = 0
+    query = f'SELECT settled + reserved FROM "{schema}".scopes'
     with connected() as server:
-        while any(process.poll() is None for process in processes):
-            query = f'SELECT settled + reserved FROM "{schema}".scopes'
+        are_done = False
+        while not are_done:
+            are_done = all(process.poll() is not None for process in processes)
             (taken,) = server.execute(query.encode()).fetchone() or (0,)
             most, samples = max(most, taken), samples + 1
             time.sleep(0.005)

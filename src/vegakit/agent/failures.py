@@ -78,7 +78,7 @@ def unusable(rule: TurnRule, reply: ModelReply) -> Failed | None:
 def nothing_said(rule: TurnRule) -> Failed:
     return _failed(
         AgentFailed,
-        f"{rule.model} answered with neither text nor a tool call; "
+        f"{rule.model} answered with neither text nor a tool call that it could make; "
         "make the prompt say what answer is wanted, or ask another model",
     )
 

@@ -8,6 +8,7 @@
 | asking      | reply with text that passes the check   | over    | Finished                       |
 | asking      | reply with text that does not           | asking  | AskModel, told of the problem  |
 | asking      | reply without text or calls, the first  | asking  | AskModel, told so              |
+| asking      | reply with calls, no tools were offered | as one without text or calls             |
 | asking      | reply cut off or filtered, model failed | over    | Failed                         |
 | calling     | results of all of them                  | asking  | AskModel, told the results     |
 | summarising | summary                                 | asking  | AskModel                       |
@@ -71,6 +72,7 @@ _SUMMARY_SYSTEM = (
     "goals, decisions, facts, names, numbers and open questions. Answer with the summary only."
 )
 _EMPTY = "Your last answer was empty. Answer in words, or call a tool."
+_NO_TOOLS = "Your last answer was empty. Answer in words; there are no tools here."
 
 
 class TurnPhase(StrEnum):
@@ -118,9 +120,9 @@ class Turn(Struct, omit_defaults=True):
         self.spent.on_answered(reply.usage)
         if failed := unusable(self.rule, reply):
             return self._fail(failed)
-        if reply.message.tool_calls:
+        if reply.message.tool_calls and self.rule.tools:
             return self._on_calls(reply.message, count)
-        if not reply.message.text.strip():
+        if reply.message.tool_calls or not reply.message.text.strip():
             return self._on_empty(count)
         return self._on_text(reply.message, check, count)
 
@@ -172,7 +174,7 @@ class Turn(Struct, omit_defaults=True):
         self.empty_replies += 1
         if self.empty_replies > 1:
             return self._fail(nothing_said(self.rule))
-        return self._ask_again(_EMPTY, count)
+        return self._ask_again(_EMPTY if self.rule.tools else _NO_TOOLS, count)
 
     def _on_text(self, message: AssistantMessage, check: Check | None, count: Count) -> TurnAction:
         self.said += (message,)

@@ -7,6 +7,7 @@ PostgreSQL server that several machines share. All pass the same suites: `LEDGER
 
 from vegakit.store.audit import SqliteAudit, read_audit, verify_audit
 from vegakit.store.audit_chain import AuditVerdict, Fault, FaultKind, Link, parse_head
+from vegakit.store.journal_calls import RecordedCall, recorded_calls
 from vegakit.store.journal_runs import RunSummary, list_runs
 from vegakit.store.journals import MemoryJournal, Replay
 from vegakit.store.memories import TransientMemory
@@ -30,6 +31,7 @@ __all__ = [
     "PostgresLedger",
     "PostgresMemory",
     "PostgresStore",
+    "RecordedCall",
     "Replay",
     "RunSummary",
     "SqliteAudit",
@@ -41,5 +43,6 @@ __all__ = [
     "list_runs",
     "parse_head",
     "read_audit",
+    "recorded_calls",
     "verify_audit",
 ]

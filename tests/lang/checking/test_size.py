@@ -50,13 +50,14 @@ def _seconds(text: str) -> tuple[float, list[str]]:
 
 
 def test_a_large_program_is_checked_in_time():
-    """5,000 lines take about a tenth of a second; the rest is for slow and busy machines."""
+    """5,000 lines take about a fifth of a second, traced four times that; the rest is for slow
+    machines."""
     count = 5_000 // PART.count("\n") + 1
     text = "".join(PART.replace("%d", str(at)).replace("%%", "%") for at in range(count))
     best, found = min(_seconds(text) for _ in range(3))
     assert text.count("\n") >= 5_000
     assert found == []
-    assert best <= 5
+    assert best <= 20
 
 
 HOSTILE = {
@@ -82,5 +83,5 @@ HOSTILE = {
 def test_hostile_programs_end_soon(name: str):
     """None needs a second; what grows with the square of its size needs minutes."""
     seconds, found = _seconds(HOSTILE[name])
-    assert seconds <= 10
+    assert seconds <= 40
     assert len(found) <= 100

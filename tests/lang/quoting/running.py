@@ -3,14 +3,22 @@
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from tests.lang.quoting.spite import Spite
+from tests.lang.quoting.writing import FLAGS
 from vegakit.errors import VegaError
-from vegakit.lang import Checked, check, compile_program
+from vegakit.lang import Checked, Module, check, compile_program
 from vegakit.lang.quoting import ModelTerms, Quote, quote
 from vegakit.money import dollars
+from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
 from vegakit.runtime import Runtime, VegaProgram
+from vegakit.runtime.lanes import LaneRules
 from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+
+_PATIENT = LaneRules(RateRule(), BreakerRule(threshold=10**9), RetryBudgetRule(100, 10**9))
+"""A provider is not left alone, however often it fails."""
 
 
 @dataclass
@@ -24,6 +32,19 @@ class Came:
     def holds(self) -> bool:
         total, calls = self.quote.total, self.quote.calls
         return (total is None or self.spent <= total) and (calls is None or self.calls <= calls)
+
+    @property
+    def ratio(self) -> float | None:
+        """What was quoted, to what was spent; None where there is no bound."""
+        total = self.quote.total
+        if total is None:
+            return None
+        return total / self.spent if self.spent else (1.0 if total == 0 else float("inf"))
+
+    @property
+    def is_payable(self) -> bool:
+        """Every send of it fits its budgets, if only at the first time."""
+        return all(line.calls != 0 for line in self.quote.lines)
 
 
 def checked_of(text: str) -> Checked:
@@ -44,18 +65,50 @@ def quoted(checked: Checked, spite: Spite) -> Quote:
 
 
 def at_its_worst(text: str, seed: int = 0) -> Came:
-    checked, spite = checked_of(text), Spite(seed)
-    came = Came(quoted(checked, spite), 0, 0, "")
+    checked, spite = checked_of(text), Spite(seed, clock=VirtualClock())
+    flags = [Random(seed).random() < 0.5 for _ in range(FLAGS)]
+    return _came(compile_program(checked), quoted(checked, spite), spite, flags)
+
+
+def worst_of(text: str, tries: int, enough: float = 1.1) -> Came:
+    """The dearest run of so many; fewer where one comes close to the quote."""
+    checked = checked_of(text)
+    module, told, worst = compile_program(checked), quoted(checked, Spite(0)), None
+    if not Came(told, 0, 0, "").is_payable:
+        return Came(told, 0, 0, "")
+    for seed in range(tries):
+        chance = Random(seed)
+        temper, bias = _temper(chance, seed), chance.random()
+        flags = [chance.random() < bias for _ in range(FLAGS)]
+        clock = VirtualClock() if seed % 2 else None
+        came = _came(module, told, Spite(seed, temper, clock), flags)
+        worst = came if worst is None or came.spent > worst.spent else worst
+        if not came.holds or (worst.ratio is not None and worst.ratio <= enough):
+            return came if not came.holds else worst
+    assert worst is not None
+    return worst
+
+
+def _temper(chance: Random, seed: int) -> tuple[float, float, float]:
+    first = [(0.0, 0.0, 0.0), (0.9, 0.0, 0.0), (0.3, 0.0, 0.0), (0.0, 0.3, 0.0)]
+    if seed < len(first):
+        return first[seed]
+    return chance.choice([0, 0.1, 0.5, 1]), chance.choice([0, 0.1, 0.3]), chance.choice([0, 0.5])
+
+
+def _came(module: Module, told: Quote, spite: Spite, flags: list[bool]) -> Came:
+    came = Came(told, 0, 0, "")
     with tempfile.TemporaryDirectory(prefix="vega-quote-") as folder:
-        run_virtual(_run(came, checked, spite, Path(folder)))
+        run_virtual(_run(came, module, spite, flags, Path(folder)))
     return came
 
 
-async def _run(came: Came, checked: Checked, spite: Spite, root: Path) -> None:
-    module = compile_program(checked)
+async def _run(came: Came, module: Module, spite: Spite, flags: list[bool], root: Path) -> None:
     clock = VirtualClock()
-    async with Runtime("$1000", models=lambda _: spite.model, clock=clock) as rt:
-        given = [["u", "v", "w"]] if module.functions[module.main].params else []
+    parts: Any = {"models": lambda _: spite.model, "limits": lambda _: _PATIENT, "clock": clock}
+    async with Runtime("$1000", **parts) as rt:
+        given: list[object] = [["u", "v", "w"], flags]
+        given = given[: len(module.functions[module.main].params)]
         try:
             await rt.program.run(VegaProgram(module, root), "main", given, dollars("$100"), None)
         except VegaError as error:

@@ -1,6 +1,9 @@
 """A model that makes a program as dear as it can: it fails where that is billed, answers what does
-not fit, calls tools until it may not, gives the longest lists, and uses all its tokens."""
+not fit, calls tools until it may not, fills the window, gives the longest lists, and uses all its
+tokens; here and there, as its chance says, it does less, so that the next call still fits a budget.
+"""
 
+import re
 from collections import Counter
 from random import Random
 from typing import Any
@@ -17,55 +20,177 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, Phase, WorldError
 from vegakit.models import ScriptedModel
+from vegakit.models.scripted import SCRIPTED_PRICE
+from vegakit.ports import Clock
+from vegakit.prices import bill, worst_case
 from vegakit.records import to_json
 
 WINDOW = 600
+_ANY = 10**15
+_NANOS = re.compile(r"n\d+")
+_MOST_CALLS = 64
+_NOTE = 25
+"""More words than an answer that does not fit is told of its mistake."""
+
+
+class _Uneven(ScriptedModel):
+    """It takes its time, now more and now less, so that what is begun early is dropped at times."""
+
+    def __init__(self, script: Any, chance: Random, clock: Clock | None) -> None:
+        super().__init__(script, context_tokens=WINDOW)
+        self._delays = chance
+        self._time = clock
+
+    async def _wait(self) -> None:
+        if self._time is not None:
+            delay_ms = self._delays.choice([0, 1, 500, 3_000])
+            await self._time.wait_until(self._time.now() + delay_ms)
 
 
 class Spite:
-    """Of an agent whose system text says how many attempts and steps it has."""
+    """Of an agent whose system text says how many attempts and steps it has. `temper` is how often
+    it fails for good, does less than it could, and says no. What it knows of a budget it uses up
+    without going past it, which would be refused."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        temper: tuple[float, float, float] = (0.1, 0.1, 0.3),
+        clock: Clock | None = None,
+    ) -> None:
         self._chance = Random(seed)
-        self._failed: Counter[bytes] = Counter()
+        self._fails, self._is_short, self._says_no = temper
+        self._tried: Counter[bytes] = Counter()
+        self._spent: Counter[bytes] = Counter()
         self._calls = 0
-        self.model = ScriptedModel(self.answer, context_tokens=WINDOW)
+        self.model = _Uneven(self.answer, Random(seed), clock)
 
     def answer(self, request: ModelRequest) -> Any:
-        attempts, steps = map(int, request.system.split())
-        key = to_json(request)
-        self._failed[key] += 1
-        if self._failed[key] % attempts:
+        attempts, steps = map(int, request.system.split()[:2])
+        key, send = to_json(request), to_json(request.messages[0])
+        left = _budget(request) - self._spent[send]
+        self._tried[key] += 1
+        is_last = self._tried[key] % attempts == 0 or left < 2 * self._worst(request)
+        if not is_last and not self._now(self._is_short):
+            self._spent[send] += self._worst(request)
             return WorldError("lost", ErrorClass.TIMEOUT, phase=Phase.UNKNOWN)
-        return self._reply(request, steps)
+        self._tried[key] = 0
+        reply, is_over = self._reply(request, steps, left)
+        self._spent[send] = 0 if is_over else self._spent[send] + self._cost(reply)
+        return reply
 
-    def _reply(self, request: ModelRequest, steps: int) -> ModelReply:
+    def _now(self, chance: float) -> bool:
+        return self._chance.random() < chance
+
+    def _worst(self, request: ModelRequest) -> int:
+        tokens, most = self.model.bound_input(request), request.settings.max_tokens
+        return worst_case(SCRIPTED_PRICE, tokens, most)
+
+    def _cost(self, reply: Any) -> int:
+        usage = getattr(reply, "usage", None)
+        return 0 if usage is None else bill(SCRIPTED_PRICE, usage)
+
+    def _reply(self, request: ModelRequest, steps: int, budget: int) -> tuple[Any, bool]:
+        """With whether it is the last of its send."""
         told = "".join(map(_text, request.messages))
-        asked = sum(isinstance(message, UserMessage) for message in request.messages)
-        rounds = len(request.messages) // 2
-        if request.tools and rounds + 1 < steps and self._chance.random() < 0.8:
-            return self._said(request, calls=True)
-        if "was empty" not in told and asked < steps and self._chance.random() < 0.7:
-            return self._said(request, "")
-        if request.output is not None and told.count("does not fit") < 2 and asked < steps:
-            return self._said(request, "no")
-        plan = {"steps": ["long"] * 3, "sure": self._chance.random() < 0.7}
-        return self._said(request, "fine" if request.output is None else to_json(plan).decode())
+        empty, misfits = "was empty" in told, told.count("does not fit")
+        done = empty + misfits + sum(1 for m in request.messages if getattr(m, "tool_calls", ()))
+        left = steps - done - 1
+        most = 2 if request.output is None else 4
+        is_last = left == 0 if request.tools else min(left, most - 1 - done) <= 0
+        is_last |= budget < 1.2 * self._worst(request)
+        if is_last and self._now(self._fails):
+            return WorldError("lost", ErrorClass.AUTH, phase=Phase.UNKNOWN), True
+        if request.tools and not is_last:
+            return self._call_tools(request, left, budget, is_first=done == 0), False
+        if not is_last and request.output is not None and misfits < 2:
+            words = self._room(request, (3 - misfits) * _NOTE, budget, min(left, 3 - misfits))
+            return self._said(request, "no " * words, budget), False
+        if not is_last and not empty:
+            return self._said(request, budget=budget), False
+        words = "w " * self._chance.choice([1, 360, 510, 560])
+        plan = {"steps": [words] * 3, "sure": not self._now(self._says_no)}
+        text = self._chance.choice(["fine", "fine", "more"])
+        text = text if request.output is None else to_json(plan).decode()
+        return self._said(request, text), True
 
-    def _said(self, request: ModelRequest, text: str = "", *, calls: bool = False) -> ModelReply:
-        self._calls += 1
-        parts: tuple[Any, ...] = (Text(text),) if text else ()
-        if calls:
-            name = request.tools[0].name
-            parts = tuple(
-                ToolCall(f"c{self._calls}_{n}", name, {"what": f"w{self._calls} {n}"})
-                for n in range(2)
-            )
-        usage = Usage(self.model.bound_input(request), request.settings.max_tokens)
-        finish = Finish.TOOL_CALLS if calls else Finish.STOP
+    def _room(self, request: ModelRequest, kept: int, budget: int, later: int) -> int:
+        """Words that a message may have so that so many are still left in the next request, and
+        later calls, each with its attempts, still fit the budget; or else one of them."""
+        used = self.model.bound_input(request) + request.settings.max_tokens
+        room = WINDOW - used - kept
+        if budget < _ANY:
+            calls = self._chance.choice([1, later * int(request.system.split()[0])])
+            taken = self._worst(request) * calls + self.model.bound_input(request) * 1_000
+            room = min(room, (budget - taken) // (1_000 * calls) - _NOTE)
+        if self._now(self._is_short):
+            room = int(room * self._chance.random())
+        return max(room, 1)
+
+    def _spare(self, request: ModelRequest, budget: int) -> int:
+        """Of the budget, when this answer was as cheap as it can be and the next call is made."""
+        taken = self.model.bound_input(request) * 1_000
+        return max(budget - self._worst(request) - taken - _NOTE * 1_000, 0)
+
+    def _call_tools(
+        self, request: ModelRequest, left: int, budget: int, *, is_first: bool
+    ) -> ModelReply:
+        """As many as may be called, each with its own words; the first round fills the window."""
+        count = _MOST_CALLS - left + 1 if is_first else 1
+        if budget < _ANY:
+            count = self._chance.choice([1, 1, 2, 4, count])
+        count = max(1, min(count, (self._room(request, 4 * left, budget, left) - 3) // 3))
+        pad = 0
+        if is_first:
+            pad = (self._room(request, 3 * count + 4 * (left - 1), budget, left) - 2) // 2
+        said: list[str] = []
+        for _ in range(count):
+            self._calls += 1
+            said.append(_letters(self._calls))
+        said[0] += " w" * max(pad, 0)
+        name = request.tools[0].name
+        calls = (ToolCall(f"c{words[:3]}", name, {"what": words}) for words in said)
+        return self._as_reply(request, tuple(calls), Finish.TOOL_CALLS, budget, 3 * count + 2 * pad)
+
+    def _said(self, request: ModelRequest, text: str = "", budget: int = _ANY) -> ModelReply:
+        parts = (Text(text),) if text else ()
+        return self._as_reply(request, parts, Finish.STOP, budget, text.count(" "))
+
+    def _as_reply(
+        self,
+        request: ModelRequest,
+        parts: tuple[Any, ...],
+        finish: Finish,
+        budget: int,
+        words: int,
+    ) -> ModelReply:
+        """One that is not the last leaves what the next call needs, which has more words."""
+        out, taken = request.settings.max_tokens, self.model.bound_input(request)
+        if budget < _ANY:
+            out = min(out, max(self._spare(request, budget) - words * 1_000, 0) // 5_000)
+        if self._now(self._is_short):
+            out = int(out * self._chance.random())
+            taken = self._chance.choice([taken, taken, 0])
+        usage = Usage(taken, out)
         return ModelReply(AssistantMessage(parts, "scripted"), usage, finish)
 
 
+_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def _letters(number: int) -> str:
+    """Three of them, others for each number."""
+    return "".join(_DIGITS[number // 36**place % 36] for place in range(3))
+
+
+def _budget(request: ModelRequest) -> int:
+    """That of the send, or else of its agent: words like `n400000`."""
+    texts = [_text(request.messages[0]), request.system]
+    words = [word for text in texts for word in text.split() if _NANOS.fullmatch(word)]
+    return int(words[0][1:]) if words else _ANY
+
+
 def _text(message: object) -> str:
-    parts = getattr(message, "parts", ())
-    return "".join(part.text for part in parts if isinstance(part, Text))
+    if not isinstance(message, UserMessage):
+        return ""
+    return "".join(part.text for part in message.parts if isinstance(part, Text))

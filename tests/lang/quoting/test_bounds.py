@@ -9,8 +9,8 @@ from vegakit.money import dollars
 
 HEAD = """
 type Plan { steps: [str; 3] }
-agent A { system "1 2" retry { max_attempts 1 } }
-agent B { system "1 2" retry { max_attempts 1 } budget $0.01 }
+agent A { system "1 2" max_tokens 50 retry { max_attempts 1 } }
+agent B { system "1 2" max_tokens 50 retry { max_attempts 1 } budget $0.001 }
 fn twice(xs: [str]) { for x in xs { A <- x; } for x in xs { A <- x; } }
 fn again(n: int) -> str { if n == 0 { return ""; } A <- "x"; return again(n - 1); }
 fn pure(n: int) -> int { if n == 0 { return 0; } return pure(n - 1); }
@@ -41,7 +41,7 @@ def of(body: str, head: str = HEAD) -> Quote:
             for x in xs { A <- "x"; }""",
             7,
         ),
-        ('let xs = [1]; while true limit 3 { xs = xs + [2]; } for x in xs { A <- "x"; }', 4),
+        ('let xs = [1]; while len(xs) < 9 limit 3 { xs = xs + [2]; } for x in xs { A <- "x"; }', 4),
         ('let xs = [1]; for i in range(3) { xs = [i]; } for x in xs { A <- "x"; }', 1),
         ('for s in list::take(str::words("a b c d"), 2) { A <- s; }', 2),
         ('try { A <- "x"; } catch { A <- "y"; }', 2),
@@ -49,11 +49,66 @@ def of(body: str, head: str = HEAD) -> Quote:
         ('let m = {"a": 1}; m["b"] = 2; for k in map::keys(m) { A <- k; }', 2),
         ('pure(9); A <- "x";', 1),
         ("print(1);", 0),
+        ('let a = 2; for i in range(a, 5) { A <- "x"; }', 3),
+        ('for i in range(2) { for j in range(i, 3) { A <- "x"; } }', 6),
+        ('let n = 7; let m = n - 4; for i in range(m) { A <- "x"; }', 3),
+        ('for i in range(5) { A <- "x"; break; }', 1),
+        ('for i in range(5) { if i > 2 { continue; } A <- "x"; }', 5),
+        ('try { for i in range(2) { print(i); } } catch { A <- "x"; }', 0),
+        ('while true limit 3 { A <- "x"; } A <- "y";', 3),
+        ('fail("no"); A <- "x";', 0),
+        (
+            'let xs = ["s"]; for i in range(9) { xs = xs + ["a"]; break; } for x in xs { A <- x; }',
+            2,
+        ),
     ],
 )
 def test_sends_are_counted(body: str, sends: int) -> None:
     """A `while` may ask its test once more than it has rounds."""
     assert of(body).calls == 2 * sends
+
+
+def test_messages_that_are_cut_are_bounded() -> None:
+    """Four bytes for each character."""
+    body = 'let long = A <- "x"; A <- "say {str::slice(long, 0, 9)}";'
+    assert (of(body).total or 0) < (of(body.replace("str::slice(long, 0, 9)", "long")).total or 0)
+
+
+def test_a_send_that_no_budget_around_it_can_pay_costs_nothing() -> None:
+    """It is refused, and what follows is not reached."""
+    assert of('session budget $0.0001 { A <- "x"; A <- "y"; }').total == 0
+    assert of('session budget $0.0005 { B <- "x"; }').total == 0
+
+
+def test_a_part_that_is_held_is_not_spent_twice() -> None:
+    """One send of two cents' part spends little of it, so the third finds no room."""
+    found = of('session budget $0.0022 { for i in range(9) { A <- "x" budget $0.002; } }')
+    one = of('A <- "x" budget $0.002;')
+    assert found.total == dollars("$0.0002") + (one.total or 0)
+
+
+def test_a_process_is_capped_by_its_own_wallet_whatever_others_have() -> None:
+    body = 'let p = spawn A wallet $0.20; let q = spawn B; q <- "x"; while true { p <- "x"; }'
+    assert (of(body).total or 0) < dollars("$0.21")
+
+
+def test_of_two_branches_the_dearer_counts_whoever_pays() -> None:
+    body = 'let p = spawn A wallet $0.20; if 1 < 2 { p <- "x"; } else { A <- "x"; }'
+    assert of(body).total == of('A <- "x";').total
+
+
+def test_tools_spend_from_the_part_of_the_send() -> None:
+    head = HEAD + "agent T { tools [dig] max_tokens 50 budget $0.004 }\n"
+    head += 'tool dig(what: str) -> str "Dig." { while true { A <- "x"; } return what; }\n'
+    assert of('T <- "x";', head).total == dollars("$0.004")
+
+
+def test_servers_of_tools_have_the_usual_part() -> None:
+    """Unless it turns out that they have none: then it may ask as often as one without."""
+    head = HEAD + 'use mcp "web"\nagent M { tools [mcp "web"] max_tokens 50 }\n'
+    found = of('M <- "x";', head)
+    assert found.total is not None
+    assert found.total <= dollars("$0.50")
 
 
 def test_a_typed_answer_may_be_asked_for_four_times() -> None:
@@ -97,8 +152,8 @@ def test_the_budget_of_a_function_caps_all_of_its_own_recursion() -> None:
 
 
 def test_a_budget_of_a_send_replaces_that_of_its_agent() -> None:
-    own, other = of('B <- "x" as Plan;'), of('B <- "x" as Plan budget $0.02;')
-    assert (own.total, other.total) == (dollars("$0.01"), dollars("$0.02"))
+    own, other = of('B <- "x" as Plan;'), of('B <- "x" as Plan budget $0.002;')
+    assert (own.total, other.total) == (dollars("$0.001"), dollars("$0.002"))
 
 
 def test_wallets_cap_what_is_sent_to_processes() -> None:
@@ -116,7 +171,7 @@ def test_a_model_without_a_price_has_no_bound() -> None:
 
     found = quote(checked_of(HEAD + 'A <- "x"; B <- "x";'), lambda _: None)
     assert found.total is None
-    assert found.lines[1].worst == dollars("$0.01")
+    assert found.lines[1].worst == dollars("$0.001")
 
 
 def test_loops_in_loops_end_soon() -> None:

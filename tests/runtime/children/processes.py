@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests import patience
 from tests.runtime.children import stubborn
 from vegakit.runtime.children import Child, Children
 
@@ -52,9 +53,9 @@ def _arguments() -> dict[int, str]:
     return found
 
 
-def comes_true(fact: Callable[[], bool], within_s: float) -> bool:
+def comes_true(fact: Callable[[], bool], within_s: float | None = None) -> bool:
     """Looks until it is so: the death of a process we are no parent of tells nobody."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + (within_s or patience.PATIENCE_S)
     while not fact():
         if time.monotonic() > deadline:
             return False

@@ -17,10 +17,12 @@ def stay(tell: int | None = None) -> None:
         signal.pause()
 
 
-def fork(then: Callable[[], object]) -> None:
-    if os.fork() == 0:
+def fork(then: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid == 0:
         then()
         os._exit(0)
+    return pid
 
 
 def tree() -> None:
@@ -35,9 +37,11 @@ def daemon() -> None:
 
 
 def leave_daemon() -> None:
+    """The one between is gone too, so that nobody counts it."""
     told, tell = os.pipe()
-    fork(lambda: (os.setsid(), fork(lambda: stay(tell))))
+    between = fork(lambda: (os.setsid(), fork(lambda: stay(tell))))
     os.read(told, 1)
+    os.waitpid(between, 0)
 
 
 SHAPES = {"alone": stay, "tree": tree, "daemon": daemon, "leaver": leave_daemon}

@@ -8,6 +8,7 @@ import pytest
 from tests.runtime.children.test_orphans import orphans_of_a_killed_runtime
 from vegakit.runtime.children import launching
 
+LEFT_AFTER_S = 3
 FAULTS = [
     pytest.param("killing |= self._dismissed or", "killing |=", id="spares its tree"),
     pytest.param("prctl(SUBREAPER)", "pass", id="adopts nobody"),
@@ -29,4 +30,5 @@ def test_a_faulty_launcher_leaves_orphans(
     sound: str, faulty: str, tmp_path: Path, mark: str
 ) -> None:
     """The same look that finds none behind the sound one finds some here."""
-    assert orphans_of_a_killed_runtime(mark, str(planted(tmp_path, sound, faulty))) != []
+    place = str(planted(tmp_path, sound, faulty))
+    assert orphans_of_a_killed_runtime(mark, place, within_s=LEFT_AFTER_S) != []

@@ -22,13 +22,12 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def comes_to(descriptors: int) -> bool:
-    """A pipe is closed in the next turns of the loop."""
-    for _ in range(100):
-        if open_descriptors() == descriptors:
-            return True
-        await asyncio.sleep(0.01)
-    return False
+async def settle() -> None:
+    """What is about to be closed is closed: a pipe goes in the next turns of the loop, and what
+    other tests have dropped goes now."""
+    gc.collect()
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 @contextmanager
@@ -55,9 +54,7 @@ def test_a_start_without_descriptors_says_so_and_leaves_none() -> None:
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:
             await (await children.start(["true"], cwd="/", env=SHELL, owner="a")).wait()
-            gc.collect()
-            for _ in range(20):  # what is about to be closed is closed
-                await asyncio.sleep(0)
+            await settle()
             before = open_descriptors()
             refused = pytest.raises(UserError, match="true was not started: Too many open files")
             with all_descriptors_taken_but(4), refused:
@@ -75,11 +72,13 @@ def test_unread_output_is_kept_when_the_child_is_gone() -> None:
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:
             await (await children.start(["true"], cwd="/", env=SHELL, owner="a")).wait()
+            await settle()
             before = open_descriptors()
             argv = ["head", "-c", "180000", "/dev/zero"]
             child = await children.start(argv, cwd="/", env=SHELL, owner="a")
             assert await child.wait() == 0
-            assert await comes_to(before)
+            await settle()
+            assert open_descriptors() == before
             assert len(await child.stdout.read()) == 180_000
 
     asyncio.run(scenario())
@@ -121,10 +120,12 @@ def test_two_hundred_starts_leave_nothing() -> None:
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:
             await burst(children, "true")
+            await settle()
             before = open_descriptors()
             for _ in range(10):
                 await burst(children, "true")
             await burst(children, "no-such")
+            await settle()
             assert open_descriptors() == before
             assert zombies_of(os.getpid()) == []
 

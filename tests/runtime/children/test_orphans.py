@@ -8,15 +8,17 @@ import sys
 from contextlib import aclosing
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
 from tests.runtime.children.processes import comes_true, marked, parent_of, runs, start_up
 from vegakit.runtime import SteadyClock
 from vegakit.runtime.children import Children
 
 REPOSITORY = Path(__file__).parents[3]
-WITHIN_S = 2
 
 
-def orphans_of_a_killed_runtime(mark: str, *launcher: str) -> list[int]:
+def orphans_of_a_killed_runtime(
+    mark: str, *launcher: str, within_s: float = PATIENCE_S
+) -> list[int]:
     """Sixteen processes that ignore SIGTERM, half of them daemons; then `kill -9` above them."""
     command = [sys.executable, "-m", "tests.runtime.children.doomed", mark, *launcher]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as runtime:
@@ -27,7 +29,7 @@ def orphans_of_a_killed_runtime(mark: str, *launcher: str) -> list[int]:
         for _ in ("wardens", "launcher"):
             below |= {parent_of(pid) for pid in below} - {1, runtime.pid}
         runtime.kill()
-    comes_true(lambda: not any(map(runs, below)), WITHIN_S)
+    comes_true(lambda: not any(map(runs, below)), within_s)
     return [pid for pid in below if runs(pid)]
 
 
@@ -56,7 +58,7 @@ asyncio.run(main())
         assert runtime.stdout is not None
         child = int(runtime.stdout.readline())
         runtime.kill()
-    assert comes_true(lambda: not runs(child), WITHIN_S)
+    assert comes_true(lambda: not runs(child))
 
 
 def test_a_killed_launcher_is_replaced(mark: str) -> None:
@@ -67,7 +69,7 @@ def test_a_killed_launcher_is_replaced(mark: str) -> None:
             old = await start_up(children, mark, "daemon")
             launcher = parent_of(parent_of(old.pid))
             os.kill(launcher, signal.SIGKILL)
-            assert comes_true(lambda: not runs(launcher), WITHIN_S)
+            assert comes_true(lambda: not runs(launcher))
             new = await start_up(children, mark, "daemon")
             assert len(marked(mark)) == 4
             await old.end(grace_ms=0)
@@ -97,7 +99,7 @@ def test_a_killed_warden_takes_its_tree_along(mark: str) -> None:
             child = await start_up(children, mark, "daemon")
             os.kill(parent_of(child.pid), signal.SIGKILL)
             assert await child.wait() == -signal.SIGKILL
-            assert comes_true(lambda: marked(mark) == [], WITHIN_S)
+            assert comes_true(lambda: marked(mark) == [])
 
     asyncio.run(scenario())
 
@@ -112,7 +114,7 @@ def test_launcher_and_warden_killed_together(mark: str) -> None:
             os.kill(parent_of(warden), signal.SIGKILL)
             os.kill(warden, signal.SIGKILL)
             assert await child.wait() == -signal.SIGKILL
-            assert comes_true(lambda: marked(mark) == [], WITHIN_S)
+            assert comes_true(lambda: marked(mark) == [])
 
     asyncio.run(scenario())
 
@@ -127,4 +129,4 @@ def test_a_runtime_that_only_exits_leaves_no_orphans(mark: str) -> None:
         f"asyncio.run(start_up(Children(SteadyClock()), {mark!r}, 'daemon'))\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=True)
-    assert comes_true(lambda: marked(mark) == [], WITHIN_S)
+    assert comes_true(lambda: marked(mark) == [])

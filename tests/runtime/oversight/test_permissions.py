@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, results
 from vegakit.config import load
 from vegakit.errors import InvalidRuleError
@@ -13,6 +14,7 @@ from vegakit.policy import PermissionMode
 from vegakit.runtime import Permitting, Runtime
 from vegakit.store import read_audit
 from vegakit.testing import FakeClock
+from vegakit.testing.simulation import VirtualClock, run_virtual
 
 
 async def outcome(rules: list[str], mode: str, *script: object) -> list[str]:
@@ -20,7 +22,7 @@ async def outcome(rules: list[str], mode: str, *script: object) -> list[str]:
     shop = Shop()
     agent = buyer(shop, *script)
     async with Runtime(permissions=rules, mode=mode) as rt:
-        await asyncio.wait_for(_ask(rt, agent), 5)
+        await asyncio.wait_for(_ask(rt, agent), PATIENCE_S)
     return results(agent)
 
 
@@ -105,17 +107,21 @@ async def test_an_approval_is_for_these_arguments_only() -> None:
     assert shop.paid == [3]
 
 
-async def test_a_person_may_take_longer_than_a_tool() -> None:
+def test_a_person_may_take_longer_than_a_tool() -> None:
     """Its time limit begins when it does."""
-    shop, clock = Shop(), FakeClock()
-    shop.pay.timeout_ms = 10
-    async with Runtime(mode="ask", clock=clock) as rt:
-        asking = asyncio.ensure_future(_ask(rt, buyer(shop, calls("pay", amount=3))))
-        question = await next_question(rt)
-        await asyncio.sleep(0.02)
-        await rt.answer(question.id, True)
-        await asking
-    assert shop.paid == [3]
+
+    async def patiently() -> None:
+        shop = Shop()
+        shop.pay.timeout_ms = 10
+        async with Runtime(mode="ask", clock=VirtualClock()) as rt:
+            asking = asyncio.ensure_future(_ask(rt, buyer(shop, calls("pay", amount=3))))
+            question = await next_question(rt)
+            await asyncio.sleep(0.02)
+            await rt.answer(question.id, True)
+            await asking
+        assert shop.paid == [3]
+
+    run_virtual(patiently())
 
 
 async def cut_off() -> None:

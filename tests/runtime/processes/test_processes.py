@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S, until
 from vegakit.conversation import ModelRequest
 from vegakit.errors import AgentFailed, BudgetExceeded, LimitReached, Timeout, UserError
 from vegakit.policy import BreakerRule, ExitKind, RetryRule
@@ -98,8 +99,7 @@ async def test_leaving_a_stream_cancels_it() -> None:
         stream = rt.spawn(greeter()).stream("a " * 500)
         await anext(stream)
         await stream.aclose()
-        await asyncio.sleep(0.01)
-        assert rt.program.host.busy == 0
+        await until(lambda: rt.program.host.busy == 0)
 
 
 async def test_a_crash_restarts_and_the_message_is_delivered_again() -> None:
@@ -158,9 +158,10 @@ async def test_a_timeout_is_told_and_the_process_lives() -> None:
 
 async def test_cancelling_the_asker_cancels_the_work() -> None:
     """A cancel goes all the way down."""
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     async def slow(_: str) -> None:
+        begun.set()
         try:
             await asyncio.sleep(30)
         finally:
@@ -168,9 +169,9 @@ async def test_cancelling_the_asker_cancels_the_work() -> None:
 
     async with Runtime() as rt:
         sent = rt.spawn(slow).send("x")
-        await asyncio.sleep(0.01)
+        await begun.wait()
         sent.cancel()
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), PATIENCE_S)
 
 
 async def test_what_a_process_spawns_is_its_child_and_shares_its_money() -> None:
@@ -238,29 +239,29 @@ async def test_a_kill_takes_the_tree_and_nothing_is_left() -> None:
         await asyncio.gather(*(agent.send("work") for agent in agents))
 
     async def slow(_: str) -> None:
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
     async with Runtime() as rt:
         process = rt.spawn(boss)
         sent = process.send("go")
-        await asyncio.sleep(0.05)
-        assert len(rt.program.machine.state.processes) == 9
+        await until(lambda: len(rt.program.machine.state.processes) == 9)
         assert (await process.kill()).kind is ExitKind.KILLED
         with pytest.raises(AgentFailed):
             await sent
-        await asyncio.sleep(0.05)
-        assert rt.program.host.busy == 0
+        await until(lambda: rt.program.host.busy == 0)
         assert rt.program.machine.state.processes == {}
 
 
 async def test_news_of_money_breakers_and_stuck_processes() -> None:
     """`rt.on` takes one kind or several."""
     news: list[Any] = []
+    told = asyncio.Event()
 
     async def stuck(_: str) -> None:
-        await asyncio.sleep(0.2)
+        await told.wait()
 
     async with Runtime() as rt:
+        rt.on(ProcessStuck, lambda _: told.set())
         rt.on(CostAlert | ProcessStuck | BreakerOpened, news.append)
         await rt.spawn(greeter(), cost_alert="$0.000001").ask("hi")
         await rt.spawn(stuck, stuck_after=0.05).ask("x")
@@ -280,12 +281,14 @@ async def test_news_of_money_breakers_and_stuck_processes() -> None:
 
 async def test_closing_the_runtime_ends_every_process_in_reverse_order() -> None:
     """The last started first; services get to clean up."""
+    begun: list[str] = []
     ended: list[str] = []
 
     def service(name: str) -> Any:
         async def serve() -> None:
+            begun.append(name)
             try:
-                await asyncio.sleep(30)
+                await asyncio.Event().wait()
             finally:
                 ended.append(name)
 
@@ -295,7 +298,7 @@ async def test_closing_the_runtime_ends_every_process_in_reverse_order() -> None
     async with Runtime() as rt:
         for name in "abc":
             rt.spawn(service(name))
-        await asyncio.sleep(0.01)
+        await until(lambda: len(begun) == 3)
     assert ended == ["c", "b", "a"]
 
 

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.patience import until
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.program import After, Respond
 from vegakit.runtime import Agent, Child, Reducer, Runtime, Supervisor
@@ -83,10 +84,7 @@ async def watched(directory: str, name: str) -> None:
         worker.tell("work")
         await rt.program.send("team/critic", "well?")
         await counter.ask("one")
-        for _ in range(1_000):
-            if len(rt.ps()) == 7 and rt.ps()[1].waiting_for == "model slow:model":
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: len(rt.ps()) == 7 and rt.ps()[1].waiting_for == "model slow:model")
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 

@@ -10,10 +10,10 @@ import anthropic
 import httpx2
 import openai
 
+from tests.patience import PATIENCE_S
 from vegakit.testing.provider import Provider, Script
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TIMEOUT_S = 10.0
 
 SDK_ERRORS = (anthropic.APIError, openai.APIError, httpx2.TransportError)
 
@@ -144,10 +144,11 @@ CLIENTS: dict[str, Callable[..., Client]] = {
 
 @asynccontextmanager
 async def connected(
-    api: str, provider: Provider, *, max_retries: int = 0, timeout_s: float = TIMEOUT_S
+    api: str, provider: Provider, *, max_retries: int = 0, timeout_s: float = PATIENCE_S
 ) -> AsyncGenerator[Client]:
     async with httpx2.AsyncClient(verify=False) as http:  # loads no certificates: much faster
-        options: dict[str, Any] = {"http_client": http, "timeout": timeout_s}
+        timeout = httpx2.Timeout(PATIENCE_S, read=timeout_s)
+        options: dict[str, Any] = {"http_client": http, "timeout": timeout}
         yield CLIENTS[api](provider.url, api_key="sk-canary", max_retries=max_retries, **options)
 
 
@@ -161,7 +162,7 @@ def talk(
 
     async def run() -> Provider:
         async with Provider(script) as provider, connected(api, provider, **options) as client:
-            await asyncio.wait_for(conversation(client, provider), TIMEOUT_S)
+            await asyncio.wait_for(conversation(client, provider), 2 * PATIENCE_S)
         return provider
 
     return asyncio.run(run())

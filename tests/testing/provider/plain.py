@@ -5,9 +5,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.patience import PATIENCE_S
 from vegakit.testing.provider import Provider, Script
 
-TIMEOUT_S = 10.0
 Conversation = Callable[["Line", Provider], Awaitable[None]]
 
 
@@ -45,7 +45,7 @@ def converse(script: Script | None, conversation: Conversation, **options: Any) 
             port = int(provider.url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
-                await asyncio.wait_for(conversation(Line(reader, writer), provider), TIMEOUT_S)
+                await asyncio.wait_for(conversation(Line(reader, writer), provider), 2 * PATIENCE_S)
             finally:
                 writer.close()
         return provider

@@ -1,7 +1,6 @@
 """How the official clients meet each failure, on each of the three wire formats."""
 
 import asyncio
-import time
 from typing import Any
 
 import anthropic
@@ -161,23 +160,19 @@ def test_silence_lasts_until_the_client_gives_up(api: str, stream: bool, silence
 
 @streamed
 @pytest.mark.parametrize("answer", ["hang", "slow", "wait:60000"])
-def test_a_client_that_leaves_is_noticed_at_once(api: str, stream: bool, answer: str) -> None:
-    """Within 300 ms of its cancellation, whatever the answer waits for."""
+def test_a_client_that_leaves_is_noticed(api: str, stream: bool, answer: str) -> None:
+    """Whatever the answer waits for, and not only when that has come."""
     if (answer, stream) == ("slow", False):
         answer = "stall"
-    left: list[float] = []
 
     async def leave(client: Client, provider: Provider) -> None:
         call = asyncio.create_task(client.ask(answer, stream=stream))
         await provider.wait_received()
-        left.append(time.time() * 1000)
         call.cancel()
         await provider.wait_ended()
 
     (request,) = talk(api, None, leave).requests
     assert request.status == "disconnected"
-    assert request.ended_ms is not None
-    assert request.ended_ms - left[0] < 300
 
 
 def test_retries_of_a_client_are_counted(api: str) -> None:

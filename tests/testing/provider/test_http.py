@@ -135,4 +135,4 @@ def test_a_stream_takes_its_time() -> None:
     body, request = streamed(Reply("a b c", delay_ms=40, gap_ms=30))
     assert body.count(b'"content":"') == 4
     assert request.ended_ms is not None
-    assert 95 <= request.ended_ms - request.started_ms < 5000
+    assert 95 <= request.ended_ms - request.started_ms < 60_000

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from vegakit.testing.provider import Provider
 
 KEYS = {"x-api-key": "sk-canary", "authorization": "Bearer sk-canary", "x-mine": "1"}
@@ -32,7 +33,9 @@ def running(log: Path) -> Generator[tuple["subprocess.Popen[str]", str]]:
 def asked(url: str, text: str) -> Generator[http.client.HTTPResponse]:
     """The answer to a streamed question, as soon as it has begun."""
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": text}]}
-    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)) as line:
+    with closing(
+        http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_S)
+    ) as line:
         line.request("POST", "/v1/messages", json.dumps(body), KEYS)
         with line.getresponse() as response:
             yield response
@@ -51,7 +54,7 @@ def test_it_serves_until_it_is_told_to_end(tmp_path: Path, number: signal.Signal
             answer.read()
         with asked(url, "slow"):
             process.send_signal(number)
-            assert process.wait(10) == 0
+            assert process.wait(PATIENCE_S) == 0
     assert [(line["event"], line["n"], line["status"]) for line in lines(log)] == [
         ("received", 1, "open"),
         ("ended", 1, "answered"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.testing.provider.plain import Line, chat, converse
 from vegakit.testing.provider import Provider
 
@@ -17,7 +18,7 @@ from vegakit.testing.provider import Provider
 def ask(provider: Provider, times: int = 1) -> set[Any]:
     """The local ends of the connections that so many requests in a row were sent on."""
     ends: set[Any] = set()
-    with closing(http.client.HTTPConnection(provider.url[7:], timeout=10)) as line:
+    with closing(http.client.HTTPConnection(provider.url[7:], timeout=PATIENCE_S)) as line:
         for _ in range(times):
             line.request("POST", "/v1/messages", b'{"model":"m","max_tokens":9}')
             assert b"w0 w1 w2 w3 w4 " in line.getresponse().read()
@@ -54,6 +55,7 @@ def test_nothing_is_left_behind() -> None:
             writer.close()
             await writer.wait_closed()
 
+    gc.collect()  # what other tests have dropped
     before = open_files()
     for _ in range(3):
         asyncio.run(visit())

@@ -1,6 +1,7 @@
 """Files below a root: what works, what is refused, and what stays as it was."""
 
 import asyncio
+import gc
 import os
 import threading
 from pathlib import Path
@@ -205,6 +206,7 @@ async def test_no_descriptor_is_left_open(root: Path) -> None:
     """By what passes nor by what is refused."""
     (root / "link").symlink_to("../outside")
     (root / "hard").hardlink_to(root.parent / "outside/secret")
+    gc.collect()  # what other tests have dropped
     before = len(names_in(Path("/proc/self/fd")))
     for way in WAYS:
         files = Files(root, EVERYWHERE, open_folder=way)

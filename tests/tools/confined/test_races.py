@@ -4,20 +4,25 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.races import SWAPS, TOOLS, race_each_way
+from benchmarks.races import SWAPS, TOOLS, Races, race_each_way
 
 from vegakit.errors import CapabilityDenied
 from vegakit.tools.confined.beneath import OpenFolder, by_kernel, by_walk
 from vegakit.tools.confined.plain import check_inside, check_plain
 
-CALLS = 1_000
+CALLS, MOST_ROUNDS = 1_000, 10
 
 
 @pytest.mark.parametrize("way", [by_kernel, by_walk])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_no_swap_leads_out(tool: str, way: OpenFolder) -> None:
-    """By either way. Some calls met the link and some did not, so it was a race."""
-    races = race_each_way(tool, CALLS, way)
+    """By either way. Some calls met the link and some did not, so it was a race; on a machine that
+    lets only one of the two run for a while, it may take longer until it is one."""
+    races = Races()
+    for _ in range(MOST_ROUNDS):
+        races += race_each_way(tool, CALLS, way)
+        if min(races.passed, races.refused, races.swaps) > 0:
+            break
     assert races.escapes == 0
     assert min(races.passed, races.refused, races.swaps) > 0
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import until
 from tests.runtime.children.processes import comes_true, runs
 from tests.tools.mcp.stage import COMMAND, PYTHON, furnished, staged
-from tests.tools.mcp.web import until
 from vegakit.errors import CapabilityDenied, Timeout, ToolFailed, UserError, WorldError
 from vegakit.runtime import Agent, Runtime
 from vegakit.testing import FakeClock, ScriptedModel
 from vegakit.tools import McpServer
+from vegakit.tools.mcp import streams
 from vegakit.tools.sandbox import bubblewrap
 
 OFFICIAL = """
@@ -144,7 +145,7 @@ async def test_a_call_that_takes_too_long(tmp_path: Path) -> None:
     """The server lives on, and so does the next call of a server that does one at a time."""
     async with staged(tmp_path, timeout=0.2) as stage:
         with pytest.raises(Timeout, match=r"within 0\.2 s"):
-            await stage.call("sleep", s=0.5)
+            await stage.call("sleep", s=30)
 
 
 async def test_a_cancelled_call_leaves_the_server(tmp_path: Path) -> None:
@@ -152,13 +153,13 @@ async def test_a_cancelled_call_leaves_the_server(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.tools()
         before = len(asyncio.all_tasks())
-        calling = asyncio.ensure_future(stage.call("sleep", s=0.1))
+        calling = asyncio.ensure_future(stage.call("sleep", s=2))
         await asyncio.wait([calling], timeout=0.05)
         calling.cancel()
         await asyncio.wait([calling])
         assert calling.cancelled()
         assert "['echo', {}]" in await stage.call("echo")
-        assert len(asyncio.all_tasks()) == before
+        await until(lambda: len(asyncio.all_tasks()) == before)
 
 
 async def test_a_call_that_is_cancelled_while_the_server_starts(tmp_path: Path) -> None:
@@ -167,16 +168,19 @@ async def test_a_call_that_is_cancelled_while_the_server_starts(tmp_path: Path) 
         await stage.tools()
         stage.owner = "another"
         calling = asyncio.ensure_future(stage.call("echo"))
-        await until(lambda: len(stage.servers._open) == 2, 5)
-        await until(lambda: stage.servers._open["plain", "another"]._life is not None, 5)
+        await until(lambda: len(stage.servers._open) == 2)
+        await until(lambda: stage.servers._open["plain", "another"]._life is not None)
         calling.cancel()
         await asyncio.wait([calling])
         assert "['echo', {}]" in await stage.call("echo")
         assert len(stage.children.all()) == 2
 
 
-async def test_a_server_that_does_not_read_is_ended(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_read_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it is sent does not wait for ever."""
+    monkeypatch.setattr(streams, "_WRITE_S", 1.0)
     async with staged(tmp_path) as stage:
         await stage.tools()
         sleeping = asyncio.ensure_future(stage.call("sleep"))
@@ -195,7 +199,7 @@ async def test_each_owner_has_a_server_of_its_own(tmp_path: Path) -> None:
             await stage.call("echo")
         pids = {child.owner: child.pid for child in stage.children.all()}
         stage.servers.end_of("one")
-        assert await asyncio.to_thread(comes_true, lambda: not runs(pids["one"]), 2)
+        assert await asyncio.to_thread(comes_true, lambda: not runs(pids["one"]))
         assert runs(pids["two"])
 
 
@@ -244,7 +248,7 @@ async def test_who_may_be_asked_is_asked_about_a_tool_that_nobody_vouched_for(
         tools = await rt.mcp.tools(server, accept=True)
         agent = Agent("clerk", model=ScriptedModel([call, "done"]), tools=tools)
         asking = asyncio.ensure_future(rt.ask(agent, "go")._reply())
-        await until(lambda: bool(rt.interrupts()), 5)
+        await until(lambda: bool(rt.interrupts()))
         assert not asking.done()
         await rt.answer(rt.interrupts()[0].id, answer=True, by="a person")
         reply = await asking

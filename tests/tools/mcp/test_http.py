@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.mcp.web import answering, hosted, on_loopback, sums, until
+from tests.patience import until
+from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.errors import CapabilityDenied, UserError, VegaError, WorldError
 from vegakit.runtime import Agent, Runtime
 from vegakit.testing import ScriptedModel
@@ -133,10 +134,10 @@ async def test_who_is_killed_takes_the_connection_along(tmp_path: Path) -> None:
             opened = rt.mcp._servers
             assert opened is not None
             sent = process.send("go")
-            await until(lambda: ("sums", "clerk") in opened._open, 5)
+            await until(lambda: ("sums", "clerk") in opened._open)
             connection = opened._open["sums", "clerk"]
             await process.kill()
-            await until(lambda: connection._life is None or connection._life._task.done(), 1)
+            await until(lambda: connection._life is None or connection._life._task.done())
             with pytest.raises((CapabilityDenied, UserError)):
                 await sent
 

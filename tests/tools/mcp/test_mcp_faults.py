@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests import patience
 from tests.tools.mcp import attacks, test_commands, test_http, test_sampling
 from vegakit.runtime import mcp as runtime_mcp
 from vegakit.runtime.processes import Process
@@ -81,6 +82,7 @@ async def test_a_broken_rule_is_found_out(
 ) -> None:
     """By the test that is there for it."""
     room, name, fault, check = FAULTS[rule]
+    monkeypatch.setattr(patience, "PATIENCE_S", 3.0)
     monkeypatch.setattr(room, name, fault)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         await check(tmp_path)

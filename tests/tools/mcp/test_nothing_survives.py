@@ -3,13 +3,13 @@
 import asyncio
 import subprocess
 import sys
-import time
 from pathlib import Path
 from uuid import uuid4
 
+from tests.patience import GONE_S, until
 from tests.runtime.children.processes import comes_true, marked
 from tests.tools.mcp.stage import COMMAND, furnished
-from tests.tools.mcp.web import on_loopback, sums, until
+from tests.tools.mcp.web import on_loopback, sums
 from vegakit.runtime import Agent, Runtime
 from vegakit.testing import ScriptedModel
 from vegakit.tools import McpServer
@@ -28,7 +28,7 @@ def stuck(name: str, **arguments: object) -> ScriptedModel:
 
 
 async def test_a_kill_of_the_tree_leaves_no_server(tmp_path: Path) -> None:
-    """Eight agents, each with a command and a connection of its own, gone within a second."""
+    """Eight agents, each with a command and a connection of its own, gone."""
     mark = uuid4().hex
     plain = McpServer(
         name="plain",
@@ -53,18 +53,16 @@ async def test_a_kill_of_the_tree_leaves_no_server(tmp_path: Path) -> None:
         opened = rt.mcp._servers
         assert opened is not None
         opened.end_of("")  # what it was accepted with
-        await until(lambda: not marked(mark), 2)
+        await until(lambda: not marked(mark))
         process = rt.spawn(boss)
         sent = process.send("go")
-        await until(lambda: len(rt.children.all()) == AGENTS, 20)
-        await until(lambda: len(opened._open) == 2 * AGENTS, 20)
+        await until(lambda: len(rt.children.all()) == AGENTS)
+        await until(lambda: len(opened._open) == 2 * AGENTS)
         lives = [connection._life for connection in opened._open.values()]
         assert len(marked(mark)) >= AGENTS
-        killed = time.monotonic()
         await process.kill()
-        await until(lambda: not (rt.children.all() or marked(mark) or opened._open), 1)
-        await until(lambda: all(life is None or life._task.done() for life in lives), 1)
-        print(f"gone after {time.monotonic() - killed:.2f} s")
+        await until(lambda: not (rt.children.all() or marked(mark) or opened._open), GONE_S)
+        await until(lambda: all(life is None or life._task.done() for life in lives), GONE_S)
         await asyncio.wait([sent])
         assert sent.exception() is not None
 
@@ -101,7 +99,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 
 
 def test_a_killed_runtime_leaves_no_server(tmp_path: Path) -> None:
-    """`kill -9`: nothing is left two seconds later."""
+    """`kill -9`: nothing is left."""
     mark = uuid4().hex
     furnished(tmp_path)
     with subprocess.Popen(
@@ -111,6 +109,4 @@ def test_a_killed_runtime_leaves_no_server(tmp_path: Path) -> None:
         assert runtime.stdout.readline() == b"up\n"
         assert len([pid for pid in marked(mark) if pid != runtime.pid]) >= AGENTS
         runtime.kill()
-        killed = time.monotonic()
-    assert comes_true(lambda: not marked(mark), 2)
-    print(f"gone after {time.monotonic() - killed:.2f} s")
+    assert comes_true(lambda: not marked(mark), GONE_S)

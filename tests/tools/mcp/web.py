@@ -9,6 +9,7 @@ from pathlib import Path
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 
+from tests.patience import until
 from vegakit.runtime import SteadyClock
 from vegakit.runtime.children import Children
 from vegakit.tools import McpPins, McpServers
@@ -37,13 +38,6 @@ def sums() -> MCPServer:
     return server
 
 
-async def until(fact: Callable[[], bool], within_s: float) -> None:
-    """Looks until it is so: nobody tells."""
-    async with asyncio.timeout(within_s):
-        while not fact():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def on_loopback(server: MCPServer, port: int = 0) -> AsyncGenerator[int]:
     """The port."""
@@ -55,7 +49,7 @@ async def on_loopback(server: MCPServer, port: int = 0) -> AsyncGenerator[int]:
         )
         web = uvicorn.Server(config)
         serving = asyncio.ensure_future(web.serve(sockets=[listening]))
-        await until(lambda: web.started, 5)
+        await until(lambda: web.started)
         try:
             yield listening.getsockname()[1]
         finally:

@@ -38,6 +38,7 @@ def test_harmless_commands_need_no_question() -> None:
     assert asked == [("./run.sh",), (".venv/bin/pytest",), ("./gradlew", "test")]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", sorted({kind for kind, _ in HARMLESS}))
 async def test_harmless_commands_end_as_they_do_outside(kind: str, tmp_path: Path) -> None:
     """With the same exit code, those whose program is installed, at least 95 of 100."""

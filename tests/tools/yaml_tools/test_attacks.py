@@ -77,7 +77,7 @@ def test_a_bomb_is_refused_at_once(attack_id: str, tmp_path: Path) -> None:
 def test_a_bomb_that_is_small_enough_to_be_read_is_refused_while_reading(
     name: str, tmp_path: Path
 ) -> None:
-    """The limit is ten times what the slowest takes."""
+    """The limit is many times what the slowest takes on a slow machine."""
     assert_refused_quickly(tmp_path, *UNDER_THE_CAP[name])
 
 
@@ -86,7 +86,7 @@ def assert_refused_quickly(folder: Path, text: str, why: str) -> None:
     began = time.process_time()
     said = refusal(folder, text)
     assert why in said
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("attack_id", IN_PLACE)

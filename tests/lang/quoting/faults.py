@@ -1,0 +1,120 @@
+"""Wrong bounds to plant: each forgets something that makes a program dearer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from vegakit.lang.quoting import (
+    calling,
+    expressions,
+    looping,
+    pots,
+    program,
+    scopes,
+    sends,
+    spending,
+    statements,
+    walking,
+)
+from vegakit.lang.quoting.pots import Grain, Pot
+from vegakit.lang.quoting.spending import NONE, Spend, times
+from vegakit.lang.tree import Ask
+
+Patch = tuple[object, str, Any]
+
+_calls_cost, _pot_of, _round = sends._calls_cost, pots.pot_of, looping._round
+_branches = walking.Walk.branches
+
+
+def _one_short(spend: Spend, count: float, at: Any) -> Spend:
+    return times(spend, count - 1, at)
+
+
+def _called_once() -> Callable[..., Any]:
+    called: set[str] = set()
+    real = calling.call_function
+
+    def call(w: Any, name: str, given: Any) -> Any:
+        came = real(w, name, given)
+        is_known = name in called
+        called.add(name)
+        return replace(came, spent=NONE) if is_known else came
+
+    return call
+
+
+def _first_for_all(sending: Any, known: Any) -> Any:
+    least, first, _ = _calls_cost(sending, known)
+    return least, first, first
+
+
+def _more_slack(amount: Any, slack: Any = 0, grains: Any = None) -> Pot:
+    return _pot_of(amount, slack + 1_000_000, grains)
+
+
+def _whole_calls(self: Grain, cap: Any) -> Any:
+    return self.most * min(self.count, int(min(cap, 10**15)) // self.most)
+
+
+def _no_breaks(w: Any, body: Any) -> Any:
+    spent, left = _round(w, body)
+    left.by_break.clear()
+    return spent, left
+
+
+def _no_growth(before: Any, grown: Any, rounds: Any) -> Any:
+    return before
+
+
+def _over_if_any_is(self: Any, *ways: Any) -> Any:
+    ended: list[bool] = []
+
+    def watched(way: Any) -> Callable[[], None]:
+        def run() -> None:
+            way()
+            ended.append(self.over)
+
+        return run
+
+    spends = _branches(self, *map(watched, ways))
+    self.over = any(ended)
+    return spends
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+FAULTS: dict[str, tuple[Patch, ...]] = {
+    "retries forgotten": ((sends, "_attempts", lambda spec: 1),),
+    "answers that do not fit forgotten": ((sends, "_RE_ASKS", 0),),
+    "empty answers forgotten": ((sends, "_steps", lambda sending: 1),),
+    "later calls as short as the first": ((sends, "_calls_cost", _first_for_all),),
+    "a loop one round short": ((looping, "times", _one_short),),
+    "the else branch forgotten": ((statements, "dearer", lambda one, other: one),),
+    "what tools send forgotten": ((calling, "_tools", lambda w, name, part: NONE),),
+    "a wallet taken for the session's": ((program, "_has_own_wallet", lambda node: False),),
+    "handlers forgotten": ((statements, "_handler", _nothing),),
+    "sends that never fail": ((expressions, "_HARMLESS", expressions._HARMLESS | {Ask}),),
+    "lists that do not grow": (
+        (looping, "_UNROLLED", 0),
+        (looping, "after_rounds", _no_growth),
+    ),
+    "what a break sees forgotten": ((looping, "_round", _no_breaks),),
+    "one branch that ends taken for both": ((walking.Walk, "branches", _over_if_any_is),),
+    "what rounds leave behind forgotten": ((scopes.Scopes, "meet", _nothing),),
+    "a budget that is always the agent's": ((calling, "_part", lambda declared, budget: declared),),
+    "a part that leaves more unused": (
+        (sends, "pot_of", _more_slack),
+        (spending, "pot_of", _more_slack),
+    ),
+    "calls that always cost the most": ((Grain, "within", _whole_calls),),
+    "functions that cost once for all calls": ((expressions, "call_function", None),),
+}
+
+
+def patches_of(fault: str) -> tuple[Patch, ...]:
+    if fault.startswith("functions"):
+        return ((expressions, "call_function", _called_once()),)
+    return FAULTS[fault]
