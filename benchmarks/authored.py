@@ -21,7 +21,7 @@ from msgspec import Struct
 from benchmarks.authored_hostile import hostile
 from benchmarks.authored_programs import CANARY, answers_of, written
 from vegakit.authoring import Accepted, May, Refused
-from vegakit.conversation import ToolMessage
+from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.models import ScriptedModel
 from vegakit.money import Money
 from vegakit.policy import Backoff, RetryRule
@@ -49,6 +49,7 @@ class Seen(Struct):
     looked: int
     left: int
     files: list[str]
+    over: int
 
 
 async def run_one(source: str, seed: int, folder: Path) -> Seen:
@@ -64,7 +65,15 @@ async def run_one(source: str, seed: int, folder: Path) -> Seen:
         looked += 1
         return "looked"
 
-    worker = ScriptedModel(answers_of(Random(seed)), "worker", context_tokens=4_000)
+    over, answer = 0, answers_of(Random(seed))
+
+    def watched(request: ModelRequest) -> Any:
+        nonlocal over
+        wallets = rt.program.machine.state.wallets.values()
+        over += sum(w.cap is not None and w.spent + w.held > w.cap for w in wallets)
+        return answer(request)
+
+    worker = ScriptedModel(watched, "worker", context_tokens=4_000)
     calls = [{"name": "run_program", "arguments": {"source": source}}]
     planner = ScriptedModel([{"calls": calls}, "done"], "planner", price=_FREE)
     reader = Agent("reader", worker, "I am reader.", max_tokens=60, retry=_QUICK)
@@ -86,7 +95,7 @@ async def run_one(source: str, seed: int, folder: Path) -> Seen:
     asked = {request.system.removeprefix("I am ").rstrip(".") for request in worker.requests}
     files = _files_in(folder)
     told = message.results[0].content
-    return Seen(admitted, told, len(worker.requests), spent, asked, looked, left, files)
+    return Seen(admitted, told, len(worker.requests), spent, asked, looked, left, files, over)
 
 
 def _files_in(folder: Path) -> list[str]:
@@ -112,6 +121,7 @@ def faults_of(seen: Seen) -> list[str]:
         "secret read": CANARY in seen.told,
         "files changed": seen.files != ["a.txt", "secret.txt"],
         "left behind": seen.left > 0,
+        "above a cap at some instant": seen.over > 0,
     }
     admitted = seen.admitted
     if isinstance(admitted, Refused):

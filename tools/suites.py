@@ -77,7 +77,7 @@ SUITES = {
         600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
     ),
     "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
-    "parallel": Suite(120, [["python", "-m", "benchmarks.parallel"]]),
+    "parallel": Suite(120, [["python", "-m", "benchmarks.parallel", "400"]]),
     "kills": Suite(480, [["pytest", "-q", "-n2", *APART[1:]]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),

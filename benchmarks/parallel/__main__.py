@@ -1,4 +1,4 @@
-"""Parallel is sequential: `python -m benchmarks.parallel [full]`.
+"""Parallel is sequential: `python -m benchmarks.parallel [PROGRAMS | full]`.
 
 Random programs run in order and with windows of several sizes; the same programs again with faults
 planted in what looks ahead, each of which must be found; graphs of calls against the shortest time
@@ -20,7 +20,7 @@ from benchmarks.parallel.searching import Looked, search, shown
 from benchmarks.parallel.speed import speed
 
 PROGRAMS, ALL_PROGRAMS = 1_000, 10_000
-GRAPHS, ALL_GRAPHS = 400, 1_000
+MOST_GRAPHS = 1_000
 WINDOW = 64
 MOST_OVER_SHORTEST = 1.02
 MOST_OVER_SCHEDULE = 1.10
@@ -29,15 +29,17 @@ MOST_EXCUSED = 0.05
 
 def main(*words: str) -> int:
     full = "full" in words
+    programs = next((int(word) for word in words if word.isdigit()), PROGRAMS)
+    programs = ALL_PROGRAMS if full else programs
     began = time.monotonic()
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        looked = search(range(ALL_PROGRAMS if full else PROGRAMS), full=full, pool=pool)
+        looked = search(range(programs), full=full, pool=pool)
         if differing := [one for one in looked if one.compared.found]:
             print(shown(differing))
         figures = [
             *_programs(looked, len(differing)),
             *_faults(pool),
-            *_spans(measure(range(ALL_GRAPHS if full else GRAPHS), pool)),
+            *_spans(measure(range(min(programs, MOST_GRAPHS)), pool)),
             speed(WINDOW),
         ]
     print(show(figures))

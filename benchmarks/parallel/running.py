@@ -39,6 +39,8 @@ CALM = LaneRules(RateRule(), BreakerRule(threshold=1_000_000), RetryBudgetRule(1
 _AGAIN = re.compile(r"'\d+|#\d+(\.\d+)?|(?<=~)-\d+")
 """Which time it is asked for at its place, and in which life."""
 _TIMES = re.compile(r"\b\d+ ms\b")
+_ROOM = re.compile(r"has only \$[\d.,]+ left")
+"""What a refusal says of the moment: waste is not left."""
 _BUDGETS = ("$100", "$100", "$100", "$0.4", "$0.05", "$0.008")
 
 
@@ -132,7 +134,7 @@ async def _run(
         "$1000", models=model_of, clock=clock, limits=lambda _: CALM, window=window
     ) as rt:
         rt.gate.chance = _Half()
-        rt.on(Printed, lambda news: seen.log.append(f"print {news.text}"))
+        rt.on(Printed, lambda news: seen.log.append(_plain(f"print {news.text}")))
         rt.on(Noted, lambda news: seen.log.append(f"note {news.kind} {news.text}"))
         rt.on(Wasted, lambda news: seen.add_waste(news.amount))
         rt.on(Question, lambda question: _answer(rt, question, seed))
@@ -146,9 +148,13 @@ async def _run(
         except TimeoutError:
             seen.error = "it never ends"
         except VegaError as error:
-            seen.error = _TIMES.sub("some ms", f"{name_of(error)}: {error}")
+            seen.error = _plain(f"{name_of(error)}: {error}")
         seen.took_ms = clock.now() - began
     seen.spent = rt.spent
+
+
+def _plain(told: str) -> str:
+    return _ROOM.sub("has some left", _TIMES.sub("some ms", told))
 
 
 class _Half(Random):

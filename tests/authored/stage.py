@@ -49,6 +49,7 @@ async def play(
     budget: str = "$10",
     watch: Callable[[Runtime], Any] | None = None,
     planner: dict[str, Any] | None = None,
+    window: int | None = None,
     **options: Any,
 ) -> Played:
     """Nothing of a program may be left when the turn is over."""
@@ -58,7 +59,7 @@ async def play(
     agents = options.pop("agents", [reader])
     tool = run_program(agents, **options)
     agent = Agent("planner", planner_model, "Plan.", tools=[tool], **planner or {})
-    async with Runtime(budget) as rt:
+    async with Runtime(budget, window=window) as rt:
         if watch is not None:
             watch(rt)
         reply = await rt.ask(agent, "go")

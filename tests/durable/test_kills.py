@@ -141,7 +141,7 @@ async def killed_at_random(
         begun = await asyncio.gather(*(scene.ask(2, first) for first in firsts))
         waiting = {asking for _, asking in begun}
         while waiting and kills < most:
-            if kills == 0 or chance.random() < 0.5:
+            if kills == 0 or chance.random() < 0.2:
                 waiting = await soon_after_a_call(scene, waiting, chance)
             else:
                 life_s = chance.uniform(SHORTEST_LIFE_S, LONGEST_LIFE_S)

@@ -144,6 +144,11 @@ class Purses:
         rooms = (wallet.room for _, wallet in self._chain(path, session, looks=True))
         return min((room for room in rooms if room is not None), default=None)
 
+    def seen_room(self, path: str, session: str = "") -> Money:
+        """As a program sees it: nothing is wasted."""
+        wallet = self.nearest(path, session)
+        return Money(0 if wallet is None else (wallet.room or 0) + wallet.wasted)
+
     def hold(self, path: str, amount: int, session: str = "") -> str | None:
         """The path of the wallet that has no room; then nothing is held."""
         chain = list(self._chain(path, session))

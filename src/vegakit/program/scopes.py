@@ -27,7 +27,7 @@ class Scopes:
             session.confirm, session.speculate = settings.get("confirm"), settings.get("speculate")
             run.vm.answer(want.ticket, None)
         else:
-            room = self._purses.room(run.path, inside) or Money(0)
+            room = self._purses.seen_room(run.path, inside)
             asked = f"a session of {show(Money(want.amount))} does not fit: {poor} has only"
             why = f"{asked} {show(room)} left; ask for less, or give it more"
             run.vm.fail(want.ticket, BudgetExceeded.__name__, why)

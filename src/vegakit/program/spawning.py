@@ -36,7 +36,7 @@ class Spawning:
             )
         caps = dict(_caps(path, spec))
         if (poor := self._purses.open(caps, spawner, command.session)) is not None:
-            room = self._purses.room(spawner, command.session)
+            room = self._purses.seen_room(spawner, command.session)
             return _too_poor(Money(sum(caps.values())), poor, room)
         if spawner:
             state.spawned.setdefault(spawner, {})[path] = None

@@ -17,18 +17,14 @@ class Terrain:
 
     def may_be_early(self, agent: str) -> bool:
         """Its answer depends on nothing that earlier calls leave behind but its own memory: on no
-        breaker that failures open, no bucket that calls empty; nor do those that its tools ask."""
-        row = self.rows.agent(agent)
-        if self.rows.spec(agent) is None or row.is_irrevocable:
+        breaker that failures open, no bucket that calls empty, no restarts of those that its tools
+        ask; nor do its tools look at the budget, or wait."""
+        spec, row = self.rows.spec(agent), self.rows.agent(agent)
+        if spec is None or row.is_irrevocable or row.sends - {agent}:
             return False
-        return not any(map(self._depends, row.sends))
-
-    def _depends(self, agent: str) -> bool:
-        """On what came before; or its tools look at the budget, or wait."""
-        spec = self.rows.spec(agent)
-        if spec is None or spec.circuit_breaker is not None or spec.rate_limit is not None:
-            return True
-        return any(self.regions.whole(tool).barrier for tool in self.rows.tools_of(spec))
+        guarded = spec.circuit_breaker is not None or spec.rate_limit is not None
+        tools = map(self.regions.whole, self.rows.tools_of(spec))
+        return not guarded and not any(tool.barrier for tool in tools)
 
     def only_reads(self, row: Effects) -> bool:
         return row.class_ is Class.REVOCABLE

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from random import Random
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -73,6 +74,28 @@ def test_a_bomb_ends_in_a_diagnostic(name: str) -> None:
     checked, found = check(head + body, "x.py", lambda _: None)
     assert checked is None
     assert found
+
+
+LARGE = {
+    "branches": "\n".join(
+        f"if True:\n    y{n} = 1\nelse:\n    y{n} = 2\nprint(y{n})" for n in range(1_400)
+    ),
+    "changes": "\n".join(
+        ["xs = [1]", *["xs.append(1)"] * 2_000, *(f"_y{n} = xs" for n in range(2_000))]
+    ),
+    "signs": "\n".join(["a0 = -1", *(f"a{n + 1} = a{n}" for n in range(3_000))]),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_program_is_checked_in_time(name: str) -> None:
+    """Half a second each when this was written, of half a minute before the tables were made."""
+    head = "from vegakit import program\n\n\n@program\ndef main() -> None:\n"
+    body = "\n".join(f"    {line}" for line in LARGE[name].split("\n"))
+    began = process_time()
+    checked, _ = check(head + body, "x.py", lambda _: None)
+    assert checked is not None
+    assert process_time() - began < 10
 
 
 def test_places_count_characters() -> None:

@@ -86,6 +86,12 @@ def _nothing(*_: Any) -> None:
     pass
 
 
+ALWAYS_THE_MOST: Patch = (Grain, "within", _whole_calls)
+"""Calls of one send are mostly of one length."""
+
+ONE_BRANCH_FOR_BOTH: Patch = (walking.Walk, "branches", _over_if_any_is)
+"""No random program ends in one branch and sends behind both."""
+
 FAULTS: dict[str, tuple[Patch, ...]] = {
     "retries forgotten": ((sends, "_attempts", lambda spec: 1),),
     "answers that do not fit forgotten": ((sends, "_RE_ASKS", 0),),
@@ -102,14 +108,12 @@ FAULTS: dict[str, tuple[Patch, ...]] = {
         (looping, "after_rounds", _no_growth),
     ),
     "what a break sees forgotten": ((looping, "_round", _no_breaks),),
-    "one branch that ends taken for both": ((walking.Walk, "branches", _over_if_any_is),),
     "what rounds leave behind forgotten": ((scopes.Scopes, "meet", _nothing),),
     "a budget that is always the agent's": ((calling, "_part", lambda declared, budget: declared),),
     "a part that leaves more unused": (
         (sends, "pot_of", _more_slack),
         (spending, "pot_of", _more_slack),
     ),
-    "calls that always cost the most": ((Grain, "within", _whole_calls),),
     "functions that cost once for all calls": ((expressions, "call_function", None),),
 }
 

@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.lang.quoting.faults import ALWAYS_THE_MOST, ONE_BRANCH_FOR_BOTH
 from tests.lang.quoting.running import checked_of, quoted
 from tests.lang.quoting.spite import Spite
 from vegakit.lang import Quote
+from vegakit.lang.quoting.pots import Grain
 from vegakit.money import dollars
 
 HEAD = """
@@ -66,6 +68,19 @@ def of(body: str, head: str = HEAD) -> Quote:
 def test_sends_are_counted(body: str, sends: int) -> None:
     """A `while` may ask its test once more than it has rounds."""
     assert of(body).calls == 2 * sends
+
+
+def test_a_branch_that_ends_taken_for_both_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted."""
+    monkeypatch.setattr(*ONE_BRANCH_FOR_BOTH)
+    assert of('for i in range(5) { if i > 2 { continue; } A <- "x"; }').calls != 10
+
+
+def test_a_cap_holds_as_many_calls_as_fit_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of 95 where each costs from 50 to 100; planted, that each costs the most."""
+    assert [Grain(least, 100, 3).within(190) for least in (50, 100, 200)] == [190, 100, 0]
+    monkeypatch.setattr(*ALWAYS_THE_MOST)
+    assert Grain(50, 100, 3).within(190) != 190
 
 
 def test_messages_that_are_cut_are_bounded() -> None:

@@ -1,9 +1,10 @@
 """Which variables have a value on every way through a statement, and which are read after it."""
 
 import ast
+from bisect import bisect_right
 from collections.abc import Iterable
 
-__all__ = ["assigned_names", "given_on_all_ways", "is_read_after", "is_read_too_early"]
+__all__ = ["Reads", "assigned_names", "given_on_all_ways", "is_read_too_early"]
 
 
 def assigned_names(function: ast.FunctionDef) -> dict[str, ast.AST]:
@@ -24,29 +25,37 @@ def assigned_names(function: ast.FunctionDef) -> dict[str, ast.AST]:
     return found
 
 
-def is_read_after(function: ast.FunctionDef, name: str, statement: ast.AST) -> bool:
-    """Before it gets another value there."""
-    end = getattr(statement, "end_lineno", 0)
-    later = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.Name) and node.id == name and node.lineno > end
-    ]
-    if not later:
-        return False
-    line = min(node.lineno for node in later)
-    here = [node for node in later if node.lineno == line]
-    grown = any(
-        isinstance(node, ast.AugAssign) and node.target in here for node in ast.walk(function)
-    )
-    loop = any(
-        isinstance(node, ast.For) and _binds(node.target, here) for node in ast.walk(function)
-    )
-    return grown or (not loop and any(isinstance(node.ctx, ast.Load) for node in here))
+class Reads:
+    """Where each variable of a function stands: by name, its lines with whether it is read there
+    first."""
 
+    def __init__(self, function: ast.FunctionDef) -> None:
+        lines: dict[str, dict[int, bool]] = {}
+        walked = {
+            id(one)
+            for node in ast.walk(function)
+            if isinstance(node, ast.For)
+            for one in ast.walk(node.target)
+        }
+        grown = {id(node.target) for node in ast.walk(function) if isinstance(node, ast.AugAssign)}
+        begun: set[tuple[str, int]] = set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name):
+                here = lines.setdefault(node.id, {})
+                is_read = isinstance(node.ctx, ast.Load) or id(node) in grown
+                here[node.lineno] = here.get(node.lineno, False) or is_read
+                if id(node) in walked:
+                    begun.add((node.id, node.lineno))
+        for name, line in begun:
+            lines[name][line] = False
+        self._lines = {name: sorted(here.items()) for name, here in lines.items()}
 
-def _binds(target: ast.expr, names: list[ast.Name]) -> bool:
-    return any(one in names for one in ast.walk(target))
+    def is_read_after(self, name: str, statement: ast.AST) -> bool:
+        """Before it gets another value there."""
+        end = getattr(statement, "end_lineno", 0)
+        found = self._lines.get(name, [])
+        at = bisect_right(found, (end, True))
+        return at < len(found) and found[at][1]
 
 
 def is_read_too_early(name: str, node: ast.stmt) -> bool:

@@ -4,7 +4,7 @@ import ast
 
 from vegakit.lang.python.agents import budget_in, grants, repeatable
 from vegakit.lang.python.context import Body, File, FunctionHead
-from vegakit.lang.python.flowing import assigned_names, is_read_after
+from vegakit.lang.python.flowing import Reads, assigned_names
 from vegakit.lang.python.owning import shared_changes
 from vegakit.lang.python.signs import is_natural, natural_names
 from vegakit.lang.python.statements import statements
@@ -56,7 +56,7 @@ def _body(file: File, made: FunctionHead, nodes: list[ast.stmt]) -> Block:
     node = made.node
     body = Body(file, assigned_names(node), natural_names(node) | _natural_constants(file))
     body.shared = shared_changes(node, {*file.records, *file.agents})
-    body.read_after = lambda name, statement: is_read_after(node, name, statement)
+    body.read_after = Reads(node).is_read_after
     body.returns_nothing = made.result is None
     for param in made.params:
         body.declare(param.name, param.type)

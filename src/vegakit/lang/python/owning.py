@@ -62,31 +62,32 @@ class _Walk:
         self._makers = makers
         self._given: dict[str, str] = {}
         self._fresh: list[_Event] = []
-        self._escapes: list[_Event] = []
+        self._escapes: dict[str, list[tuple[ast.AST, _Loops]]] = {}
         self._changes: list[_Event] = []
-        self._walked: list[_Event] = []
+        self._walked: dict[str, list[ast.AST]] = {}
 
     def bind_parameters(self, function: ast.FunctionDef) -> None:
         for arg in function.args.args:
             self._given[arg.arg] = "the caller of this function holds it too"
 
     def verdicts(self) -> Iterator[tuple[int, str]]:
+        for escapes in self._escapes.values():
+            escapes.sort(key=lambda escape: _place(escape[0]))
         for name, node, loops in self._changes:
             why = self._given.get(name, "") or self._seen_by(name, node, loops)
             if why:
                 yield id(node), why
 
     def _seen_by(self, name: str, change: ast.AST, loops: _Loops) -> str:
-        for walked, loop, _ in self._walked:
-            if walked == name and loop in loops:
+        for loop in self._walked.get(name, ()):
+            if loop in loops:
                 return f"the loop on line {_line(loop)} is walking over it"
-        for other, escape, around in self._escapes:
-            if other != name:
-                continue
+        escapes = self._escapes.get(name, [])
+        if escapes and _place(escapes[0][0]) < _place(change):
+            return f"it was put somewhere else on line {_line(escapes[0][0])}"
+        for escape, around in escapes if loops else ():
             shared = [loop for loop in loops if loop in around]
-            if _place(escape) < _place(change) or any(
-                not self._made_in(name, loop, escape, change) for loop in shared
-            ):
+            if any(not self._made_in(name, loop, escape, change) for loop in shared):
                 return f"it was put somewhere else on line {_line(escape)}"
         return ""
 
@@ -149,7 +150,7 @@ class _Walk:
                 self._given.setdefault(one.id, "the list it comes from holds it too")
         for one in ast.walk(over):
             if isinstance(one, ast.Name):
-                self._walked.append((one.id, node, loops))
+                self._walked.setdefault(one.id, []).append(node)
 
     def _is_fresh(self, node: ast.expr) -> bool:
         match node:
@@ -168,7 +169,7 @@ class _Walk:
 
     def _escaping(self, node: ast.expr, loops: _Loops) -> None:
         if isinstance(node, ast.Name):
-            self._escapes.append((node.id, node, loops))
+            self._escapes.setdefault(node.id, []).append((node, loops))
         else:
             self._read(node, loops)
 
@@ -177,7 +178,7 @@ class _Walk:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Name):
                 if not _only_looks(node, child, self._makers):
-                    self._escapes.append((child.id, child, loops))
+                    self._escapes.setdefault(child.id, []).append((child, loops))
             else:
                 self._read(child, loops)
 

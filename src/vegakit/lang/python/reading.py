@@ -5,10 +5,11 @@ import re
 import warnings
 
 from vegakit.lang.python.context import File
+from vegakit.lang.tree import Node
 
 __all__ = ["parsed", "too_deep"]
 
-_MOST_CHARS = 200_000
+_MOST_CHARS, _MOST_NODES = 200_000, 30_000
 _HALF = re.compile("[\ud800-\udfff]")
 _SYNTAX = "mend it as Python asks: python -m py_compile FILE"
 
@@ -41,7 +42,15 @@ def parsed(file: File) -> ast.Module | None:
 
 def _is_text(file: File, module: ast.Module) -> bool:
     """Half a character, such as "\\ud800", cannot be written down."""
-    for node in ast.walk(module):
+    for number, node in enumerate(ast.walk(module)):
+        if number > _MOST_NODES:
+            file.report(
+                "too-large",
+                Node(0, 1),
+                f"a program in Python has at most {_MOST_NODES:,} names, numbers and operators",
+                "split it",
+            )
+            return False
         match node:
             case ast.Constant(value=str() as text) if _HALF.search(text):
                 file.report(

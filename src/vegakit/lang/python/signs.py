@@ -8,17 +8,20 @@ from collections.abc import Iterator
 
 __all__ = ["is_natural", "natural_names"]
 
+_MOST_PASSES = 50
+
 
 def natural_names(function: ast.FunctionDef) -> set[str]:
     """Variables that only ever get such numbers: all are taken for it at first, then those that
-    get anything else are struck out, until none is."""
+    get anything else are struck out, until none is; where that takes too long, none is known."""
     given = list(_given(function))
     found = {name for name, _ in given} - {arg.arg for arg in function.args.args}
-    while True:
+    for _ in range(_MOST_PASSES):
         wrong = {name for name, value in given if name in found and not is_natural(value, found)}
         if not wrong:
             return found
         found -= wrong
+    return set()
 
 
 def _given(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
