@@ -57,13 +57,13 @@ class Suite(NamedTuple):
 
 
 SUITES = {
-    "format": Suite(20, [["ruff", "format", "--check", "--quiet", "."]]),
-    "lint": Suite(20, [["ruff", "check", "--quiet", "."]]),
-    "types": Suite(150, [["basedpyright"]]),
-    "layers": Suite(45, [["lint-imports", "--no-cache"]]),
+    "format": Suite(60, [["ruff", "format", "--check", "--quiet", "."]]),
+    "lint": Suite(60, [["ruff", "check", "--quiet", "."]]),
+    "types": Suite(300, [["basedpyright"]]),
+    "layers": Suite(90, [["lint-imports", "--no-cache"]]),
     "fast": Suite(150, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(
-        900,
+        1_200,
         [
             ["coverage", "erase"],
             [*"coverage run -m pytest -q -n2".split(), *(f"--ignore={path}" for path in APART)],
@@ -77,10 +77,10 @@ SUITES = {
         600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
     ),
     "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
-    "parallel": Suite(120, [["python", "-m", "benchmarks.parallel", "400"]]),
-    "kills": Suite(480, [["pytest", "-q", "-n2", *APART[1:]]]),
+    "parallel": Suite(240, [["python", "-m", "benchmarks.parallel", "400"]]),
+    "kills": Suite(600, [["pytest", "-q", "-n2", *APART[1:]]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
-    "wheel": Suite(60, [["bash", "tools/try_wheel.sh"]]),
+    "wheel": Suite(120, [["bash", "tools/try_wheel.sh"]]),
     "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),
 }
 GROUPS = {

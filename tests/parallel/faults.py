@@ -15,7 +15,7 @@ from vegakit.program.ahead import Ahead
 from vegakit.program.core import Core
 from vegakit.program.lives import Lives
 from vegakit.program.purses import Purses
-from vegakit.vm import answering, machine, regions, scouting, terrain
+from vegakit.vm import answering, asking, machine, regions, scouting, terrain
 from vegakit.vm.decoding import COLD
 from vegakit.vm.machine import Vm
 from vegakit.vm.scouting import Scout
@@ -61,9 +61,14 @@ def first_found(name: str, most: int = MOST) -> int | None:
                 parallel = run(module, seed, WINDOW)
             except RuntimeError:  # everybody waits, for ever
                 return seed + 1
-        if differences(sequential, parallel):
+        if differences(sequential, parallel) and _holds(module, seed, sequential):
             return seed + 1
     return None
+
+
+def _holds(module: Module, seed: int, sequential: Seen) -> bool:
+    """Without the fault."""
+    return not differences(sequential, run(module, seed, WINDOW))
 
 
 @lru_cache(maxsize=MOST)
@@ -104,7 +109,14 @@ def _memory_stays(put: Put) -> None:
     put(Ahead, "on_given_up", given_up)
 
 
+def _no_versions(put: Put) -> None:
+    """A call is known by its place alone, not by what was written or heard before it."""
+    for module in (asking, scouting):
+        put(module, "version_of", lambda *_: "")
+
+
 def _heard_after_stays(put: Put) -> None:
+    _no_versions(put)
     put(scouting, "_unmet", lambda vm, early, seen: (t for t in early if t not in seen))
 
 
@@ -125,6 +137,7 @@ def _no_money_beside(put: Put) -> None:
 
 def _region(**changed: Any) -> Callable[[Put], None]:
     def plant(put: Put) -> None:
+        _no_versions(put)
         real = regions.Regions.of
         put(regions.Regions, "of", lambda self, *at: real(self, *at)._replace(**changed))
 
@@ -159,6 +172,8 @@ def _not_given_up(put: Put) -> None:
 
 
 def _met_in_spite_of_a_conflict(put: Put) -> None:
+    _no_versions(put)
+
     def met(self: Scout, ticket: str, row: Any, older: Any = None) -> str:
         self.seen.add(ticket)
         return ticket
@@ -229,15 +244,15 @@ FAULTS: dict[str, Callable[[Put], None]] = {
     "agents with a breaker or a rate begin early": _guarded_early,
     "messages to a process overtake each other": _out_of_line,
     "what was said in vain is remembered": _memory_stays,
-    "what was heard after it is kept": _heard_after_stays,
+    "what was heard after it is kept, versions off": _heard_after_stays,
     "older calls under way are forgotten": _older_forgotten,
     "money for older calls is not kept": _no_money_beside,
-    "what a region touches is forgotten": _region(row=Effects()),
-    "what a region writes stays known": _region(writes=frozenset()),
+    "what a region touches is forgotten, versions off": _region(row=Effects()),
+    "what a region writes stays known, versions off": _region(writes=frozenset()),
     "missing answers are taken for empty": _missing_is_empty,
     "what is wanted is not compared": _not_compared,
     "nothing is given up in a handler": _not_given_up,
-    "kept in spite of a conflict": _met_in_spite_of_a_conflict,
+    "kept in spite of a conflict, versions off": _met_in_spite_of_a_conflict,
     "waste is not told": _waste_not_told,
     "waste shows in the budget": _waste_shows,
     "refusals of early calls are answers": _told_as_refused,
