@@ -7,7 +7,6 @@
 | limits    | DynamicWorkflow, as many as it wants | `UsageLimits(cost_limit=1)`, one counter  |
 | spend     | DynamicWorkflow, as many as it wants | `SpendLimits`, one counter for the reader |
 | code      | CodeMode, a tool that runs `reader`  | `UsageLimits(cost_limit=1)`, one counter  |
-| unlimited | DynamicWorkflow                      | nothing: for the run that is killed       |
 
 Steps are kept by `StepPersistence` in a file of the folder. Prints what the planner said last.
 """
@@ -67,12 +66,10 @@ async def live(way: str, plan: str, url: str, folder: Path) -> str:
         planner.tool(ask, name="reader")
     history = await earlier(store)
     prompt = None if history else f"plan {plan}"
-    limits = NO_LIMITS if way == "unlimited" else COST
-    return (
-        await planner.run(
-            prompt, message_history=history, conversation_id="one", usage_limits=limits
-        )
-    ).output
+    run = await planner.run(
+        prompt, message_history=history, conversation_id="one", usage_limits=COST
+    )
+    return run.output
 
 
 async def earlier(store: SqliteStepStore) -> list | None:

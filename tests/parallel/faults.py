@@ -121,7 +121,12 @@ def _heard_after_stays(put: Put) -> None:
 
 
 def _guarded_early(put: Put) -> None:
-    put(Terrain, "_depends", lambda self, agent: False)
+    """Or whose tools ask others."""
+
+    def may(self: Terrain, agent: str) -> bool:
+        return self.rows.spec(agent) is not None and not self.rows.agent(agent).is_irrevocable
+
+    put(Terrain, "may_be_early", may)
 
 
 def _older_forgotten(put: Put) -> None:

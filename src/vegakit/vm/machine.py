@@ -10,6 +10,7 @@ again when it can go on, and costs its fuel once.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vegakit.lang import Module, Type
@@ -177,7 +178,7 @@ class Vm:
     def want(self, want: Want) -> None:
         self.state.outbox.append(want)
 
-    @property
+    @cached_property
     def terrain(self) -> Terrain:
         return terrain_of(self.program)
 

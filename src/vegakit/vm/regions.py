@@ -77,7 +77,18 @@ class Regions:
         self._constants = constants
         self._meets: dict[int, list[int]] = {}
         self._found: dict[tuple[int, int], Region] = {}
+        self._operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
         self._whole: dict[int, Region] = {}
+
+    def operands(self, function: int, at: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """The number of an instruction, and the registers that it reads and writes."""
+        key = function, at
+        found = self._operands.get(key)
+        if found is None:
+            row = self._functions[function].code[at]
+            read, written = tuple(registers_of(row, "ro")), tuple(registers_of(row, "w"))
+            found = self._operands[key] = row[0], read, written
+        return found
 
     def of(self, function: int, at: int) -> Region:
         key = function, at

@@ -19,6 +19,7 @@ cannot change what the program does.
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -46,6 +47,8 @@ _JUMPS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT})
 
 def look_ahead(vm: Vm) -> None:
     """From every strand that waits for an answer; those of one `parallel` are independent."""
+    if sum(asked.early for asked in vm.state.asked.values()) >= vm.state.window:
+        return
     for strand in [*vm.state.strands.values()]:
         if strand.waits in vm.state.asked and not strand.watch:
             Scout(vm, strand).walk()
@@ -94,12 +97,17 @@ def give_up(vm: Vm, tickets: list[str]) -> None:
 _AGAIN = re.compile(r"'\d+$")
 
 
+class _EnoughError(Exception):
+    """The window is full: nothing further ahead can begin."""
+
+
 class Scout(Vm):
     """A copy of a strand that goes on without it. `seen` are the early calls that it met."""
 
     def __init__(self, vm: Vm, strand: Strand, *, begins: bool = True) -> None:
         self.main = vm
         self.program, self.functions, self.types = vm.program, vm.functions, vm.types
+        self.terrain = vm.terrain
         self.extra, self.live_registers = 0, vm.live_registers
         frames = [_copied(frame) for frame in strand.frames]
         self.strand = Strand(strand.name, frames, depth=strand.depth, changes=strand.changes)
@@ -115,10 +123,12 @@ class Scout(Vm):
         )
         self.seen: set[str] = set()
         self._begins = begins
+        self._room = vm.state.window - sum(asked.early for asked in vm.state.asked.values())
         self.older: list[Older] = []
         self.many = False
         self.busy: set[str] = set()
         self.passed = Effects()
+        self._joined: set[int] = set()
         for ticket, asked in vm.state.asked.items():
             mine = asked.strand == strand.name and not asked.done and not asked.early
             if mine and asked.of and asked.kind != "spawn":
@@ -127,7 +137,8 @@ class Scout(Vm):
                 )
 
     def walk(self) -> set[str]:
-        compute(self, self.strand, _FUEL, OPS)
+        with suppress(_EnoughError):
+            compute(self, self.strand, _FUEL, OPS)
         return self.seen
 
     # What the machine does for its strands, and a scout does not
@@ -138,9 +149,9 @@ class Scout(Vm):
     def unwind(self, strand: Strand, fault: Fault) -> bool:
         """Over what is unknown it goes on; a true error takes it to its handler."""
         frame = strand.frames[-1]
-        row = self.program.module.functions[frame.function].code[frame.pc - 1]
-        if poisoned(row, frame.registers):
-            return row[0] not in _JUMPS or self.step_over(frame)
+        op, read, written = self.terrain.regions.operands(frame.function, frame.pc - 1)
+        if poisoned(read, written, frame.registers):
+            return op not in _JUMPS or self.step_over(frame)
         return unwind(self, strand, fault)
 
     def crash(self, crash: Crash) -> None:
@@ -171,7 +182,9 @@ class Scout(Vm):
         return True
 
     def _pass(self, row: Effects, older: Older | None = None) -> None:
-        self.passed = joined(self.passed, row)
+        if id(row) not in self._joined:
+            self._joined.add(id(row))
+            self.passed = joined(self.passed, row)
         if older is not None:
             self.older.append(older)
 
@@ -181,6 +194,13 @@ class Scout(Vm):
         """The ticket under which it is asked; None when it has to wait."""
         _, to, message, answer, timeout, budget, site = operands
         r, agent = frame.registers, agent_asked(self.main, frame.registers[to])
+        row = self.terrain.rows.agent(agent)
+        version = version_of(self.strand, row, self.heard(agent, r[to]))
+        ticket = self.ticket(frame, site, version or "")
+        count_change(self.strand, row)
+        self.count_heard(agent, r[to])
+        if version is not None and ticket in self.main.state.asked:
+            return self._met(ticket, row)
         read = [r[each] for each in (to, message, timeout, budget) if each >= 0]
         unknown = size_of(read)
         older = replace(
@@ -188,13 +208,6 @@ class Scout(Vm):
             to=r[to].path if type(r[to]) is Handle else "",
             scope=self.scope(frame),
         )
-        row = self.terrain.rows.agent(agent)
-        version = version_of(self.strand, row, self.heard(agent, r[to]))
-        ticket = self.ticket(frame, site, version or "")
-        count_change(self.strand, row)
-        self.count_heard(agent, r[to])
-        if version is not None and ticket in self.main.state.asked:
-            return self._met(ticket, row, older)
         early = self.terrain.may_be_early(agent) and self._in_line(r[to])
         early &= version is not None and not _AGAIN.search(ticket)
         if unknown is None and early and self._may_begin(row, frame):
@@ -238,23 +251,23 @@ class Scout(Vm):
             self._pass(row)
         return Unknown(NO_BOUND)
 
-    def _met(self, ticket: str, row: Effects, older: Older | None = None) -> str:
+    def _met(self, ticket: str, row: Effects) -> str:
         """What was begun early is met again, unless something before it now conflicts with it."""
         asked = self.main.state.asked[ticket]
         if asked.early and not conflict(row, self.passed):
             self.seen.add(ticket)
-            if older is not None and not asked.done:
-                self.older.append(_flying(older, ticket))
+            if asked.older is not None and not asked.done:
+                self.older.append(_flying(asked.older, ticket))
         return ticket
 
     def _may_begin(self, row: Effects, frame: Frame) -> bool:
-        state = self.main.state
-        early = sum(asked.early for asked in state.asked.values())
+        if self._begins and self._room <= 0:
+            raise _EnoughError
         opened = not self.scope(frame).startswith(UNOPENED)
-        room = self._begins and early < state.window
-        return opened and room and not conflict(row, self.passed)
+        return opened and self._begins and not conflict(row, self.passed)
 
     def _begin(self, ticket: str, want: SendTo | CallHost, asked: Asked) -> None:
+        self._room -= 1
         asked.early, asked.digest = True, digest128(want)
         self.main.ask(ticket, asked)
         self.main.want(Early(want, asked.older, tuple(self.older), self.many))

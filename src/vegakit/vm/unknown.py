@@ -6,22 +6,25 @@ could be as text, so that a send that waits for it can be priced.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from vegakit.vm.faults import bad
-from vegakit.vm.regions import registers_of
 from vegakit.vm.values import Fields, Items, Unknown, Value, weight_of
 
 __all__ = ["NO_BOUND", "poisoned", "size_of"]
 
 NO_BOUND = -1
 _MOST_WALKED = 20_000
+_HOLDS = frozenset({Unknown, Items, Fields})
+"""What can be unknown, or hold something that is."""
 
 
 def size_of(values: Iterable[Value]) -> Unknown | None:
     """None when all is known. Else what it could be as text: known bytes and unknown answers."""
+    values = [*values]
+    if _HOLDS.isdisjoint(map(type, values)):
+        return None
     size, answers, found, walked = 0, 0, False, 0
-    due = [*values]
+    due = values
     while due:
         value = due.pop()
         walked += 1
@@ -39,11 +42,11 @@ def size_of(values: Iterable[Value]) -> Unknown | None:
     return Unknown(size, answers) if found else None
 
 
-def poisoned(row: Sequence[Any], registers: list[Value]) -> bool:
-    """Whether this instruction computes with something unknown; then what it writes is unknown."""
-    unknown = size_of([registers[each] for each in registers_of(row, "ro")])
+def poisoned(read: Sequence[int], written: Sequence[int], registers: list[Value]) -> bool:
+    """Whether an instruction computes with something unknown; then what it writes is unknown."""
+    unknown = size_of([registers[each] for each in read])
     if unknown is None:
         return False
-    for each in registers_of(row, "w"):
+    for each in written:
         registers[each] = unknown
     return True

@@ -252,7 +252,8 @@ class _Writer(Expressions):
         if self.chance.random() < 0.5:
             self.say("with parallel():")
         else:
-            self.say('with session(budget="$5"):')
+            dollars = 1 + 2 * len(self.helpers)  # those of the functions it calls fit into it
+            self.say(f'with session(budget="${dollars}"):')
             self.say(f"    print({self.expr('str', 1)})")
             return
         self.say(f"    {one} = ada({self.message(1, 'beside:')})")
