@@ -37,9 +37,7 @@ def programs(way: str, reader: Agent) -> list:
     if way == "defaults":
         return [DynamicWorkflow(agents=[reader])]
     limits = COST if way == "limits" else NO_LIMITS
-    workflow = DynamicWorkflow(
-        agents=[reader], max_agent_calls=ASKS, sub_agent_usage_limits=limits
-    )
+    workflow = DynamicWorkflow(agents=[reader], max_agent_calls=ASKS, sub_agent_usage_limits=limits)
     return [workflow]
 
 

@@ -26,7 +26,7 @@ def open_reader(url: str) -> Agent[str]:
 
 async def live(plan: str, url: str, folder: Path) -> str:
     reader = open_reader(url)
-    most = "$5" if plan == "rounds" else f"${CAP}"
+    most = "$5" if plan in ("rounds", "sixty") else f"${CAP}"
     planner = Agent(
         "planner", reader.model, tools=[run_program([reader], max_cost=most)], retry=reader.retry
     )

@@ -5,8 +5,10 @@
 | at_once    | 355 times, all at once                                    |
 | in_turn    | 355 times, one after the other                            |
 | in_session | as at_once, inside a session that may spend a dollar      |
-| rounds     | ten times six, each round when the one before is answered |
+| rounds     | ten times six, each round about an answer of the last one |
+| sixty      | 60 times, all at once                                     |
 | misspelled | `raeder`, which nobody gave                               |
+| touching   | once, then reads a file, which nobody granted             |
 """
 
 __all__ = ["ASKS", "CAP", "MODEL", "PER_ROUND", "PYTHON", "ROUNDS", "TOOLS", "VEGA"]
@@ -35,35 +37,54 @@ VEGA = {
     "    return words;\n    }\n}\n",
     "rounds": f"""fn main() -> int {{
     let words = 0;
+    let last = "";
     for round in range({ROUNDS}) {{
-        let asked = [for n in range({PER_ROUND}) {{ async reader <- "Read {{round}}.{{n}}." }}];
-        for one in asked {{ words = words + len(str::split(await one, " ")); }}
+        let asked = [for n in range({PER_ROUND}) {{ async reader <- "Read {{round}}.{{n}} {{last}}" }}];
+        for one in asked {{
+            last = await one;
+            words = words + len(str::split(last, " "));
+        }}
     }}
     return words;
 }}
 """,
+    "sixty": f"fn main() -> int {{\n{_AT_ONCE.replace(str(ASKS), '60')}    return words;\n}}\n",
     "misspelled": 'fn main() -> str {\n    return raeder <- "Read page 0.";\n}\n',
+    "touching": """program may [fs::read]
+
+fn main() -> str {
+    let said = reader <- "Read page 0.";
+    return said + file::read("notes.txt");
 }
-PYTHON = {
-    "at_once": f"""import asyncio
-said = await asyncio.gather(*[reader(task=f"Read page {{page}}.") for page in range({ASKS})])
-sum([len(one.split(" ")) for one in said])
 """,
+}
+_GATHER = """import asyncio
+said = await asyncio.gather(*[reader(task=f"Read page {page}.") for page in range(ASKS)])
+sum([len(one.split(" ")) for one in said])
+"""
+PYTHON = {
+    "at_once": _GATHER.replace("ASKS", str(ASKS)),
+    "sixty": _GATHER.replace("ASKS", "60"),
     "in_turn": f"""words = 0
 for page in range({ASKS}):
     words += len((await reader(task=f"Read page {{page}}.")).split(" "))
 words
 """,
     "rounds": f"""import asyncio
-words = 0
+words, last = 0, ""
 for round in range({ROUNDS}):
     said = await asyncio.gather(
-        *[reader(task=f"Read {{round}}.{{n}}.") for n in range({PER_ROUND})]
+        *[reader(task=f"Read {{round}}.{{n}} {{last}}") for n in range({PER_ROUND})]
     )
+    last = said[-1]
     words += sum([len(one.split(" ")) for one in said])
 words
 """,
     "misspelled": 'await raeder(task="Read page 0.")\n',
+    "touching": """from pathlib import Path
+said = await reader(task="Read page 0.")
+said + Path("notes.txt").read_text()
+""",
 }
 TOOLS = {
     "run_program": ("source", VEGA),

@@ -7,8 +7,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.peers_programs.plans import MODEL, TOOLS
 from vegakit.conversation import Usage
@@ -16,17 +18,22 @@ from vegakit.models import ProviderAccess, build_model
 from vegakit.prices import bill
 from vegakit.testing.provider import Call, Provider, Reply, Request, RequestStatus
 
-__all__ = ["PEERS_PYTHON", "Killed", "Seen", "Way", "killed", "seen"]
+__all__ = ["PEERS_PYTHON", "SLOW_MS", "Killed", "Moment", "Seen", "Way", "killed", "seen"]
 
 ROOT = Path(__file__).parents[2]
 PEERS_PYTHON = ROOT / ".bench/programs/bin/python"
 _OURS = "benchmarks.peers_programs.in_vega"
 _THEIRS = "benchmarks.peers_programs.in_pydantic_ai"
-_DELAY_MS = 300
+SLOW_MS, KILL_MS, QUICK_MS = 3_000, 500, 100
+"""How long an answer takes: no model writes 1,250 tokens in less than the first."""
 _PATIENCE_S = 240.0
 _USAGE = Usage(30, 1_250)
 """Of each answer of the reader, whatever it says: a cent."""
 _PRICE = build_model(f"openai-chat:{MODEL}", ProviderAccess(lambda: "any")).price
+
+
+Moment: TypeAlias = Callable[[int, int], bool]
+"""Of a kill, by how many asks have come to the provider and how many it has answered."""
 
 
 class Way(NamedTuple):
@@ -63,10 +70,10 @@ class Killed(NamedTuple):
     error: str
 
 
-def answer(request: Request) -> Reply:
+def answer(request: Request, delay_ms: int) -> Reply:
     """The planner has tools; it sends the plan that it is asked for, and repeats what came back."""
     if not request.tools:
-        return Reply("It says so.", usage=_USAGE, delay_ms=_DELAY_MS)
+        return Reply("It says so.", usage=_USAGE, delay_ms=delay_ms)
     if request.tool_results:
         return Reply(_text(request.body["messages"][-1]["content"]), usage=Usage(30, 1))
     [name] = request.tools.keys() & TOOLS.keys()
@@ -79,9 +86,10 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def seen(way: Way, plan: str) -> Seen:
+def seen(way: Way, plan: str, delay_ms: int = QUICK_MS) -> Seen:
     """Run to its end."""
-    with tempfile.TemporaryDirectory() as folder, Provider(answer).in_thread() as provider:
+    script = partial(answer, delay_ms=delay_ms)
+    with tempfile.TemporaryDirectory() as folder, Provider(script).in_thread() as provider:
         process = _started(way, plan, provider.url, folder)
         said, error = process.communicate(timeout=_PATIENCE_S)
         asked = _asks(provider.requests)
@@ -89,15 +97,16 @@ def seen(way: Way, plan: str) -> Seen:
     return Seen(len(asked), len(asked) * bill(_PRICE, _USAGE), said.strip(), _last_line(error))
 
 
-def killed(way: Way, plan: str, after: int) -> Killed:
-    """Killed by `kill -9` once so many asks are answered; then run again, to its end."""
-    with tempfile.TemporaryDirectory() as folder, Provider(answer).in_thread() as provider:
+def killed(way: Way, plan: str, moment: Moment) -> Killed:
+    """Killed by `kill -9` once the moment has come; then run again, to its end."""
+    script = partial(answer, delay_ms=KILL_MS)
+    with tempfile.TemporaryDirectory() as folder, Provider(script).in_thread() as provider:
         first = _started(way, plan, provider.url, folder)
         ends = time.monotonic() + _PATIENCE_S
-        while len(_answered(provider.requests)) < after and first.poll() is None:
-            if time.monotonic() > ends:
+        while first.poll() is None and time.monotonic() < ends:
+            if moment(len(_asks(provider.requests)), len(_answered(provider.requests))):
                 break
-            time.sleep(0.01)
+            time.sleep(0.005)
         first.send_signal(signal.SIGKILL)
         first.communicate()
         before = _asks(provider.requests)

@@ -39,7 +39,10 @@ def _force(vm: "Scout", strand: Strand, frame: Frame, operands: Operands) -> Non
     value = frame.registers[of]
     if type(value) is Future:
         asked = vm.main.state.asked.get(value.ticket)
-        value = came(asked) if asked is not None and asked.done else Unknown(0, 1)
+        if asked is not None and asked.kind == "spawn" and not asked.done:
+            value = Unknown(NO_BOUND, 0, asked.of)
+        else:
+            value = came(asked) if asked is not None and asked.done else Unknown(0, 1)
     frame.registers[into] = value
 
 

@@ -197,6 +197,8 @@ class Scout(Vm):
         row = self.terrain.rows.agent(agent)
         version = version_of(self.strand, row, self.heard(agent, r[to]))
         ticket = self.ticket(frame, site, version or "")
+        if agent == ANY_AGENT and changes(row):
+            self.strand.changes = UNCOUNTED
         count_change(self.strand, row)
         self.count_heard(agent, r[to])
         if version is not None and ticket in self.main.state.asked:
