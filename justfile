@@ -37,6 +37,19 @@ parallel size="":
 authored programs="1000":
     python -m benchmarks.authored {{programs}}
 
+# Programs from Python people and from models: pairs and refusals; 500 generated programs under CPython and under
+# Vega, or 10,000 with `full`; 200 by chance and 149 by malice under their quotes, or 1,000
+programs size="":
+    pytest -q -n2 tests/lang/python tests/authored
+    python -m benchmarks.python_programs {{ if size == "full" { "10000" } else { "500" } }}
+    python -m benchmarks.authored {{ if size == "full" { "1000" } else { "200" } }}
+
+# Models that write programs, end to end: scripted over three wires, a real small one, MCP clients, the plan for 355 agents
+agents-write:
+    bash .ci/setup_e2e
+    pytest -q tests/authored/test_wire.py tests/authored/test_plan.py tests/mcp_server tests/cli/test_demo_plan.py \
+        tests/lang/test_card.py tests/e2e/test_authored.py
+
 # The parser against the grammar, and the formatter, on 10,000 generated programs; bombs; speed
 grammar programs="10000":
     VEGA_PROGRAMS={{programs}} pytest -q -n2 --timeout=0 tests/lang/test_grammar_properties.py \

@@ -23,7 +23,10 @@ COMMANDS = {
     "cost": ("vegakit.cli.programs.cost", "quote a program: what it may cost at most"),
     "demo": ("vegakit.cli.demo", "watch a team of agents crash, recover and stay in budget"),
     "disasm": ("vegakit.cli.programs.disasm", "show the instructions of a program"),
-    "explain": ("vegakit.cli.programs.explain", "show what overlaps, what waits for what, and what it touches"),
+    "explain": (
+        "vegakit.cli.programs.explain",
+        "show what overlaps, what waits for what, and what it touches",
+    ),
     "fmt": ("vegakit.cli.programs.fmt", "format programs"),
     "interrupts": ("vegakit.cli.interrupts", "show what people are asked"),
     "kill": ("vegakit.cli.kill", "end a process, or with --tree all that it started too"),

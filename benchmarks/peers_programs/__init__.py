@@ -1,1 +1,0 @@
-"""Programs that models write, beside peers: what is known before, spent at most, sent again."""
