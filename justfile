@@ -74,6 +74,11 @@ speedups *args:
     bash benchmarks/speedups/setup.sh
     python -m benchmarks.speedups {{args}}
 
+# Programs that models write beside Pydantic AI's harness: known before, above a cap, sent again after a kill
+beside-peers *parts:
+    bash benchmarks/peers_programs/setup.sh
+    python -m benchmarks.peers_programs {{parts}}
+
 # Mutants of policy/: a sample of them, at most ten minutes
 mutants size="300":
     python tools/mutants.py {{size}}

@@ -154,8 +154,6 @@ TAKES = {
     ".startswith": 'vega.text(text.startswith("a"))',
     ".endswith": 'vega.text(text.endswith("a"))',
     ".replace": 'text.replace("a", "b")',
-    ".keys": "len(d.keys())",
-    ".values": "len(d.values())",
 }
 SYNTAXES: tuple[Syntax, ...] = ("vega", "python")
 BOTH = pytest.mark.parametrize("syntax", SYNTAXES)

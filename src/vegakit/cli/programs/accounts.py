@@ -10,6 +10,9 @@ from vegakit.program import Overlapped, Wasted
 __all__ = ["Account"]
 
 
+_WORTH_TELLING_S = 0.1
+
+
 class Account:
     """A sink around another one."""
 
@@ -52,7 +55,7 @@ class Account:
     def _saved(self, took_s: float) -> str:
         """Only where calls overlapped."""
         sequential_s = self.sequential_ms / 1000
-        if sequential_s < took_s * 1.05:
+        if sequential_s - took_s < _WORTH_TELLING_S:
             return ""
         chain = f"longest chain {self.critical_ms / 1000:.1f} s"
         return f" (one after another {sequential_s:.1f} s, {chain})"
