@@ -15,6 +15,7 @@ from vegakit.prices import worst_case
 from vegakit.program.actions import Overlapped, Wasted
 from vegakit.program.bodies import AgentBody, FiberBody
 from vegakit.program.core import Core
+from vegakit.program.mail import Mail
 from vegakit.program.parts import part_of
 from vegakit.program.purses import Purses
 from vegakit.program.running import Run
@@ -144,7 +145,7 @@ class Ahead:
         course.longest_ms = max(course.longest_ms, course.chain_ms)
         course.answered_ms += took_ms
         if early is not None:
-            early.took_ms, early.charged = took_ms, charged
+            early.took_ms, early.charged = took_ms, early.charged + charged
         return early is not None
 
     def on_taken(self, word: str) -> None:
@@ -162,6 +163,7 @@ class Ahead:
             process.memory = early.memory
         course.begun = {t: when for t, when in course.begun.items() if t != ticket}
         course.answered_ms -= early.took_ms
+        state.doomed |= {key: None for key, ask in state.leaving.items() if ask == word}
         place = state.asks.get(word)
         if place is not None:
             self.doom(*place)
@@ -187,11 +189,22 @@ class Ahead:
         part = self._purses.of_session(shared) if shared else send.part
         self.waste(path, send.session, part.spent)
 
+    def on_withdrawn(self, path: str, letter: int, mail: Mail) -> None:
+        """What an early call has spent that ran out of time."""
+        early, process = self._core.early(mail), self._core.state.processes[path]
+        send = (process.sends or {}).get(letter)
+        if early is not None and send is not None:
+            early.charged += send.part.spent
+
     def on_landed(self, flight: Flight, outcome: EffectOutcome) -> None:
+        word = self._core.state.leaving.pop(flight.effect.key, "")
+        early = self._core.state.early.get(word)
+        if early is not None:
+            early.charged += charged_for(outcome)
         if flight.effect.key in self._core.state.doomed:
             del self._core.state.doomed[flight.effect.key]
             self.waste(flight.path, flight.session, charged_for(outcome))
-        if not self._core.state.doomed:
+        if not self._core.state.leaving:
             for path, letter in self._core.state.looking.items():
                 self._core.wake_at(self._core.now, TimerKind.SEND, path, letter)
             self._core.state.looking.clear()

@@ -169,7 +169,10 @@ class Core:
     def cancel(self, process: Process, letter: int | None = None) -> None:
         """All its effects under way, or those for one letter; their outcomes still arrive."""
         for key in process.flying or ():
-            if letter is None or self.state.flights[key].letter == letter:
+            number = self.state.flights[key].letter
+            if letter is None or number == letter:
+                taken = process.mailbox.taken(number) if process.mailbox and number else None
+                self.state.leaving[key] = _word(taken.message) if taken else ""
                 self.out.append(Cancel(key))
 
     def wake_at(self, due_ms: int, kind: TimerKind, of: str, letter: int = 0) -> None:

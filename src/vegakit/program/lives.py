@@ -117,6 +117,8 @@ class Lives:
             if (later := self._core.answered_later(path, process, letter)) is not None:
                 self._core.answer(later, why)
             return
+        if why is not VOID:
+            self._ahead.on_withdrawn(path, letter, taken.message)
         self._core.cancel(process, letter)
         self._worker(process).drop(path, process, letter)
         process.mailbox.commit(letter)

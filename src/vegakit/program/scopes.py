@@ -38,8 +38,9 @@ class Scopes:
         return False
 
     def look(self, run: Run, want: AskBudget) -> bool:
-        """As if nothing had ever been begun in vain; what was, is waited for until it lands."""
-        if self._core.state.doomed:
+        """As if nothing had ever been begun in vain. What was cancelled is waited for until it
+        lands: before, nobody knows what it cost."""
+        if self._core.state.leaving:
             run.fiber.looking = {**run.fiber.looking, want.ticket: want}
             self._core.state.looking[run.path] = run.letter
             return False
@@ -51,7 +52,7 @@ class Scopes:
         return True
 
     def look_again(self, run: Run) -> None:
-        if not self._core.state.doomed:
+        if not self._core.state.leaving:
             looking, run.fiber.looking = run.fiber.looking, {}
             for want in looking.values():
                 self.look(run, convert(want, AskBudget))

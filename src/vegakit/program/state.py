@@ -271,7 +271,9 @@ class Bounds(Struct, frozen=True):
 
 
 class Program(Struct, omit_defaults=True):
-    """`recorded`: a journal keeps the answers, so `equals` counts equal messages to name each."""
+    """`recorded`: a journal keeps the answers, so `equals` counts equal messages to name each.
+    `leaving` are effects that were cancelled and have not landed, with the ask they were for;
+    `doomed` those of them that are waste."""
 
     id: ProgramId
     v: int = STATE_VERSION
@@ -287,6 +289,7 @@ class Program(Struct, omit_defaults=True):
     guards: dict[str, Guard] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
     flights: dict[EffectKey, Flight] = field(default_factory=dict)
+    leaving: dict[EffectKey, str] = field(default_factory=dict)
     doomed: dict[EffectKey, None] = field(default_factory=dict)
     early: dict[str, EarlyCall] = field(default_factory=dict)
     looking: dict[str, int] = field(default_factory=dict)

@@ -59,7 +59,7 @@ async def test_a_kill_of_the_tree_leaves_no_server(tmp_path: Path) -> None:
         await until(lambda: len(rt.children.all()) == AGENTS)
         await until(lambda: len(opened._open) == 2 * AGENTS)
         lives = [connection._life for connection in opened._open.values()]
-        assert len(marked(mark)) >= AGENTS
+        await until(lambda: len(marked(mark)) >= AGENTS)
         await process.kill()
         await until(lambda: not (rt.children.all() or marked(mark) or opened._open), GONE_S)
         await until(lambda: all(life is None or life._task.done() for life in lives), GONE_S)
@@ -107,6 +107,8 @@ def test_a_killed_runtime_leaves_no_server(tmp_path: Path) -> None:
     ) as runtime:
         assert runtime.stdout is not None
         assert runtime.stdout.readline() == b"up\n"
-        assert len([pid for pid in marked(mark) if pid != runtime.pid]) >= AGENTS
+        assert comes_true(
+            lambda: len([pid for pid in marked(mark) if pid != runtime.pid]) >= AGENTS, GONE_S
+        )
         runtime.kill()
     assert comes_true(lambda: not marked(mark), GONE_S)
