@@ -28,8 +28,8 @@ __all__ = ["Ahead"]
 _BYTES_A_TOKEN = 8
 """An answer is taken to be no longer than this for each token it may have."""
 
-_STEPS, _TYPED_STEPS = 2, 4
-"""Calls of a send without tools: an empty answer is asked for again; one that does not fit too."""
+_STEPS = 2
+"""Calls of a send without tools: an empty answer is asked for again."""
 
 _AROUND = 1_000
 """Tokens that a provider may add to a message."""
@@ -124,7 +124,8 @@ class Ahead:
             tokens = room
         if body.price is None or tokens is None:
             return None
-        calls = (_TYPED_STEPS if older.typed else _STEPS) * body.retry.max_attempts
+        steps = _STEPS + (body.rule.output_retries if older.typed else 0)
+        calls = steps * body.retry.max_attempts
         return worst_case(body.price, tokens, most) * (calls - bool(older.flying))
 
     # Accounts

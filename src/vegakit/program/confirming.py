@@ -47,12 +47,10 @@ class Confirming:
         return AskHuman(InterruptKind.CONFIRMATION, question, self._core.now + _EXPIRES_MS)
 
     def _most(self, key: str) -> int | None:
+        """What the innermost session says that says something."""
         sessions = self._core.state.sessions
-        while (session := sessions.get(key)) is not None:
-            if session.confirm is not None:
-                return session.confirm
-            key = session.inside
-        return None
+        said = (sessions[around].confirm for around in self._purses.around(key))
+        return next((most for most in said if most is not None), None)
 
     def _round(self, run: Run, rows: list[Any], longest: int) -> int:
         """Of agents that are not there nothing is known."""

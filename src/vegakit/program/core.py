@@ -115,6 +115,11 @@ class Core:
         """What is known of it, if a compiled program asks it before its turn."""
         return self.state.early.get(_word(mail)) if mail.ask else None
 
+    def is_early(self, process: Process, letter: int) -> bool:
+        """Of one that is in hand."""
+        taken = None if process.mailbox is None else process.mailbox.taken(letter)
+        return taken is not None and self.early(taken.message) is not None
+
     def _is_awaited(self, mail: Mail) -> bool:
         return not mail.ask or _word(mail) in self.state.asks
 

@@ -128,15 +128,11 @@ class Lives:
     def _void(self, path: str, process: Process, letters: Iterable[int]) -> bool:
         """A process does not crash by what is not its turn yet, and when it does, what is not its
         turn is not asked again: the program will, when it comes to it."""
-        found = [each for each in letters if self._is_early(process, each)]
+        found = [each for each in letters if self._core.is_early(process, each)]
         for letter in found:
             self._ahead.doom(path, letter)
             self.withdraw(path, letter, VOID)
         return bool(found)
-
-    def _is_early(self, process: Process, letter: int) -> bool:
-        taken = None if process.mailbox is None else process.mailbox.taken(letter)
-        return taken is not None and self._core.early(taken.message) is not None
 
     def crash(self, path: str, reason: ExitReason) -> None:
         """Its life ends: by its code, by its own will, or by a signal that it does not trap."""

@@ -91,10 +91,6 @@ class SendWorker(Worker):
         if send is not None and send.call is not None and not self._is_calling(process, letter):
             self._issue(path, process, letter, send, send.call)
 
-    def _is_early(self, process: Process, letter: int) -> bool:
-        taken = self._letter(process, letter)
-        return taken is not None and self._core.early(taken.message) is not None
-
     def _is_calling(self, process: Process, letter: int) -> bool:
         flights = (self._core.state.flights[key] for key in process.flying or ())
         here = process.generation, letter
@@ -198,7 +194,7 @@ class SendWorker(Worker):
             held=call.worst_case,
             session=send.session,
             deadline_ms=call.retry.deadline_ms,
-            priority=body.priority + (_BEHIND_ALL if self._is_early(process, letter) else 0),
+            priority=body.priority + (_BEHIND_ALL if self._core.is_early(process, letter) else 0),
         )
 
     def _on_model(

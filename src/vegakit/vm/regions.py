@@ -20,7 +20,7 @@ from vegakit.lang import (
     joined,
 )
 
-__all__ = ["Region", "Regions", "registers_of"]
+__all__ = ["PAUSES", "Region", "Regions", "registers_of"]
 
 Row: TypeAlias = Sequence[Any]
 
@@ -135,7 +135,7 @@ class Regions:
         return Region(meets, frozenset(writes), row, known, barrier)
 
     def _waits(self, op: int, row: Row) -> bool:
-        return op in _HOSTS and self._constants[row[2]] in _PAUSES
+        return op in _HOSTS and self._constants[row[2]] in PAUSES
 
     def _meets_of(self, function: int) -> list[int]:
         found = self._meets.get(function)
@@ -144,7 +144,7 @@ class Regions:
         return found
 
 
-_PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
+PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
 
 
 def _ways(code: Sequence[Row], at: int) -> Iterator[int]:

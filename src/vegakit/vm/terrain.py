@@ -1,12 +1,10 @@
 """What a scout knows of a module before it walks: effects, regions, who may be asked early."""
 
-from vegakit.lang import CONFIRM, Class, Effects, ModuleRows
+from vegakit.lang import Class, Effects, ModuleRows
 from vegakit.vm.decoding import Program
-from vegakit.vm.regions import Regions
+from vegakit.vm.regions import PAUSES, Regions
 
 __all__ = ["Terrain", "terrain_of"]
-
-_PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
 
 
 class Terrain:
@@ -30,7 +28,7 @@ class Terrain:
         return row.class_ is Class.REVOCABLE
 
     def is_pause(self, function: str) -> bool:
-        return function in _PAUSES
+        return function in PAUSES
 
     def row_of(self, asked: str) -> Effects:
         """Of what was asked: an agent, or a host function and its rights."""
