@@ -5,13 +5,16 @@ out: the loop in `computing` unpacks a row and compares numbers. Everything else
 from the table, all above those, with its operands in one tuple.
 """
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from vegakit.lang import Function, Module, Op, Type
 from vegakit.vm.values import AgentRef, Value, restored
 
-__all__ = ["COLD", "HOT", "Call", "Handled", "Program", "load"]
+__all__ = ["COLD", "HOT", "Call", "Handled", "LastFew", "Program", "load"]
 
+Of = TypeVar("Of")
+Made = TypeVar("Made")
 Row: TypeAlias = tuple[int, Any, Any, Any]
 Handled: TypeAlias = tuple[int, int, int, tuple[str, ...], int, int]
 
@@ -47,16 +50,30 @@ class Program(NamedTuple):
 
 def load(module: Module) -> Program:
     """Of a verified module; the last few are kept, as one module runs many times."""
-    kept = _LOADED.get(id(module))
-    if kept is not None and kept.module is module:
-        return kept
-    if len(_LOADED) >= _KEPT:
-        del _LOADED[next(iter(_LOADED))]
-    made = _LOADED[id(module)] = _loaded(module)
-    return made
+    return _LOADED.of(module)
 
 
-_LOADED: dict[int, Program] = {}
+class LastFew(Generic[Of, Made]):
+    """What is made of an object, kept for the last few of them; by identity, as they are large."""
+
+    def __init__(self, make: Callable[[Of], Made]) -> None:
+        self._make = make
+        self._kept: dict[int, tuple[Of, Made]] = {}
+
+    def of(self, one: Of) -> Made:
+        kept = self._kept.get(id(one))
+        if kept is not None and kept[0] is one:
+            return kept[1]
+        if len(self._kept) >= _KEPT:
+            del self._kept[next(iter(self._kept))]
+        made = self._make(one)
+        self._kept[id(one)] = one, made
+        return made
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+
 _KEPT = 16
 
 
@@ -64,6 +81,9 @@ def _loaded(module: Module) -> Program:
     constants = tuple(restored(constant) for constant in module.constants)
     functions = tuple(_call(function, constants) for function in module.functions)
     return Program(module, functions, constants, module.types)
+
+
+_LOADED = LastFew(_loaded)
 
 
 def _call(function: Function, constants: tuple[Value, ...]) -> Call:

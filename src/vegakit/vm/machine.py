@@ -184,13 +184,15 @@ class Vm:
 
     def heard(self, agent: str, to: Value) -> int:
         """How many messages it was sent, if it remembers them."""
-        spec = self.terrain.rows.spec(agent) if type(to) is Handle else None
-        return self.state.heard.get(to.path, 0) if spec is not None and spec.memory else 0
+        return self.state.heard.get(to.path, 0) if self._remembers(agent, to) else 0
 
     def count_heard(self, agent: str, to: Value) -> None:
-        spec = self.terrain.rows.spec(agent) if type(to) is Handle else None
-        if spec is not None and spec.memory:
+        if self._remembers(agent, to):
             self.state.heard[to.path] = self.state.heard.get(to.path, 0) + 1
+
+    def _remembers(self, agent: str, to: Value) -> bool:
+        spec = self.terrain.rows.spec(agent) if type(to) is Handle else None
+        return spec is not None and spec.memory
 
     def ticket(self, frame: Frame, site: int, version: str = "") -> str:
         place = self._place(frame, site) + (version if self.state.window else "")

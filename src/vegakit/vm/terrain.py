@@ -1,7 +1,7 @@
 """What a scout knows of a module before it walks: effects, regions, who may be asked early."""
 
 from vegakit.lang import Class, Effects, ModuleRows
-from vegakit.vm.decoding import Program
+from vegakit.vm.decoding import LastFew, Program
 from vegakit.vm.regions import PAUSES, Regions
 
 __all__ = ["Terrain", "terrain_of"]
@@ -9,7 +9,6 @@ __all__ = ["Terrain", "terrain_of"]
 
 class Terrain:
     def __init__(self, program: Program) -> None:
-        self.program = program
         self.rows = ModuleRows(program.module)
         self.regions = Regions(self.rows, program.module.functions, program.module.constants)
 
@@ -37,15 +36,7 @@ class Terrain:
 
 
 def terrain_of(program: Program) -> Terrain:
-    """The last few are kept, as one module runs many times."""
-    kept = _KNOWN.get(id(program))
-    if kept is not None and kept.program is program:
-        return kept
-    if len(_KNOWN) >= _KEPT:
-        del _KNOWN[next(iter(_KNOWN))]
-    made = _KNOWN[id(program)] = Terrain(program)
-    return made
+    return _KNOWN.of(program)
 
 
-_KNOWN: dict[int, Terrain] = {}
-_KEPT = 16
+_KNOWN = LastFew(Terrain)
