@@ -89,8 +89,10 @@ money size="":
         tests/runtime/test_{cancel_leaks,kill_leaks,timeouts_on_the_wire}.py
     python -m benchmarks.money {{size}}
 
-# A thousand asks in flight on one core: memory, answers, what is left behind
+# A thousand asks in flight on one core: memory, answers, what is left behind; 2,000 programs and asks at once on a loop
+# that stands still for longer than its lease
 concurrency:
+    python -m benchmarks.stalls
     python -m benchmarks.concurrency
 
 # What a process takes and how quick it is, at 100,000 of them
@@ -112,12 +114,18 @@ supervise size="":
     VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
         pytest -q -s --timeout=0 tests/runtime/processes/test_supervision_properties.py
 
-# `kill -9` of programs, on the journal and on Temporal: a few, or thousands with `full`
+# `kill -9` of generated programs, of Python ones and on Temporal: a few, or thousands with `full`
 kills size="":
+    python -m benchmarks.kill_campaign {{ if size == "full" { "full --cold 50" } else { "150 --cold 10" } }}
     python -m benchmarks.kills {{ if size == "full" { "2000 20" } else { "50 5" } }}
-    python -m benchmarks.kills {{ if size == "full" { "1000 20" } else { "175 5" } }} vega
     VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_kills.py
+    VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_server_kills.py
     python -m benchmarks.dataflow {{ if size == "full" { "500" } else { "20" } }}
+
+# Resume after every kind of failure, stores down for seconds, or 30 s and 60 s with `full`; damaged files, fewer or 250
+resume size="":
+    short=0; python -m benchmarks.resume_matrix {{ if size == "full" { "1" } else { "" } }} || short=1; \
+        python -m benchmarks.damage {{ if size == "full" { "" } else { "60 20" } }} || short=1; exit $short
 
 # Recorded runs again: offline, from earlier formats, from every prefix of the log
 replay:
@@ -136,7 +144,7 @@ approvals size="":
     VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
         pytest -q -s --timeout=0 tests/runtime/oversight/test_approvals.py
 
-# Renames and links swapped under the file tools: 100,000 calls of each, 0 escapes
+# Renames and links swapped under the file tools, 100,000 calls of each, and under commands that start, 10,000: 0 escapes
 races calls="100000":
     python -m benchmarks.races {{calls}}
 

@@ -82,7 +82,7 @@ def ask_figures() -> list[Figure]:
     )
     beyond = f"{many_on_file - many:.1f} µs"
     return [
-        at_most(150, memory - bare, "µs", "an ask, traced, minus the bare call"),
+        at_most(250, memory - bare, "µs", "an ask, traced, minus the bare call"),
         at_most(20, admission, "µs", "of it: lane, reserve, send, settle"),
         at_most(250, sqlite - memory, "µs", "the same on a SQLite file, beyond that"),
         Figure("of it: twice to a thread and back", f"{handed - memory:.1f} µs"),

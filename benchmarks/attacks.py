@@ -42,6 +42,7 @@ TESTED = {
     "mcp": Tested("tests/tools/mcp/test_attacks.py", len(MCP_NOT_HERE)),
     "hitl": Tested("tests/policy/test_permission_attacks_properties.py"),
     "audit": Tested("tests/store/test_audit_attacks.py", len(AUDIT_NOT_YET)),
+    "vega": Tested("tests/runtime/compiled/test_attacks_vega.py"),
     "budget": Tested("tests/runtime/test_attacks_budget.py", len(BUDGET_NOT_YET)),
 }
 STAGED_URLS = "tests/tools/confined/test_attacks_url.py"
@@ -81,13 +82,13 @@ def tallies(histories: str) -> Iterator[tuple[str, Tally]]:
 
 def shown(name: str, tally: Tally) -> str:
     cells = "".join(f"{cell:>10}" for cell in tally)
-    return f"{name:<8}{cells}  {'ok' if tally.holds else 'SHORT'}"
+    return f"{name:<10}{cells}  {'ok' if tally.holds else 'SHORT'}"
 
 
 def main(size: str = "") -> int:
     calls, histories = (100_000, "1000") if size == "full" else (2_000, "50")
     began, found = time.monotonic(), list[Tally]()
-    print(f"{HEAD[0]:<8}{''.join(f'{word:>10}' for word in HEAD[1:])}", flush=True)
+    print(f"{HEAD[0]:<10}{''.join(f'{word:>10}' for word in HEAD[1:])}", flush=True)
     for kind, tally in tallies(histories):
         print(shown(kind, tally), flush=True)
         found.append(tally)

@@ -14,6 +14,7 @@ from tests.tools.confined.server import Names
 from tests.tools.confined.test_attacks_url import SAID, WEB
 from tests.tools.sandbox.project import make_project
 from tests.tools.sandbox.stage import EXEC, Box, boxed, git, refusing, tree_of
+from tests.tools.sandbox.workspace_attacks import came_through, is_possible
 from tests.tools.yaml_tools.stage import written
 from tests.tools.yaml_tools.test_attacks import BOUNDED, BY_ID
 
@@ -210,6 +211,20 @@ async def files() -> Tally:
     return Tally(len(known("yaml")), refused, 0, len(contents) - refused, outside)
 
 
+async def second_processes() -> Tally:
+    """Each in a workspace of its own; one that needs a program that is not here is elsewhere."""
+    attacks = [attack for attack in known("workspace").values() if is_possible(attack)]
+    through = [each for attack in attacks for each in [await came_through([attack])] if each]
+    secrets = sum(any("canary" in line for line in lines) for lines in through)
+    return Tally(
+        len(known("workspace")),
+        contained=len(attacks) - len(through),
+        outside=len(through) - secrets,
+        secrets=secrets,
+        elsewhere=len(known("workspace")) - len(attacks),
+    )
+
+
 CARRIED_OUT = {
     "cmd": lambda: commands("cmd"),
     "git": lambda: commands("git"),
@@ -217,4 +232,5 @@ CARRIED_OUT = {
     "path": places,
     "url": requests,
     "yaml": files,
+    "workspace": second_processes,
 }

@@ -192,5 +192,5 @@ def _answer(request: ModelRequest) -> str:
 
 
 def bodies(react: Any = flow) -> list[Any]:
-    retry = RetryRule(resend_unknown=True)
+    retry = RetryRule()
     return [Agent("oracle", Oracle(), max_tokens=10, retry=retry), Reducer("flow", react)]

@@ -1,13 +1,12 @@
 """What keeping a call costs: `python -m benchmarks.journal_cost`.
 
-The CPU of an ask of a process with a journal, less that of one without, beside two bare SQLite
-transactions on the same file system: one claims, one records. Asks come one by one, and many at
-once, which share transactions. Rounds of all take turns, so that what else the machine does falls
-on each alike; the ledger is in memory in every kind of ask.
+The CPU of an ask with a journal and a ledger on disk, less that of one that keeps nothing, beside
+two bare SQLite transactions with the same settings that the model of such an ask hands to a bare
+thread: one claims, one records. Asks come one by one, and many at once, which share transactions.
+Rounds of all take turns, so that what else the machine does falls on each alike.
 
-Two rows show how low it could be: the same bare transactions made by the model of an ask without a
-journal, on the loop itself, and each handed to a thread and back. Between other work they cost
-about twice what they cost one after the other.
+Then runs of many recorded calls are taken up again: what it costs to begin and to answer each call
+from the journal must not grow with their number.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 from pathlib import Path
 
 from benchmarks.figures import Figure, at_most, show
@@ -31,19 +30,21 @@ __all__ = ["main"]
 
 ROUNDS, CALLS = 15, 64
 AT_ONCE = 16
-MOST_US = 300
-MOST_TIMES = 2
+MOST_ALONE, MOST_AT_ONCE = 1.2, 0.4
+RECORDED = (1_000, 2_000, 4_000, 8_000)
+MOST_GROWTH = 1.5
+"""Of the cost for each call, from the shortest journal to the longest."""
 _DISK = Path(".bench")
 """Not the system's folder for temporary files, which may be in memory."""
 _OUTCOME = "x" * 300
 """As long as a short answer is when it is recorded."""
 
 
-async def cpu_us(work: Callable[[], Awaitable[object]]) -> float:
+async def cpu_us(work: Callable[[], Awaitable[object]], calls: int = CALLS) -> float:
     """Of all threads, the kernel's work for them included, for one of its calls."""
     began = time.process_time()
     await work()
-    return (time.process_time() - began) / CALLS * 1e6
+    return (time.process_time() - began) / calls * 1e6
 
 
 class Bare:
@@ -56,11 +57,8 @@ class Bare:
 
     async def transact(self) -> None:
         for _ in range(CALLS):
-            await self.claim_and_record()
-
-    async def claim_and_record(self) -> None:
-        self.claim()
-        self.record()
+            self.claim()
+            self.record()
 
     async def hand_over(self, thread: BareThread) -> None:
         await thread.do(self.claim)
@@ -113,21 +111,21 @@ def asking(process: Process[str], at_once: int) -> Callable[[], Awaitable[None]]
 async def spawned(
     stack: AsyncExitStack, journal: Path | None, work: Callable[[], Awaitable[None]] = nothing
 ) -> Process[str]:
-    runtime = Runtime(None, ledger=MemoryLedger(), journal=journal)
+    """With a journal the ledger is in the same file; without one both keep nothing."""
+    ledger = MemoryLedger() if journal is None else None
+    runtime = Runtime(None, ledger=ledger, journal=journal)
     return (await stack.enter_async_context(runtime)).spawn(Agent("a", model=Working(work)))
 
 
 async def measure(folder: Path) -> dict[str, float]:
     """The median of each, in microseconds of CPU."""
     async with AsyncExitStack() as stack:
-        bare, within, handed = [
-            stack.enter_context(closing(Bare(folder / f"{name}.db"))) for name in ("a", "b", "c")
-        ]
+        bare = stack.enter_context(closing(Bare(folder / "a.db")))
+        handed = stack.enter_context(closing(Bare(folder / "b.db")))
         thread, kept = BareThread(), await spawned(stack, folder / "run.db")
         unkept = await spawned(stack, None)
         works = {
             "bare": bare.transact,
-            "bare within": asking(await spawned(stack, None, within.claim_and_record), 1),
             "handed": asking(await spawned(stack, None, lambda: handed.hand_over(thread)), 1),
             "kept alone": asking(kept, 1),
             "unkept alone": asking(unkept, 1),
@@ -139,28 +137,58 @@ async def measure(folder: Path) -> dict[str, float]:
     return dict(zip(works, map(statistics.median, columns), strict=True))
 
 
-def figures_of(us: dict[str, float]) -> list[Figure]:
-    alone = us["unkept alone"]
-    figures = [
+class _CutOffError(Exception):
+    pass
+
+
+async def resume_us(path: Path, calls: int) -> float:
+    """Of one call in a run of so many that is taken up again: begun, and each answered from the
+    journal."""
+    agent = Agent("a", model=ScriptedModel(lambda _: "an answer"))
+
+    async def ask_all() -> None:
+        async with Runtime(None, journal=path) as rt:
+            process = rt.spawn(agent)
+            for begins in range(0, calls, AT_ONCE):
+                numbers = range(begins, min(begins + AT_ONCE, calls))
+                await asyncio.gather(*(process.ask(f"question {n}") for n in numbers))
+            raise _CutOffError
+
+    async def cut_off() -> None:
+        with suppress(_CutOffError):
+            await ask_all()
+
+    await cut_off()
+    return await cpu_us(cut_off, calls)
+
+
+def figures_of(us: dict[str, float], resumed: dict[int, float]) -> list[Figure]:
+    alone = us["kept alone"] - us["unkept alone"]
+    at_once = us["kept"] - us["unkept"]
+    handed = us["handed"] - us["unkept alone"]
+    shortest, longest = resumed[RECORDED[0]], resumed[RECORDED[-1]]
+    return [
         Figure("two bare transactions, one after the other", f"{us['bare']:.1f} us"),
-        Figure("  within an ask, on the loop", f"{us['bare within'] - alone:.1f} us"),
-        Figure("  within an ask, handed to a thread", f"{us['handed'] - alone:.1f} us"),
+        Figure("  within an ask, handed to a thread", f"{handed:.1f} us"),
+        Figure("journal and ledger add to a call asked one by one", f"{alone:.1f} us"),
+        at_most(MOST_ALONE, alone / handed, "x", "  in two transactions handed to a thread"),
+        Figure(f"journal and ledger add to a call asked {AT_ONCE} at once", f"{at_once:.1f} us"),
+        at_most(MOST_AT_ONCE, at_once / handed, "x", "  in two transactions handed to a thread"),
+        *(Figure(f"to resume a run of {n:,}, each call", f"{resumed[n]:.1f} us") for n in RECORDED),
+        at_most(MOST_GROWTH, longest / shortest, "x", "  from the shortest to the longest"),
     ]
-    for what, added in (
-        ("asked one by one", us["kept alone"] - alone),
-        (f"asked {AT_ONCE} at once", us["kept"] - us["unkept"]),
-    ):
-        figures += [
-            at_most(MOST_US, added, "us", f"a journal adds to a call {what}, CPU"),
-            at_most(MOST_TIMES, added / us["bare"], "x", "  in pairs of bare transactions"),
-        ]
-    return figures
+
+
+async def measured(folder: Path) -> list[Figure]:
+    us = await measure(folder)
+    resumed = {calls: await resume_us(folder / f"{calls}.db", calls) for calls in RECORDED}
+    return figures_of(us, resumed)
 
 
 def main() -> int:
     _DISK.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_DISK) as folder:
-        figures = figures_of(asyncio.run(measure(Path(folder))))
+        figures = asyncio.run(measured(Path(folder)))
     print(show(figures))
     return int(not all(figure.holds for figure in figures))
 

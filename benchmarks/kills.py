@@ -1,10 +1,10 @@
-"""`kill -9` at any moment loses nothing that was paid for: `python -m benchmarks.kills 50 5 vega`.
+"""`kill -9` at any moment loses nothing that was paid for: `python -m benchmarks.kills 50 5`.
 
-A program, in Python or with `vega` in Vega, is killed at random moments and at five named points,
-and started again until it is done. The provider, in this process, keeps its own log. Then: its
-answers are those of a run that nobody killed; no call whose answer was recorded was sent again; the
-ledger holds what the provider billed plus what was cut off in flight, at its reservation. Prints
-its figures last; exits 1 if one is off.
+A program in Python is killed at random moments and at five named points, and started again until
+it is done; programs in Vega are killed by `benchmarks.kill_campaign`. The provider, in this
+process, keeps its own log. Then: its answers are those of a run that nobody killed; no call whose
+answer was recorded was sent again; the ledger holds what the provider billed plus what was cut off
+in flight, at its reservation. Prints its figures last; exits 1 if one is off.
 """
 
 import json
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.kills_program import MODEL, POINTS, ROUNDS, WIDTH, Fault, live, question
-from benchmarks.kills_vega import live_vega
 from vegakit.conversation import Usage
 from vegakit.models import ProviderAccess, build_model
 from vegakit.prices import bill
@@ -38,9 +37,7 @@ USAGE = Usage(30, 7)
 _ASKED = "SELECT outcome FROM effects WHERE kind = 'CallModel' AND path LIKE '%asker%'"
 _LOST = '{"type": "Lost"}'
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["benchmarks.kills_program", "benchmarks.kills_vega", "benchmarks.kills_authored"]
-)
+_FORKS.set_forkserver_preload(["benchmarks.kills_program", "benchmarks.kills_authored"])
 Live: TypeAlias = Callable[..., None]
 """One life of a program, in a process of its own."""
 
@@ -172,14 +169,12 @@ def _rows(path: Path, query: str) -> list[tuple[Any, ...]]:
         return file.execute(query).fetchall()
 
 
-def main(random_kills: int = RANDOM, each: int = EACH, program: Live = live) -> int:
+def main(random_kills: int = RANDOM, each: int = EACH) -> int:
     began = time.monotonic()
-    kills = kill_runs(random_kills, each, program=program)
+    kills = kill_runs(random_kills, each)
     print(f"{kills}; {time.monotonic() - began:.0f} s")
     return int(not kills.holds)
 
 
 if __name__ == "__main__":
-    in_vega = "vega" in sys.argv
-    figures = [int(word) for word in sys.argv[1:] if word != "vega"]
-    sys.exit(main(*figures, program=live_vega if in_vega else live))
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -75,7 +75,7 @@ def live_authored(
 
 async def _live(journal: Path, url: str, doom: Doom, says: "Connection") -> None:
     model = DoomedModel(build_model(MODEL, ProviderAccess(lambda: "any", base_url=url)), doom)
-    again = RetryRule(resend_unknown=True)
+    again = RetryRule()
     asker = Agent("asker", model, max_tokens=100)
     tool = run_program([asker], max_cost="$900", teach=False)
     planner = Agent(

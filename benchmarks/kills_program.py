@@ -19,7 +19,7 @@ from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey
 from vegakit.models import ProviderAccess, build_model
 from vegakit.policy import RetryRule
-from vegakit.ports import Model, Recorded
+from vegakit.ports import Claimed, Model
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import SqliteJournal, SqliteLedger
 
@@ -62,9 +62,9 @@ class DoomedJournal(SqliteJournal):
         super().__init__(path)
         self._doom = doom
 
-    async def claim(self, effect: Effect, now: int) -> Recorded | None:
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
         self._doom.come_to("before claim")
-        found = await super().claim(effect, now)
+        found = await super().claim(effect, now, speculative=speculative)
         self._doom.come_to("after claim")
         return found
 
@@ -111,7 +111,7 @@ def live(
 
 async def _live(journal: Path, url: str, doom: Doom, says: "Connection") -> list[str]:
     model = build_model(MODEL, ProviderAccess(lambda: "any", base_url=url))
-    retry = RetryRule(resend_unknown=True)
+    retry = RetryRule()
     agent = Agent("asker", model=DoomedModel(model, doom), retry=retry, max_tokens=100)
     ledger = SqliteLedger(journal.with_suffix(".ledger.db"))
     answers = ["start"]

@@ -1,4 +1,4 @@
-"""Rows G2, G3 and G4 one after the other: `python -m benchmarks.money [full]`.
+"""Rows G2, G3, G4 and PostgreSQL of G18 one after the other: `python -m benchmarks.money [full]`.
 
 Prints what each measured, and last a line for each. Exits 1 if one of them falls short.
 """
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks import money_cancels, money_caps, money_kills, money_retries
+from benchmarks import money_cancels, money_caps, money_kills, money_retries, postgres_outage
 
 __all__ = ["main"]
 
@@ -27,6 +27,7 @@ PARTS = (
     Part("G3 cancels", money_cancels.main, 500, 10_000),
     Part("G3 kills", money_kills.main, 12, 200),
     Part("G4 requests: questions of each kind", money_retries.main, 5, 100),
+    Part("G18 PostgreSQL goes away: callers", postgres_outage.main, 40, 1_000),
 )
 
 

@@ -15,11 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import nullcontext, suppress
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from itertools import count, cycle, product
 from pathlib import Path
 from types import MappingProxyType, coroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from benchmarks.money_kills import reserved_and_drift
 from vegakit.conversation import ModelReply, ModelRequest, ToolMessage
@@ -144,33 +145,64 @@ class Sweep(NamedTuple):
         )
 
 
+class _Waits:
+    """The waits of all tasks that an ask makes, counted together; at some it is cancelled."""
+
+    def __init__(self, at: set[int], *, heard: bool) -> None:
+        self._at = at
+        self._heard = heard
+        self._number = 0
+        self.asker: asyncio.Task[Any] | None = None
+
+    def on_wait(self, awaited: Any) -> None:
+        number, self._number = self._number, self._number + 1
+        if number not in self._at:
+            return
+        when_heard = getattr(awaited, "add_done_callback", None) if self._heard else None
+        if when_heard is None:
+            self._cancel()
+        else:
+            when_heard(self._cancel)
+
+    def _cancel(self, _: object = None) -> None:
+        assert self.asker is not None
+        self.asker.cancel()
+
+
+_WAITS: ContextVar[_Waits | None] = ContextVar("waits", default=None)
+"""The tasks of an ask inherit it from who asked."""
+
+
 @coroutine
-def _cancelled_at(
-    work: Coroutine[Any, Any, None], waits: set[int], *, heard: bool
-) -> Generator[Any, Any, None]:
-    """Runs the work in the current task and cancels that at the given waits, counted from 0."""
-    task = asyncio.current_task()
-    assert task is not None
-
-    def cancel(_: object = None) -> None:
-        task.cancel()
-
+def _counted(work: Coroutine[Any, Any, Any], waits: _Waits) -> Generator[Any, Any, Any]:
     step: Callable[[], Any] = partial(work.send, None)
-    for number in count():
+    while True:
         try:
             awaited = step()
-        except StopIteration:
-            return
-        if number in waits:
-            when_heard = getattr(awaited, "add_done_callback", None) if heard else None
-            if when_heard is None:
-                cancel()
-            else:
-                when_heard(cancel)
+        except StopIteration as ended:
+            return ended.value
+        waits.on_wait(awaited)
         try:
             step = partial(work.send, (yield awaited))
         except BaseException as error:  # noqa: BLE001  (passed on)
             step = partial(work.throw, error)
+
+
+def _counting(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any],
+    context: Context | None = None,
+) -> asyncio.Task[Any]:
+    waits = _WAITS.get() if context is None else context.get(_WAITS)
+    if waits is None:
+        return asyncio.Task(work, loop=loop, context=context)
+    task = asyncio.Task(_awaited(work, waits), loop=loop, context=context)
+    task.add_done_callback(lambda _: work.close())  # one cancelled before it began never came to it
+    return task
+
+
+async def _awaited(work: Coroutine[Any, Any, Any], waits: _Waits) -> Any:
+    return await _counted(work, waits)
 
 
 class _Charges:
@@ -193,6 +225,7 @@ async def sweep(way: Way, ledger_name: str, moment: Moment, folder: Path) -> Swe
     ledger: Ledger = SqliteLedger(path) if ledger_name == "SQLite" else MemoryLedger()
     leaks: list[int] = []
     left = wait = 0
+    asyncio.get_running_loop().set_task_factory(cast("Any", _counting))
     async with Runtime("$1000", ledger=ledger, trace=charges, limits=lambda _: ROOM) as rt:
         for wait in count():
             cancelled = await _ask_and_cancel(rt, way, wait, moment)
@@ -217,14 +250,19 @@ async def _reserved(rt: Runtime, ledger: Ledger, expected: int) -> int:
         reserved = scope.reserved
         if reserved == expected:
             break
+        await asyncio.sleep(0)
     return reserved
 
 
 async def _ask_and_cancel(rt: Runtime, way: Way, wait: int, moment: Moment) -> bool:
-    waits = {wait} if moment.again is None else {wait, wait + moment.again}
+    at = {wait} if moment.again is None else {wait, wait + moment.again}
+    waits = _Waits(at, heard=moment.heard)
     with rt.budget(way.room) if way.room else nullcontext():
         beside = asyncio.ensure_future(_consume(rt, BESIDE))
-        asked = asyncio.ensure_future(_interrupted(_consume(rt, way), waits, moment))
+        context = copy_context()
+        context.run(_WAITS.set, waits)
+        loop = asyncio.get_running_loop()
+        waits.asker = asked = loop.create_task(_consume(rt, way), context=context)
         _, hung = await asyncio.wait([beside, asked], timeout=PATIENCE_S)
     for task in hung:
         task.cancel()
@@ -234,10 +272,6 @@ async def _ask_and_cancel(rt: Runtime, way: Way, wait: int, moment: Moment) -> b
     with suppress(BudgetExceeded):  # the cancelled ask was charged all there was
         beside.result()
     return asked.cancelled()
-
-
-async def _interrupted(work: Coroutine[Any, Any, None], waits: set[int], moment: Moment) -> None:
-    await _cancelled_at(work, waits, heard=moment.heard)
 
 
 async def _consume(rt: Runtime, way: Way) -> None:

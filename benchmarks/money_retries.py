@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
-from vegakit.errors import AgentFailed, ErrorClass
+from vegakit.errors import AgentFailed, ErrorClass, RateLimited, Timeout
 from vegakit.models import ProviderAccess, build_model
 from vegakit.policy import Backoff, BreakerRule, RateRule, RetryRule
 from vegakit.runtime import Agent, LaneRules, Runtime
@@ -113,7 +113,7 @@ async def fail_for_ever(
 
 
 async def _ask(rt: Runtime, agent: Agent[Any], *, stream: bool) -> None:
-    with suppress(AgentFailed):
+    with suppress(AgentFailed, RateLimited, Timeout):
         async for _ in rt.ask(agent, "hello").events(stream=stream):
             pass
 

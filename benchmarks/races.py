@@ -2,7 +2,8 @@
 
 A process swaps what a path leads over, as fast as it can, while each tool of `Files` is called so
 many times by each way of opening folders. Outside lies a secret that nobody may read, list, look
-at, change or remove. Prints its figures last; exits 1 if one call came out.
+at, change or remove. Then commands are started in a sandbox while others in it swap what is guarded
+(`workspace_races`), one for every ten calls. Prints its figures last; exits 1 if one came out.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from benchmarks.workspace_races import Tries, blind_tries
 from vegakit.errors import CapabilityDenied, ToolFailed
 from vegakit.policy import Grant
 from vegakit.tools.confined import Files, Listing, Stat
@@ -202,8 +204,15 @@ def main(calls: str = "100000", *tools: str) -> int:
             f"{tool:<10} {way.__name__:<10} {races}; {time.monotonic() - began:.0f} s", flush=True
         )
         total += races
+    blind = None if tools else _blind_tries(int(calls) // 10)
     print(f"all        {total}")
-    return int(total.escapes > 0)
+    print(f"workspace  {blind}")
+    return int(total.escapes > 0 or (blind is not None and blind.hits + blind.changed > 0))
+
+
+def _blind_tries(tries: int) -> Tries:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(blind_tries(tries, Path(folder)))
 
 
 if __name__ == "__main__":

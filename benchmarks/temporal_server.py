@@ -1,12 +1,13 @@
 """A real Temporal server: its own port, its file in a folder of the caller's."""
 
 import asyncio
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +15,10 @@ from vegakit.durable import connect
 from vegakit.errors import UserError
 
 TEMPORAL = Path(sys.executable).parent / "temporal"
-START_S = 30
+START_S = 120
+"""Against a hang only: on a busy machine it takes its time."""
 
-__all__ = ["Server", "temporal_server"]
+__all__ = ["KillableServer", "Server", "free_port", "temporal_server"]
 
 
 class Server(NamedTuple):
@@ -24,25 +26,49 @@ class Server(NamedTuple):
     pid: int
 
 
+class KillableServer:
+    """One that is killed and started again at the same address, with the same file."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        flags = f"--headless --ip 127.0.0.1 --port {port} --http-port {free_port()}"
+        ports = f"--metrics-port {free_port()} --log-level error --db-filename {folder / 'file.db'}"
+        quick = "--sqlite-pragma synchronous=off --sqlite-pragma journal_mode=wal"
+        self._command = [TEMPORAL, "server", "start-dev", *f"{flags} {ports} {quick}".split()]
+        self._log = folder / "log"
+        self.address = f"127.0.0.1:{port}"
+
+    def start(self) -> None:
+        """Returns when it is healthy."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        wait_healthy(self.address, self.process)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
 @contextmanager
 def temporal_server(folder: Path) -> Generator[Server]:
-    port = free_port()
-    flags = f"--headless --ip 127.0.0.1 --port {port} --http-port {free_port()}"
-    ports = f"--metrics-port {free_port()} --log-level error --db-filename {folder / 'file.db'}"
-    quick = "--sqlite-pragma synchronous=off --sqlite-pragma journal_mode=wal"
-    command = [TEMPORAL, "server", "start-dev", *f"{flags} {ports} {quick}".split()]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as p:
-        try:
-            wait_healthy(f"127.0.0.1:{port}", p)
-            yield Server(f"127.0.0.1:{port}", p.pid)
-        finally:
-            p.terminate()
+    server = KillableServer(folder)
+    try:
+        server.start()
+        yield Server(server.address, server.process.pid)
+    finally:
+        server.process.terminate()
+        server.process.wait()
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    """Below those that outgoing connections get: a client that tries again and again to reach a
+    server that is down would sooner or later be given its very port, and the server could not
+    start any more."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        with socket.socket() as taken, suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return port
 
 
 async def answers(address: str) -> bool:

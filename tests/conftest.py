@@ -3,16 +3,32 @@
 Hypothesis also draws constants that it reads in whatever modules of ours happen to be loaded. What
 is drawn would then differ with the tests that ran before on the same worker, and a rare fault would
 be found or not by luck; so it has none to read.
+
+The data of a user is kept in a folder for this run of the tests, with the secret that the stored
+journals were sealed with.
 """
 
 import asyncio
 import inspect
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+
+from vegakit.vm import strict_lookahead
+
+strict_lookahead(on=True)
+
+_DATA_HOME = tempfile.TemporaryDirectory(prefix="vega-tests-")
+os.environ["XDG_DATA_HOME"] = _DATA_HOME.name
+os.environ.pop("VEGA_DATA_DIR", None)
+_SECRET = Path(_DATA_HOME.name) / "vega" / "secret"
+_SECRET.parent.mkdir(mode=0o700)
+_SECRET.write_bytes(bytes(range(32)))
 
 HISTORIES = int(os.environ.get("VEGA_HISTORIES", "100"))
 

@@ -14,9 +14,10 @@ from vegakit.effects import (
     SetTimer,
     Site,
     Start,
-    check_same_request,
+    changed,
     effect,
     key_of,
+    place_of,
 )
 from vegakit.errors import ErrorClass, InvalidRecordError, Phase, ProgramChanged, WorldError
 from vegakit.events import (
@@ -30,7 +31,16 @@ from vegakit.events import (
     OutcomeArrived,
     in_program_order,
 )
-from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId, new_program_id, parse_pid, pid_of
+from vegakit.ids import (
+    Digest,
+    EffectKey,
+    ProgramId,
+    ScopeId,
+    TenantId,
+    new_program_id,
+    parse_pid,
+    pid_of,
+)
 from vegakit.records import canonical, digest128, from_json, to_json
 
 TENANT, PROGRAM = TenantId("acme"), ProgramId("p1")
@@ -49,8 +59,11 @@ def path(
     return EffectPath(TENANT, PROGRAM, lives, Site(function, ordinal), loop, occurrence)
 
 
+NOTHING = Digest("")
+
+
 def answer(at: EffectPath) -> OutcomeArrived:
-    return OutcomeArrived(key_of(at), at, Answered("yes"))
+    return OutcomeArrived(key_of(at, NOTHING), at, Answered("yes"))
 
 
 def test_program_ids_sort_by_time() -> None:
@@ -131,13 +144,16 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 def test_a_key_is_the_place_in_the_program(change: dict[str, object]) -> None:
     """Each part of the path makes another key; the same path always makes the same."""
-    assert key_of(path()) == key_of(path())
-    assert key_of(path(**change)) != key_of(path())  # pyright: ignore[reportArgumentType]
+    assert key_of(path(), NOTHING) == key_of(path(), NOTHING)
+    other = key_of(path(**change), NOTHING)  # pyright: ignore[reportArgumentType]
+    assert other != key_of(path(), NOTHING)
 
 
 def test_a_key_does_not_change_between_releases() -> None:
     """Journals are found again by it, so this literal may never change."""
-    assert key_of(path(loop=(1, 2))) == "39dc2ebf6d13ea211f20fbb3392ea48b"
+    key = key_of(path(loop=(1, 2)), Digest("d"))
+    assert key == "39dc2ebf6d13ea211f20fbb3392ea48b.d"
+    assert place_of(key) == "39dc2ebf6d13ea211f20fbb3392ea48b"
 
 
 def test_a_path_reads_like_a_place() -> None:
@@ -145,14 +161,15 @@ def test_a_path_reads_like_a_place() -> None:
     assert str(path(loop=(3,), occurrence=1)) == "main#0/review:0[3]@1"
 
 
-def test_a_changed_request_is_not_given_the_old_answer() -> None:
-    """The error names the place and what to do."""
+def test_another_request_at_the_same_place_is_another_effect() -> None:
+    """So it can never be given the answer to the first; the error names the place and what to
+    do."""
     asked = effect(path(), CallTool("read", {"path": "a"}, ScopeId("s")))
-    check_same_request(asked, asked.digest)
     other = effect(path(), CallTool("read", {"path": "b"}, ScopeId("s")))
-    assert other.key == asked.key
+    assert other.key != asked.key
+    assert place_of(other.key) == place_of(asked.key)
     with pytest.raises(ProgramChanged, match=r"main#0/review:0@0 differs .* start a new run"):
-        check_same_request(other, asked.digest)
+        raise changed(other)
 
 
 def test_a_digest_does_not_change_between_releases() -> None:
@@ -205,7 +222,7 @@ def test_rounds_of_a_loop_are_ordered_as_numbers() -> None:
 def test_messages_come_last_and_keep_their_order() -> None:
     """A stream's chunks come in sequence, before its end."""
     at = path()
-    chunks = [ChunkArrived(key_of(at), at, n, "x") for n in (1, 0)]
+    chunks = [ChunkArrived(key_of(at, NOTHING), at, n, "x") for n in (1, 0)]
     told: list[HostEvent] = [MessageArrived("b", 1, "d1"), CancelRequested("a", "stop")]
     arrived: list[HostEvent] = [told[0], answer(at), *chunks, told[1]]
     assert in_program_order(arrived) == [chunks[1], chunks[0], answer(at), *told]

@@ -26,7 +26,13 @@ PURE = (
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 
 
-APART = ["tests/simulation", "tests/durable", "tests/journal/test_kills.py"]
+APART = [
+    "tests/simulation",
+    "tests/durable",
+    "tests/journal/test_kills.py",
+    "tests/durability/test_kill_campaign.py",
+    "tests/durability/test_going_on.py",
+]
 """Suites of their own: the whole runtime simulated, Temporal, programs that are killed."""
 SLOW = [
     "--ignore-glob=*_faults.py",
@@ -59,7 +65,7 @@ class Suite(NamedTuple):
 SUITES = {
     "format": Suite(60, [["ruff", "format", "--check", "--quiet", "."]]),
     "lint": Suite(60, [["ruff", "check", "--quiet", "."]]),
-    "types": Suite(300, [["basedpyright"]]),
+    "types": Suite(420, [["basedpyright"]]),
     "layers": Suite(90, [["lint-imports", "--no-cache"]]),
     "fast": Suite(150, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(

@@ -36,8 +36,8 @@ PATIENCE_S = 1_000
 """Of virtual time; no program takes a tenth of it."""
 CALM = LaneRules(RateRule(), BreakerRule(threshold=1_000_000), RetryBudgetRule(100, 1_000_000))
 """What belongs to the world, and not to the program, never says no."""
-_AGAIN = re.compile(r"'\d+|#\d+(\.\d+)?|(?<=~)-\d+")
-"""Which time it is asked for at its place, and in which life."""
+_AGAIN = re.compile(r"#\d+(\.\d+)?|(?<=~)-\d+")
+"""What it has seen of the world before it, and in which life."""
 _TIMES = re.compile(r"\b\d+ ms\b")
 _ROOM = re.compile(r"has only \$[\d.,]+ left")
 """What a refusal says of the moment: waste is not left."""
@@ -108,10 +108,10 @@ def _files(folder: Path) -> dict[str, str]:
 def _noting_refusals(seen: Seen) -> Generator[None]:
     fail = Vm.fail
 
-    def noting(self: Vm, ticket: str, error: str, reason: str) -> bool:
+    def noting(self: Vm, ticket: str, error: str, reason: str, cause: tuple[str, ...] = ()) -> bool:
         if error == "BudgetExceeded":
             seen.refused.append(_AGAIN.sub("", ticket))
-        return fail(self, ticket, error, reason)
+        return fail(self, ticket, error, reason, cause)
 
     Vm.fail = noting
     try:
@@ -178,7 +178,7 @@ def _watch(rt: Runtime, seen: Seen) -> None:
     host = rt.program.host
     start, tell = host.start, host.tell
 
-    def starting(effect: Effect) -> None:
+    def starting(effect: Effect, *, speculative: bool = False) -> None:
         match effect.request:
             case CallTool(tool, arguments) if tool.startswith("file::write@"):
                 seen.log.append(f"write {arguments['path']} {arguments['content']}")
@@ -187,7 +187,7 @@ def _watch(rt: Runtime, seen: Seen) -> None:
             case _:
                 pass
         current_life.set(effect.path.lives[-1].generation if effect.path.lives else 0)
-        start(effect)
+        start(effect, speculative=speculative)
 
     def telling(event: HostEvent) -> None:
         if isinstance(event, OutcomeArrived) and (charge := charged_for(event.outcome)) > 0:

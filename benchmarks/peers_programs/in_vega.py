@@ -20,7 +20,7 @@ MAX_TOKENS = 1_250
 
 def open_reader(url: str) -> Agent[str]:
     model = build_model(f"openai-chat:{MODEL}", ProviderAccess(lambda: "any", base_url=f"{url}/v1"))
-    retry = RetryRule(resend_unknown=True)
+    retry = RetryRule()
     return Agent("reader", model, "Be brief.", max_tokens=MAX_TOKENS, retry=retry)
 
 

@@ -1,14 +1,19 @@
 """What the world is asked to do, and how each asking is named (base, pure).
 
-An effect's key says *where in the program* it stands, never *when* it happened: the path of
-generations, the site in the source, the loop rounds around it and its occurrence. Engines that
-number steps by arrival hand out wrong answers when independent calls finish in another order.
+An effect's key says *where in the program* it stands and *what* it asks, never *when* it happened.
+Its place is the path of generations, the site in the source, the loop rounds around it and its
+occurrence. Engines that number steps by arrival hand out wrong answers when independent calls
+finish in another order.
 
-    tenant / program / generation path / site / loop indices / occurrence   ── hash ──▶  EffectKey
-    the request                                                             ── hash ──▶  Digest
+    tenant / program / generation path / site / loop indices / occurrence   ── hash ──▶  place
+    the request                                                             ── hash ──▶  digest
+                                                              EffectKey = place.digest
 
-The same key with another digest is `ProgramChanged`, never an answer. Requests leave out what is at
-its default, so that a field added later changes no digest.
+What is begun speculatively depends on money and time, so it differs from life to life of a host.
+A request that the program does not come to is therefore another effect than the one that it makes
+at the same place: it is waste, never an answer to that, and never an error. Two requests that the
+program did come to at one place, made by different code, are `ProgramChanged`. Requests leave out
+what is at its default, so that a field added later changes no digest.
 """
 
 from typing import Any, TypeAlias
@@ -26,6 +31,7 @@ __all__ = [
     "CallModel",
     "CallTool",
     "Cancel",
+    "Commit",
     "Effect",
     "EffectPath",
     "HostAction",
@@ -36,10 +42,11 @@ __all__ = [
     "Site",
     "Start",
     "WatchProgram",
-    "check_same_request",
+    "changed",
     "digest_of",
     "effect",
     "key_of",
+    "place_of",
 ]
 
 
@@ -72,12 +79,18 @@ class EffectPath(Struct, frozen=True):
 
 
 class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
-    """`worst_case` is the dearest bill possible; `stream` records the answer in chunks."""
+    """`worst_case` is the highest bill possible; `stream` records the answer in chunks. `tried` is
+    how many requests were made for the same answer before this one; with `wait_for_budget` it waits
+    until `scope` has room for it; `tokens` is the most that it can take, input and answer together.
+    None of these is part of what is asked."""
 
     request: ModelRequest
     worst_case: Money
     scope: ScopeId
     stream: bool = False
+    tried: int = 0
+    wait_for_budget: bool = False
+    tokens: int = 0
 
 
 class CallTool(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -118,32 +131,54 @@ class WatchProgram(Struct, frozen=True, tag=True, omit_defaults=True):
 Request: TypeAlias = CallModel | CallTool | SetTimer | AskHuman | RunForeign | WatchProgram
 
 
-class Effect(Struct, frozen=True):
+class Effect(Struct, frozen=True, omit_defaults=True):
+    """`code` is a digest of the code that asks; it does not name the effect, but tells an edited
+    program from one that the world led another way. `again` is how often this program has begun it
+    before and given it up: the ledger then has claims of it already."""
+
     key: EffectKey
     path: EffectPath
     digest: Digest
     request: Request
     deadline_ms: int | None = None
     priority: int = 2
+    code: str = ""
+    again: int = 0
 
 
-class Start(Struct, frozen=True, tag=True):
+class Start(Struct, frozen=True, tag=True, omit_defaults=True):
+    """`speculative`: the program has not come to it yet, and may never."""
+
     effect: Effect
+    speculative: bool = False
 
 
-class Cancel(Struct, frozen=True, tag=True):
+class Commit(Struct, frozen=True, tag=True):
+    """The program has come to what was begun speculatively, and wants exactly that."""
+
     key: EffectKey
 
 
-HostAction: TypeAlias = Start | Cancel
+class Cancel(Struct, frozen=True, tag=True, omit_defaults=True):
+    """`late`: a deadline has passed, and the asker is told so."""
+
+    key: EffectKey
+    late: bool = False
 
 
-def key_of(path: EffectPath) -> EffectKey:
+HostAction: TypeAlias = Start | Commit | Cancel
+
+
+def key_of(path: EffectPath, digest: Digest) -> EffectKey:
     """Spelled out part by part: a field added to the path later must not move old keys."""
     lives = [[life.name, life.generation] for life in path.lives]
     site = [path.site.function, path.site.ordinal]
     place = [path.tenant, path.program, lives, site, path.loop, path.occurrence]
-    return EffectKey(digest128(place))
+    return EffectKey(f"{digest128(place)}.{digest}")
+
+
+def place_of(key: EffectKey) -> str:
+    return key.partition(".")[0]
 
 
 def digest_of(request: Request) -> Digest:
@@ -161,14 +196,22 @@ def digest_of(request: Request) -> Digest:
 
 
 def effect(
-    path: EffectPath, request: Request, *, deadline_ms: int | None = None, priority: int = 2
+    path: EffectPath,
+    request: Request,
+    *,
+    deadline_ms: int | None = None,
+    priority: int = 2,
+    code: str = "",
+    is_unique: bool = False,
 ) -> Effect:
-    return Effect(key_of(path), path, digest_of(request), request, deadline_ms, priority)
+    """`is_unique`: nothing is recorded, and no other request can come to stand at its place, so
+    that the place alone names it. To digest a long conversation takes longer than all else here."""
+    digest = Digest("") if is_unique else digest_of(request)
+    return Effect(key_of(path, digest), path, digest, request, deadline_ms, priority, code)
 
 
-def check_same_request(asked: Effect, recorded: Digest) -> None:
-    if asked.digest != recorded:
-        raise ProgramChanged(
-            f"the request at {asked.path} differs from the recorded one, so its recorded answer "
-            "does not belong to it; start a new run, or go back to the program that was recorded"
-        )
+def changed(asked: Effect) -> ProgramChanged:
+    return ProgramChanged(
+        f"the request at {asked.path} differs from the recorded one, so its recorded answer "
+        "does not belong to it; start a new run, or go back to the program that was recorded"
+    )

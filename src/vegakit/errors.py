@@ -7,6 +7,7 @@ VegaError
 │   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
 │   ├── ProgramChanged         a recorded effect was asked again with another request
 │   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
+│   ├── ToolCutOff             a tool call that was cut off waits for a person's decision
 │   ├── StoreError             a ledger or store that cannot be opened, read or written
 │   └── Raised                 what a program may catch, by the names the language shows
 │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
@@ -23,6 +24,7 @@ policies answer with values such as `Refused(wait_ms=2000)`.
 """
 
 from enum import StrEnum
+from typing import cast
 
 __all__ = [
     "AgentFailed",
@@ -47,10 +49,12 @@ __all__ = [
     "SettingsError",
     "StoreError",
     "Timeout",
+    "ToolCutOff",
     "ToolFailed",
     "UserError",
     "VegaError",
     "WorldError",
+    "causes_of",
     "name_of",
     "raised",
 ]
@@ -81,7 +85,10 @@ class Phase(StrEnum):
 
 
 class VegaError(Exception):
-    pass
+    """`cause` are the keys of the effects whose outcomes it comes from, none where the program
+    failed by itself. They are for the journal, and no part of its text."""
+
+    cause: tuple[str, ...] = ()
 
 
 class UserError(VegaError):
@@ -106,6 +113,10 @@ class ProgramChanged(UserError):  # noqa: N818  (shown to users by this name)
 
 class SettingsError(UserError, ValueError):
     pass
+
+
+class ToolCutOff(UserError):  # noqa: N818  (shown to users by this name)
+    """A tool that must not be called twice was cut off: a person has to decide."""
 
 
 class StoreError(UserError):
@@ -191,6 +202,24 @@ def raised(name: str, reason: str) -> "Raised | UserError":
     kinds = {kind.__name__: kind for kind in (Paused, *Raised.__subclasses__())}
     del kinds[ProgramFailed.__name__]
     return kinds.get(name, AgentFailed)(reason)
+
+
+def causes_of(error: BaseException) -> tuple[str, ...]:
+    """The effects behind an error and behind all that it follows from: what it was raised from,
+    what was being handled when it was raised, and the members of a group."""
+    found: dict[str, None] = {}
+    due, seen = [error], set[int]()
+    while due:
+        one = due.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, VegaError):
+            found |= dict.fromkeys(one.cause)
+        if isinstance(one, BaseExceptionGroup):
+            due += cast("BaseExceptionGroup[BaseException]", one).exceptions
+        due += [each for each in (one.__cause__, one.__context__) if each is not None]
+    return (*found,)
 
 
 class WorldError(VegaError):

@@ -37,6 +37,7 @@ __all__ = [
     "Unknown",
     "charged_for",
     "in_program_order",
+    "reopened",
 ]
 
 ENVELOPE_VERSION = 1
@@ -51,7 +52,8 @@ class Answered(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Failed(Struct, frozen=True, tag=True, omit_defaults=True):
-    """The world said no, after every retry known to be unbilled; `pieces` came before that."""
+    """The world said no, after every retry known to be unbilled; `pieces` came before that.
+    `final`: all who call this model have used up the retries that they share."""
 
     error_class: ErrorClass
     reason: str
@@ -60,6 +62,7 @@ class Failed(Struct, frozen=True, tag=True, omit_defaults=True):
     attempts: int = 1
     retry_after_ms: int | None = None
     pieces: tuple[str, ...] = ()
+    final: bool = False
 
 
 class Refused(Struct, frozen=True, tag=True):
@@ -70,23 +73,30 @@ class Refused(Struct, frozen=True, tag=True):
     wait_ms: int | None = None
 
 
-class Unknown(Struct, frozen=True, tag=True):
-    """Sent, and our side died before the answer was recorded: charged at its reservation."""
+class Unknown(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Sent, and our side died before the answer was recorded: charged at its reservation. With
+    `again` it failed a run that goes on: what it cost stays spent, and it is asked again whatever
+    the retry rule says."""
 
     charged: Money
+    again: bool = False
 
 
-class Cancelled(Struct, frozen=True, tag=True):
-    """As the program wanted; what may be billed is charged."""
+class Cancelled(Struct, frozen=True, tag=True, omit_defaults=True):
+    """As the program wanted; what may be billed is charged. One that was `late` was given up by a
+    deadline, which its asker was told: that is recorded, since it must be told the same again."""
 
     charged: Money = Money(0)
+    late: bool = False
 
 
-class Crashed(Struct, frozen=True, tag=True):
-    """The code that carried it out raised what it should not: the process it was for crashes."""
+class Crashed(Struct, frozen=True, tag=True, omit_defaults=True):
+    """The code that carried it out raised what it should not: the process it was for crashes.
+    `cause` are other effects that this comes from, where that code asked for some itself."""
 
     reason: str
     charged: Money = Money(0)
+    cause: tuple[EffectKey, ...] = ()
 
 
 EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | Cancelled | Crashed
@@ -94,6 +104,13 @@ EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | Cancelled | C
 
 def charged_for(outcome: EffectOutcome) -> Money:
     return Money(0) if isinstance(outcome, Refused) else outcome.charged
+
+
+def reopened(outcome: EffectOutcome) -> Unknown | None:
+    """What is left of the outcome of a model call that failed its run: what it cost, if it cost
+    something, since the program's own budgets count it in when the run goes on."""
+    charged = charged_for(outcome)
+    return Unknown(charged, again=True) if charged else None
 
 
 class OutcomeArrived(Struct, frozen=True, tag=True):

@@ -6,7 +6,8 @@ Randomness and time are handed in, so that the same run makes the same ids again
 |-----------|-------------------------------|-----------------------------------------|
 | ProgramId | 48 bits of ms + 80 bits, hex  | `0196c1f0a3b2` + 20 hex digits          |
 | Pid       | program/path#generation       | `0196…/main/reviewer#2`                 |
-| EffectKey | 128-bit hash of an EffectPath | see `effects`                           |
+| EffectKey | hash of an EffectPath, a dot, | see `effects`                           |
+|           | hash of the request           |                                         |
 """
 
 from typing import NewType

@@ -35,6 +35,8 @@ class PriceRow(Struct, frozen=True):
     per_call: Money = Money(0)
 
     def reachable(self, input_tokens: int) -> list[PriceTier]:
+        if len(self.tiers) == 1:
+            return [*self.tiers]
         first, *longer = self.tiers
         return [first, *(tier for tier in longer if input_tokens > tier.above_input_tokens)]
 
@@ -69,4 +71,7 @@ def _dearest_input(tier: PriceTier) -> Money:
 
 def _total(row: PriceRow, *charges: tuple[int, Money]) -> Money:
     """Rounded up once, so that no bill within the bounds passes the worst case."""
-    return Money(cost(1, Money(sum(tokens * price for tokens, price in charges))) + row.per_call)
+    total = 0
+    for tokens, price in charges:
+        total += tokens * price
+    return Money(cost(1, Money(total)) + row.per_call)

@@ -34,7 +34,7 @@ def test_the_first_request_holds_all_that_the_rule_says() -> None:
     action = Turn(made).start(PROMPT, [user("before"), said("yes")], count=count)
     messages = (user("before"), said("yes"), user("go"))
     expected = ModelRequest("test:m", messages, made.settings, "Add.", made.tools, output)
-    assert action == AskModel(expected, 0)
+    assert action == AskModel(expected, 0, count(expected))
 
 
 def test_a_text_finishes_the_turn() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 SRC = REPOSITORY / "src" / "vegakit"
-MAX_LINES = 400
+MAX_LINES = 600
 
 IMPURE = frozenset(
     """

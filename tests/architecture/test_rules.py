@@ -56,7 +56,7 @@ FAULTS: list[tuple[Rule, str, str]] = [
     (rules.public_names_are_listed, "policy/a.py", "class Unlisted: ...\n"),
     (rules.public_names_are_listed, "policy/b.py", "x = 1\n"),
     (rules.rooms_offer_what_they_list, "cli/__init__.py", "from vegakit.errors import Oops\n"),
-    (rules.modules_are_small_and_named, "policy/a.py", "x = 1\n" * 401),
+    (rules.modules_are_small_and_named, "policy/a.py", "x = 1\n" * 601),
     (rules.modules_are_small_and_named, "policy/utils.py", "__all__ = []\n"),
     (rules.importing_has_no_effects, "policy/a.py", "open('planted', 'w').close()\n"),
     (rules.importing_has_no_effects, "policy/a.py", "print('hello')\n"),

@@ -103,7 +103,7 @@ def test_a_question_outlives_the_kill_of_its_program(folder: Path) -> None:
     resting = vega(folder, "answer", asked.split()[1], "yes")
     assert resting.returncode == 1
     assert "vega resume run.db" in resting.stderr
-    with running(folder, ["-m", "vegakit", "resume"]) as program:
+    with running(folder, ["-m", "vegakit", "resume", "run.db"]) as program:
         assert line_of(program) == asked.replace("asked", "asked before")
         [question] = json.loads(vega(folder, "interrupts", "--json").stdout)
         assert 'pay {\\"amount\\":30}' in json.dumps(question["text"])

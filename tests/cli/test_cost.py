@@ -36,6 +36,15 @@ def test_a_table_tells_the_total_and_marks_the_dearest(
     assert lines[4].split() == ["5", "A", "<-", "6", "$0.13"]
 
 
+def test_the_attempts_of_the_settings_are_quoted(
+    program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of agents without a `retry` of their own: they hold for these at run time, too."""
+    monkeypatch.setenv("VEGA_LIMITS_DEFAULT_RETRY_MAX_ATTEMPTS", "1")
+    assert main(["cost", program]) == 0
+    assert "in 10 calls" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("most", "status"), [("$1.13", 0), ("$1.12", 1)])
 def test_max_fails_what_may_cost_more(program: str, most: str, status: int) -> None:
     assert main(["cost", program, "--max", most]) == status

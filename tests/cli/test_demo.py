@@ -62,10 +62,10 @@ def facts_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     [
         r"✗ reviewer    crashed: KeyError: 'score'\n",
         r"↻ reviewer    back in \d+\.\d ms: same message, same wallet \(\$0\.00\d+ used\)\n",
-        r"⊘ illustrator the next call could cost \$0\.10013, which is more than is left for rel",
+        r"⊘ illustrator agent illustrator: the next call could cost \$0\.10013, which is more than",
         r"left for release/illustrator; raise its wallet or budget, or lower max_tokens\n",
         r"◌ announcer   its breaker opened: 3 failures in a row\n",
-        r"⊘ announcer   agent announcer has failed too often; ask again in \d+ ms\n",
+        r"⊘ announcer   agent announcer has failed too often and is left alone for \d+ ms more;",
         r"✓ announcer   its breaker closed: the provider is back\n",
         r"├─ reviewer         ✓ approved +↻ 1  \$0\.00078\n",
         r"├─ illustrator      ⊘ refused, nothing sent +\$0\.00000\n",

@@ -1,8 +1,11 @@
 """`vega runs`, `resume` and `replay`, as a person would call them."""
 
 import json
+import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -93,13 +96,13 @@ def test_a_paused_run_goes_on_with_more_money_and_is_then_replayed(paused: Path)
     replayed = vega(paused, "replay", "run.db")
     assert replayed.stdout.splitlines() == [*said, "asked 0"]
     assert (paused / "run.db").read_bytes() == before
-    [told] = json.loads(vega(paused, "runs", "--json").stdout)
+    [told] = json.loads(vega(paused, "runs", "run.db", "--json").stdout)
     assert (told["recorded"], told["cut_off"], told["spent"]) == (5, 0, 60_000)
 
 
 def test_a_replay_stops_at_the_first_difference(paused: Path) -> None:
     """It neither asks a model nor answers something else."""
-    vega(paused, "resume", "--budget", "+$5")
+    vega(paused, "resume", "run.db", "--budget", "+$5")
     (paused / "program.py").write_text(PROGRAM.replace("question", "riddle"))
     replayed = vega(paused, "replay", "run.db")
     assert replayed.stdout == ""
@@ -117,7 +120,7 @@ def test_a_replay_of_a_cut_off_run_says_so(paused: Path) -> None:
 
 def test_without_a_raise_it_pauses_again(paused: Path) -> None:
     """And nothing was bought."""
-    assert "Paused" in vega(paused, "resume").stderr
+    assert "Paused" in vega(paused, "resume", "run.db").stderr
     [run] = list_runs(paused / "run.db")
     assert (run.recorded, run.spent) == (4, 48_000)
 
@@ -133,14 +136,16 @@ def test_what_went_wrong_and_what_to_type(
         return capsys.readouterr().err
 
     assert "there is no journal none.db; name the file" in told("runs", "none.db")
-    assert "run.ledger.db holds no journal" in told("runs", "run.ledger.db")
+    with closing(sqlite3.connect("other.db")) as other, other:
+        other.execute("CREATE TABLE something (other)")
+    assert "other.db holds no journal" in told("runs", "other.db")
     assert "it is not a SQLite file" in told("runs", "program.py")
     assert "no run in run.db begins with 'x'; type: vega runs run.db" in told(
         "replay", "run.db", "x"
     )
     assert not (paused / "none.db").exists()
-    vega(paused, "resume", "--budget", "+$5")
-    assert "no run in run.db is unfinished" in told("resume")
+    vega(paused, "resume", "run.db", "--budget", "+$5")
+    assert "no run in run.db is unfinished" in told("resume", "run.db")
 
 
 def test_a_folder_that_is_gone_is_told(
@@ -149,7 +154,7 @@ def test_a_folder_that_is_gone_is_told(
     """With what to type elsewhere."""
     moved = paused.rename(paused.with_name("moved"))
     monkeypatch.chdir(moved)
-    assert main(["resume"]) == 1
+    assert main(["resume", "run.db"]) == 1
     assert "which is gone; bring that folder back, or type in another: " in capsys.readouterr().err
 
 
@@ -162,12 +167,14 @@ def test_a_run_that_goes_on_is_not_started_twice(
     monkeypatch.chdir(paused)
     lock = locked(Path("run.db"))
     assert lock is not None
-    with lock:
-        assert main(["resume"]) == 1
+    try:
+        assert main(["resume", "run.db"]) == 1
         assert "is running; wait until it has ended" in capsys.readouterr().err
-        assert main(["runs"]) == 0
+        assert main(["runs", "run.db"]) == 0
         assert "  running  " in capsys.readouterr().out
-    assert main(["runs"]) == 0
+    finally:
+        os.close(lock)
+    assert main(["runs", "run.db"]) == 0
     assert "  unfinished  " in capsys.readouterr().out
 
 

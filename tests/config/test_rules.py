@@ -12,6 +12,7 @@ from vegakit.policy import (
     Rate,
     RateRule,
     RateStrategy,
+    Resend,
     RetryBudgetRule,
     RetryRule,
 )
@@ -36,7 +37,7 @@ slots = 4
 [limits."openai:gpt-x"]
 strategy = "reject"
 slot_lease = "1h"
-retry = { backoff = "exponential(1s, 1.5, 1m)", on = ["server"], resend_unknown = true }
+retry = { backoff = "exponential(1s, 1.5, 1m)", on = ["server"], resend_unknown = "never" }
 breaker = { threshold = 2, reset_after = "1d", probes = 3 }
 retry_budget = { share_percent = 0, stock = 1 }
 queue_size = 7
@@ -56,7 +57,11 @@ def test_every_word_reaches_its_rule(house: House) -> None:
             slot_lease_ms=3_600_000,
         ),
         RetryRule(
-            5, Backoff(1_000, 1.5, 60_000), (ErrorClass.SERVER,), 120_000, resend_unknown=True
+            5,
+            Backoff(1_000, 1.5, 60_000),
+            (ErrorClass.SERVER,),
+            120_000,
+            resend_unknown=Resend.NEVER,
         ),
         RetryBudgetRule(0, 1),
         BreakerRule(2, 86_400_000, 3),

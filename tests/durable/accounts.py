@@ -54,13 +54,13 @@ class Scene(NamedTuple):
         )
 
     async def ask(
-        self, at_once: int, first: int = 0
+        self, at_once: int, first: int = 0, calls: int = CALLS
     ) -> "tuple[ProgramHandle, asyncio.Future[Any]]":
         """Questions from the first on."""
         program = await self.connection.start_program(heartbeat_ms=2_500)
         await program.spawn("guide", wallet="$5")
         await program.spawn("chain")
-        message = {"first": first, "count": CALLS, "at_once": at_once}
+        message = {"first": first, "count": calls, "at_once": at_once}
         return program, asyncio.ensure_future(program.ask("chain", message))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -85,8 +85,10 @@ def provider_in(folder: Path) -> Generator[str]:
     command = [sys.executable, "-m", "tests.durable.oracle", str(folder / "provider.jsonl")]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as oracle:
         assert oracle.stdout is not None
-        yield oracle.stdout.readline().decode().strip()
-        oracle.kill()
+        try:
+            yield oracle.stdout.readline().decode().strip()
+        finally:
+            oracle.kill()  # else it would be waited for
 
 
 async def make_scene(address: str, folder: Path, url: str, schema: str = "") -> Scene:
@@ -95,10 +97,14 @@ async def make_scene(address: str, folder: Path, url: str, schema: str = "") -> 
 
 
 async def audit(
-    scene: Scene, program: ProgramHandle, answers: dict[str, str], first: int = 0
+    scene: Scene,
+    program: ProgramHandle,
+    answers: dict[str, str],
+    first: int = 0,
+    calls: int = CALLS,
 ) -> Bill:
     """Every figure of every question, from the program, the ledger and the provider."""
-    numbers = range(first, first + CALLS)
+    numbers = range(first, first + calls)
     assert answers == {str(n): answer_to(n) for n in numbers}
     found = await look(scene, program)
     assert PRICE is not None

@@ -145,5 +145,5 @@ def deployment() -> Deployment:
     ledger.fuse = answers.fuse = fuse
     model = build_model(MODEL, ProviderAccess(lambda: "sk-test", base_url=url))
     dying: Any = DyingModel(model, fuse, folder / "provider.jsonl")
-    guide = Agent("guide", dying, max_tokens=100, retry=RetryRule(resend_unknown=True))
+    guide = Agent("guide", dying, max_tokens=100, retry=RetryRule())
     return Deployment([guide, Reducer("chain", chain)], ledger, answers, {"budget": "$10"})

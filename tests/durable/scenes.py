@@ -254,9 +254,7 @@ async def breaker_opens(program: ProgramHandle, *_: Any) -> None:
             await program.ask("guide", "France?")
 
 
-@scene(
-    lambda: [Agent("guide", FailsOnce("Paris"), retry=RetryRule(resend_unknown=True), max_tokens=9)]
-)
+@scene(lambda: [Agent("guide", FailsOnce("Paris"), retry=RetryRule(), max_tokens=9)])
 async def unknown_and_sent_again(program: ProgramHandle, *_: Any) -> None:
     await program.spawn("guide", wallet="$1")
     await program.ask("guide", "France?")

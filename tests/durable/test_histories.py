@@ -101,8 +101,8 @@ def _backwards(done: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
 @pytest.mark.parametrize(
     ("name", "change", "found"),
     [
-        ("two_sends", other_system, "ProgramChanged"),
-        ("cancel", other_system, "ProgramChanged"),
+        ("two_sends", other_system, "TMPRL1100"),
+        ("cancel", other_system, "TMPRL1100"),
         ("next_runs", answers_at_once, "TMPRL1100"),
         ("five_at_once", asks_four, "TMPRL1100"),
         ("five_at_once", asks_backwards, "TMPRL1100"),
@@ -110,7 +110,7 @@ def _backwards(done: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
     ],
 )
 async def test_a_changed_program_is_found(name: str, change: Any, found: str) -> None:
-    """By the digest of a request, or by a command that the history does not have."""
+    """By a command that the history does not have: an activity is named by place and request."""
     with_bodies(name, change)
     with pytest.raises(Exception, match=r".*") as raised:
         await replay(stored(name))

@@ -34,6 +34,9 @@ OF_A_JOURNAL = {
     "_keeps_before_it_tells",
     "_performs_nothing_twice",
     "_gives_no_answer_to_another_request",
+    "_finds_an_edit_when_it_commits",
+    "_keeps_no_failure_before_its_turn",
+    "_keeps_what_is_committed_meanwhile",
 }
 CHECKS = {c.__name__: c for c in HOST_CHECKS if c.__name__ not in OF_A_JOURNAL}
 
@@ -41,9 +44,9 @@ CHECKS = {c.__name__: c for c in HOST_CHECKS if c.__name__ not in OF_A_JOURNAL}
 class Checked(TemporalHost):
     """It is told what the machine would know of an effect."""
 
-    def start(self, effect: Effect) -> None:
+    def start(self, effect: Effect, *, speculative: bool = False) -> None:
         self._state.flights[effect.key] = Flight(effect, "a", 1)
-        super().start(effect)
+        super().start(effect, speculative=speculative)
 
 
 class TellsTwice(Checked):

@@ -79,13 +79,11 @@ async def test_without_a_cache_every_task_replays(temporal: str, tmp_path: Path)
         await program.stop()
 
 
-@pytest.mark.parametrize(
-    ("change", "found"), [("system", "ProgramChanged"), ("name", "[TMPRL1100]")]
-)
+@pytest.mark.parametrize("change", ["system", "name"])
 async def test_an_edited_program_gets_no_recorded_answer(
-    temporal: str, tmp_path: Path, change: str, found: str
+    temporal: str, tmp_path: Path, change: str
 ) -> None:
-    """Another request at the same place is found by its digest, another place by its key."""
+    """Another request, or another place, is an activity of another name."""
     agent = Agent("guide", ScriptedModel("Paris"))
     async with stage(temporal, tmp_path, [agent, COUNTER]) as here:
         program = await here.start()
@@ -99,7 +97,7 @@ async def test_an_edited_program_gets_no_recorded_answer(
         provide(queue, code if change == "system" else {"guide": good["counter"]})
         with pytest.raises(Exception, match=r".*") as raised:
             await replay(histories)
-        assert found in str(raised.value)
+        assert "[TMPRL1100]" in str(raised.value)
         provide(queue, good)
 
 

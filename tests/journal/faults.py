@@ -7,7 +7,7 @@ from itertools import count
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome, Unknown
 from vegakit.ids import EffectKey
-from vegakit.ports import Begun, Ledger, Recorded
+from vegakit.ports import Begun, Claimed, Ledger
 from vegakit.runtime import recovery
 from vegakit.store import SqliteJournal
 
@@ -17,9 +17,12 @@ def claims_after_the_answer() -> None:
     claim, record = SqliteJournal.claim, SqliteJournal.record
     begun: dict[EffectKey, tuple[Effect, int]] = {}
 
-    def claim_later(self: SqliteJournal, effect: Effect, now: int) -> Awaitable[Recorded | None]:
+    async def claim_later(
+        self: SqliteJournal, effect: Effect, now: int, *, speculative: bool = False
+    ) -> Claimed:
         begun[effect.key] = (effect, now)
-        return self.find(effect.key)
+        found = await self.find(effect.key)
+        return Claimed(None if found is None else found[1])
 
     def record_both(self: SqliteJournal, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
         if key in begun:
@@ -30,7 +33,7 @@ def claims_after_the_answer() -> None:
 
 
 def loses_a_record() -> None:
-    """It is said to be kept, and is not."""
+    """It is said to be kept, and is not, in the spool neither."""
     record, calls = SqliteJournal.record, count(1)
 
     def lose(self: SqliteJournal, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
@@ -41,6 +44,7 @@ def loses_a_record() -> None:
         return kept
 
     SqliteJournal.record = lose
+    SqliteJournal.keep = lambda self, key, attempt, bill, outcome: None
 
 
 def forgets_what_was_cut_off() -> None:

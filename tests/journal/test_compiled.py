@@ -95,7 +95,7 @@ async def test_calls_are_named_by_place_not_by_arrival(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_was_cut_off_prints_the_same(tmp_path: Path) -> None:
-    """Nothing that was recorded is asked again."""
+    """Nothing that was recorded is asked again, nor what had come and was not recorded yet."""
     whole = await ran(tmp_path / "whole.db", Moody(0))
     path, first, second = tmp_path / "run.db", Moody(1, most=4), Moody(2)
     with pytest.raises(CutOffError):
@@ -103,7 +103,8 @@ async def test_a_program_that_was_cut_off_prints_the_same(tmp_path: Path) -> Non
     known = recorded(path)
     assert 0 < known <= len(first.requests)
     assert await ran(path, second) == whole
-    assert known + len(second.requests) == 9
+    assert known + len(second.requests) <= 9
+    assert recorded(path) == 9
 
 
 async def test_an_edited_program_is_told_so(tmp_path: Path) -> None:

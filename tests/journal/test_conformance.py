@@ -5,11 +5,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
-from vegakit.ids import EffectKey
-from vegakit.ports import Journal, Recorded, Run
+from vegakit.ids import EffectKey, ProgramId
+from vegakit.ports import Claimed, Journal, Run
 from vegakit.store import MemoryJournal, SqliteJournal
 from vegakit.testing import JOURNAL_CHECKS, JournalCheck
 
@@ -32,9 +33,21 @@ def test_a_journal(check: JournalCheck, kind: str, tmp_path: Path) -> None:
 
 
 class ClaimsAgain(MemoryJournal):
-    async def claim(self, effect: Effect, now: int) -> Recorded | None:
-        await super().claim(effect, now)
-        return None
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+        await super().claim(effect, now, speculative=speculative)
+        return Claimed()
+
+
+class CommitsWhatIsSpeculative(MemoryJournal):
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+        return await super().claim(effect, now)
+
+
+class SuspectsTheSameCode(MemoryJournal):
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+        changed = any(key != effect.key for key in self._at(effect.key))
+        found = await super().claim(effect, now, speculative=speculative)
+        return structs.replace(found, changed=changed)
 
 
 class LosesOutcomes(MemoryJournal):
@@ -48,7 +61,7 @@ class DropsAnything(MemoryJournal):
 
 
 class BeginsAnew(MemoryJournal):
-    async def begin(self, run: Run) -> Run:
+    async def begin(self, run: Run, resume: ProgramId | None = None) -> Run:
         self._runs.append(run)
         return run
 
@@ -59,7 +72,16 @@ class MixesRuns(MemoryJournal):
 
 
 @pytest.mark.parametrize(
-    "fault", [ClaimsAgain, LosesOutcomes, DropsAnything, BeginsAnew, MixesRuns]
+    "fault",
+    [
+        ClaimsAgain,
+        CommitsWhatIsSpeculative,
+        SuspectsTheSameCode,
+        LosesOutcomes,
+        DropsAnything,
+        BeginsAnew,
+        MixesRuns,
+    ],
 )
 def test_a_journal_that_does_not_is_found(fault: type[MemoryJournal]) -> None:
     """At least one check fails."""

@@ -4,16 +4,15 @@ import random
 from pathlib import Path
 
 import pytest
-from benchmarks.kills import Live, kill_runs, killed_run
-from benchmarks.kills_program import Fault, live
-from benchmarks.kills_vega import live_vega
+from benchmarks.kills import kill_runs, killed_run
+from benchmarks.kills_program import Fault
 
 from tests.journal import faults
 from tests.journal.test_resume import test_an_edited_program_is_told_so as edits_a_program
-from vegakit.runtime.processes import localhost
+from vegakit.ports import Claimed
+from vegakit.store import sqlite_journal
 
 RANDOM, EACH = 8, 1
-RANDOM_IN_VEGA = 15
 
 
 def test_kills_lose_nothing_and_buy_nothing_twice() -> None:
@@ -25,16 +24,6 @@ def test_kills_lose_nothing_and_buy_nothing_twice() -> None:
     assert kills.holds, kills
 
 
-def test_a_vega_program_loses_nothing_and_buys_nothing_twice() -> None:
-    """Its output after any number of lives is that of one life."""
-    kills = kill_runs(RANDOM_IN_VEGA, EACH, program=live_vega)
-    print(kills)
-    assert kills.kills >= RANDOM_IN_VEGA + 5 * EACH
-    assert kills.unknown > 0
-    assert kills.holds, kills
-
-
-@pytest.mark.parametrize("program", [live, live_vega], ids=["python", "vega"])
 @pytest.mark.parametrize(
     ("fault", "point"),
     [
@@ -43,10 +32,10 @@ def test_a_vega_program_loses_nothing_and_buys_nothing_twice() -> None:
         (faults.forgets_what_was_cut_off, "after send"),
     ],
 )
-def test_a_broken_promise_is_found(fault: Fault, point: str, program: Live) -> None:
+def test_a_broken_promise_is_found(fault: Fault, point: str) -> None:
     """By the figures, or because the program cannot go on."""
     try:
-        holds = killed_run([(point, 2)], random.Random(0), fault, program).holds
+        holds = killed_run([(point, 2)], random.Random(0), fault).holds
     except RuntimeError:
         holds = False
     assert not holds
@@ -56,6 +45,6 @@ async def test_a_digest_that_is_not_checked_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then an edited program gets an answer to another question."""
-    monkeypatch.setattr(localhost, "check_same_request", lambda effect, digest: None)
+    monkeypatch.setattr(sqlite_journal, "Claimed", lambda outcome, changed: Claimed(outcome))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         await edits_a_program(tmp_path)

@@ -21,8 +21,8 @@ import pytest
 from tests.journal.test_resume import CutOffError, echo
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
-from vegakit.ids import EffectKey
-from vegakit.ports import Recorded, Run
+from vegakit.ids import EffectKey, ProgramId
+from vegakit.ports import Claimed, Run
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import MemoryLedger, SqliteJournal, list_runs
 from vegakit.testing import ScriptedModel
@@ -47,14 +47,14 @@ class WatchedJournal(SqliteJournal):
         self.marks: list[Mark] = []
         self._counts = [0, 0]
 
-    async def begin(self, run: Run) -> Run:
-        run = await super().begin(run)
+    async def begin(self, run: Run, resume: ProgramId | None = None) -> Run:
+        run = await super().begin(run, resume=resume)
         self._mark()
         return run
 
-    async def claim(self, effect: Effect, now: int) -> Recorded | None:
-        found = await super().claim(effect, now)
-        self._counts[1] += found is None
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+        found = await super().claim(effect, now, speculative=speculative)
+        self._counts[1] += found.outcome is None
         self._mark()
         return found
 

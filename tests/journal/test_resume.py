@@ -1,18 +1,19 @@
 """A run that was cut off is taken up again: what was recorded is not bought again."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vegakit.conversation import ModelRequest
-from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError
+from vegakit.conversation import ModelReply, ModelRequest
+from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError, Timeout
 from vegakit.money import dollars
-from vegakit.policy import RetryRule
+from vegakit.policy import BreakerRule, Rate, RateRule, RateStrategy, RetryRule
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import Replay, SqliteJournal
-from vegakit.testing import ScriptedModel
+from vegakit.testing import FakeClock, ScriptedModel
 
 
 class CutOffError(Exception):
@@ -108,7 +109,8 @@ async def test_a_paused_run_goes_on_when_its_budget_is_raised(tmp_path: Path) ->
     first = len(model.requests)
     assert 0 < first < 20
     journal = SqliteJournal(path)
-    await journal.raise_budget(dollars("$1"))
+    [paused] = await journal.runs()
+    await journal.raise_budget(paused.program, dollars("$1"))
     await journal.aclose()
     await run()
     assert len(model.requests) == 20
@@ -163,19 +165,100 @@ async def test_a_crash_that_was_recorded_is_not_repeated_by_the_resume(tmp_path:
     assert len(model.requests) == 2
 
 
-async def test_a_refusal_of_the_world_is_recorded_too(tmp_path: Path) -> None:
-    """What the program was told, it is told again."""
+async def test_a_failure_that_was_lived_on_is_recorded_too(tmp_path: Path) -> None:
+    """What the program was told and caught, it is told again."""
     never = RetryRule(max_attempts=1)
     path, model = tmp_path / "run.db", ScriptedModel([{"error": "rejected"}, "later"])
 
-    async def ask() -> None:
+    async def ask(*, cut_off: bool) -> None:
         async with Runtime(journal=path) as rt:
-            await rt.ask(Agent("a", model=model, retry=never), "hi")
+            with pytest.raises(AgentFailed, match="rejected"):
+                await rt.ask(Agent("a", model=model, retry=never), "hi")
+            if cut_off:
+                raise CutOffError
 
-    for _ in range(2):
-        with pytest.raises(AgentFailed, match="rejected"):
-            await ask()
+    with pytest.raises(CutOffError):
+        await ask(cut_off=True)
+    await ask(cut_off=False)
     assert len(model.requests) == 1
+
+
+async def test_a_failure_that_ended_the_run_is_asked_again(tmp_path: Path) -> None:
+    """Also where the program raised another error while it handled it."""
+    never = RetryRule(max_attempts=1)
+    path, model = tmp_path / "run.db", ScriptedModel(["one", {"error": "rejected"}, "later"])
+
+    async def ask() -> str:
+        async with Runtime(journal=path) as rt:
+            agent = Agent("a", model=model, retry=never)
+            first = await rt.ask(agent, "hi")
+            try:
+                return first.text + (await rt.ask(agent, "and now?")).text
+            except AgentFailed:
+                raise CutOffError from None
+
+    with pytest.raises(CutOffError):
+        await ask()
+    assert await ask() == "onelater"
+    assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize("within_s", [0.001, 0.1])
+async def test_a_deadline_that_was_lived_on_has_passed_again(
+    tmp_path: Path, within_s: float
+) -> None:
+    """Nobody waits for it a second time; one that ended the run is waited for again. Whether it
+    passed before the call was claimed or after it was sent."""
+    path, long_s = tmp_path / "run.db", 600.0
+
+    async def run(model: ScriptedModel, within_s: float) -> list[str]:
+        async with Runtime(journal=path) as rt:
+            agent = Agent("a", model=model)
+            with pytest.raises(Timeout, match="no answer"):
+                await rt.ask(agent, "first", timeout=within_s)
+            second = await rt.ask(agent, "second", timeout=long_s)
+            third = await rt.ask(agent, "third", timeout=within_s)
+            return [second.text, third.text]
+
+    class Slow(ScriptedModel):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            if echo(request) != "echo second":
+                await asyncio.Event().wait()
+            return await super().ask(request)
+
+    with pytest.raises(Timeout):
+        await run(Slow(echo), within_s)
+    quick = ScriptedModel(echo)
+    assert await run(quick, long_s) == ["echo second", "echo third"]
+    assert [echo(request) for request in quick.requests] == ["echo third"]
+
+
+async def test_limits_of_an_agent_do_not_refuse_what_was_made_before(tmp_path: Path) -> None:
+    """Recorded answers come all at once, though an hour lay between the calls."""
+    path, hour_ms = tmp_path / "run.db", 3_600_000
+    model = ScriptedModel([{"error": "server"}, "one", {"error": "server"}, "two"])
+    agent = Agent(
+        "a",
+        model=model,
+        retry=RetryRule(max_attempts=1),
+        breaker=BreakerRule(threshold=1, reset_after_ms=hour_ms // 2),
+        rate=RateRule(Rate(1, hour_ms // 2, 1), strategy=RateStrategy.REJECT),
+    )
+
+    async def run(clock: FakeClock, pause_ms: int) -> list[str]:
+        async with Runtime(journal=path, clock=clock) as rt:
+            process, said = rt.spawn(agent, name="a"), list[str]()
+            with pytest.raises(AgentFailed):
+                await process.ask("first")
+            for question in ("second", "third"):
+                clock.advance(pause_ms)
+                said.append((await process.ask(question)).text)
+            return said
+
+    with pytest.raises(AgentFailed):
+        await run(FakeClock(), hour_ms)
+    assert await run(FakeClock(), 0) == ["one", "two"]
+    assert len(model.requests) == 4
 
 
 async def test_a_new_price_list_changes_no_answer(tmp_path: Path) -> None:

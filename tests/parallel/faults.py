@@ -94,7 +94,7 @@ def _writes_early(put: Put) -> None:
 
 
 def _out_of_line(put: Put) -> None:
-    put(Scout, "_in_line", lambda self, to: True)
+    put(Scout, "_in_line", lambda self, agent, to: True)
 
 
 def _memory_stays(put: Put) -> None:
@@ -166,7 +166,7 @@ def _not_compared(put: Put) -> None:
     def takes_over(self: Vm, strand: Any, ticket: str, want: Any) -> bool:
         asked = self.state.asked[ticket]
         asked.early, asked.digest = False, ""
-        self.want(Taken(ticket))
+        self.want(Taken(ticket, want))
         return True
 
     put(Vm, "takes_over", takes_over)

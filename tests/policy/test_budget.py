@@ -6,9 +6,9 @@ from vegakit.errors import BugError, InvalidMoneyError, InvalidRuleError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import (
+    LEASE_MS,
     Budget,
     ClaimState,
-    LeaseEnded,
     MustAsk,
     OnExceed,
     Overran,
@@ -376,8 +376,8 @@ def test_a_dead_holder_leaves_nothing_behind() -> None:
     for effect in (CALL, OTHER):
         reserve(b, 30, effect)
     b.mark_sent(CALL, 1)
-    assert b.expire(999) == []
-    assert b.expire(1000) == [
+    assert b.expire({ME: 999}, 1000) == []  # it was renewed since
+    assert b.expire(b.leases.copy(), 1000) == [
         ("call#1", Settled(ClaimState.UNKNOWN, Money(30))),
         ("other#1", Settled(ClaimState.RELEASED, Money(0))),
     ]
@@ -391,16 +391,23 @@ def test_a_living_holder_keeps_its_claims() -> None:
     b.renew(YOU, 2000)
     reserve(b, 30)
     b.reserve(OTHER, 1, ROOT, Money(30), YOU, 0)
-    assert [key for key, _ in b.expire(1500)] == ["call#1"]
+    assert [key for key, _ in b.expire({ME: b.leases[ME]}, 1500)] == ["call#1"]
     assert state(b, OTHER) is ClaimState.RESERVED
 
 
-def test_reserving_needs_a_living_lease() -> None:
-    """At the very millisecond it ends, a lease is over."""
+def test_who_reserves_is_alive() -> None:
+    """A lease that has half of its time left stays; one that is ending, ended or never was is
+    written anew, so that nothing is reserved that nobody would ever settle."""
     b = budget(100)
-    assert reserve(b, 1, now=999) == Reserved()
-    assert reserve(b, 1, OTHER, now=1000) == LeaseEnded(ME)
-    assert b.reserve(OTHER, 1, ROOT, Money(1), YOU, 0) == LeaseEnded(YOU)
+    b.renew(ME, LEASE_MS)
+    assert reserve(b, 1, now=LEASE_MS // 2) == Reserved()
+    assert b.leases[ME] == LEASE_MS
+    assert reserve(b, 1, OTHER, now=LEASE_MS // 2 + 1) == Reserved()
+    assert b.leases[ME] == LEASE_MS // 2 + 1 + LEASE_MS
+    late = 9 * LEASE_MS
+    for number, holder in enumerate((ME, YOU)):
+        assert b.reserve(OTHER, 2 + number, ROOT, Money(1), holder, late) == Reserved()
+        assert b.leases[holder] == late + LEASE_MS
 
 
 def test_a_lease_is_never_shortened() -> None:

@@ -7,6 +7,7 @@ from vegakit.errors import ErrorClass, InvalidRuleError, Phase
 from vegakit.policy import (
     GiveUp,
     GiveUpReason,
+    Resend,
     Retry,
     RetryAt,
     RetryBudget,
@@ -28,7 +29,7 @@ def test_the_defaults_are_those_of_the_language() -> None:
     assert rule.backoff == Backoff(100, 2.0, 5_000)
     assert rule.on == ("rate_limit", "overloaded", "timeout")
     assert rule.total_ms is None
-    assert rule.resend_unknown is False
+    assert rule.resend_unknown is Resend.ALWAYS
 
 
 def test_each_wait_may_be_twice_as_long_and_the_last_attempt_is_final() -> None:
@@ -139,10 +140,10 @@ def test_a_hundred_calls_get_all_their_attempts() -> None:
     assert wire_requests(100, RetryBudget(RetryBudgetRule())) == 300
 
 
-@pytest.mark.parametrize(("allowed", "resent"), [(True, 0), (True, 1), (False, 0), (False, 1)])
-def test_a_call_cut_off_by_our_death_is_resent_once_if_allowed(allowed: bool, resent: int) -> None:
-    """It may have been billed: never by default, never twice."""
-    assert may_resend(RetryRule(resend_unknown=allowed), resent) == (allowed and resent == 0)
+def test_a_call_cut_off_by_our_death_is_resent_unless_the_rule_says_never() -> None:
+    """Each time the run goes on, whatever `max_attempts` says."""
+    assert may_resend(RetryRule(max_attempts=1))
+    assert not may_resend(RetryRule(resend_unknown=Resend.NEVER))
 
 
 def test_verdicts_are_values() -> None:

@@ -4,7 +4,7 @@ from vegakit.effects import CallModel, CallTool
 from vegakit.errors import ErrorClass, Phase
 from vegakit.events import Answered, Cancelled, Crashed, Failed, Unknown
 from vegakit.money import Money
-from vegakit.policy import BreakerRule, ExitKind, ExitReason, RetryRule
+from vegakit.policy import BreakerRule, ExitKind, ExitReason, Resend, RetryRule
 from vegakit.program import (
     BreakerOpened,
     CancelAsk,
@@ -108,17 +108,36 @@ def test_attempts_of_the_host_count() -> None:
     assert room.fell(ask) == "Timeout"
 
 
-def test_a_lost_answer_is_asked_for_again_only_if_the_rule_says_so() -> None:
-    """By default an unknown outcome is told; with resend_unknown it is sent again, once."""
-    room = Room({"shy": agent(), "bold": agent(retry=RetryRule(resend_unknown=True))})
+def test_a_lost_answer_is_asked_for_again_unless_the_rule_says_never() -> None:
+    """After each cut, however often, since max_attempts counts what a living gate tried; each cut
+    is charged. With `never` the loss is told."""
+    rules = RetryRule(resend_unknown=Resend.NEVER), RetryRule(max_attempts=1)
+    room = Room(
+        {name: agent(retry=rule) for name, rule in zip(("shy", "bold"), rules, strict=True)}
+    )
     shy = room.prompt(room.spawn("shy"))
     room.answer(Unknown(CENT))
     assert room.fell(shy) == "AgentFailed"
-    bold = room.prompt(room.spawn("bold"))
-    room.answer(Unknown(CENT))
+    path = room.spawn("bold")
+    bold = room.prompt(path)
+    for _ in range(3):
+        room.answer(Unknown(CENT))
+        room.wait(1)
+    room.answer(says("ok"))
+    assert room.told(bold).text == "ok"
+    assert room.state.wallets[path].spent == 4 * CENT
+
+
+def test_what_failed_a_run_is_asked_again_whatever_the_rule_says() -> None:
+    """What it cost stays spent."""
+    room = Room({"shy": agent(retry=RetryRule(resend_unknown=Resend.NEVER))})
+    path = room.spawn("shy")
+    ask = room.prompt(path)
+    room.answer(Unknown(CENT, again=True))
     room.wait(1)
-    room.answer(Unknown(CENT))
-    assert room.fell(bold) == "AgentFailed"
+    room.answer(says("ok"))
+    assert room.told(ask).text == "ok"
+    assert room.state.wallets[path].spent == 2 * CENT
 
 
 def test_a_crash_delivers_the_message_again() -> None:

@@ -57,7 +57,7 @@ async def negative_usage(_: Path) -> None:
 async def _charged_as_reserved(answer: Reply) -> None:
     for wire in WIRES:
         async with on_wire(answer) as (rt, ledger, provider, seen):
-            with suppress(AgentFailed):  # some clients cannot read an answer without a usage
+            with suppress(AgentFailed):  # some clients cannot read a usage that is negative
                 await rt.ask(Agent("asked", model=wire, max_tokens=100), "hi")
             (call,) = seen.of(CallKind.MODEL)
             assert call.cost == call.reserved > 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from vegakit.errors import (
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
 from vegakit.policy import (
+    LEASE_MS,
     Admission,
     Backoff,
     BreakerRule,
@@ -83,10 +85,13 @@ class Bench:
         request = ModelRequest("scripted", (UserMessage((Text("hi"),)),), ModelSettings(100))
         settings: dict[str, Any] = {"retry": RetryRule(max_attempts=3, backoff=QUICK)} | changes
         key = EffectKey(f"call{self.calls}")
-        return ModelCall(self.model, request, key, ROOT, [self.lane], **settings)
+        return ModelCall(self.model, request, key, ROOT, self.lane, **settings)
 
     async def ask(self, account: Account | None = None, **changes: Any) -> ModelReply:
-        return await self.gate.ask(self.call(**changes), account or self.account)
+        chunks = self.gate.chunks(self.call(**changes), account or self.account)
+        async with aclosing(chunks):
+            [reply] = [chunk async for chunk in chunks if isinstance(chunk, ModelReply)]
+        return reply
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         async def opened() -> Any:
@@ -142,22 +147,31 @@ def test_a_failure_is_charged_by_how_far_it_came(phase: Phase, charged: int) -> 
 
 
 def test_a_class_named_by_the_rule_is_tried_again() -> None:
-    """Three attempts, each reserved anew; the two that may be billed stay charged."""
-    timeout = fails(ErrorClass.TIMEOUT, Phase.UNKNOWN)
-    bench = Bench(timeout, timeout, reply(10))
+    """Three attempts, each reserved anew; those that were not billed are not charged."""
+    overloaded = fails(ErrorClass.OVERLOADED, Phase.ANSWERED)
+    bench = Bench(overloaded, overloaded, reply(10))
     bench.run(bench.ask())
     assert bench.account.attempts == 3
     assert bench.account.reserved == 3 * WORST
-    assert bench.figures == (2 * WORST + 51_000, 0)
+    assert bench.figures == (51_000, 0)
 
 
-def test_a_resend_never_spends_what_was_not_reserved() -> None:
-    """After one unknown outcome there is no room for a second attempt."""
-    bench = Bench(*[fails(ErrorClass.TIMEOUT, Phase.UNKNOWN)] * 3, cap="$0.0009")
-    with pytest.raises(BudgetExceeded):
+def test_what_may_have_been_billed_is_told_to_the_program() -> None:
+    """It reserves in its wallets before it asks again."""
+    bench = Bench(fails(ErrorClass.TIMEOUT, Phase.UNKNOWN), "never said")
+    with pytest.raises(WorldError):
         bench.run(bench.ask())
     assert len(bench.model.requests) == 1
     assert bench.figures == (WORST, 0)
+
+
+def test_requests_made_before_count_as_attempts() -> None:
+    """Two of three were made by the program: one is left."""
+    bench = Bench(*[fails(ErrorClass.OVERLOADED, Phase.ANSWERED)] * 2)
+    with pytest.raises(WorldError):
+        bench.run(bench.ask(tried=2))
+    assert len(bench.model.requests) == 1
+    assert bench.account.attempts == 1
 
 
 def test_attempts_end() -> None:
@@ -197,19 +211,28 @@ def test_a_model_without_a_price_is_not_called() -> None:
     assert bench.model.requests == []
 
 
-def test_a_closed_scope_and_a_lost_lease_refuse() -> None:
-    """Each says what to do."""
-    bench = Bench("never said", "never said")
+def test_a_closed_scope_refuses() -> None:
+    """And says what to do."""
+    bench = Bench("never said")
 
-    async def both() -> None:
+    async def ask_inside() -> None:
         await bench.ledger.close(ROOT, 0)
         with pytest.raises(BudgetExceeded, match="inside its `with` block"):
             await bench.ask()
-        bench.ledger._budget.leases.clear()
-        with pytest.raises(BudgetExceeded, match="open a new Runtime"):
-            await bench.ask()
 
-    bench.run(both())
+    bench.run(ask_inside())
+
+
+def test_a_lease_that_is_gone_refuses_nobody() -> None:
+    """Who reserves is alive: it has one again."""
+    bench = Bench("yes")
+
+    async def ask() -> None:
+        bench.ledger._budget.leases.clear()
+        await bench.ask()
+        assert bench.ledger._budget.leases == {ME: bench.clock.now() + LEASE_MS}
+
+    bench.run(ask())
 
 
 def test_whoever_waits_for_budget_is_served_when_others_settle() -> None:

@@ -11,11 +11,9 @@ from vegakit.errors import BudgetExceeded
 from vegakit.money import dollars
 from vegakit.policy import (
     Admission,
-    LeaseEnded,
     MustAsk,
     OnExceed,
     Reserved,
-    ScopeAdmission,
     ScopeClosed,
     ScopeRule,
     Short,
@@ -28,6 +26,7 @@ ASKING = ScopeRule(dollars(LITTLE), on_exceed=OnExceed.ASK)
 COULD_COST = "could cost $0.000501 (max_tokens 100)"
 MAY_SPEND = "this ask may spend $5.00"
 WITH_PART = Agent("greedy", model=ScriptedModel("never said"), max_tokens=100, budget="$5")
+WITH_LESS = Agent("modest", model=ScriptedModel("never said"), max_tokens=100, budget="$0.50")
 
 
 async def at_once(rt: Runtime, agent: Agent[Any]) -> None:
@@ -56,9 +55,9 @@ async def in_a_closed_block(rt: Runtime, agent: Agent[Any]) -> None:
     await late
 
 
-async def after_a_long_sleep(rt: Runtime, agent: Agent[Any]) -> None:
-    cast("FakeClock", rt.clock)._now_ms += 3_600_000
-    await rt.ask(agent, "hi")
+async def in_a_small_block(rt: Runtime, agent: Agent[Any]) -> None:
+    with rt.budget("$1"):
+        await rt.ask(agent, "hi")
 
 
 class Refused(NamedTuple):
@@ -112,15 +111,6 @@ CALLS = [
         "make the call inside its `with` block",
     ),
     Refused(
-        "without a lease",
-        LeaseEnded,
-        "$5",
-        after_a_long_sleep,
-        COULD_COST,
-        "lost its lease on the ledger: it was stalled or suspended",
-        "open a new Runtime",
-    ),
-    Refused(
         "without a price",
         None,
         "$5",
@@ -134,11 +124,21 @@ CALLS = [
 PARTS = [
     Refused(
         "part too large",
-        Short,
+        None,
         "$1",
         at_once,
         MAY_SPEND,
-        "budget 'runtime:default' has only $1.00 left of $1.00",
+        "budget 'runtime:default' has only $1.00",
+        "raise that budget, or give the agent a smaller one",
+        WITH_PART,
+    ),
+    Refused(
+        "part too large for a block",
+        None,
+        "$9",
+        in_a_small_block,
+        MAY_SPEND,
+        "budget 'runtime:default/$1#1' has only $1.00",
         "raise that budget, or give the agent a smaller one",
         WITH_PART,
     ),
@@ -147,7 +147,7 @@ PARTS = [
         MustAsk,
         ASKING,
         at_once,
-        MAY_SPEND,
+        COULD_COST,
         f"more than budget 'runtime:default' of {LITTLE} holds, and it is set to ask",
         "raise it to go on",
         WITH_PART,
@@ -157,10 +157,10 @@ PARTS = [
         ScopeClosed,
         "$9",
         in_a_closed_block,
-        MAY_SPEND,
+        COULD_COST,
         "is closed",
         "inside its `with` block",
-        WITH_PART,
+        WITH_LESS,
     ),
 ]
 
@@ -170,8 +170,7 @@ def test_a_refusal_says_cost_reason_and_remedy(refused: Refused) -> None:
     """And nothing was sent."""
 
     async def provoke() -> str:
-        clock = FakeClock() if refused.verdict is LeaseEnded else None
-        async with spending(refused.cap, clock=clock) as (rt, _):
+        async with spending(refused.cap) as (rt, _):
             with pytest.raises(BudgetExceeded) as raised:
                 await refused.provoke(rt, refused.agent)
             return str(raised.value)
@@ -182,7 +181,6 @@ def test_a_refusal_says_cost_reason_and_remedy(refused: Refused) -> None:
 
 
 def test_every_verdict_of_the_ledger_is_among_them() -> None:
-    """A new one needs its words, for calls and for parts."""
-    for refusals, verdicts in [(CALLS, Admission), (PARTS, ScopeAdmission)]:
-        known = {refused.verdict for refused in refusals} - {None}
-        assert known == set(get_args(verdicts)) - {Reserved}
+    """A new one needs its words."""
+    known = {refused.verdict for refused in CALLS} - {None}
+    assert known == set(get_args(Admission)) - {Reserved}

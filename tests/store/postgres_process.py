@@ -18,6 +18,7 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved
 from vegakit.store import PostgresLedger, PostgresStore
+from vegakit.testing import settle_ended
 
 ROOTS, MOVES, AT_ONCE = 6, 4, 30
 SHARED = [HolderId("one"), HolderId("two"), HolderId("three")]
@@ -37,7 +38,7 @@ async def move(schema: str, name: str) -> None:
             await ledger.renew(holder, 1000)
             assert await ledger.reserve(effect, 1, root, Money(2), holder, 0) == Reserved()
             await ledger.answer(effect, 1, Money(1), 0)
-            await ledger.expire(1)
+            await settle_ended(ledger, 1)
 
         for turn in range(MOVES):
             numbers = [*range(turn * AT_ONCE, (turn + 1) * AT_ONCE)]

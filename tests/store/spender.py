@@ -13,7 +13,7 @@ from vegakit.policy import Reserved
 from vegakit.ports import Ledger
 from vegakit.store import SqliteLedger
 
-LEASE_MS = 1000
+LEASE_MS = 20_000
 CALLERS = 8
 
 

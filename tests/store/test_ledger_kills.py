@@ -13,6 +13,7 @@ from vegakit.ids import ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
 from vegakit.store import SqliteLedger
+from vegakit.testing import settle_ended
 
 ROUNDS, AT_ONCE = 10, 3
 CAP = 10**9
@@ -105,4 +106,4 @@ def check_sums(file: sqlite3.Connection) -> None:
 async def settle(path: Path) -> None:
     """What the dead left behind is settled when their leases end."""
     async with aclosing(SqliteLedger(path)) as ledger:
-        await ledger.expire(LEASE_MS)
+        await settle_ended(ledger, LEASE_MS)

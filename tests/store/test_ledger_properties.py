@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vegakit.errors import VegaError
+from vegakit.ids import HolderId
 from vegakit.money import Money, Period
-from vegakit.policy import OnExceed, ScopeRule, WindowRule
+from vegakit.policy import LeaseWatch, OnExceed, ScopeRule, WindowRule
 from vegakit.ports import Ledger
 from vegakit.store import MemoryLedger, SqliteLedger
 
@@ -77,7 +78,8 @@ async def hold_together(steps: list[tuple[Any, bool]], files: tuple[Ledger, Ledg
             await ledger.open("a", ScopeRule(Money(90)), 0)  # pyright: ignore[reportArgumentType]
         for (name, arguments, options, later), which in steps:
             now += later
-            call = (name, [*arguments, *when(name, now)], options)
+            seen = LeaseWatch().ended(await memory.leases(), now)
+            call = (name, [*arguments, *when(name, now, seen)], options)
             expected = await outcome(memory, *call)
             assert await outcome(files[which], *call) == expected
             assert await everything(files[not which], now) == await everything(memory, now)
@@ -86,9 +88,11 @@ async def hold_together(steps: list[tuple[Any, bool]], files: tuple[Ledger, Ledg
             await ledger.aclose()
 
 
-def when(name: str, now: int) -> list[int]:
+def when(name: str, now: int, ended: dict[HolderId, int]) -> list[Any]:
     if name == "renew":
         return [now + LEASE_MS]
+    if name == "expire":
+        return [ended, now]
     return [] if name in TIMELESS else [now]
 
 
@@ -102,4 +106,4 @@ async def outcome(ledger: Any, name: str, arguments: list[Any], options: dict[st
 
 async def everything(ledger: Any, now: int) -> list[object]:
     scopes = [await ledger.scope(scope, now) for scope in "abcd"]
-    return [*scopes, *[await ledger.claim(effect, 1) for effect in "pqrst"]]
+    return [await ledger.leases(), *scopes, *[await ledger.claim(effect, 1) for effect in "pqrst"]]

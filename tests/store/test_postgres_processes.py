@@ -20,6 +20,7 @@ from vegakit.ids import ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
 from vegakit.store import PostgresLedger
+from vegakit.testing import settle_ended
 
 Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
 
@@ -124,7 +125,7 @@ def test_kills_lose_nothing(schema: str, start: Start) -> None:
 
     async def settle() -> None:
         async with aclosing(PostgresLedger(DSN, schema=schema)) as ledger:
-            await ledger.expire(LEASE_MS)
+            await settle_ended(ledger, LEASE_MS)
 
     asyncio.run(settle())
     assert figures(schema) == added_up(schema)

@@ -18,7 +18,7 @@ from tests.store.test_ledger_properties import (
 )
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import ScopeRule
+from vegakit.policy import LeaseWatch, ScopeRule
 from vegakit.store import MemoryLedger, PostgresLedger
 
 
@@ -51,9 +51,12 @@ async def compare_groups(groups: list[list[Any]], schema: str) -> None:
             await ledger.open(ScopeId("a"), ScopeRule(Money(90)), 0)
         for group in groups:
             calls: list[Any] = []
+            leases = await memory.leases()
             for name, arguments, options, later in group:
                 now += later
-                calls.append((name, [*arguments, *when(name, now)], options))
+                calls.append(
+                    (name, [*arguments, *when(name, now, LeaseWatch().ended(leases, now))], options)
+                )
             expected = [await outcome(memory, *call) for call in calls]
             came = await asyncio.gather(*(outcome(server, *call) for call in calls))
             assert came == expected

@@ -95,9 +95,9 @@ def test_operations_of_one_transaction_see_each_other(schema: str) -> None:
                 first = asyncio.ensure_future(reserve(ledger, "first"))
                 await until(lambda: waits(schema))
                 rest = asyncio.gather(
-                    ledger.renew(you, 10),
+                    ledger.renew(you, 50_000),
                     ledger.reserve(EffectKey("yours"), 1, ROOT, Money(5), you, 0),
-                    ledger.expire(10),
+                    ledger.expire({you: 50_000}, 60_000),
                     ledger.open(inner, ScopeRule(None), 0, parent=ROOT),
                     reserve(ledger, "first"),
                     ledger.close(ROOT, 0),

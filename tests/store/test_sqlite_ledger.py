@@ -170,7 +170,7 @@ def test_the_queue_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_another_format_says_what_to_do(path: Path) -> None:
     """A newer file asks for an update, an older one for its own version."""
     run(path, fill)
-    for version, remedy in ((3, "update vegakit"), (0, "use the vegakit that wrote it")):
+    for version, remedy in ((99, "update vegakit"), (0, "use the vegakit that wrote it")):
         with closing(sqlite3.connect(path)) as file, file:
             file.execute("UPDATE format_versions SET format_version = ?", (version,))
 
@@ -179,20 +179,6 @@ def test_another_format_says_what_to_do(path: Path) -> None:
                 await reserved(ledger)
 
         run(path, use)
-
-
-def test_a_file_of_the_format_before_is_brought_up_to_date(path: Path) -> None:
-    """What it holds is kept."""
-    run(path, fill)
-    with closing(sqlite3.connect(path)) as file, file:
-        file.execute("DROP INDEX open_parts")
-        file.execute("ALTER TABLE scopes DROP COLUMN holder")
-        file.execute("UPDATE format_versions SET format_version = 1")
-
-    async def use(ledger: SqliteLedger) -> None:
-        assert await ledger.claim(EffectKey("call 0"), 1) is not None
-
-    run(path, use)
 
 
 def test_a_file_of_something_else_is_refused(path: Path) -> None:

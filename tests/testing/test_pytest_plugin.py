@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+# Before the users' tests run in this process: what each of them loaded itself would be unloaded
+# after it, and then be there twice.
+from vegakit.runtime import Runtime
+
+_LOADED = Runtime
 pytest_plugins = ("pytester",)
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "test-an-agent.md"

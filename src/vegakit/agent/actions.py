@@ -9,6 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from vegakit.conversation import AssistantMessage, ModelRequest, ToolCall, Usage
+from vegakit.ids import EffectKey
 
 __all__ = [
     "AskModel",
@@ -35,14 +36,21 @@ class PlannedCall(Struct, frozen=True):
     call: ToolCall
 
 
-class ToolOutcome(Struct, frozen=True):
+class ToolOutcome(Struct, frozen=True, omit_defaults=True):
+    """`cause` are effects that an error comes from, where the tool asked for some itself."""
+
     content: str
     is_error: bool = False
+    cause: tuple[EffectKey, ...] = ()
 
 
 class AskModel(Struct, frozen=True, tag=True):
+    """`tokens` is the most that its input is billed as, counted once: of a long conversation that
+    takes as long as the rest of a step."""
+
     request: ModelRequest
     step: int
+    tokens: int
 
 
 class Summarise(Struct, frozen=True, tag=True):
@@ -50,6 +58,7 @@ class Summarise(Struct, frozen=True, tag=True):
 
     request: ModelRequest
     step: int
+    tokens: int
 
 
 class CallTools(Struct, frozen=True, tag=True):

@@ -50,7 +50,8 @@ def call_failed(outcome: CallFailed | Refused | Unknown) -> Failed:
         case Unknown():
             return _failed(
                 AgentFailed,
-                "the call was cut off and its answer is lost; it is charged in full; ask again",
+                "the call was cut off when the run was, so its answer is lost; it is charged in "
+                "full, and its rule says not to send it again; to have it sent, type: vega resume",
             )
 
 

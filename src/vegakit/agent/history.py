@@ -37,6 +37,8 @@ class History(Struct, omit_defaults=True):
 
     def seen(self, *, without: int = 0) -> tuple[Message, ...]:
         """By the model, or what it would see without so many of the oldest exchanges."""
+        if not without:
+            return (*self._opening(), *self.messages)
         return (*self._opening(), *_join(_split(self.messages)[without:]))
 
     def excess(self, size: Callable[[tuple[Message, ...]], int], room: int) -> int:

@@ -134,6 +134,10 @@ class Turn(Struct, omit_defaults=True):
             raise BugError(f"results of calls {sorted(due)} were due; got {sorted(results)}")
         return self._on_results(results, count)
 
+    def tool_name(self, index: int) -> str:
+        """Of a call in the answer that is being worked off."""
+        return self._open_calls()[index].name
+
     def on_summary(self, reply: ModelReply, *, count: Count) -> TurnAction:
         self._expect("on_summary", TurnPhase.SUMMARISING)
         self.spent.on_answered(reply.usage)
@@ -225,7 +229,7 @@ class Turn(Struct, omit_defaults=True):
         if isinstance(step, Failed):
             return self._fail(step)
         self.phase = phase
-        return action(request, step)
+        return action(request, step, tokens)
 
     def _request(self, earlier: tuple[Message, ...]) -> ModelRequest:
         rule = self.rule

@@ -1,10 +1,15 @@
 """What `interrupts` and `answer` share: which runtime asks, and what to do if none runs."""
 
-from vegakit.cli.recorded import FILE, runs_in, short_id
+from pathlib import Path
+
+from vegakit.cli.recorded import journal_of_user, runs_in, short_id
 from vegakit.errors import UserError
 from vegakit.runtime import BlockingRemote, Question, connect
 
 __all__ = ["questions_at"]
+
+_FILE = Path("run.db")
+"""What programs usually call a journal of their own."""
 
 
 def questions_at(at: str | None) -> tuple[BlockingRemote, list[Question]]:
@@ -19,12 +24,14 @@ def questions_at(at: str | None) -> tuple[BlockingRemote, list[Question]]:
 
 def _resting() -> str:
     """A run that was cut off while it waited asks again when it goes on."""
-    if not FILE.is_file():
-        return ""
-    last = runs_in(FILE)[-1]
-    if last.ended_ms is not None or last.is_running:
-        return ""
-    return (
-        f"run {short_id(last.run)} of {FILE} rests, and asks again what is open when it goes on: "
-        f"type vega resume {FILE}, then this again"
-    )
+    for path in (_FILE, journal_of_user()):
+        runs = runs_in(path) if path.is_file() else ()
+        waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
+        if waiting:
+            run = short_id(waiting[-1].run)
+            named = str(path) if path == _FILE else run
+            return (
+                f"run {run} of {path} rests, and asks again what is open when it goes on: "
+                f"type vega resume {named}, then this again"
+            )
+    return ""

@@ -28,6 +28,7 @@ COMMANDS = {
         "show what overlaps, what waits for what, and what it touches",
     ),
     "fmt": ("vegakit.cli.programs.fmt", "format programs"),
+    "gc": ("vegakit.cli.gc", "forget runs that ended long ago"),
     "interrupts": ("vegakit.cli.interrupts", "show what people are asked"),
     "kill": ("vegakit.cli.kill", "end a process, or with --tree all that it started too"),
     "logs": ("vegakit.cli.logs", "show what a process did last, and follow it"),
@@ -35,9 +36,9 @@ COMMANDS = {
     "mcp": ("vegakit.cli.mcp", "serve programs to MCP clients, or show and accept MCP servers"),
     "ps": ("vegakit.cli.ps", "show what each process of a running runtime does"),
     "replay": ("vegakit.cli.replay", "run a recorded program again, offline, by its journal"),
-    "resume": ("vegakit.cli.resume", "go on with a run that was cut off or paused"),
+    "resume": ("vegakit.cli.resume", "go on with a run that was killed, failed or paused"),
     "run": ("vegakit.cli.programs.run", "run a program"),
-    "runs": ("vegakit.cli.runs", "show the runs that a journal holds"),
+    "runs": ("vegakit.cli.runs", "show the runs that are recorded"),
     "test": ("vegakit.cli.programs.test", "run test programs, their expectations beside the line"),
     "top": ("vegakit.cli.top", "watch the processes of a running runtime"),
     "trace": ("vegakit.cli.trace", "show the last runs, or one run as a tree"),
@@ -69,7 +70,7 @@ def _help(words: list[str]) -> int:
         prog="vega",
         usage="vega [-h] [--version] <command> ...",
         description="Run agent programs under a contract: quoted before, capped during, "
-        "nothing paid for is lost.",
+        "no answer that arrived is paid for twice.",
         epilog="\n".join(["commands:", *(f"  {n:{width}}  {COMMANDS[n][1]}" for n in COMMANDS)]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -59,7 +59,8 @@ def run(chosen: argparse.Namespace) -> int:
     check_installed()
     address = address_of(chosen.http, chosen.remote) if chosen.http else None
     root = _root(chosen.root)
-    settings = load({}, directory=root)
+    # A server that was killed is started again by its client: nobody resumes it.
+    settings = load({"journal.enabled": False}, directory=root)
     charter = _charter(chosen, root, settings)
 
     async def serve(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""`vega runs`: what a journal holds, run by run."""
+"""`vega runs`: the runs of a user, or of one journal."""
 
 import argparse
 import shlex
@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import json
 
 from vegakit.cli.looking import PLAIN, amount, one_line, terminal_width
-from vegakit.cli.recorded import FILE, runs_in, short_id
+from vegakit.cli.recorded import journal_of_user, runs_in, short_id
 from vegakit.config import wants_colour
 from vegakit.store import RunSummary
 
@@ -23,12 +23,12 @@ _COLOURS = {"running": "\x1b[32m", "unfinished": "\x1b[33m"}
 
 def run(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="vega runs", description="Show the runs that a journal holds, the last one last."
+        prog="vega runs", description="Show the runs that are recorded, the last one last."
     )
-    parser.add_argument("file", nargs="?", type=Path, default=FILE, help=f"the journal; {FILE}")
+    parser.add_argument("file", nargs="?", type=Path, help="a journal; without it, your own")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(words)
-    runs = runs_in(chosen.file)
+    runs = runs_in(chosen.file or journal_of_user())
     if chosen.json:
         print(json.format(json.encode(runs)).decode())
         return 0

@@ -7,9 +7,19 @@ project file may not decide for its user stands in `trust`.
 
 from vegakit.config.defaults import default_toml
 from vegakit.config.explaining import Row, explain
+from vegakit.config.files import user_data_dir
 from vegakit.config.keys import KeyFunction, KeySource
 from vegakit.config.loading import load, trust
-from vegakit.config.replaying import Replayed, environment_with, replay_variables, replayed
+from vegakit.config.replaying import (
+    CutOffTools,
+    Replayed,
+    Resumed,
+    environment_with,
+    replay_variables,
+    replayed,
+    resume_variables,
+    resumed,
+)
 from vegakit.config.rules import Limits
 from vegakit.config.schema import config_schema, form_of
 from vegakit.config.settings import Settings
@@ -19,6 +29,7 @@ from vegakit.config.terminal import wants_colour
 from vegakit.config.texts import parse_backoff, parse_duration_ms, parse_rate
 
 __all__ = [
+    "CutOffTools",
     "Key",
     "KeyFunction",
     "KeySource",
@@ -26,6 +37,7 @@ __all__ = [
     "McpTable",
     "ProviderTable",
     "Replayed",
+    "Resumed",
     "Row",
     "Settings",
     "Source",
@@ -41,7 +53,10 @@ __all__ = [
     "parse_rate",
     "replay_variables",
     "replayed",
+    "resume_variables",
+    "resumed",
     "toml_of",
     "trust",
+    "user_data_dir",
     "wants_colour",
 ]

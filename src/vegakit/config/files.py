@@ -13,6 +13,7 @@ A small file of short lines cannot keep the TOML parser busy for long.
 """
 
 import hashlib
+import os
 import re
 import sys
 import tomllib
@@ -25,7 +26,15 @@ from msgspec import Struct
 from vegakit.config.names import Name, parse_name
 from vegakit.errors import SettingsError
 
-__all__ = ["FILE_NAME", "Places", "SettingsFile", "find_places", "lines_of", "read_file"]
+__all__ = [
+    "FILE_NAME",
+    "Places",
+    "SettingsFile",
+    "find_places",
+    "lines_of",
+    "read_file",
+    "user_data_dir",
+]
 
 FILE_NAME = "vega.toml"
 _MAX_BYTES = 65_536
@@ -56,6 +65,14 @@ class Places(Struct, frozen=True):
             if place == self.home:
                 break
         return None
+
+
+def user_data_dir(environment: Mapping[str, str] | None = None) -> Path:
+    """Return where this user's data is kept when no settings are loaded, as for a plain
+    `Runtime(journal="run.db")`: `$VEGA_DATA_DIR`, or `vega` in the home of data."""
+    variables = os.environ if environment is None else environment
+    chosen = variables.get("VEGA_DATA_DIR")
+    return Path(chosen) if chosen else find_places(variables, Path.cwd()).data_dir
 
 
 class SettingsFile(Struct, frozen=True):

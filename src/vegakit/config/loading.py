@@ -34,8 +34,10 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 _DATA: Name = ("data_dir",)
 _SOCKETS: Name = ("view", "sockets")
 _AUDIT: Name = ("audit", "path")
+_JOURNAL: Name = ("journal", "path")
+_LEDGER: Name = ("ledger", "path")
 _IN_DATA: dict[Name, str] = {
-    ("ledger", "path"): "ledger.db",
+    _JOURNAL: "vega.db",
     ("telemetry", "jsonl"): "traces.jsonl",
     _SOCKETS: "run",
 }
@@ -99,7 +101,7 @@ def _of_file(file: SettingsFile, kind: SourceKind, places: Places) -> Layer:
 
 
 def _anchored(layer: Layer, base: Path, home: Path | None) -> Layer:
-    for name in {_DATA, _AUDIT, *_IN_DATA} & layer.keys():
+    for name in {_DATA, _AUDIT, _LEDGER, *_IN_DATA} & layer.keys():
         first, _, rest = str(layer[name].value).partition("/")
         start = home / rest if first == "~" and home else base / layer[name].value
         if layer[name].value:
@@ -114,4 +116,5 @@ def _with_files_in_place(layer: Layer, places: Places) -> Layer:
         layer.setdefault(_SOCKETS, Setting(str(places.sockets_dir), default))
     for name, file in _IN_DATA.items():
         layer.setdefault(name, Setting(str(Path(layer[_DATA].value) / file), default))
+    layer.setdefault(_LEDGER, Setting(layer[_JOURNAL].value, default))
     return layer

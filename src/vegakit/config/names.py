@@ -20,6 +20,7 @@ from vegakit.records import Json
 
 __all__ = [
     "ANY",
+    "FOR_ONE_START",
     "Name",
     "dict_of",
     "is_key",
@@ -34,6 +35,8 @@ __all__ = [
 
 Name: TypeAlias = tuple[str, ...]
 ANY = "*"
+FOR_ONE_START = frozenset({"VEGA_JOURNAL_REPLAY", "VEGA_JOURNAL_RESUME"})
+"""No settings: each is for one start of one program, and no file may say it."""
 _LOOKS_LIKE = 0.75
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -77,7 +80,7 @@ def variable_of(name: Name) -> str:
 
 def name_of_variable(variable: str) -> Name | None:
     """None for a variable that is not ours; one that looks like ours but is none is refused."""
-    if not variable.startswith("VEGA_"):
+    if not variable.startswith("VEGA_") or variable in FOR_ONE_START:
         return None
     known = [variable_of(name) for _, name in _variables()]
     for pattern, name in _variables():

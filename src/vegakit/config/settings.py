@@ -13,7 +13,7 @@ from vegakit.config.rules import (
 )
 from vegakit.config.sources import Source, SourceKind
 from vegakit.config.tables import ProviderTable, Tables
-from vegakit.config.texts import parse_duration_ms
+from vegakit.config.texts import parse_duration_ms, parse_size
 from vegakit.policy import PermissionRule, ScopeRule
 from vegakit.prices import PriceRow
 
@@ -76,7 +76,22 @@ class Settings(Tables, frozen=True, kw_only=True):
 
     @property
     def ledger_path(self) -> Path:
-        return Path(self.ledger.path or "ledger.db")
+        return Path(self.ledger.path or "vega.db")
+
+    @property
+    def journal_path(self) -> Path | None:
+        """None: nothing is recorded."""
+        return Path(self.journal.path or "vega.db") if self.journal.enabled else None
+
+    @property
+    def journal_keep_ms(self) -> int:
+        """How long runs that have ended are kept."""
+        return parse_duration_ms(self.journal.keep)
+
+    @property
+    def journal_bytes(self) -> int:
+        """How large the journal may become by runs that have ended."""
+        return parse_size(self.journal.size)
 
     @property
     def pins_path(self) -> Path:

@@ -18,15 +18,17 @@ from vegakit.config.texts import (
     ProviderName,
     ProxyText,
     RateText,
+    SizeText,
     UrlText,
 )
 from vegakit.errors import ErrorClass
-from vegakit.policy import OnExceed, PermissionMode, RateStrategy
+from vegakit.policy import OnExceed, PermissionMode, RateStrategy, Resend
 
 __all__ = [
     "AuditTable",
     "BreakerTable",
     "BudgetTable",
+    "JournalTable",
     "Key",
     "LedgerTable",
     "LimitTable",
@@ -149,7 +151,8 @@ class RetryTable(Table, frozen=True):
     ] = None
     total: Annotated[DurationText | None, _says("for all attempts together")] = None
     resend_unknown: Annotated[
-        bool | None, _says("send again, once, a call that was cut off by our own end", True)
+        Resend | None,
+        _says("whether a call that our own end cut off is sent once more at each resume", "never"),
     ] = None
 
 
@@ -209,8 +212,23 @@ class LedgerTable(Table, frozen=True):
     """The truth about money, shared by all processes that open the same file."""
 
     path: Annotated[
-        FilledText | None, _says("the file; in data_dir if not written", "ledger.db")
+        FilledText | None,
+        _says("the file; that of the journal if not written, which is quicker", "ledger.db"),
     ] = None
+
+
+class JournalTable(Table, frozen=True):
+    """What `vega resume` goes on from: the answers of each run, in one file for all runs of a user.
+    Runs that have ended are forgotten by age and size, unfinished ones are kept."""
+
+    enabled: Annotated[bool, _says("whether runs are recorded, so that they can go on", False)] = (
+        True
+    )
+    path: Annotated[FilledText | None, _says("the file; in data_dir if not written", "vega.db")] = (
+        None
+    )
+    keep: Annotated[DurationText, _says("how long ended runs are kept", "7d")] = "30d"
+    size: Annotated[SizeText, _says("how large it may become by ended runs", "200MB")] = "1GB"
 
 
 class ViewTable(Table, frozen=True):
@@ -306,7 +324,7 @@ class Tables(Table, frozen=True):
     """Not in any table."""
 
     data_dir: Annotated[
-        FilledText | None, _says("where Vega keeps its ledger and traces", "~/vega")
+        FilledText | None, _says("where Vega keeps its ledger, journal and traces", "~/vega")
     ] = None
     window: Annotated[
         Window | None,
@@ -327,6 +345,7 @@ class Tables(Table, frozen=True):
     budget: BudgetTable = BudgetTable()
     telemetry: TelemetryTable = TelemetryTable()
     ledger: LedgerTable = LedgerTable()
+    journal: JournalTable = JournalTable()
     view: ViewTable = ViewTable()
     permissions: PermissionsTable = PermissionsTable()
     audit: AuditTable = AuditTable()
@@ -346,7 +365,7 @@ _LIMITS = LimitTable(
         max_attempts=3,
         backoff="exponential(100ms, 2.0, 5s)",
         on=(ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT),
-        resend_unknown=False,
+        resend_unknown=Resend.ALWAYS,
     ),
     retry_budget=RetryBudgetTable(share_percent=10, stock=200),
     breaker=BreakerTable(threshold=5, reset_after="30s", probes=1),

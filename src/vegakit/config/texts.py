@@ -21,14 +21,18 @@ __all__ = [
     "ProviderName",
     "ProxyText",
     "RateText",
+    "SizeText",
     "UrlText",
     "parse_backoff",
     "parse_duration_ms",
     "parse_rate",
+    "parse_size",
 ]
 
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = r"([1-9][0-9]{0,8})(ms|s|m|h|d)"
+_BYTES = {"MB": 1_000_000, "GB": 1_000_000_000}
+_SIZE = r"([1-9][0-9]{0,5})(MB|GB)"
 _COUNT = r"([1-9][0-9]{0,11})"
 _RATE = rf"^{_COUNT} per ({_DURATION})( burst {_COUNT})?$"
 _BACKOFF = rf"^exponential\(({_DURATION}), ([0-9]{{1,3}}(?:\.[0-9]{{1,3}})?), ({_DURATION})\)$"
@@ -42,6 +46,7 @@ def _form(title: str, pattern: str, *examples: str) -> Meta:
 DurationText: TypeAlias = Annotated[
     str, _form("a duration in ms, s, m, h or d", f"^{_DURATION}$", "30s")
 ]
+SizeText: TypeAlias = Annotated[str, _form("a size in MB or GB", f"^{_SIZE}$", "1GB")]
 RateText: TypeAlias = Annotated[
     str, _form("a rate, with a burst if it differs from the amount", _RATE, "60 per 1m burst 10")
 ]
@@ -80,6 +85,12 @@ def parse_duration_ms(text: str) -> int:
     """`100ms`, `30s`, `1m`, `2h`, `1d`."""
     amount, unit = _groups(f"^{_DURATION}$", text, "a duration", "30s")
     return int(amount) * _MS[unit]
+
+
+def parse_size(text: str) -> int:
+    """`500MB`, `1GB`, in bytes."""
+    amount, unit = _groups(f"^{_SIZE}$", text, "a size", "1GB")
+    return int(amount) * _BYTES[unit]
 
 
 def parse_rate(text: str) -> Rate:

@@ -68,7 +68,7 @@ class Activities:
                 return known
             performed = _fitting(work.effect, await self._outcome(work, known))
             if self._answers is not None:
-                key = work.effect.key
+                key = _kept_as(work.effect)
                 await self._answers.put(_ANSWERS, key, to_json(performed), expected=0)
             return performed
 
@@ -96,7 +96,9 @@ class Activities:
 
     async def _known(self, effect: Effect) -> Performed | int:
         """What an earlier attempt left behind, or how many calls it made that came to nothing."""
-        kept = None if self._answers is None else await self._answers.get(_ANSWERS, effect.key)
+        kept = (
+            None if self._answers is None else await self._answers.get(_ANSWERS, _kept_as(effect))
+        )
         if kept is not None:
             return from_json(Performed, kept[0])
         if isinstance(effect.request, CallTool):
@@ -162,6 +164,11 @@ class _Heartbeats:
     def _beat(self) -> None:
         activity.heartbeat()
         self._timer = self._loop.call_later(self._every_s, self._beat)
+
+
+def _kept_as(effect: Effect) -> str:
+    """What was begun, given up and then wanted has an answer for each time."""
+    return f"{effect.key}#{effect.again}" if effect.again else effect.key
 
 
 def _fitting(effect: Effect, outcome: EffectOutcome) -> Performed:

@@ -64,6 +64,9 @@ _NOBODY_THERE = {
     RPCStatusCode.UNAVAILABLE,
 }
 """No worker, or no server, for the moment: they may come back."""
+_CUT_IN_THE_MIDDLE = "transport error"
+"""How Temporal's library tells a connection that was lost while it waited, with status UNKNOWN: the
+server was killed. Every command has an id, so it is safe to say it again."""
 _UNHEARD = "UnprocessedUpdate"
 """Temporal's word for an update that lost a race with other tasks and never reached the program."""
 
@@ -226,19 +229,29 @@ class ProgramHandle:
 
     async def wait(self) -> None:
         """Until the program is over. Raises why it could not go on."""
-        try:
-            await self._workflow.result()
-        except WorkflowFailureError as failed:
-            raise BugError(f"program {self.id} failed: {failed.cause}") from failed
+        waits = _waits()
+        while True:
+            try:
+                return await self._workflow.result()
+            except WorkflowFailureError as failed:
+                raise BugError(f"program {self.id} failed: {failed.cause}") from failed
+            except RPCError as error:
+                if not _is_away(error):
+                    raise self._explained(error) from error
+            await asyncio.sleep(next(waits))
 
     async def state(self) -> Program:
         return await self._query(ProgramWorkflow.state)
 
     async def _tell(self, event: Event, id: str = "") -> None:  # noqa: A002
-        try:
-            await self._workflow.signal(ProgramWorkflow.tell, Command(id or _new_id(), event))
-        except RPCError as error:
-            raise self._explained(error) from error
+        command, waits = Command(id or _new_id(), event), _waits()
+        while True:
+            try:
+                return await self._workflow.signal(ProgramWorkflow.tell, command)
+            except RPCError as error:
+                if not _is_away(error):
+                    raise self._explained(error) from error
+            await asyncio.sleep(next(waits))
 
     async def _submit(self, command: Command) -> Reply:
         """Said again, with the same id, as long as nobody was there to hear it."""
@@ -257,7 +270,7 @@ class ProgramHandle:
                 if not _is_unheard(failed):
                     raise
             except RPCError as error:
-                if error.status not in _NOBODY_THERE:
+                if not _is_away(error):
                     raise self._explained(error) from error
             await asyncio.sleep(next(waits))
 
@@ -280,7 +293,7 @@ class ProgramHandle:
                 if BETWEEN_TASKS not in str(failed):
                     raise
             except RPCError as error:
-                if error.status not in _NOBODY_THERE:
+                if not _is_away(error):
                     raise self._explained(error) from error
             await asyncio.sleep(next(waits))
 
@@ -294,6 +307,11 @@ class ProgramHandle:
 
 def _spec(body: str, child: dict[str, Any]) -> ChildSpec:
     return Child(cast("Any", body), **child).spec(lambda given: cast("str", given))
+
+
+def _is_away(error: RPCError) -> bool:
+    cut = error.status is RPCStatusCode.UNKNOWN and _CUT_IN_THE_MIDDLE in error.message
+    return cut or error.status in _NOBODY_THERE
 
 
 def _is_unheard(failed: WorkflowUpdateFailedError) -> bool:

@@ -28,9 +28,9 @@ from vegakit.effects import (
     Effect,
     Request,
     SetTimer,
-    check_same_request,
+    changed,
 )
-from vegakit.errors import LimitReached, ProgramChanged
+from vegakit.errors import LimitReached
 from vegakit.events import Answered, Cancelled, EffectOutcome, HostEvent, OutcomeArrived, Refused
 from vegakit.ids import EffectKey, pid_of
 from vegakit.policy import Interrupts
@@ -105,11 +105,11 @@ class TemporalHost(LocalHost):
         waits = (SetTimer, AskHuman)
         return all(isinstance(effect.request, waits) for effect in self._effects.values())
 
-    def start(self, effect: Effect) -> None:
+    def start(self, effect: Effect, *, speculative: bool = False) -> None:
         if not self.holding:
-            super().start(effect)
+            super().start(effect, speculative=speculative)
 
-    def cancel(self, key: EffectKey) -> None:
+    def cancel(self, key: EffectKey, *, late: bool = False) -> None:
         flight = self._state.flights.get(key)
         if self.holding and flight is not None and key not in self._effects:
             self.tell(OutcomeArrived(key, flight.effect.path, Cancelled()))
@@ -149,10 +149,8 @@ class TemporalHost(LocalHost):
         if too_large := why_too_large("the request", work, _SHORTER):
             return Refused(LimitReached.__name__, too_large)
         performed = await self._perform(work)
-        try:
-            check_same_request(effect, performed.digest)
-        except ProgramChanged as changed:
-            self._broken = changed  # whoever waits for the outcome is told this instead
+        if performed.digest != effect.digest:
+            self._broken = changed(effect)  # whoever waits for the outcome is told this instead
         return performed.outcome
 
     async def _perform(self, work: Work) -> Performed:

@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import httpx2
 from pydantic_ai.models import Model
@@ -77,11 +77,51 @@ def _certificates() -> ssl.SSLContext:
 
 def _anthropic(model: str, base_url: str, http: httpx2.AsyncClient) -> Model:
     from anthropic import AsyncAnthropic
+    from anthropic.types.beta import BetaMessageDeltaUsage, BetaUsage
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
+    class Tolerant(AnthropicModel):
+        """Reads an answer that does not say what it used, at which the library stumbles: it has
+        been paid for, so it is handed over. A usage of zero tells `incoming` that nobody knows."""
+
+        def _process_response(self, response: Any, *rest: Any, **more: Any) -> Any:  # noqa: ANN401
+            _fill(response, BetaUsage)
+            return super()._process_response(response, *rest, **more)
+
+        async def _process_streamed_response(self, *given: Any, **more: Any) -> Any:  # noqa: ANN401
+            streamed = await super()._process_streamed_response(*given, **more)
+            streamed._response = cast("Any", _FilledEvents(streamed._response))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            return streamed
+
+    class _FilledEvents:
+        """A stream of events; all but the next event are the library's business."""
+
+        def __init__(self, events: Any) -> None:  # noqa: ANN401
+            self._events = events
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            return getattr(self._events, name)
+
+        def __aiter__(self) -> "_FilledEvents":
+            return self
+
+        async def __anext__(self) -> object:
+            event = await anext(self._events)
+            if event.type == "message_start" and event.message is not None:
+                _fill(event.message, BetaUsage)
+            elif event.type == "message_delta":
+                _fill(event, BetaMessageDeltaUsage)
+            return event
+
     sdk = AsyncAnthropic(api_key=_PLACEHOLDER, base_url=base_url, http_client=http, max_retries=0)
-    return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
+    return Tolerant(model, provider=AnthropicProvider(anthropic_client=sdk))
+
+
+def _fill(answer: Any, usage: Any) -> None:  # noqa: ANN401
+    """The library does not check what it reads, so a field that must be there may be None."""
+    if answer.usage is None:
+        answer.usage = usage.model_construct(input_tokens=0, output_tokens=0)
 
 
 def _openai_responses(model: str, base_url: str, http: httpx2.AsyncClient) -> Model:

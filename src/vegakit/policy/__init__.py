@@ -7,11 +7,12 @@ tests hold every machine against an independent model.
 """
 
 from vegakit.policy.budget import (
+    LEASE_MS,
     Admission,
     Budget,
     Claim,
     ClaimState,
-    LeaseEnded,
+    LeaseWatch,
     MustAsk,
     Notice,
     OnExceed,
@@ -66,6 +67,7 @@ from vegakit.policy.interrupts import (
     TakeErrorNext,
 )
 from vegakit.policy.limits import (
+    UNHEALTHY,
     Admitted,
     Backoff,
     Breaker,
@@ -90,6 +92,7 @@ from vegakit.policy.limits import (
     RateVerdict,
     Remaining,
     RemainingBudget,
+    Resend,
     Retry,
     RetryAt,
     RetryBudget,
@@ -99,8 +102,11 @@ from vegakit.policy.limits import (
     SlowDown,
     SoftWallReached,
     Within,
+    left_alone,
     may_resend,
+    no_more_now,
     start_retry,
+    too_much_at_once,
 )
 from vegakit.policy.permissions import (
     Asked,
@@ -191,6 +197,8 @@ from vegakit.policy.supervision import (
 __all__ = [
     "DEFAULT_MOST_BYTES",
     "INTERRUPT_KINDS",
+    "LEASE_MS",
+    "UNHEALTHY",
     "Accepted",
     "Action",
     "Admission",
@@ -244,7 +252,7 @@ __all__ = [
     "Join",
     "KillChild",
     "KindRule",
-    "LeaseEnded",
+    "LeaseWatch",
     "Letter",
     "Mailbox",
     "MailboxFull",
@@ -282,6 +290,7 @@ __all__ = [
     "ReportEnded",
     "ReportReady",
     "ReportRefusal",
+    "Resend",
     "Reserved",
     "RestartRule",
     "RestartStrategy",
@@ -346,8 +355,10 @@ __all__ = [
     "escalated",
     "follow",
     "for_model",
+    "left_alone",
     "may_resend",
     "move",
+    "no_more_now",
     "overlap",
     "parse_command",
     "parse_permission",
@@ -357,4 +368,5 @@ __all__ = [
     "pipeline_problems",
     "sanitise",
     "start_retry",
+    "too_much_at_once",
 ]

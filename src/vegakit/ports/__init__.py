@@ -10,9 +10,19 @@ returning an Awaitable.
 
 from vegakit.ports.calling import Model, Tool
 from vegakit.ports.hosting import Clock, Host
-from vegakit.ports.journals import Begun, Journal, Recorded, Run
+from vegakit.ports.journals import Begun, Claimed, Journal, Kept, Recorded, Run
 from vegakit.ports.keeping import Memory, Store
-from vegakit.ports.launching import ChildInput, ChildOutput, Launched, Launcher, Ran, Sandbox
+from vegakit.ports.launching import (
+    ChildInput,
+    ChildOutput,
+    Guard,
+    Guarded,
+    GuardsOutdatedError,
+    Launched,
+    Launcher,
+    Ran,
+    Sandbox,
+)
 from vegakit.ports.ledgers import Ledger
 from vegakit.ports.watching import Audit, Audited, AuditHead, AuditLevel, Sink
 
@@ -24,9 +34,14 @@ __all__ = [
     "Begun",
     "ChildInput",
     "ChildOutput",
+    "Claimed",
     "Clock",
+    "Guard",
+    "Guarded",
+    "GuardsOutdatedError",
     "Host",
     "Journal",
+    "Kept",
     "Launched",
     "Launcher",
     "Ledger",

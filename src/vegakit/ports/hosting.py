@@ -27,9 +27,20 @@ class Clock(Protocol):
 class Host(Protocol):
     """Carries out what a program decided; answers come back as events, never as return values."""
 
-    def start(self, effect: Effect) -> None: ...
+    def start(self, effect: Effect, *, speculative: bool = False) -> None:
+        """If it was cancelled and has not landed, it begins when it has: a key is never under way
+        twice, and its outcomes come in the order in which it was started."""
+        ...
 
-    def cancel(self, key: EffectKey) -> None: ...
+    def commit(self, key: EffectKey) -> None:
+        """The program has come to what was begun speculatively. Before that only an answer of it
+        is kept: a refusal or a failure may not be met when its turn comes."""
+        ...
+
+    def cancel(self, key: EffectKey, *, late: bool = False) -> None:
+        """The latest that was started under this key. Of one that has landed speculatively: it is
+        not wanted, and will not be committed."""
+        ...
 
     def next(self) -> Awaitable[Sequence[HostEvent]]:
         """At least one event, in program order. Raises what ends the program: `ProgramChanged`,

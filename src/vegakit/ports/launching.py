@@ -2,13 +2,18 @@
 
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from msgspec import Struct
+
+from vegakit.errors import UserError
 
 __all__ = [
     "ChildInput",
     "ChildOutput",
+    "Guard",
+    "Guarded",
+    "GuardsOutdatedError",
     "Launched",
     "Launcher",
     "Ran",
@@ -52,6 +57,30 @@ class Launched(Protocol):
     def end(self, grace_ms: int = ...) -> Coroutine[Any, Any, int]: ...
 
 
+class Guard(TypedDict):
+    """`how` is "pin", "freeze" or "hide"; `id` the device and inode that must be there; `below` are
+    guards in it, by name."""
+
+    id: list[int]
+    how: str
+    below: "dict[str, Guard]"
+
+
+class Guarded(TypedDict):
+    """What of a folder a child cannot move, change or read. `fd` is the descriptor under which it
+    finds `root`, or -1; `empty` is an empty file, shown in the place of what is hidden."""
+
+    root: str
+    id: list[int]
+    fd: int
+    empty: str
+    below: dict[str, Guard]
+
+
+class GuardsOutdatedError(UserError):
+    """What was to be guarded is no longer what was found; look again."""
+
+
 class Launcher(Protocol):
     """The one owner of OS children."""
 
@@ -65,6 +94,7 @@ class Launcher(Protocol):
         stdin: int = ...,
         opens: Mapping[int, str] = ...,
         groups: Mapping[str, Mapping[str, str]] = ...,
+        guards: Guarded | None = ...,
     ) -> Coroutine[Any, Any, Launched]: ...
 
 

@@ -1,11 +1,11 @@
 """Truth about money."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
+from vegakit.policy import LEASE_MS, Admission, Claim, Scope, ScopeAdmission, ScopeRule, Settled
 
 __all__ = [
     "Ledger",
@@ -52,8 +52,11 @@ class Ledger(Protocol):
         now: int,
         *,
         sent: bool = False,
+        lease_ms: int = LEASE_MS,
     ) -> Awaitable[Admission]:
-        """`sent`: marked so at once, for who sends as soon as it is reserved."""
+        """`sent`: marked so at once, for who sends as soon as it is reserved. The holder's lease is
+        renewed in the same transaction where that is due: a loop that stalled for longer than its
+        lease finds its reservations before its renewal in the queue."""
         ...
 
     def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]: ...
@@ -70,8 +73,15 @@ class Ledger(Protocol):
 
     def renew(self, holder: HolderId, until_ms: int) -> Awaitable[None]: ...
 
-    def expire(self, now: int) -> Awaitable[Sequence[tuple[str, Settled]]]:
-        """In any order."""
+    def leases(self) -> Awaitable[Mapping[HolderId, int]]:
+        """Until when each holder says it is alive, by its own clock."""
+        ...
+
+    def expire(
+        self, ended: Mapping[HolderId, int], now: int
+    ) -> Awaitable[Sequence[tuple[str, Settled]]]:
+        """Settles what these holders left behind, in any order, unless they renewed the lease that
+        was seen. Whose lease has ended a `policy.LeaseWatch` tells."""
         ...
 
     def prune(self, before_ms: int) -> Awaitable[int]:

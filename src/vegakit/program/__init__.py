@@ -18,6 +18,8 @@ from vegakit.program.actions import (
     ProcessStuck,
     Spawned,
     SpawnRefused,
+    ToolBegan,
+    ToolEnded,
     Wasted,
 )
 from vegakit.program.bodies import (
@@ -31,6 +33,7 @@ from vegakit.program.bodies import (
     ReducerBody,
 )
 from vegakit.program.commands import (
+    AskOnce,
     CancelAsk,
     ChildSpec,
     Demonitor,
@@ -50,6 +53,7 @@ from vegakit.program.commands import (
 )
 from vegakit.program.machine import Machine
 from vegakit.program.mail import Down, Exited, Fell, Heard, Mail, Outcome, Prompt, Said, Told
+from vegakit.program.paths import child_path
 from vegakit.program.reactions import After, Ask, AskPerson, Do, Exit, Later, Make, Respond, Tell
 from vegakit.program.sources import restore
 from vegakit.program.state import (
@@ -74,6 +78,7 @@ __all__ = [
     "AgentBody",
     "Answer",
     "Ask",
+    "AskOnce",
     "AskPerson",
     "Author",
     "Authored",
@@ -135,9 +140,12 @@ __all__ = [
     "Spawned",
     "Tell",
     "Told",
+    "ToolBegan",
+    "ToolEnded",
     "TrapExits",
     "Unlink",
     "Wallet",
     "Wasted",
+    "child_path",
     "restore",
 ]

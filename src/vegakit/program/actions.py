@@ -1,9 +1,10 @@
 """What a program asks of its host, and what it says to whoever listens."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from vegakit.agent import ToolOutcome
 from vegakit.effects import HostAction
 from vegakit.money import Money
 from vegakit.policy import ExitReason
@@ -27,6 +28,8 @@ __all__ = [
     "ProcessStuck",
     "SpawnRefused",
     "Spawned",
+    "ToolBegan",
+    "ToolEnded",
     "Wasted",
 ]
 
@@ -47,6 +50,22 @@ class Monitored(Struct, frozen=True, tag=True):
 class Answer(Struct, frozen=True, tag=True):
     ask: str
     outcome: Outcome
+
+
+class ToolBegan(Struct, frozen=True, tag=True):
+    """For who hears the answer to `ask` piece by piece: its agent calls a tool."""
+
+    ask: str
+    name: str
+    arguments: Any
+    index: int
+
+
+class ToolEnded(Struct, frozen=True, tag=True):
+    ask: str
+    name: str
+    outcome: ToolOutcome
+    index: int
 
 
 class Ended(Struct, frozen=True, tag=True):
@@ -142,4 +161,15 @@ News: TypeAlias = (
     | Overlapped
 )
 
-Action: TypeAlias = HostAction | Spawned | SpawnRefused | Monitored | Answer | Down | Ended | News
+Action: TypeAlias = (
+    HostAction
+    | Spawned
+    | SpawnRefused
+    | Monitored
+    | Answer
+    | ToolBegan
+    | ToolEnded
+    | Down
+    | Ended
+    | News
+)

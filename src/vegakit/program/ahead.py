@@ -8,6 +8,7 @@ for older calls to settle for less.
 
 from msgspec.structs import replace
 
+from vegakit.effects import Cancel, Commit
 from vegakit.events import EffectOutcome, charged_for
 from vegakit.lang import ANY_AGENT
 from vegakit.money import Money
@@ -19,7 +20,7 @@ from vegakit.program.mail import Mail
 from vegakit.program.parts import part_of
 from vegakit.program.purses import Purses
 from vegakit.program.running import Run
-from vegakit.program.state import Course, EarlyCall, Flight, TimerKind
+from vegakit.program.state import Course, EarlyCall, Flight, Ghost, TimerKind
 from vegakit.program.wallet import Wallet
 from vegakit.vm import Early, Older
 
@@ -149,8 +150,17 @@ class Ahead:
             early.took_ms, early.charged = took_ms, early.charged + charged
         return early is not None
 
-    def on_taken(self, word: str) -> None:
-        self._core.state.early.pop(word, None)
+    def on_taken(self, run: Run, word: str) -> None:
+        """Its effects belong to the program, or to the speculative call that this fiber is part
+        of."""
+        early = self._core.state.early.pop(word, None)
+        if early is None:
+            return
+        around = self._core.speculates(run.process, run.letter)
+        if around is not None:
+            around.effects = [*around.effects, *early.effects]
+        else:
+            self._core.out += map(Commit, early.effects)
 
     def on_given_up(self, path: str, course: Course, ticket: str, word: str) -> None:
         """What it cost so far is waste, and what it still costs when it lands. What it left in a
@@ -164,6 +174,10 @@ class Ahead:
             process.memory = early.memory
         course.begun = {t: when for t, when in course.begun.items() if t != ticket}
         course.answered_ms -= early.took_ms
+        for key in early.effects:
+            state.given_up[key] = state.given_up.get(key, 0) + 1
+            if key not in state.flights:
+                self._core.out.append(Cancel(key))  # a host need not keep what came of it
         state.doomed |= {key: None for key, ask in state.leaving.items() if ask == word}
         place = state.asks.get(word)
         if place is not None:
@@ -205,7 +219,16 @@ class Ahead:
         if flight.effect.key in self._core.state.doomed:
             del self._core.state.doomed[flight.effect.key]
             self.waste(flight.path, flight.session, charged_for(outcome))
-        if not self._core.state.leaving:
+        self._look_again()
+
+    def on_ghost_landed(self, ghost: Ghost, outcome: EffectOutcome) -> None:
+        if ghost.is_waste:
+            self.waste(ghost.flight.path, ghost.flight.session, charged_for(outcome))
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Who looks at the budget waits until nothing that was cancelled is under way."""
+        if not self._core.is_settling:
             for path, letter in self._core.state.looking.items():
                 self._core.wake_at(self._core.now, TimerKind.SEND, path, letter)
             self._core.state.looking.clear()

@@ -73,7 +73,7 @@ class Programs:
             return ToolOutcome(f"{made.error}: {made.reason}", is_error=True)
         word, now = f"{letter}.{plan.index}", self._core.now
         self._core.state.authored[made.path] = Authored(
-            process.spec.body, plan.call.name, prefix, source, language, f"{path}|{word}", now
+            process.spec.body, plan.call.name, prefix, source, language, f"{path}|{word}"
         )
         self._core.state.processes[made.path].scope = send.scope
         send.programs, send.touched = send.programs + 1, True
@@ -141,12 +141,12 @@ class Programs:
             told["result"] = _result(outcome.value)
         if made.printed:
             told["printed"] = _cut(made.printed)
-        seconds = (self._core.now - made.began_ms) / 1000
-        account: dict[str, Any] = {"calls": made.calls, "seconds": round(seconds, 1)}
+        # Nothing here may depend on time or on what was speculated: the model's next request holds
+        # this text, and a run that goes on must come to the same request.
+        account: dict[str, Any] = {"calls": made.calls}
         if wallet is not None:
-            account |= {"spent": show(Money(wallet.spent)), "quote": show(wallet.cap or Money(0))}
-            if wallet.held:
-                account["being settled"] = show(Money(wallet.held))
+            spent, quote = wallet.spent - wallet.wasted, wallet.cap or Money(0)
+            account |= {"spent": show(Money(spent)), "quote": show(quote)}
         text = msgspec.json.encode(told | {"account": account}).decode()
         return ToolOutcome(sanitise(text), is_error=isinstance(outcome, Fell))
 

@@ -22,6 +22,7 @@ from vegakit.policy import BreakerRule, MailboxRule, RateRule, RetryRule
 from vegakit.prices import PriceRow
 from vegakit.program.commands import ChildSpec, ProcessSpec
 from vegakit.program.reactions import Do
+from vegakit.records import digest128
 
 __all__ = [
     "AgentBody",
@@ -32,6 +33,7 @@ __all__ = [
     "ForeignBody",
     "React",
     "ReducerBody",
+    "code_digest",
 ]
 
 React: TypeAlias = Callable[[Any, Any], tuple[Any, Sequence[Do]]]
@@ -69,7 +71,9 @@ class Author(Protocol):
 class AgentBody:
     """`budget` is what one send may spend, its tool loop and retries included, `timeout_ms`
     how long it may take where whoever sends says nothing. `fibers` are the
-    tools that are written in Vega, by name, `authors` those by which its model writes programs."""
+    tools that are written in Vega, by name, `authors` those by which its model writes programs.
+    `guard` names its breaker and rate limit, which agents that are alike share; it is the name of
+    the body where it is empty."""
 
     rule: TurnRule
     price: PriceRow | None
@@ -86,6 +90,7 @@ class AgentBody:
     priority: int = 2
     mailbox: MailboxRule = _MAILBOX
     timeout_ms: int | None = None
+    guard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +129,15 @@ class FiberBody:
 
 Body: TypeAlias = AgentBody | ReducerBody | ForeignBody | FiberBody
 Code: TypeAlias = Mapping[str, Body]
+
+
+def code_digest(body: Body) -> str:
+    """Of what the requests of a body are made by, besides the messages that it is sent. Code in
+    Python has none that could be told from here."""
+    match body:
+        case AgentBody():
+            return digest128(body.rule)
+        case FiberBody():
+            return body.digest
+        case _:
+            return ""

@@ -11,6 +11,7 @@ from vegakit.policy import ChildType, ExitReason, RestartRule
 from vegakit.program.mail import Mail
 
 __all__ = [
+    "AskOnce",
     "CancelAsk",
     "ChildSpec",
     "Demonitor",
@@ -65,6 +66,16 @@ class Spawn(Struct, frozen=True, tag=True, omit_defaults=True):
     spawner: str = ""
     count: int = 1
     session: str = ""
+
+
+class AskOnce(Struct, frozen=True, tag=True, omit_defaults=True):
+    """A process for one question, which is over when that is answered, given up, or fails.
+    Answered by `SpawnRefused` if it cannot be, and then not asked."""
+
+    spec: ProcessSpec
+    name: str
+    mail: Mail
+    spawner: str = ""
 
 
 class Post(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -133,6 +144,7 @@ class ShutDown(Struct, frozen=True, tag=True):
 
 Event: TypeAlias = (
     HostEvent
+    | AskOnce
     | Spawn
     | Post
     | CancelAsk

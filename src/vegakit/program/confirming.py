@@ -69,7 +69,8 @@ class Confirming:
         terms = None
         if body.price is not None:
             most = rule.settings.max_tokens
-            terms = ModelTerms(body.price, rule.context_tokens, most, body.count)
+            attempts = body.retry.max_attempts
+            terms = ModelTerms(body.price, rule.context_tokens, most, body.count, attempts)
         return cost_of_round(row, longest, spec, lambda _: terms, rule.tools)
 
 

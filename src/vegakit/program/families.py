@@ -45,11 +45,13 @@ class Families:
         self._lives = lives
         self._orders: deque[tuple[str, SupervisorAction]] = deque()
 
-    def start(self, path: str, spec: ProcessSpec | GroupSpec, spawner: str) -> None:
+    def start(
+        self, path: str, spec: ProcessSpec | GroupSpec, spawner: str, *, once: bool = False
+    ) -> None:
         if isinstance(spec, GroupSpec):
             self._open(path, spec, "", 1, spawner)
         else:
-            self._lives.begin(path, Process(spec, "", spawner), 1)
+            self._lives.begin(path, Process(spec, "", spawner, once=once), 1)
 
     def end(self, path: str, *, kill: bool) -> None:
         """For good, with all that it started."""

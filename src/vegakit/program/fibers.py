@@ -15,6 +15,7 @@ from msgspec import convert
 
 from vegakit.errors import AgentFailed, ContractViolated, LimitReached, ProgramChanged
 from vegakit.events import EffectOutcome
+from vegakit.ids import EffectKey
 from vegakit.lang import Problem, value_of
 from vegakit.program.bodies import FiberBody
 from vegakit.program.core import Core
@@ -133,7 +134,8 @@ class FiberWorker(Worker):
                 self._end(run, Told(step.value))
             case Status.CRASHED | Status.EXITED:
                 assert step.error is not None
-                fell = Fell(step.error.error, _told(step.error))
+                cause = tuple(map(EffectKey, step.error.cause))
+                fell = Fell(step.error.error, _told(step.error), cause=cause)
                 is_normal = step.status is Status.EXITED and not run.exits.is_abnormal
                 self._end(run, Told(None) if is_normal else fell)
                 if step.status is Status.EXITED:

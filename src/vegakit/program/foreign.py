@@ -44,7 +44,7 @@ class ForeignWorker(Worker):
         if mailbox is None or letter is None:
             return
         mailbox.commit(flight.letter)
-        self._core.answer(letter.message, plain_outcome(outcome))
+        self._core.answer(letter.message, plain_outcome(outcome, flight.effect.key))
         self._core.ready.append(path)
 
     def _runs_for_life(self, process: Process) -> bool:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from vegakit.errors import CircuitOpen, RateLimited
-from vegakit.events import Answered, EffectOutcome, Failed, Unknown
+from vegakit.events import Answered, EffectOutcome, Failed
 from vegakit.policy import (
     Admitted,
     Breaker,
@@ -16,6 +16,9 @@ from vegakit.policy import (
     Queued,
     RateLimiter,
     SlowDown,
+    left_alone,
+    no_more_now,
+    too_much_at_once,
 )
 from vegakit.program.actions import BreakerClosed, BreakerOpened
 from vegakit.program.bodies import AgentBody
@@ -38,8 +41,9 @@ class Guards:
         self._core = core
 
     def enter(self, name: str, body: AgentBody, who: str, tokens: int) -> Verdict:
-        """None: the agent has no breaker, and the call may go."""
-        guard = self._guard(name, body)
+        """None: the agent has no breaker, and the call may go. Recorded answers come all at once,
+        though calls took their time: limits would refuse what was made long ago."""
+        guard = None if self._core.state.replaying else self._guard(name, body)
         if guard is None:
             return None
         now = self._core.now
@@ -48,10 +52,10 @@ class Guards:
                 case Queued(wait_ms) | SlowDown(wait_ms):
                     return Wait(now + max(1, wait_ms))
                 case NotYet(wait_ms):
-                    reason = f"agent {name} takes no more calls now, the next in {wait_ms} ms"
+                    reason = no_more_now(f"agent {name}", wait_ms)
                     return Fell(RateLimited.__name__, reason)
                 case NeverFits(wanted, burst):
-                    reason = f"one call of {wanted} tokens is more than {name} allows ({burst})"
+                    reason = too_much_at_once(f"agent {name}", wanted, burst)
                     return Fell(RateLimited.__name__, reason)
                 case Admitted():
                     pass
@@ -61,8 +65,7 @@ class Guards:
         if isinstance(permit, Permit):
             return permit
         self.leave(name, who)
-        reason = f"agent {name} has failed too often; ask again in {permit.wait_ms} ms"
-        return Fell(CircuitOpen.__name__, reason)
+        return Fell(CircuitOpen.__name__, left_alone(f"agent {name}", permit.wait_ms))
 
     def leave(
         self,
@@ -100,8 +103,8 @@ def _report(
     match outcome:
         case Answered():
             return breaker.on_success(permit, now)
-        case Failed() | Unknown():
+        case Failed():  # of any kind: an agent whose calls are rejected is of no use either
             return breaker.on_failure(permit, now)
-        case _:
+        case _:  # also Unknown: that our side died says nothing about the provider
             breaker.on_cancelled(permit)
             return None

@@ -15,7 +15,9 @@ send had begun what must not be done twice is answered with AgentFailed instead.
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from vegakit.events import Crashed, EffectOutcome
+from vegakit.errors import Timeout
+from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome
+from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.policy import (
     EndProcess,
@@ -29,9 +31,9 @@ from vegakit.program.actions import ProcessExited, ProcessRestarted, ProcessSpaw
 from vegakit.program.ahead import Ahead
 from vegakit.program.bodies import Body
 from vegakit.program.core import Core
-from vegakit.program.mail import VOID, Down, Exited, Fell, Mail, Outcome, ours
+from vegakit.program.mail import VOID, Down, Exited, Fell, Mail, Outcome, late, ours
 from vegakit.program.purses import Purses
-from vegakit.program.state import Family, Flight, Phase, Process, TimerKind
+from vegakit.program.state import Family, Flight, Ghost, Phase, Process, TimerKind
 
 if TYPE_CHECKING:
     from vegakit.program.families import Families
@@ -41,6 +43,7 @@ __all__ = ["Lives"]
 
 _SHUTDOWN = ExitReason(ExitKind.SHUTDOWN)
 _KILLED = ExitReason(ExitKind.KILLED)
+_NORMAL = ExitReason(ExitKind.NORMAL)
 
 
 class Lives:
@@ -58,7 +61,7 @@ class Lives:
         process.phase, process.since_ms = Phase.UP, self._core.now
         if path not in state.processes:
             state.processes[path] = process
-            state.living += bool(process.spawner)
+            state.living += bool(process.spawner) and not process.once
             self._core.out.append(ProcessSpawned(path, process.spec.body, process.spawner))
         elif cause is not None:
             self._core.out.append(ProcessRestarted(path, generation, cause))
@@ -68,21 +71,48 @@ class Lives:
 
     def work(self, path: str) -> None:
         process = self._core.state.processes.get(path)
-        if process is not None and process.phase is Phase.UP:
-            self._guarded(path, self._worker(process).work, path, process)
+        if process is None or process.phase is not Phase.UP:
+            return
+        self._guarded(path, self._worker(process).work, path, process)
+        if process.once and process.phase is Phase.UP:
+            mailbox = process.mailbox
+            if mailbox is not None and not mailbox.line:
+                self._retire(path, process)
+
+    def on_ghost_landed(self, ghost: Ghost, outcome: EffectOutcome) -> None:
+        """Only the money of it matters. An answer that the journal keeps is the answer of what was
+        begun again, which is charged with it."""
+        flight = ghost.flight
+        is_kept = self._core.state.recorded and isinstance(outcome, Answered)
+        settled = Cancelled() if is_kept else outcome
+        process = self._core.state.processes[flight.path]
+        self._worker(process).settle(flight.path, process, flight, settled)
+        self._ahead.on_ghost_landed(ghost, settled)
 
     def on_landed(self, flight: Flight, outcome: EffectOutcome) -> None:
         path, process = flight.path, self._core.state.processes[flight.path]
         worker = self._worker(process)
         worker.settle(path, process, flight, outcome)
+        is_waste = flight.effect.key in self._core.state.doomed
         self._ahead.on_landed(flight, outcome)
-        if flight.generation == process.generation and process.phase is Phase.UP:
+        if is_waste:
+            pass  # nobody hears of it, and it cannot crash a process: in order it would not be
+        elif flight.generation == process.generation and process.phase is Phase.UP:
             if isinstance(outcome, Crashed):
                 if not self._void(path, process, (flight.letter,)):
-                    self.crash(path, ExitReason(ExitKind.CRASHED, outcome.reason))
+                    cause = (flight.effect.key, *outcome.cause)
+                    self.crash(path, ExitReason(ExitKind.CRASHED, outcome.reason, cause))
+            elif isinstance(outcome, Cancelled) and outcome.late:
+                self._on_late(path, process, flight)
             else:
                 self._guarded(path, worker.on_outcome, path, process, flight, outcome)
         self._rest(path)
+
+    def _on_late(self, path: str, process: Process, flight: Flight) -> None:
+        """In the process whose deadline it was the asker has been told. In one that goes on, the
+        journal says that it was too late then, and so it is now."""
+        if process.mailbox is not None and process.mailbox.taken(flight.letter) is not None:
+            self.time_out(path, flight.letter, (flight.effect.key,))
 
     def on_heard(self, path: str, ask: str, outcome: Outcome) -> None:
         process = self._core.state.processes.get(path)
@@ -106,6 +136,13 @@ class Lives:
             due_ms = self._core.now + patience_ms
         self._core.wake_at(due_ms, TimerKind.STUCK, path, letter)
 
+    def time_out(self, path: str, letter: int, cause: tuple[EffectKey, ...]) -> None:
+        """It has not been answered by its deadline."""
+        process = self._core.state.processes.get(path)
+        line = (process.mailbox.line if process and process.mailbox else None) or ()
+        known = (each.message.timeout_ms for each in line if each.number == letter)
+        self.withdraw(path, letter, late(cause, next(known, 0)))
+
     def withdraw(self, path: str, letter: int, why: Fell) -> None:
         """The answer is no longer wanted, or comes too late."""
         process = self._core.state.processes.get(path)
@@ -119,7 +156,7 @@ class Lives:
             return
         if why is not VOID:
             self._ahead.on_withdrawn(path, letter, taken.message)
-        self._core.cancel(process, letter)
+        self._core.cancel(process, letter, late=why.error == Timeout.__name__)
         self._worker(process).drop(path, process, letter)
         process.mailbox.commit(letter)
         self._core.answer(taken.message, why)
@@ -133,6 +170,14 @@ class Lives:
             self._ahead.doom(path, letter)
             self.withdraw(path, letter, VOID)
         return bool(found)
+
+    def _void_answered(self, path: str) -> None:
+        """What this life answered before its turn. In order it would have been sent to the next
+        life, or to nobody. Before the news of the end: who hears that may come to it at once."""
+        for word, early in self._core.state.early.items():
+            if early.to == path and word not in self._core.state.asks:
+                sender, _, ask = word.partition("|")
+                self._core.heard.append((sender, ask, VOID))
 
     def crash(self, path: str, reason: ExitReason) -> None:
         """Its life ends: by its code, by its own will, or by a signal that it does not trap."""
@@ -152,6 +197,12 @@ class Lives:
         process = self._core.state.processes.get(path)
         if process is not None and process.phase in (Phase.UP, Phase.STOPPING):
             self._end_life(path, process, _KILLED)
+
+    def _retire(self, path: str, process: Process) -> None:
+        """Its only message is answered. No supervisor was made for it, since there is nothing to
+        decide."""
+        self._let_go(path, process)
+        self.close(path, _NORMAL)
 
     def close(self, path: str, reason: ExitReason) -> None:
         """It will not live again."""
@@ -192,6 +243,7 @@ class Lives:
 
     def _end_life(self, path: str, process: Process, reason: ExitReason) -> None:
         process.phase, process.ended = Phase.DOWN, reason
+        self._void_answered(path)  # first: what is in hand counts as answered once it is void
         self._void(path, process, process.mailbox.in_hand if process.mailbox else ())
         self._let_go(path, process)
         if process.mailbox is not None:
@@ -222,12 +274,12 @@ class Lives:
         del state.processes[path]
         self._core.forget_authored(path)
         if process.spawner:
-            state.living -= 1
+            state.living -= not process.once
             _untie(state.spawned, process.spawner, path)
             self._rest(process.spawner)
 
     def _fail_letters(self, path: str, process: Process, reason: ExitReason) -> None:
-        fell = Fell("AgentFailed", f"{path} has ended: {reason}")
+        fell = Fell("AgentFailed", f"{path} has ended: {reason}", cause=reason.cause)
         for letter in (process.mailbox.line if process.mailbox else None) or ():
             early = self._core.early(letter.message)
             self._core.answer(letter.message, VOID if early else fell)

@@ -3,6 +3,7 @@
 | event                       | goes to                                                         |
 |-----------------------------|-----------------------------------------------------------------|
 | Spawn, EndProcess, ShutDown | spawning, families                                              |
+| AskOnce                     | both of the next: a process for one question                    |
 | Post, MessageArrived        | the mailbox of a process, then the worker of its body           |
 | OutcomeArrived              | the life that started the effect; of a dead life only the money |
 | … of an alarm               | whoever set a timer: families, sends, letters with a deadline   |
@@ -18,13 +19,13 @@ from typing import Any
 from msgspec import Raw
 
 from vegakit.errors import Cancelled as CancelledError
-from vegakit.errors import Timeout
 from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
 from vegakit.policy import ExitKind, ExitReason
-from vegakit.program.actions import Action, Ended, Monitored
+from vegakit.program.actions import Action, Ended, Monitored, SpawnRefused
 from vegakit.program.authored import Programs
 from vegakit.program.bodies import AgentBody, Code, FiberBody, ForeignBody, ReducerBody
 from vegakit.program.commands import (
+    AskOnce,
     CancelAsk,
     Demonitor,
     EndProcess,
@@ -79,6 +80,7 @@ class Machine:
             OutcomeArrived: self._on_outcome,
             Post: lambda event: core.post(event.to, event.mail, event.dedupe),
             MessageArrived: lambda event: core.post(event.to, Mail(event.value), event.dedupe),
+            AskOnce: self._on_ask_once,
             Spawn: self._on_spawn,
             EndProcess: lambda event: self._families.end(event.path, kill=event.kill),
             CancelAsk: self._on_cancel,
@@ -129,7 +131,17 @@ class Machine:
         for _ in range(event.count):
             self._core.out.append(self._spawning.spawn(event))
 
+    def _on_ask_once(self, event: AskOnce) -> None:
+        made = self._spawning.spawn(Spawn(event.spec, event.name, event.spawner), once=True)
+        if isinstance(made, SpawnRefused):
+            self._core.out.append(made)
+        else:
+            self._core.post(made.path, event.mail)
+
     def _on_outcome(self, event: OutcomeArrived) -> None:
+        if (ghost := self._core.lay_ghost(event.key)) is not None:
+            self._lives.on_ghost_landed(ghost, event.outcome)
+            return
         flight = self._core.land(event.key)
         if flight is None:
             return
@@ -152,8 +164,8 @@ class Machine:
             case TimerKind.POST:
                 self._core.post(timer.of, self.state.put_off.pop(timer.turn))
             case TimerKind.DEADLINE:
-                why = "no answer in time; give it more with timeout=, or ask for less"
-                self._lives.withdraw(timer.of, timer.letter, Fell(Timeout.__name__, why))
+                cause = self._core.flying_for(timer.of, timer.letter)
+                self._lives.time_out(timer.of, timer.letter, cause)
 
     def _on_cancel(self, event: CancelAsk) -> None:
         place = self.state.asks.get(event.ask)

@@ -3,10 +3,12 @@
 from typing import Any, TypeAlias
 
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from vegakit.agent import Dropped
 from vegakit.conversation import Conversation, Message, Usage, UserPart
-from vegakit.ids import ScopeId
+from vegakit.errors import Timeout
+from vegakit.ids import EffectKey, ScopeId
 from vegakit.lang import Type
 from vegakit.money import Money
 from vegakit.policy import ExitReason
@@ -22,6 +24,7 @@ __all__ = [
     "Prompt",
     "Said",
     "Told",
+    "late",
     "ours",
 ]
 
@@ -29,7 +32,8 @@ __all__ = [
 class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
     """A message to an agent. `scope` is the shared budget of the place it was written at, `session`
     the one inside the program; `budget` replaces the agent's own for this send; `answer` is the
-    type that is asked for."""
+    type that is asked for. With `wait_for_budget` its calls wait until the shared budget has room
+    for them."""
 
     parts: tuple[UserPart, ...]
     history: tuple[Message, ...] = ()
@@ -38,13 +42,21 @@ class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
     stream: bool = False
     session: str = ""
     answer: Type | None = None
+    wait_for_budget: bool = False
+
+    @property
+    def question(self) -> "Prompt":
+        """What is asked, without who pays for it and how patiently: a run that is taken up under
+        another budget asks the same."""
+        return replace(self, scope=ScopeId(""), wait_for_budget=False)
 
 
 class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
     """`ask` is the word that the answer will carry, empty if none is wanted; `sender` is the
     process that asks, empty for the host. `name`, where answers are recorded, says which of its
     equals it is, so that its effects are found again whatever order messages arrive in. `session`
-    is the budget that a tool spends from: the part of the send that called it."""
+    is the budget that a tool spends from: the part of the send that called it. `timeout_ms` is how
+    long its sender, or else its receiver, said that it waits."""
 
     value: Any
     ask: str = ""
@@ -53,6 +65,7 @@ class Mail(Struct, frozen=True, omit_defaults=True, gc=False):
     name: str = ""
     kind: str = ""
     session: str = ""
+    timeout_ms: int = 0
 
     @property
     def content(self) -> Any:  # noqa: ANN401
@@ -85,18 +98,28 @@ class Told(Struct, frozen=True, tag=True, omit_defaults=True):
 
 class Fell(Struct, frozen=True, tag=True, omit_defaults=True):
     """No answer; `error` is what the language calls it, such as `AgentFailed`. `pieces` are what
-    came before, if it was streamed."""
+    came before, if it was streamed. `cause` are the effects whose outcomes it comes from: should
+    it fail the run, they are asked again when the run goes on. What the machine decided by itself,
+    such as that a budget is too small, has none, since that is decided anew."""
 
     error: str
     reason: str
     charged: Money = Money(0)
     pieces: tuple[str, ...] = ()
+    cause: tuple[EffectKey, ...] = ()
 
 
 Outcome: TypeAlias = Told | Fell
 
 VOID = Fell("Void", "")
 """To a call that was begun early: its turn has to come first."""
+
+
+def late(cause: tuple[EffectKey, ...], timeout_ms: int) -> Fell:
+    """A deadline has passed. Said in one place: a run that goes on is told the same again."""
+    within = f"within {timeout_ms / 1000:g} s" if timeout_ms else "in time"
+    why = f"no answer {within}; give it more with timeout=, or ask for less"
+    return Fell(Timeout.__name__, why, cause=cause)
 
 
 class Heard(Struct, frozen=True, tag=True):

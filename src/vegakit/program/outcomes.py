@@ -7,6 +7,7 @@ import msgspec
 from vegakit.agent import ToolOutcome
 from vegakit.errors import ErrorClass
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
+from vegakit.ids import EffectKey
 from vegakit.program.mail import Fell, Outcome, Told
 
 __all__ = ["as_record", "plain_outcome", "tool_outcome"]
@@ -28,19 +29,19 @@ def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:
             return ToolOutcome("was cancelled", is_error=True)
 
 
-def plain_outcome(outcome: EffectOutcome) -> Outcome:
-    """Whatever value it came to."""
+def plain_outcome(outcome: EffectOutcome, *cause: EffectKey) -> Outcome:
+    """Whatever value it came to; a failure comes from `cause`."""
     match outcome:
         case Answered(value):
             return Told(value)
         case Refused(error, reason):
-            return Fell(error, reason)
+            return Fell(error, reason, cause=cause)
         case Cancelled():
-            return Fell("Cancelled", "it was cancelled")
+            return Fell("Cancelled", "it was cancelled", cause=cause)
         case Failed(ErrorClass.TIMEOUT, reason):
-            return Fell("Timeout", reason)
+            return Fell("Timeout", reason, cause=cause)
         case _:
-            return Fell("AgentFailed", str(outcome))
+            return Fell("AgentFailed", str(outcome), cause=cause)
 
 
 def as_record(kind: type[T], value: object) -> T:

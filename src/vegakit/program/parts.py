@@ -40,9 +40,10 @@ class Parts:
         if cap is None:
             return Wallet(), prompt.session
         shared = bool(body.fibers or body.authors)
+        raised = self._purses.raised
         if not shared and self._purses.is_quoted(path):
             poor = self._purses.short(path, cap, prompt.session)
-            part = Wallet(cap, loose=True), prompt.session
+            part = Wallet(cap, loose=True, raised=raised), prompt.session
             return part if poor is None else _too_poor("this send may spend", cap, poor)
         if shared:
             poor, opened = self._purses.open_session(key, path, cap, prompt.session), key
@@ -50,7 +51,7 @@ class Parts:
             poor, opened = self._purses.hold(path, cap, prompt.session), prompt.session
         if poor is not None:
             return _too_poor("this send may spend", cap, poor)
-        return Wallet(None if shared else cap), opened
+        return Wallet(None if shared else cap, raised=raised), opened
 
     def hold(self, path: str, send: Send, amount: Money) -> Fell | None:
         poor = None if send.part.fits(amount) else f"this send of {path}"

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from vegakit.money import Money
 from vegakit.program.actions import CostAlert
+from vegakit.program.bodies import AgentBody
 from vegakit.program.core import Core
 from vegakit.program.paths import purse_of, root_of
 from vegakit.program.state import Process, Session
@@ -36,8 +37,20 @@ class Purses:
             poor = take(spawner, sum(parts.values()), session)
             if poor is not None:
                 return poor
-        wallets.update({key: Wallet(cap, loose=loose) for key, cap in parts.items()})
+        raised = 0 if self._is_by_model(spawner) else self.raised
+        made = {key: Wallet(cap, loose=loose, raised=raised) for key, cap in parts.items()}
+        wallets.update(made)
         return None
+
+    @property
+    def raised(self) -> int:
+        """What a person added to all budgets when the run went on."""
+        return self._core.state.bounds.raised
+
+    def _is_by_model(self, spawner: str) -> bool:
+        """A program that a model wrote keeps its quote: nobody accepted more."""
+        process = self._core.state.processes.get(spawner)
+        return process is not None and isinstance(self._core.body_of(process), AgentBody)
 
     def close(self, path: str, process: Process) -> None:
         """The purses of a group stay while it lives, whichever of its children end."""
@@ -69,7 +82,7 @@ class Purses:
         loose = self.is_quoted(owner)
         poor = (self.short if loose else self.hold)(owner, cap, inside)
         if poor is None:
-            self._core.state.wallets[key] = Wallet(cap, loose=loose)
+            self._core.state.wallets[key] = Wallet(cap, loose=loose, raised=self.raised)
             self._core.state.sessions[key] = Session(owner, inside)
         return poor
 

@@ -40,7 +40,7 @@ class Scopes:
     def look(self, run: Run, want: AskBudget) -> bool:
         """As if nothing had ever been begun in vain. What was cancelled is waited for until it
         lands: before, nobody knows what it cost."""
-        if self._core.state.leaving:
+        if self._core.is_settling:
             run.fiber.looking = {**run.fiber.looking, want.ticket: want}
             self._core.state.looking[run.path] = run.letter
             return False
@@ -52,7 +52,7 @@ class Scopes:
         return True
 
     def look_again(self, run: Run) -> None:
-        if not self._core.state.leaving:
+        if not self._core.is_settling:
             looking, run.fiber.looking = run.fiber.looking, {}
             for want in looking.values():
                 self.look(run, convert(want, AskBudget))

@@ -8,7 +8,7 @@ An agent without memory answers many at once, each in a conversation of its own.
 answers them in turn; what was said joins its memory when the answer is committed.
 """
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -26,12 +26,14 @@ from vegakit.agent import (
 from vegakit.agent import (
     Failed as TurnFailed,
 )
-from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
-from vegakit.effects import CallModel
+from vegakit.conversation import Conversation, Message, ModelReply
+from vegakit.effects import CallModel, Commit
 from vegakit.errors import AgentFailed, BugError
 from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, Refused, Unknown
+from vegakit.ids import EffectKey
 from vegakit.policy import GiveUp, Letter, may_resend, start_retry
 from vegakit.prices import worst_case
+from vegakit.program.actions import ToolBegan, ToolEnded
 from vegakit.program.bodies import AgentBody
 from vegakit.program.chance import draw
 from vegakit.program.circles import runs_in_circles
@@ -43,7 +45,7 @@ from vegakit.program.parts import Parts
 from vegakit.program.purses import Purses
 from vegakit.program.state import Call, Flight, Process, Send, TimerKind
 from vegakit.program.tool_rounds import ToolRounds
-from vegakit.program.tries import asked_enough, count, leave, take_up
+from vegakit.program.tries import asked_enough, count, leave, take_up, uncount
 from vegakit.program.typed_answers import output_of, problem_of
 from vegakit.program.workers import Worker
 
@@ -78,7 +80,9 @@ class SendWorker(Worker):
             return
         process.since_ms = self._core.now
         if flight.index >= 0:
-            self._on_tool(path, process, flight.letter, send, flight.index, tool_outcome(outcome))
+            came, key = tool_outcome(outcome), flight.effect.key
+            cause = (key, *came.cause)
+            self._on_tool(path, process, flight.letter, send, flight.index, came, cause)
         else:
             self._on_model(path, process, send, flight, outcome)
 
@@ -129,9 +133,18 @@ class SendWorker(Worker):
         if prompt.answer is not None:
             rule = msgspec.structs.replace(rule, output=output_of(prompt.answer))
         turn = Turn(rule)
-        send = Send(turn, part, prompt.scope, prompt.stream, session, prompt.answer, tried=tried)
+        send = Send(
+            turn,
+            part,
+            prompt.scope,
+            prompt.stream,
+            session,
+            prompt.answer,
+            tried=tried,
+            wait_for_budget=prompt.wait_for_budget,
+        )
         process.sends = (process.sends or {}) | {letter: send}
-        history = self._memory(process) if body.memory else prompt.history
+        history = (self._memory(process) if body.memory else ()) or prompt.history
         early = self._core.early(mail)
         if body.memory and early is not None:
             early.remembers, early.memory = True, process.memory
@@ -140,25 +153,33 @@ class SendWorker(Worker):
         )
 
     def _go_on(
-        self, path: str, process: Process, letter: int, send: Send, action: TurnAction
+        self,
+        path: str,
+        process: Process,
+        letter: int,
+        send: Send,
+        action: TurnAction,
+        cause: tuple[EffectKey, ...] = (),
     ) -> None:
+        """`cause` are the effects whose outcomes led to this action. Should the turn fail by it,
+        nothing was asked after them, so that they can be asked again."""
         match action:
-            case AskModel(request, step) | Summarise(request, step):
-                self._ask_model(path, process, letter, send, request, step)
+            case AskModel() | Summarise():
+                self._ask_model(path, process, letter, send, action)
             case CallTools():
-                self._call_tools(path, process, letter, send, action)
+                self._call_tools(path, process, letter, send, action, cause)
             case Finished():
                 self._finish(path, process, letter, send, action)
             case TurnFailed(error, reason):
-                self._fail(path, process, letter, send, Fell(error, reason))
+                self._fail(path, process, letter, send, Fell(error, reason, cause=cause))
 
     def _ask_model(
-        self, path: str, process: Process, letter: int, send: Send, request: ModelRequest, step: int
+        self, path: str, process: Process, letter: int, send: Send, action: AskModel | Summarise
     ) -> None:
-        body = self._body(process)
+        body, request, step = self._body(process), action.request, action.step
         if body.price is None:
             raise BugError(f"{request.model} has no price, so its cost cannot be capped")
-        tokens, most = body.count(request), request.settings.max_tokens
+        tokens, most = action.tokens, request.settings.max_tokens
         retry = start_retry(body.retry, self._core.now, deadline_ms=self._deadline(process, letter))
         retry.attempts += send.tried.calls.get(step, 0)
         send.call = Call(step, request, retry, worst_case(body.price, tokens, most), tokens + most)
@@ -170,7 +191,7 @@ class SendWorker(Worker):
         if (asked := call.retry.attempts - 1) >= body.retry.max_attempts:
             self._on_refused(path, process, letter, send, asked_enough(path, asked))
             return
-        verdict = self._guards.enter(process.spec.body, body, who, call.tokens)
+        verdict = self._guards.enter(self._guard(process), body, who, call.tokens)
         if isinstance(verdict, Wait):
             self._core.wake_at(verdict.until_ms, TimerKind.SEND, path, letter)
             return
@@ -178,15 +199,18 @@ class SendWorker(Worker):
             self._on_refused(path, process, letter, send, verdict)
             return
         if (short := self._parts.hold(path, send, call.worst_case)) is not None:
-            self._guards.leave(process.spec.body, who, verdict)
+            self._guards.leave(self._guard(process), who, verdict)
             self._on_refused(path, process, letter, send, short)
             return
         call.permit = verdict
         count(send.tried, call.step)
+        # A summary is for the next call only: nobody hears it piece by piece.
+        stream = send.stream and send.turn.phase is not TurnPhase.SUMMARISING
+        tried, waits = call.retry.attempts - 1, send.wait_for_budget
         self._core.start(
             path,
             process,
-            CallModel(call.request, call.worst_case, send.scope, send.stream),
+            CallModel(call.request, call.worst_case, send.scope, stream, tried, waits, call.tokens),
             "send",
             letter,
             (call.step,),
@@ -203,7 +227,7 @@ class SendWorker(Worker):
         call, letter, body = send.call, flight.letter, self._body(process)
         if call is None:
             raise BugError(f"{path} got the answer to a call that it did not make")
-        self._guards.leave(process.spec.body, f"{path}|{letter}", call.permit, outcome)
+        self._guards.leave(self._guard(process), f"{path}|{letter}", call.permit, outcome)
         turn = send.turn
         send.pieces = outcome.pieces if isinstance(outcome, Answered | Failed) else ()
         match outcome:
@@ -213,24 +237,33 @@ class SendWorker(Worker):
                 reply = as_record(ModelReply, value)
                 action = turn.on_reply(reply, _check(send, body), count=body.count)
             case Failed() | Unknown() if not send.pieces and self._try_again(
-                path, letter, call, outcome
+                path, letter, send, call, outcome
             ):
+                if self._core.speculates(process, letter) is not None:
+                    # The next occurrence is asked because of this one: to find that in another
+                    # life, this one must be found too.
+                    self._core.out.append(Commit(flight.effect.key))
                 return
             case Failed() | Refused() | Unknown():
                 action = turn.on_model_failed(outcome)
             case Cancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
         send.call = None
-        self._go_on(path, process, letter, send, action)
+        self._go_on(path, process, letter, send, action, (flight.effect.key,))
 
-    def _try_again(self, path: str, letter: int, call: Call, outcome: Failed | Unknown) -> bool:
+    def _try_again(
+        self, path: str, letter: int, send: Send, call: Call, outcome: Failed | Unknown
+    ) -> bool:
         """What the host knows to be unbilled it has tried again; the rest is decided here."""
         now = self._core.now
         if isinstance(outcome, Unknown):
-            if not may_resend(call.retry.rule, call.occurrence):
+            if not (outcome.again or may_resend(call.retry.rule)):
                 return False
+            uncount(send.tried, call.step)
             at_ms = now
         else:
+            if outcome.final:
+                return False
             call.retry.attempts += outcome.attempts - 1
             verdict = call.retry.on_failure(
                 outcome.error_class,
@@ -251,13 +284,23 @@ class SendWorker(Worker):
         self._fail(path, process, letter, send, Fell(failed.error, failed.reason))
 
     def _call_tools(
-        self, path: str, process: Process, letter: int, send: Send, action: CallTools
+        self,
+        path: str,
+        process: Process,
+        letter: int,
+        send: Send,
+        action: CallTools,
+        cause: tuple[EffectKey, ...],
     ) -> None:
         fell = runs_in_circles(send, action.calls, self._core.state.bounds.repeats)
         if fell is not None:
+            fell = msgspec.structs.replace(fell, cause=cause)
             self._fail(path, process, letter, send, fell)
             return
-        deadline_ms = self._deadline(process, letter)
+        deadline_ms, ask = self._deadline(process, letter), self._listener(process, letter, send)
+        for plan in action.calls if ask else ():
+            began = ToolBegan(ask, plan.call.name, plan.call.arguments, plan.index)
+            self._core.out.append(began)
         for index, failed in self._tools.start(path, process, letter, send, action, deadline_ms):
             self._on_tool(path, process, letter, send, index, failed)
 
@@ -268,7 +311,8 @@ class SendWorker(Worker):
         if send is not None:
             process.since_ms = self._core.now
             came = self._tools.outcome_of(path, ask, outcome)
-            self._on_tool(path, process, int(letter), send, int(index), came)
+            cause = outcome.cause if isinstance(outcome, Fell) else ()
+            self._on_tool(path, process, int(letter), send, int(index), came, cause)
 
     def _on_tool(
         self,
@@ -278,12 +322,21 @@ class SendWorker(Worker):
         send: Send,
         index: int,
         outcome: ToolOutcome,
+        cause: tuple[EffectKey, ...] = (),
     ) -> None:
         send.outcomes = send.outcomes | {index: outcome}
+        send.failed += cause if outcome.is_error else ()
+        if ask := self._listener(process, letter, send):
+            self._core.out.append(ToolEnded(ask, send.turn.tool_name(index), outcome, index))
         if len(send.outcomes) == send.due:
             body = self._body(process)
             action = send.turn.on_tools(send.outcomes, count=body.count)
-            self._go_on(path, process, letter, send, action)
+            self._go_on(path, process, letter, send, action, send.failed)
+
+    def _listener(self, process: Process, letter: int, send: Send) -> str:
+        """The ask of the host that may hear what this send does; empty if there is none."""
+        taken = self._letter(process, letter) if send.stream or process.once else None
+        return "" if taken is None or taken.message.sender else taken.message.ask
 
     def _finish(
         self, path: str, process: Process, letter: int, send: Send, finished: Finished
@@ -332,7 +385,7 @@ class SendWorker(Worker):
         """What is under way stays held, now in the wallets themselves, until it lands."""
         self._tools.withdraw(path, letter, send)
         if send.call is not None:
-            self._guards.leave(process.spec.body, f"{path}|{letter}", send.call.permit)
+            self._guards.leave(self._guard(process), f"{path}|{letter}", send.call.permit)
         self._parts.give_back(path, send)
 
     def _memory(self, process: Process) -> tuple[Message, ...]:
@@ -349,10 +402,11 @@ class SendWorker(Worker):
     def _letter(self, process: Process, letter: int) -> Letter[Mail] | None:
         return None if process.mailbox is None else process.mailbox.taken(letter)
 
+    def _guard(self, process: Process) -> str:
+        return self._body(process).guard or process.spec.body
+
     def _body(self, process: Process) -> AgentBody:
-        body = self._core.body_of(process)
-        assert isinstance(body, AgentBody)
-        return body
+        return cast("AgentBody", self._core.body_of(process))
 
 
 def _check(send: Send, body: AgentBody) -> Check | None:

@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from vegakit.errors import BudgetExceeded, LimitReached
 from vegakit.money import Money, show
+from vegakit.policy import RestartRule, RestartStrategy
 from vegakit.program.actions import Spawned, SpawnRefused
-from vegakit.program.commands import GroupSpec, ProcessSpec, Spawn
+from vegakit.program.commands import ChildSpec, GroupSpec, ProcessSpec, Spawn
 from vegakit.program.core import Core
 from vegakit.program.families import Families
 from vegakit.program.paths import child_path
 from vegakit.program.purses import Purses
 from vegakit.program.state import Phase
+from vegakit.vm import SpawnAgent
 
-__all__ = ["Spawning"]
+__all__ = ["Spawning", "not_a_child", "spec_of"]
 
 _LONGEST_NAME = 200
 _MARKS = frozenset("/#|")
@@ -24,9 +28,11 @@ class Spawning:
         self._families = families
         self._purses = purses
 
-    def spawn(self, command: Spawn) -> Spawned | SpawnRefused:
+    def spawn(self, command: Spawn, *, once: bool = False) -> Spawned | SpawnRefused:
+        """`once`: it is over when its first message is answered."""
         state, spec, spawner = self._core.state, command.spec, command.spawner
-        refused = self._out_of_bounds(spawner) or self._has_a_mistake(spec) or _misnamed(command)
+        refused = self._out_of_bounds(spawner, once=once)
+        refused = refused or self._has_a_mistake(spec) or _misnamed(command)
         if refused is not None:
             return refused
         path = self._path(command)
@@ -42,7 +48,7 @@ class Spawning:
             state.spawned.setdefault(spawner, {})[path] = None
         else:
             state.roots[path] = None
-        self._families.start(path, spec, spawner)
+        self._families.start(path, spec, spawner, once=once)
         if command.session and path in state.processes:
             state.processes[path].session = command.session
         return Spawned(path)
@@ -67,18 +73,19 @@ class Spawning:
         known = ", ".join(sorted(self._core.code)) or "none"
         return SpawnRefused("UserError", f"no body is called {spec.body!r}; known are: {known}")
 
-    def _out_of_bounds(self, spawner: str) -> SpawnRefused | None:
+    def _out_of_bounds(self, spawner: str, *, once: bool) -> SpawnRefused | None:
+        """A question is no child that stays: how many are asked at once is for budgets and limits
+        to say. How deep they nest is bounded, since agents may ask each other in a circle."""
         if not spawner:
             return None
         state, bounds = self._core.state, self._core.state.bounds
         process = state.processes.get(spawner)
         if process is None or process.phase is not Phase.UP:
             return SpawnRefused("AgentFailed", f"{spawner} is ending and starts nothing any more")
-        measures = {
-            "depth": (spawner.count("/"), bounds.depth),
-            "width": (len(state.spawned.get(spawner, ())), bounds.width),
-            "living": (state.living, bounds.living),
-        }
+        measures = {"depth": (spawner.count("/"), bounds.depth)}
+        if not once:
+            measures["width"] = (self._children(spawner, bounds.width), bounds.width)
+            measures["living"] = (state.living, bounds.living)
         for name, (reached, most) in measures.items():
             if reached >= most:
                 return SpawnRefused(
@@ -87,6 +94,15 @@ class Spawning:
                     f" raise it with Runtime(bounds=Bounds({name}=…)) if this is meant",
                 )
         return None
+
+    def _children(self, spawner: str, most: int) -> int:
+        """Without its questions; they are looked at only where they would make too many."""
+        state = self._core.state
+        spawned = state.spawned.get(spawner, ())
+        if len(spawned) < most:
+            return len(spawned)
+        made = (state.processes.get(path) for path in spawned)
+        return sum(process is None or not process.once for process in made)
 
 
 def _too_poor(wanted: Money, poor: str, room: Money | None) -> SpawnRefused:
@@ -115,3 +131,25 @@ def _caps(path: str, spec: ProcessSpec | GroupSpec) -> Iterator[tuple[str, Money
             yield from _caps(child_path(path, 1, name), child)
     elif spec.wallet is not None:
         yield path, spec.wallet
+
+
+def not_a_child(want: SpawnAgent) -> SpawnRefused:
+    why = f"{want.under} has no child {want.agent}; name it among the children of its supervisor"
+    return SpawnRefused("AgentFailed", why)
+
+
+def spec_of(spec: ChildSpec, want: SpawnAgent) -> ChildSpec:
+    """As declared, with what stands at this `spawn`."""
+    if isinstance(spec, GroupSpec):
+        return spec
+    rules = want.rules
+    if rules is not None:
+        known = spec.rule
+        rule = RestartRule(
+            RestartStrategy(rules.get("strategy", known.strategy)),
+            rules.get("max_restarts", known.max_restarts),
+            rules.get("window", known.window_ms),
+        )
+        spec = structs.replace(spec, rule=rule)
+    wallet = None if want.wallet is None else Money(want.wallet)
+    return structs.replace(spec, wallet=wallet)

@@ -36,6 +36,7 @@ __all__ = [
     "Family",
     "Fiber",
     "Flight",
+    "Ghost",
     "Guard",
     "Phase",
     "Process",
@@ -87,7 +88,8 @@ class Send(Struct, omit_defaults=True):
 
     `part` is what it may spend, taken from `session` if it stands in one; `answer` is the type it
     was asked for; `touched` says that a tool did what must not be done twice; `pieces` are the text
-    of its latest call as it came.
+    of its latest call as it came; `failed` are the effects behind the tool calls that failed among
+    `outcomes`.
     """
 
     turn: Turn
@@ -99,18 +101,20 @@ class Send(Struct, omit_defaults=True):
     call: Call | None = None
     due: int = 0
     outcomes: dict[int, ToolOutcome] = {}
+    failed: tuple[EffectKey, ...] = ()
     repeats: dict[str, int] = {}
     touched: bool = False
     pieces: tuple[str, ...] = ()
     tried: Tried = field(default_factory=Tried)
     programs: int = 0
     tries: int = 0
+    wait_for_budget: bool = False
 
 
 class EarlyCall(Struct, omit_defaults=True):
     """What a fiber has begun and not come to yet: a send to the process `to`, in `session`, with
     what it could cost, and what it took and cost if it is answered. `memory` is what that process
-    remembered before it."""
+    remembered before it; `effects` are those that were begun for it, all of them speculative."""
 
     to: str = ""
     session: str = ""
@@ -119,6 +123,7 @@ class EarlyCall(Struct, omit_defaults=True):
     charged: int = 0
     remembers: bool = False
     memory: Any = None
+    effects: list[EffectKey] = []
 
 
 class Course(Struct, omit_defaults=True):
@@ -170,7 +175,8 @@ class Process(Struct, omit_defaults=True, gc=False):
 
     `family` is the group it stands in, empty if its supervisor is private; `memory` is what it
     knew at its last commit; `flying` are its effects under way, those of dead lives too; `tried`
-    is of letters that an earlier life had begun."""
+    is of letters that an earlier life had begun. One that lives `once` is over when its only
+    message is answered."""
 
     spec: ProcessSpec
     family: str = ""
@@ -189,6 +195,7 @@ class Process(Struct, omit_defaults=True, gc=False):
     fibers: dict[int, Fiber] | None = None
     tried: dict[int, Tried] | None = None
     scope: ScopeId = ScopeId("")
+    once: bool = False
 
 
 class Authored(Struct, omit_defaults=True):
@@ -202,7 +209,6 @@ class Authored(Struct, omit_defaults=True):
     source: str
     language: str
     ask: str
-    began_ms: int
     calls: int = 0
     printed: str = ""
 
@@ -231,6 +237,14 @@ class Flight(Struct, frozen=True, omit_defaults=True):
     session: str = ""
 
 
+class Ghost(Struct, frozen=True, omit_defaults=True):
+    """An effect that was given up, and begun again before it has landed: its outcome comes first,
+    and is nobody's. `is_waste` as in `doomed`."""
+
+    flight: Flight
+    is_waste: bool = False
+
+
 class Guard(Struct, omit_defaults=True):
     """An agent's own protection, shared by all processes of that agent."""
 
@@ -256,10 +270,12 @@ class Timer(Struct, frozen=True, array_like=True, order=True):
 
 class Bounds(Struct, frozen=True):
     """Against runaways. `depth`, `width` and `living` are of what processes spawn; the host, which
-    a person wrote, may spawn more. `repeats` is how often one send may make the same tool call,
-    `slice` how much fuel a compiled program burns before others have their turn. `window` is how
-    many of its calls it may begin before it comes to them, and `ceiling` the cap over the whole
-    program that is held elsewhere."""
+    a person wrote, may spawn more. Of processes for one question only `depth` is bounded. `repeats`
+    is how often one send may make the same tool call, `slice` how much fuel a compiled program
+    burns before others have their turn. `window` is how many of its calls it may begin before it
+    comes to them, and `ceiling` the cap over the whole program that is held elsewhere. `raised` is
+    what a person added to its budgets when the run went on: a cap that was met by calls that were
+    cut off must not stop it for ever."""
 
     depth: int = 5
     width: int = 50
@@ -268,12 +284,15 @@ class Bounds(Struct, frozen=True):
     slice: int = 10_000
     window: int = 0
     ceiling: int | None = None
+    raised: int = 0
 
 
 class Program(Struct, omit_defaults=True):
     """`recorded`: a journal keeps the answers, so `equals` counts equal messages to name each.
+    `replaying`: it goes on, and every answer so far was recorded by an earlier process.
     `leaving` are effects that were cancelled and have not landed, with the ask they were for;
-    `doomed` those of them that are waste."""
+    `doomed` those of them that are waste; `ghosts` those that were begun again meanwhile.
+    `given_up` is how often each speculative effect was."""
 
     id: ProgramId
     v: int = STATE_VERSION
@@ -291,6 +310,8 @@ class Program(Struct, omit_defaults=True):
     flights: dict[EffectKey, Flight] = field(default_factory=dict)
     leaving: dict[EffectKey, str] = field(default_factory=dict)
     doomed: dict[EffectKey, None] = field(default_factory=dict)
+    ghosts: dict[EffectKey, list[Ghost]] = field(default_factory=dict)
+    given_up: dict[EffectKey, int] = field(default_factory=dict)
     early: dict[str, EarlyCall] = field(default_factory=dict)
     looking: dict[str, int] = field(default_factory=dict)
     asks: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -303,6 +324,7 @@ class Program(Struct, omit_defaults=True):
     alarms: int = 0
     living: int = 0
     recorded: bool = False
+    replaying: bool = False
     equals: dict[str, int] = field(default_factory=dict)
     shutting_down: bool = False
     ending: str = ""

@@ -45,7 +45,7 @@ class ToolRounds:
         """Gives the outcomes of those that could not even begin."""
         body = self._core.body_of(process)
         assert isinstance(body, AgentBody)
-        send.due, send.outcomes = len(action.calls), {}
+        send.due, send.outcomes, send.failed = len(action.calls), {}, ()
         for plan in action.calls:
             if plan.call.name in body.authors:
                 place = path, process, letter, action.step, plan, deadline_ms

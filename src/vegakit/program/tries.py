@@ -4,7 +4,7 @@ from vegakit.errors import AgentFailed
 from vegakit.program.mail import Fell
 from vegakit.program.state import Process, Tried
 
-__all__ = ["asked_enough", "count", "leave", "take_up"]
+__all__ = ["asked_enough", "count", "leave", "take_up", "uncount"]
 
 
 def leave(process: Process, letter: int, tried: Tried) -> None:
@@ -21,6 +21,11 @@ def take_up(process: Process, letter: int) -> Tried:
 
 def count(tried: Tried, step: int) -> None:
     tried.calls = tried.calls | {step: tried.calls.get(step, 0) + 1}
+
+
+def uncount(tried: Tried, step: int) -> None:
+    """A call that was cut off because our side died was not tried in vain."""
+    tried.calls = tried.calls | {step: tried.calls.get(step, 1) - 1}
 
 
 def asked_enough(path: str, asked: int) -> Fell:

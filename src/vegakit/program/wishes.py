@@ -15,19 +15,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from vegakit.agent import ToolOutcome
 from vegakit.effects import AskHuman, CallTool, Request
 from vegakit.effects import Cancel as CancelEffect
 from vegakit.errors import AgentFailed, BudgetExceeded, CircuitOpen, LimitReached, RateLimited
 from vegakit.events import EffectOutcome
+from vegakit.ids import EffectKey
 from vegakit.lang import CONFIRM
 from vegakit.money import Money
-from vegakit.policy import ExitKind, ExitReason, InterruptKind, RestartRule, RestartStrategy
+from vegakit.policy import ExitKind, ExitReason, InterruptKind
 from vegakit.program.actions import Printed, Spawned, SpawnRefused
 from vegakit.program.ahead import Ahead
-from vegakit.program.commands import ChildSpec, GroupSpec, Spawn
+from vegakit.program.commands import Spawn
 from vegakit.program.confirming import Confirming
 from vegakit.program.core import Core
 from vegakit.program.host_calls import CATCHABLE, OWN, tool_call, tool_error, tool_value
@@ -40,9 +39,10 @@ from vegakit.program.purses import Purses
 from vegakit.program.running import NORMAL, Run
 from vegakit.program.scopes import Scopes
 from vegakit.program.sources import keep_printed
-from vegakit.program.spawning import Spawning
+from vegakit.program.spawning import Spawning, not_a_child, spec_of
 from vegakit.program.state import Flight, Phase, TimerKind
 from vegakit.program.typed_answers import value_in
+from vegakit.records import digest128
 from vegakit.vm import (
     AskBudget,
     CallHost,
@@ -59,6 +59,7 @@ from vegakit.vm import (
     Taken,
     Want,
     Watch,
+    never_fails,
 )
 
 __all__ = ["Wishes"]
@@ -67,6 +68,8 @@ _OF_THE_MOMENT = frozenset(
     kind.__name__ for kind in (BudgetExceeded, CircuitOpen, LimitReached, RateLimited)
 )
 """Refusals that a call may not meet when its turn comes."""
+
+_NOT_WANTED = Fell("Cancelled", "nobody waits for the answer any more")
 
 _ASKED = {
     "human::ask": InterruptKind.CLARIFICATION,
@@ -109,17 +112,14 @@ class Wishes:
         course, word = run.fiber.course, f"{run.words}{ticket}"
         is_early = self._ahead.on_answer(course, ticket, word, outcome.charged)
         answer = run.fiber.answers.get(ticket)
-        run.fiber.answers = {t: kind for t, kind in run.fiber.answers.items() if t != ticket}
-        if (session := run.fiber.inside.get(ticket)) is not None:
-            run.fiber.inside = {t: key for t, key in run.fiber.inside.items() if t != ticket}
-            self._purses.leave(session)
+        self._forget(run, ticket)
         match outcome:
             case Fell(error) if outcome == VOID or (is_early and error in _OF_THE_MOMENT):
                 self._ahead.on_given_up(run.path, course, ticket, word)
                 run.vm.void(ticket)
-            case Fell(error, reason, pieces=pieces):
+            case Fell(error, reason, pieces=pieces, cause=cause):
                 _stream(run, ticket, pieces)
-                run.vm.fail(ticket, error, reason)
+                run.vm.fail(ticket, error, reason, cause)
             case Told(Said(text=text, pieces=pieces)):
                 if _stream(run, ticket, pieces if "".join(pieces) == text else (text,)):
                     run.vm.end_stream(ticket)
@@ -128,20 +128,30 @@ class Wishes:
             case Told(value):
                 run.vm.answer(ticket, value)
 
+    def _forget(self, run: Run, ticket: str) -> None:
+        """Of a send: it is answered, or given up."""
+        run.fiber.answers = {t: kind for t, kind in run.fiber.answers.items() if t != ticket}
+        if (session := run.fiber.inside.get(ticket)) is not None:
+            run.fiber.inside = {t: key for t, key in run.fiber.inside.items() if t != ticket}
+            self._purses.leave(session)
+
     def on_outcome(self, run: Run, flight: Flight, outcome: EffectOutcome) -> None:
         """Of an effect: what a person said, or what a tool gave."""
         word = f"{run.words}{flight.ask}"
-        self._ahead.on_answer(run.fiber.course, flight.ask, word)
-        came = plain_outcome(outcome)
-        request = flight.effect.request
-        if isinstance(came, Fell):
-            run.vm.fail(flight.ask, came.error, came.reason)
+        is_early = self._ahead.on_answer(run.fiber.course, flight.ask, word)
+        key, request = flight.effect.key, flight.effect.request
+        came = plain_outcome(outcome, key)
+        if isinstance(came, Fell) and is_early and came.error in _OF_THE_MOMENT:
+            self._ahead.on_given_up(run.path, run.fiber.course, flight.ask, word)
+            run.vm.void(flight.ask)
+        elif isinstance(came, Fell):
+            run.vm.fail(flight.ask, came.error, came.reason, came.cause)
         elif isinstance(request, AskHuman):
             asks = request.kind == InterruptKind.CLARIFICATION
             run.vm.answer(flight.ask, (came.value or "") if asks else came.value is True)
         else:
             assert isinstance(request, CallTool)
-            self._on_tool(run, flight.ask, request.tool, tool_outcome(outcome))
+            self._on_tool(run, flight.ask, request.tool, tool_outcome(outcome), key)
 
     def wake(self, run: Run) -> None:
         self._scopes.look_again(run)
@@ -210,11 +220,12 @@ class Wishes:
         if want.under:
             path = child_path(want.under, 1, want.agent)
             is_there = path in self._core.state.processes
-            made = Spawned(path) if is_there else _not_a_child(want)
+            made = Spawned(path) if is_there else not_a_child(want)
         else:
-            spec = _spec(run.body.spawns[want.agent], want)
+            spec = spec_of(run.body.spawns[want.agent], want)
             session = run.session(want.scope)
-            made = self._spawning.spawn(Spawn(spec, want.name, run.path, session=session))
+            name = want.name or self._place_name(run, want)
+            made = self._spawning.spawn(Spawn(spec, name, run.path, session=session))
             self._settle_families()
         if isinstance(made, Spawned):
             run.vm.answer(want.ticket, {"$": "process", "of": made.path})
@@ -222,6 +233,16 @@ class Wishes:
             error = made.error if made.error in CATCHABLE else AgentFailed.__name__
             run.vm.fail(want.ticket, error, made.reason)
         return True
+
+    def _place_name(self, run: Run, want: SpawnAgent) -> str:
+        """Empty where processes are numbered: one after the other. Where others may be spawned at
+        the same time a number would depend on which call was answered first, and with it the
+        names of all effects of the process; so it is called after its place."""
+        taken = None if run.process.mailbox is None else run.process.mailbox.taken(run.letter)
+        is_alone = taken is None or not taken.message.sender
+        if is_alone and not want.beside:
+            return ""
+        return f"{want.agent}-{digest128(self._name(run, want.ticket))[:8]}"
 
     def _settle_families(self) -> None:
         """What follows in the program finds started what it started, and gone what it ended."""
@@ -297,11 +318,13 @@ class Wishes:
             deadline_ms=deadline_ms,
         )
 
-    def _on_tool(self, run: Run, ticket: str, tool: str, outcome: ToolOutcome) -> None:
+    def _on_tool(
+        self, run: Run, ticket: str, tool: str, outcome: ToolOutcome, key: EffectKey
+    ) -> None:
         if outcome.is_error:
-            run.vm.fail(ticket, *tool_error(outcome.content))
+            run.vm.fail(ticket, *tool_error(outcome.content), (key, *outcome.cause))
         else:
-            run.vm.answer(ticket, tool_value(tool, outcome.content))
+            run.vm.answer(ticket, tool_value(tool, outcome.content), (key,))
 
     def _print(self, run: Run, want: Print) -> bool:
         self._core.out.append(Printed(run.path, want.text))
@@ -316,7 +339,9 @@ class Wishes:
 
     def _early(self, run: Run, want: Early) -> bool:
         ticket = want.of.ticket
-        worst = self._ahead.admits(run, want)
+        worst = None
+        with never_fails("admitting a speculative call"):
+            worst = self._ahead.admits(run, want)
         if worst is None:
             run.vm.decline(ticket)
             return False
@@ -325,13 +350,29 @@ class Wishes:
         return self._grants[type(want.of)](run, want.of)
 
     def _taken(self, run: Run, want: Taken) -> bool:
-        self._ahead.on_taken(f"{run.words}{want.ticket}")
-        return False
+        word, void = f"{run.words}{want.ticket}", (run.path, f"{run.letter}:{want.ticket}", VOID)
+        if void not in self._core.heard:
+            self._ahead.on_taken(run, word)
+            return False
+        # It came to nothing because it was ahead of its turn, and that is on its way. Its turn has
+        # come, so it is asked now: nobody would wait for what is told to who looked ahead.
+        self._core.heard.remove(void)
+        self._ahead.on_given_up(run.path, run.fiber.course, want.ticket, word)
+        self._forget(run, want.ticket)
+        return self._grants[type(want.of)](run, want.of)
 
     def _cancel(self, run: Run, want: Cancel) -> bool:
         word = f"{run.words}{want.ticket}"
+        was_early = word in self._core.state.early
         self._ahead.on_given_up(run.path, run.fiber.course, want.ticket, word)
-        self._withdraw(word)
+        if was_early:
+            self._forget(run, want.ticket)
+            # Nobody is told: the program may ask under this word again before that came through.
+            place = self._core.state.asks.pop(word, None)
+            if place is not None:
+                self._lives.withdraw(*place, _NOT_WANTED)
+        else:
+            self._withdraw(word)
         for key in list(run.process.flying or ()):
             flight = self._core.state.flights[key]
             if flight.letter == run.letter and flight.ask == want.ticket:
@@ -340,37 +381,17 @@ class Wishes:
 
     def _exit(self, run: Run, want: End) -> bool:
         is_normal = want.reason in ("", "normal")
-        run.exits = NORMAL if is_normal else ExitReason(ExitKind.CRASHED, want.reason)
+        crash = run.vm.state.error
+        cause = () if crash is None else tuple(map(EffectKey, crash.cause))
+        run.exits = NORMAL if is_normal else ExitReason(ExitKind.CRASHED, want.reason, cause)
         return False
 
     def _withdraw(self, word: str) -> None:
         place = self._core.state.asks.get(word)
         if place is not None:
-            self._lives.withdraw(*place, Fell("Cancelled", "nobody waits for the answer any more"))
+            self._lives.withdraw(*place, _NOT_WANTED)
 
 
 def _stream(run: Run, ticket: str, pieces: Sequence[str]) -> bool:
     """False where no stream is waited for; the loop sees what is recorded, and all at once."""
     return bool(pieces) and all(run.vm.chunk(ticket, piece) for piece in pieces)
-
-
-def _not_a_child(want: SpawnAgent) -> SpawnRefused:
-    why = f"{want.under} has no child {want.agent}; name it among the children of its supervisor"
-    return SpawnRefused("AgentFailed", why)
-
-
-def _spec(spec: ChildSpec, want: SpawnAgent) -> ChildSpec:
-    """As declared, with what stands at this `spawn`."""
-    if isinstance(spec, GroupSpec):
-        return spec
-    rules = want.rules
-    if rules is not None:
-        known = spec.rule
-        rule = RestartRule(
-            RestartStrategy(rules.get("strategy", known.strategy)),
-            rules.get("max_restarts", known.max_restarts),
-            rules.get("window", known.window_ms),
-        )
-        spec = msgspec.structs.replace(spec, rule=rule)
-    wallet = None if want.wallet is None else Money(want.wallet)
-    return msgspec.structs.replace(spec, wallet=wallet)

@@ -1,4 +1,4 @@
-"""The local host: the gate's do-half, turns, and the runtime people use (host).
+"""The local host: the gate's do-half, and the runtime people use (host).
 
 Each part is loaded when it is first used: who only checks a program needs no runtime.
 """
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from vegakit.runtime.composing import parts_from
     from vegakit.runtime.gate import Account, Gate, ModelCall
+    from vegakit.runtime.journaling import Journaled
     from vegakit.runtime.lanes import Lane, LaneRules
     from vegakit.runtime.oversight import Oversight, Permitting, Question
     from vegakit.runtime.patterns import map_all, race, retry_until
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         Performing,
         Process,
         ProcessView,
+        Recording,
         Reducer,
         Registry,
         State,
@@ -96,6 +98,7 @@ _HOMES = {
         "Gate",
         "ModelCall",
     ),
+    "journaling": ("Journaled",),
     "lanes": (
         "Lane",
         "LaneRules",
@@ -122,6 +125,7 @@ _HOMES = {
         "Performing",
         "Process",
         "ProcessView",
+        "Recording",
         "Reducer",
         "Registry",
         "State",
@@ -164,6 +168,7 @@ __all__ = [
     "Failed",
     "Gate",
     "Health",
+    "Journaled",
     "Killed",
     "Kind",
     "Lane",
@@ -182,6 +187,7 @@ __all__ = [
     "ProgramRefused",
     "PythonProgram",
     "Question",
+    "Recording",
     "Reducer",
     "Registry",
     "Remote",

@@ -21,7 +21,6 @@ __all__ = ["Agent"]
 T = TypeVar("T", default=str)
 
 _TEXT = cast("type[Any]", str)
-_RETRY = RetryRule()
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Agent(Askable, Generic[T]):
     """`model` is an alias of vega.toml, `provider:name`, or an object of your own that implements
     `ports.Model`. `budget` caps one ask with its whole tool loop and retries, `timeout` is
     how many seconds it may take where the ask says nothing. `rate` and `breaker`
-    are the agent's own and apply in addition to its model's. `memory="conversation"` lets a process
+    are the agent's own and apply in addition to its model's; `retry` is its own instead of its
+    model's. `memory="conversation"` lets a process
     remember what was said to it; its messages are then answered in turn."""
 
     name: str
@@ -43,7 +43,7 @@ class Agent(Askable, Generic[T]):
     max_steps: int = 8
     history: str = "error"
     memory: str | None = None
-    retry: RetryRule = _RETRY
+    retry: RetryRule | None = None
     rate: RateRule | None = None
     breaker: BreakerRule | None = None
     priority: int = 2

@@ -1,33 +1,22 @@
-"""The budget scopes of a runtime: its own cap, the caps of blocks inside it, a part for each ask.
+"""The budget scopes of a runtime: its own cap, and the caps of blocks inside it.
 
 runtime:NAME            shared by every runtime of this name on the same ledger
 └── $1/day              `with rt.budget("$1/day")`, opened when it is first needed
-    └── 0196c1…         a part: what one ask of an agent with tools or a budget may spend
+
+What one ask may spend is a part of a wallet, which the program keeps.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from msgspec import structs
 
-from vegakit.errors import BudgetExceeded, Paused
-from vegakit.ids import HolderId, ProgramId, ScopeId
+from vegakit.errors import BudgetExceeded
+from vegakit.ids import ScopeId
 from vegakit.money import Allowance, Money, dollars, parse_allowance, show
-from vegakit.policy import (
-    MustAsk,
-    OnExceed,
-    Reserved,
-    ScopeAdmission,
-    ScopeClosed,
-    ScopeRule,
-    Short,
-    WindowRule,
-)
+from vegakit.policy import OnExceed, ScopeRule, WindowRule
 from vegakit.ports import Clock, Ledger
-from vegakit.prices import DEFAULT_PART
-from vegakit.runtime.cancelling import to_its_end
 
 __all__ = ["Budgets", "rule_of"]
 
@@ -56,7 +45,6 @@ class Budgets:
         self._left: set[ScopeId] = set()
         self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
         self.root = root
-        self.holder: HolderId | None = None
 
     @property
     def current(self) -> ScopeId:
@@ -101,49 +89,15 @@ class Budgets:
             if scope in self._opened:
                 await self._ledger.close(scope, self._clock.now())
 
-    @asynccontextmanager
-    async def part(
-        self, scope: ScopeId, program: ProgramId, cap: Money | None
-    ) -> AsyncGenerator[ScopeId]:
-        """`cap` None: fifty cents, or what remains if that is less."""
-        now = self._clock.now()
-        if cap is None:
-            room = await self._ledger.room(scope, now)
-            cap = DEFAULT_PART if room is None else min(DEFAULT_PART, room)
-        part = ScopeId(program)
-        try:
-            verdict = await self._ledger.open(
-                part, ScopeRule(cap), now, parent=scope, part=True, holder=self.holder
-            )
-        except asyncio.CancelledError:
-            with suppress(KeyError):  # it was refused
-                await to_its_end(self._ledger.close(part, now))
-            raise
-        if not isinstance(verdict, Reserved):
-            raise _no_part(cap, verdict)
-        try:
-            yield part
-        finally:
-            await self._ledger.close(part, self._clock.now())
-
-
-def _no_part(cap: Money, verdict: ScopeAdmission) -> BudgetExceeded:
-    may = f"this ask may spend {show(cap)}"
-    match verdict:
-        case Short(scope, limit, settled, reserved):
-            left = Money(max(0, limit - settled - reserved))
-            return BudgetExceeded(
-                f"{may}, but budget {scope!r} has only {show(left)} left of {show(limit)}; "
-                "raise that budget, or give the agent a smaller one"
-            )
-        case MustAsk(scope, limit, missing):
-            return Paused(
-                f"{may}: {show(missing)} more than budget {scope!r} of {show(limit)} holds, "
-                "and it is set to ask; raise it to go on, or give the agent a smaller one"
-            )
-        case ScopeClosed(scope):
-            return BudgetExceeded(
-                f"{may}, but budget {scope!r} is closed; make the call inside its `with` block"
-            )
-        case Reserved():
-            raise AssertionError("a part that was reserved is not refused")
+    def check_part(self, scope: ScopeId, cap: Money) -> None:
+        """An ask that may spend more than a budget around it holds altogether is refused before
+        its first call."""
+        around: ScopeId | None = scope
+        while around is not None:
+            rule, outer = self._rules[around]
+            if rule.cap is not None and cap > rule.cap and rule.on_exceed is OnExceed.BLOCK:
+                raise BudgetExceeded(
+                    f"this ask may spend {show(cap)}, but budget {around!r} has only "
+                    f"{show(rule.cap)}; raise that budget, or give the agent a smaller one"
+                )
+            around = outer

@@ -12,19 +12,19 @@ from vegakit.ports import Model
 from vegakit.runtime.lanes import LaneRules
 from vegakit.runtime.oversight import Permitting
 from vegakit.runtime.viewing import ViewServer
-from vegakit.store import SqliteAudit, SqliteLedger
+from vegakit.store import Keep, SqliteAudit, SqliteJournal, SqliteLedger
 from vegakit.telemetry import Redactor, open_sink
 
-__all__ = ["parts_from"]
+__all__ = ["journal_of_user", "parts_from"]
 
 
 def parts_from(settings: Settings) -> dict[str, Any]:
     """The arguments of `Runtime`."""
     redactor = Redactor(content=settings.telemetry.content)
-    settings.ledger_path.parent.mkdir(parents=True, exist_ok=True)
     return {
         "budget": settings.budget_rule,
-        "ledger": SqliteLedger(settings.ledger_path),
+        "journal": journal_of_user(settings),
+        "ledger": _ledger(settings),
         "trace": open_sink(settings, redactor),
         "limits": partial(_lane_rules, settings),
         "models": _catalogue(settings, redactor),
@@ -33,6 +33,22 @@ def parts_from(settings: Settings) -> dict[str, Any]:
         "audit": _audit(settings, redactor),
         "window": settings.window,
     }
+
+
+def journal_of_user(settings: Settings) -> SqliteJournal | None:
+    """The one that all runs of a user are recorded in, unless the settings say that none are."""
+    path = settings.journal_path
+    if path is None:
+        return None
+    keep = Keep(settings.journal_keep_ms, settings.journal_bytes)
+    return SqliteJournal(path, shared=True, keep=keep)
+
+
+def _ledger(settings: Settings) -> SqliteLedger | None:
+    """None: it is in the file of the journal, so that an answer is recorded and settled in one
+    transaction."""
+    shares = settings.ledger_path == settings.journal_path
+    return None if shares else SqliteLedger(settings.ledger_path)
 
 
 def _permitting(settings: Settings) -> Permitting | None:
@@ -61,7 +77,7 @@ def _view(settings: Settings, redactor: Redactor) -> ViewServer | bool:
 
 def _lane_rules(settings: Settings, model: str) -> LaneRules:
     limits = settings.limits_for(model)
-    return LaneRules(limits.rate, limits.breaker, limits.retry_budget)
+    return LaneRules(limits.rate, limits.breaker, limits.retry_budget, limits.retry)
 
 
 def _catalogue(settings: Settings, redactor: Redactor) -> Callable[[str], Model]:

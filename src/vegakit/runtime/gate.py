@@ -1,10 +1,14 @@
 """The gate, do-half: the only caller of models.
 
-    price ─▶ ┌ turn in every lane ─▶ breaker ─▶ reserve ─▶ send ─▶ answer ─▶ settle ┐
-             └───────── next attempt, if the retry rule names the failure ◀─────────┘
+    price ─▶ ┌ turn in its lane ─▶ breaker ─▶ reserve ─▶ send ─▶ answer ─▶ keep ─▶ settle ┐
+             └────── next attempt, if the retry rule names it and it was not billed ◀─────┘
 
 Every attempt passes limits and breaker, is reserved anew and settled once, whatever happens to it.
-Nothing is reserved while nothing can be sent. Retries live here and nowhere else.
+A reply is kept (`store.spool`) before anything is waited for, so that `kill -9` does not lose it.
+Nothing is reserved while nothing can be sent. A ledger that is away when the answer is there costs
+nobody the answer: it is settled later (`backlog`). What may have been billed is told to the
+program: it decides by the same rule, and reserves in its wallets before it asks again. Attempts are
+counted once over both: `tried` are those that were made before.
 
 | how an attempt ends                             | it is charged                                |
 |-------------------------------------------------|----------------------------------------------|
@@ -15,34 +19,46 @@ Nothing is reserved while nothing can be sent. Retries live here and nowhere els
 """
 
 import asyncio
+import logging
 import random
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
-from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
-from vegakit.errors import BugError, InvalidMoneyError, Phase, WorldError
+from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, TextDelta
+from vegakit.errors import InvalidMoneyError, Phase, StoreError, WorldError
+from vegakit.events import Answered, EffectOutcome
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.models import admitted
 from vegakit.money import Money
 from vegakit.policy import (
+    LEASE_MS,
+    Admission,
     GiveUp,
+    GiveUpReason,
     Notice,
-    Permit,
     Reserved,
     RetryRule,
+    Settled,
     Short,
     start_retry,
 )
 from vegakit.ports import Clock, Ledger, Model
 from vegakit.prices import PriceRow, bill, worst_case
+from vegakit.runtime.backlog import Backlog, patiently
 from vegakit.runtime.cancelling import first_of, to_its_end
 from vegakit.runtime.lanes import Lane, Outcome, health
+from vegakit.runtime.recovery import claims_of
 from vegakit.runtime.refusals import price_of, refusal
 
-__all__ = ["Account", "Gate", "ModelCall"]
+__all__ = ["Account", "CallRecord", "Gate", "ModelCall"]
 
+T = TypeVar("T")
+
+_LOG = logging.getLogger("vegakit")
+_MOST_BELIEVED = 1 << 60
+"""A billion dollars for one call is a usage that cannot be; no ledger could hold it, either."""
 _BUDGET_POLL_MS = 50
 """Another process may settle without telling us."""
 
@@ -52,8 +68,7 @@ class ModelCall(NamedTuple):
     request: ModelRequest
     key: EffectKey
     scope: ScopeId
-    lanes: Sequence[Lane]
-    """The model's own first."""
+    lane: Lane
     retry: RetryRule
     stream: bool = False
     deadline_ms: int | None = None
@@ -61,8 +76,38 @@ class ModelCall(NamedTuple):
     priority: int = 2
     earlier: int = 0
     """Attempts made before we died; their claims are in the ledger."""
-    retry_billed: bool = True
-    """False: what may have been billed is told to the caller, who reserves anew in its wallets."""
+    tried: int = 0
+    """Requests that the program made for the same answer before; they count as attempts."""
+    bound: tuple[int, Money] | None = None
+    """Tokens and cost that it can come to at most, where the program has counted with this model
+    and its price."""
+
+
+class CallRecord(Protocol):
+    """What a journal holds of one call, as far as the gate writes it."""
+
+    def keep(self, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
+        """See `ports.Journal.keep`."""
+        ...
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """It is new, and nobody has claimed it: that is the gate's to do."""
+        ...
+
+    def claim(self, now: int) -> Awaitable[object]: ...
+
+    def on_claimed(self) -> None: ...
+
+    def record(self, outcome: EffectOutcome) -> Awaitable[None]: ...
+
+    def holds(self, ledger: Ledger) -> bool:
+        """See `ports.Journal.holds`."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """See `ports.Journal.together`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -73,7 +118,14 @@ class Account:
     charged: int = 0
     attempts: int = 0
     first_chunk_ms: int | None = None
+    gave_up: bool = False
+    """All who call this model have used up the retries that they share."""
     notices: list[Notice] = field(default_factory=list[Notice])
+    pieces: list[str] = field(default_factory=list[str])
+    """The text of a stream, as it came."""
+    record: CallRecord | None = None
+    is_recorded: bool = False
+    """The answer is in the journal, or on its way there."""
 
 
 class _NoRoomError(Exception):
@@ -85,31 +137,43 @@ class _NoRoomError(Exception):
 
 
 class Gate:
-    def __init__(self, ledger: Ledger, clock: Clock, holder: HolderId) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        holder: HolderId,
+        backlog: Backlog | None = None,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._holder = holder
+        self.holder = holder
+        self._backlog = Backlog(clock) if backlog is None else backlog
+        self._lease_ms = lease_ms
         self._settled = asyncio.Event()
         self.chance: random.Random = random.SystemRandom()
 
-    async def ask(self, call: ModelCall, account: Account) -> ModelReply:
-        async with aclosing(self.chunks(call, account)) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, ModelReply):
-                    return chunk
-        raise BugError(f"{call.model.name} ended its answer without a reply")
+    async def claims_of(self, key: EffectKey) -> int:
+        """How many attempts at a call the ledger knows; the next has the next number."""
+        return len(await claims_of(self._ledger, key))
 
     async def chunks(self, call: ModelCall, account: Account) -> AsyncGenerator[ModelChunk]:
         """Closing it early closes the connection and settles. A stream that has begun to speak is
         never begun again: only its opening is retried."""
-        price = price_of(call.model)
-        tokens = call.model.bound_input(call.request)
-        now, storms = self._clock.now(), call.lanes[0].retry_budget
-        retry = start_retry(call.retry, now, deadline_ms=call.deadline_ms, budget=storms)
+        price, most = price_of(call.model), call.request.settings.max_tokens
+        if call.bound is None:
+            tokens = call.model.bound_input(call.request)
+            bound = tokens + most, worst_case(price, tokens, most)
+        else:
+            bound = call.bound
+        now, storms = self._clock.now(), call.lane.retry_budget
+        first = storms if call.tried == 0 else None
+        retry = start_retry(call.retry, now, deadline_ms=call.deadline_ms, budget=first)
+        retry.attempts += call.tried
         while True:
-            account.attempts = retry.attempts
+            account.attempts = retry.attempts - call.tried
             try:
-                async with aclosing(self._attempt(call, price, tokens, account)) as answer:
+                async with aclosing(self._attempt(call, price, bound, account)) as answer:
                     async for chunk in answer:
                         yield chunk
                 return  # noqa: TRY300
@@ -124,20 +188,23 @@ class Gate:
                     retry_after_ms=error.retry_after_ms,
                     budget=storms,
                 )
-                again = call.retry_billed or error.phase is not Phase.UNKNOWN
-                if isinstance(verdict, GiveUp) or account.first_chunk_ms is not None or not again:
+                if isinstance(verdict, GiveUp):
+                    account.gave_up = verdict.reason is GiveUpReason.BUDGET
+                    raise
+                if error.phase is Phase.UNKNOWN or account.first_chunk_ms is not None:
                     raise
                 await self._clock.wait_until(verdict.at_ms)
 
     async def _attempt(
-        self, call: ModelCall, price: PriceRow, tokens: int, account: Account
+        self, call: ModelCall, price: PriceRow, bound: tuple[int, Money], account: Account
     ) -> AsyncGenerator[ModelChunk]:
         attempt = call.earlier + account.attempts
-        max_tokens = call.request.settings.max_tokens
-        worst = worst_case(price, tokens, max_tokens)
+        tokens, worst = bound
         due: Money | None = None
         outcome, claimed = Outcome.NEITHER, False
-        permits = await self._enter(call, attempt, tokens + max_tokens)
+        answered: Answered | None = None
+        who = f"{call.key}#{attempt}"
+        permit = await call.lane.enter(who, tokens, call.priority)
         try:
             claimed = await self._claim(call, attempt, worst, account)
             if not call.stream:
@@ -150,41 +217,30 @@ class Gate:
                     while not isinstance(chunk, ModelReply):
                         if account.first_chunk_ms is None:
                             account.first_chunk_ms = self._clock.now()
+                        if isinstance(chunk, TextDelta):
+                            account.pieces.append(chunk.text)
                         yield chunk
                         chunk = await anext(answer)
             due, outcome = _due(price, worst, chunk), Outcome.SUCCESS
+            answered = Answered(chunk, Money(account.charged + due), tuple(account.pieces))
+            _keep(call, attempt, due, answered, account)
         except WorldError as error:
             outcome = health(error)
             due = None if error.phase is Phase.UNKNOWN else Money(0)
-            for lane in call.lanes:
-                lane.heed(error)
+            call.lane.heed(error)
             raise
         finally:
-            for lane, permit in permits:
-                lane.leave(_who(call, attempt), permit, outcome)
+            call.lane.leave(who, permit, outcome)
             if claimed:
-                await self._settle(call, attempt, due, account)
+                await self._settle(call, attempt, worst, due, answered, account)
         yield chunk
 
-    async def _enter(self, call: ModelCall, attempt: int, tokens: int) -> list[tuple[Lane, Permit]]:
-        who, permits = _who(call, attempt), list[tuple[Lane, Permit]]()
-        try:
-            for lane in call.lanes:
-                permits.append((lane, await lane.enter(who, tokens, call.priority)))
-        except BaseException:
-            for lane, permit in permits:
-                lane.leave(who, permit, Outcome.NEITHER)
-            raise
-        return permits
-
     async def _claim(self, call: ModelCall, attempt: int, worst: Money, account: Account) -> bool:
-        ledger, key, now = self._ledger, call.key, self._clock.now()
+        self._backlog.check()
         try:
-            verdict = await ledger.reserve(
-                key, attempt, call.scope, worst, self._holder, now, sent=True
-            )
+            verdict = await self._reserve(call, attempt, worst, account.record)
         except asyncio.CancelledError:
-            await to_its_end(self._let_go(call, attempt, account))
+            await to_its_end(self._let_go(call, attempt))
             raise
         if isinstance(verdict, Reserved):
             account.reserved += worst
@@ -194,35 +250,128 @@ class Gate:
             raise _NoRoomError(verdict)
         raise refusal(call, worst, verdict)
 
-    async def _let_go(self, call: ModelCall, attempt: int, account: Account) -> None:
+    async def _reserve(
+        self, call: ModelCall, attempt: int, worst: Money, record: CallRecord | None
+    ) -> Admission:
+        """Nothing was sent, so a ledger that is away may be waited for, though not for long. It may
+        have reserved before it went away; nobody else claims this attempt."""
+
+        def reserve() -> Awaitable[Admission]:
+            return self._ledger.reserve(
+                call.key,
+                attempt,
+                call.scope,
+                worst,
+                self.holder,
+                self._clock.now(),
+                sent=True,
+                lease_ms=self._lease_ms,
+            )
+
+        try:
+            if record is None or not record.is_unclaimed:
+                return await reserve()
+            return await self._claim_and_reserve(record, reserve)
+        except StoreError:
+            pass
+
+        async def once_more() -> Admission:
+            if record is not None and record.is_unclaimed:
+                await record.claim(self._clock.now())
+                record.on_claimed()
+            if await self._ledger.claim(call.key, attempt) is not None:
+                return Reserved()
+            return await reserve()
+
+        return await patiently(self._clock, once_more)
+
+    async def _claim_and_reserve(
+        self, record: CallRecord, reserve: Callable[[], Awaitable[Admission]]
+    ) -> Admission:
+        """In one transaction where journal and ledger are in one place. Elsewhere the claim comes
+        first: what is reserved and not claimed would be charged, since nobody knows what it was.
+        If the reservation is refused the claim is given up by who records the refusal."""
+        now = self._clock.now()
+        if not record.holds(self._ledger):
+            await record.claim(now)
+            record.on_claimed()
+            return await reserve()
+        with record.together():
+            claiming, reserving = _begun(lambda: record.claim(now)), _begun(reserve)
+        try:
+            await claiming
+            record.on_claimed()
+        finally:  # who is cancelled meanwhile must know what was reserved
+            verdict = await reserving
+        return verdict
+
+    async def _let_go(self, call: ModelCall, attempt: int) -> None:
         """Of what was reserved, if it was; nothing was sent."""
-        if await self._ledger.claim(call.key, attempt) is not None:
-            await self._settle(call, attempt, Money(0), account)
+
+        async def release() -> None:
+            if await self._ledger.claim(call.key, attempt) is not None:
+                await self._ledger.answer(call.key, attempt, Money(0), self._clock.now())
+
+        try:
+            await release()
+        except StoreError as error:
+            self._backlog.put(release, error)
 
     async def _settle(
-        self, call: ModelCall, attempt: int, due: Money | None, account: Account
+        self,
+        call: ModelCall,
+        attempt: int,
+        worst: Money,
+        due: Money | None,
+        answered: Answered | None,
+        account: Account,
     ) -> None:
-        """`due` None: nobody knows, so all of it. Once asked for, the ledger carries it out even
-        if we are cancelled here."""
-        now = self._clock.now()
-        if due is None:
-            settling = self._ledger.cut_off(call.key, attempt, now)
+        """`due` None: nobody knows, so all of it. An answer is recorded in the same transaction,
+        where journal and ledger are in one place. What is charged is known before the ledger has
+        taken it: it is carried out even if we are cancelled here or the ledger is away."""
+        account.charged += worst if due is None else due
+        now, record = self._clock.now(), account.record
+
+        def settle() -> Awaitable[Settled]:
+            if due is None:
+                return self._ledger.cut_off(call.key, attempt, now)
+            return self._ledger.answer(call.key, attempt, due, now)
+
+        if record is None or answered is None:
+            await self._written(settle, account)
         else:
-            settling = self._ledger.answer(call.key, attempt, due, now)
-        try:
-            settled = await settling
-        except asyncio.CancelledError:
-            await to_its_end(self._look_up(call, attempt, account))
-            raise
-        account.charged += settled.changed
-        account.notices.extend(settled.notices)
+            outcome, account.is_recorded = answered, True
+
+            def note() -> Awaitable[None]:
+                return record.record(outcome)
+
+            with record.together():
+                noting, settling = _begun(note), _begun(settle)
+            try:
+                await self._written(note, account, noting)
+            finally:  # who is cancelled in the first settles all the same
+                await self._written(settle, account, settling)
         self._settled.set()
         self._settled = asyncio.Event()
 
-    async def _look_up(self, call: ModelCall, attempt: int, account: Account) -> None:
-        """What a settlement came to whose answer was not waited for."""
-        claim = await self._ledger.claim(call.key, attempt)
-        account.charged += claim.charged if claim else 0
+    async def _written(
+        self,
+        write: Callable[[], Awaitable[Settled | None]],
+        account: Account,
+        begun: Awaitable[Settled | None] | None = None,
+    ) -> None:
+        """Wait for what was begun, or begin it. A store that is away takes it later."""
+        try:
+            settled = await (write() if begun is None else begun)
+        except StoreError as error:
+            self._backlog.put(write, error)
+        except asyncio.CancelledError:
+            # How the first time went is not told any more; the second changes nothing if it went.
+            await to_its_end(self._written(write, account))
+            raise
+        else:
+            if settled is not None:
+                account.notices.extend(settled.notices)
 
     async def _wait_for_room(self, call: ModelCall, short: Short) -> None:
         """Until somebody settles; a deadline that passes meanwhile is a refusal."""
@@ -232,14 +381,35 @@ class Gate:
         await first_of(self._settled.wait(), self._clock.wait_until(now + _BUDGET_POLL_MS))
 
 
-def _who(call: ModelCall, attempt: int) -> str:
-    return f"{call.key}#{attempt}"
+def _begun(write: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+    """A store may refuse at once, too, as one whose queue is full does."""
+    try:
+        return write()
+    except StoreError as error:
+        return _failed(error)
+
+
+async def _failed(error: StoreError) -> NoReturn:
+    raise error
+
+
+def _keep(call: ModelCall, attempt: int, due: Money, answered: Answered, account: Account) -> None:
+    """Before lanes are left and anything is waited for: in a burst of answers the loop comes back
+    to this call late, and whatever was not kept by then would be bought again after a kill. If the
+    disk takes no more the reply still goes on its way to the journal and to the program."""
+    if account.record is None:
+        return
+    try:
+        account.record.keep(attempt, due, answered)
+    except OSError as error:
+        _LOG.warning("a reply of %s could not be spooled: %s", call.model.name, error)
 
 
 def _due(price: PriceRow, worst: Money, reply: ModelReply) -> Money:
     if reply.usage is None:
         return worst
     try:
-        return bill(price, reply.usage)
+        due = bill(price, reply.usage)
     except InvalidMoneyError:
         return worst
+    return worst if due > _MOST_BELIEVED else due

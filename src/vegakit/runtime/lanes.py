@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from vegakit.errors import CircuitOpen, ErrorClass, RateLimited, WorldError
+from vegakit.errors import CircuitOpen, RateLimited, WorldError
 from vegakit.models import ServerLimits
 from vegakit.policy import (
+    UNHEALTHY,
     Admitted,
     Breaker,
     BreakerChange,
@@ -28,7 +29,11 @@ from vegakit.policy import (
     RateRule,
     RetryBudget,
     RetryBudgetRule,
+    RetryRule,
     SlowDown,
+    left_alone,
+    no_more_now,
+    too_much_at_once,
 )
 from vegakit.ports import Clock
 from vegakit.runtime.cancelling import first_of
@@ -44,23 +49,16 @@ class Outcome(StrEnum):
     NEITHER = "neither"
 
 
-_UNHEALTHY = {
-    ErrorClass.OVERLOADED,
-    ErrorClass.UNAVAILABLE,
-    ErrorClass.SERVER,
-    ErrorClass.TIMEOUT,
-    ErrorClass.CONNECTION,
-}
-
-
 def health(error: WorldError) -> Outcome:
-    return Outcome.FAILURE if error.error_class in _UNHEALTHY else Outcome.NEITHER
+    return Outcome.FAILURE if error.error_class in UNHEALTHY else Outcome.NEITHER
 
 
 class LaneRules(NamedTuple):
     rate: RateRule
     breaker: BreakerRule = BreakerRule()
     retry_budget: RetryBudgetRule = RetryBudgetRule()
+    retry: RetryRule = RetryRule()
+    """Of agents that call this model and have no rule of their own."""
 
 
 class Lane:
@@ -84,10 +82,7 @@ class Lane:
         if isinstance(verdict, Permit):
             return verdict
         self._free(who)
-        raise CircuitOpen(
-            f"{self.name} has failed too often and is left alone for {verdict.wait_ms} ms more; "
-            "catch CircuitOpen, or use another model meanwhile"
-        )
+        raise CircuitOpen(left_alone(self.name, verdict.wait_ms))
 
     def leave(self, who: str, permit: Permit, outcome: Outcome) -> BreakerChange | None:
         self._free(who)
@@ -121,15 +116,9 @@ class Lane:
                 case Queued(wait_ms) | SlowDown(wait_ms):
                     await self._woken(who, wait_ms)
                 case NotYet(wait_ms):
-                    raise RateLimited(
-                        f"{self.name} takes no more calls now, the next in {wait_ms} ms; "
-                        "slow down, or set strategy = 'queue' for it"
-                    )
+                    raise RateLimited(no_more_now(self.name, wait_ms))
                 case NeverFits(tokens, burst):
-                    raise RateLimited(
-                        f"one call of {tokens:,} tokens is more than {self.name} ever lets through "
-                        f"at once ({burst:,}); send less, or raise the burst of its token limit"
-                    )
+                    raise RateLimited(too_much_at_once(self.name, tokens, burst))
 
     async def _woken(self, who: str, wait_ms: int) -> None:
         event = self._waiting[who] = asyncio.Event()

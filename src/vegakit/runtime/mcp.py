@@ -92,7 +92,7 @@ class Mcp:
                 rt.children,
                 rt.clock,
                 McpPins((self.settings or load()).pins_path if self._pins is None else self._pins),
-                owner=current_process.get,
+                owner=rt.program.lasting_owner,
                 answer=lambda server, owner: _Answerer(rt, server, owner).answer,
             )
             rt.on(ProcessExited | ProcessRestarted, lambda news: servers.end_of(news.path))

@@ -5,7 +5,7 @@ from typing import Protocol
 from vegakit.conversation import ModelRequest
 from vegakit.errors import BudgetExceeded, Paused
 from vegakit.money import Money, show
-from vegakit.policy import Admission, LeaseEnded, MustAsk, Reserved, ScopeClosed, Short
+from vegakit.policy import Admission, MustAsk, Reserved, ScopeClosed, Short
 from vegakit.ports import Model
 from vegakit.prices import PriceRow
 
@@ -44,16 +44,11 @@ def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
         case MustAsk(scope, cap, missing):
             return Paused(
                 f"{could}: {show(missing)} more than budget {scope!r} of {show(cap)} holds, "
-                "and it is set to ask; raise it to go on: vega resume JOURNAL --budget '+$1'"
+                "and it is set to ask; raise it to go on: vega resume --budget '+$1'"
             )
         case ScopeClosed(scope):
             return BudgetExceeded(
                 f"{could}, but budget {scope!r} is closed; make the call inside its `with` block"
-            )
-        case LeaseEnded(holder):
-            return BudgetExceeded(
-                f"{could}, but this runtime ({holder}) lost its lease on the ledger: "
-                "it was stalled or suspended for too long; open a new Runtime"
             )
         case Reserved():
             raise AssertionError("a reserved call is not refused")

@@ -5,7 +5,6 @@ async with Runtime(budget="$10") as rt:
     with rt.budget("$1/day"): …                 a cap inside the cap
 """
 
-import asyncio
 import secrets
 from asyncio.subprocess import DEVNULL
 from collections import Counter
@@ -16,17 +15,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from msgspec import structs
+
 from vegakit.config import Settings, load
 from vegakit.conversation import Conversation, Message
 from vegakit.errors import UserError
 from vegakit.events import CallTraced
-from vegakit.ids import HolderId, ScopeId
+from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
-from vegakit.policy import OnExceed, ScopeRule
+from vegakit.policy import LEASE_MS, OnExceed, ScopeRule
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
+from vegakit.runtime.backlog import Backlog
 from vegakit.runtime.budgets import Budgets, rule_of
 from vegakit.runtime.cancelling import all_of
 from vegakit.runtime.catalogue import Catalogue, Limits
@@ -59,6 +61,7 @@ from vegakit.runtime.processes import (
 )
 from vegakit.runtime.processes.performing import current_process
 from vegakit.runtime.processes.supervisors import Body
+from vegakit.runtime.recovery import charge_missing
 from vegakit.runtime.replies import Reply, StreamEvent
 from vegakit.runtime.viewing import ViewServer, view_from_settings
 from vegakit.store import MemoryLedger
@@ -79,12 +82,17 @@ class _NoSink:
 
 
 class Runtime:
-    """`name` names the cap: runtimes of one name on one ledger share it. `models` turns a model's
+    """It keeps no journal: what it did is forgotten with it, and after `kill -9` nothing goes on.
+    With `journal="run.db"`, or as `Runtime.from_config()`, answers are recorded, and the program
+    goes on from them when it is started again: `vega resume`.
+
+    `name` names the cap: runtimes of one name on one ledger share it. `models` turns a model's
     name into a model; without it names are looked up in the settings. With `view`, `vega ps` and
     its kin of the same user may look in. With `permissions` or a `mode` each tool call is allowed,
     denied, or asked about; what is asked is kept in `store`, beside the journal if there is one.
     `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary.
-    `window` is how many calls a compiled program may begin before it comes to them, 0 for none."""
+    `window` is how many calls a compiled program may begin before it comes to them, 0 for none.
+    `lease_ms` is how long what it has reserved stays reserved on a shared ledger after it died."""
 
     def __init__(
         self,
@@ -108,6 +116,7 @@ class Runtime:
         store: Store | None = None,
         pins: str | PathLike[str] | None = None,
         sandbox: str = "auto",
+        lease_ms: int = LEASE_MS,
     ) -> None:
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
@@ -116,6 +125,7 @@ class Runtime:
         self._lasting = ledger is not None
         self.recent = Recent(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
+        self.backlog = Backlog(self.clock)
         self.memory = memory
         self.name = name
         self.catalogue = Catalogue(models, limits, self.clock)
@@ -126,7 +136,8 @@ class Runtime:
             window=DEFAULT_WINDOW if window is None else window, ceiling=rule.cap
         )
         self._program: ProgramRun | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._lease_ms = lease_ms
+        self._lease: Lease | None = None
         root = ScopeId(f"runtime:{name}")
         self.budgets = Budgets(self._ledger, self.clock, root, rule)
         self.tracer = Tracer(self.recent, self.clock)
@@ -142,8 +153,9 @@ class Runtime:
 
     @classmethod
     def from_config(cls, settings: Settings | None = None, **flags: object) -> "Runtime":
-        """As vega.toml and `VEGA_*` say: models by name, a ledger and traces on disk. `flags` are
-        settings by dotted name, with `_` for the dots."""
+        """As vega.toml and `VEGA_*` say: models by name, a journal, a ledger and traces on disk.
+        `flags` are settings by dotted name, with `_` for the dots. Each is a run of its own in the
+        journal of the user; `vega resume` has the last unfinished one go on."""
         settings = settings or load(flags)
         made = cls(**parts_from(settings))
         made.mcp.settings = settings
@@ -152,17 +164,27 @@ class Runtime:
     async def __aenter__(self) -> Self:
         """Takes a lease, and settles what holders left behind who died."""
         now = self.clock.now()
-        self._holder = self.budgets.holder = HolderId(f"{self.name}:{secrets.token_hex(8)}")
-        self.gate = Gate(self._ledger, self.clock, self._holder)
+        self._holder = HolderId(f"{self.name}:{secrets.token_hex(8)}")
+        self.gate = Gate(self._ledger, self.clock, self._holder, self.backlog, self._lease_ms)
         if self._journal is not None:
             resume = self.oversight.resume
             self.journaled = await Journaled.begin(self._journal, self._ledger, now, resume)
             self.budgets.raise_root(self.journaled.run.raised)
         self.oversight.begin(self.journaled.run.program if self.journaled else self._holder)
-        lease = Lease(self._ledger, self.clock, self._holder, lasting=self._lasting)
+        lease = Lease(
+            self._ledger,
+            self.clock,
+            self._holder,
+            lasting=self._lasting,
+            length_ms=self._lease_ms,
+        )
         await lease.take()
-        await self.budgets.ready(self.budgets.root)
-        self._renewing = asyncio.ensure_future(lease.keep())
+        root = await self.budgets.ready(self.budgets.root)
+        if self.journaled is not None and self.journaled.goes_on:
+            run, holder = self.journaled.run, self._holder
+            await charge_missing(self.journaled.journal, self._ledger, run, root, holder, now)
+        lease.keep()
+        self._lease = lease
         if self._view is not None:
             await self._view.open(self)
         return self
@@ -177,20 +199,25 @@ class Runtime:
             await self._view.aclose()
         if kind is not None and self.journaled is not None:
             self.oversight.questions.stay_open()
+        replayed: set[EffectKey] = set()
         if self._program is not None:
             await self._program.aclose()
+            replayed = self._program.host.replayed
         await self.mcp.aclose()
         await self.children.aclose()
         if self.memory is not None:
             await self.memory.aclose()
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.wait([self._renewing])
+        await self.backlog.aclose()
+        if self._lease is not None:
+            await self._lease.aclose()
         await self.budgets.close_left()
         await self.catalogue.aclose()
         await self.recent.aclose()
         await self.oversight.aclose()
         if self.journaled is not None:
+            if error is not None:
+                # After the processes have ended: what they still recorded is reopened, too.
+                await self.journaled.reopen(error, replayed)
             await self.journaled.end(self.clock.now(), is_done=kind is None)
         await self._ledger.aclose()
 
@@ -235,10 +262,16 @@ class Runtime:
         """All processes of this runtime."""
         self._check_entered()
         if self._program is None:
-            self._program = ProgramRun(self, self._bounds, self.journaled)
+            self._program = ProgramRun(self, self._raised(self._bounds), self.journaled)
             if self._view is not None:
                 self._program.on(News, self.recent.tell)
         return self._program
+
+    def _raised(self, bounds: Bounds) -> Bounds:
+        """With what a person added when the run went on."""
+        raised = 0 if self.journaled is None else self.journaled.run.raised
+        ceiling = None if bounds.ceiling is None else bounds.ceiling + raised
+        return structs.replace(bounds, ceiling=ceiling, raised=raised)
 
     def spawn(
         self,
@@ -292,9 +325,9 @@ class Runtime:
         env: Mapping[str, str] | None = None,
         stdin: int = DEVNULL,
     ) -> OsChild:
-        """An OS process that belongs to the process whose code runs here, and ends with its life.
-        It gets no environment but `env`. It is not in a sandbox."""
-        owner = current_process.get()
+        """An OS process that belongs to the process whose code runs here, and ends with its life;
+        in a tool of `ask` to whoever asks. It gets no environment but `env`, and no sandbox."""
+        owner = self.program.lasting_owner()
         return await self.children.start(argv, cwd=cwd, env=env or {}, owner=owner, stdin=stdin)
 
     def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
@@ -348,7 +381,7 @@ class Runtime:
         self._spent += amount
 
     def _check_entered(self) -> None:
-        if self._renewing is None:
+        if self._lease is None:
             raise UserError("open the runtime first: `async with Runtime(...) as rt:`")
 
 

@@ -11,8 +11,9 @@ from copy import deepcopy
 from typing import Any, cast
 
 from vegakit.agent import PlannedCall, ToolOutcome
-from vegakit.errors import CapabilityDenied
+from vegakit.errors import CapabilityDenied, causes_of
 from vegakit.events import CallKind, CallStatus
+from vegakit.ids import EffectKey
 from vegakit.policy import sanitise
 from vegakit.ports import Tool
 from vegakit.runtime.compiled.bridge import PythonTool
@@ -90,7 +91,9 @@ async def _outcome(use: ToolUse, deps: object, tracer: Tracer, span: Span) -> To
     if task.cancelled():
         return ToolOutcome("was cancelled", is_error=True)
     if (raised := task.exception()) is not None:
-        return ToolOutcome(sanitise(f"{type(raised).__name__}: {raised}"), is_error=True)
+        cause = tuple(map(EffectKey, causes_of(raised)))
+        text = sanitise(f"{type(raised).__name__}: {raised}")
+        return ToolOutcome(text, is_error=True, cause=cause)
     result = task.result()
     is_value = isinstance(use.tool, LibraryTool | PythonTool)
     return ToolOutcome(result if is_value else sanitise(result))

@@ -143,12 +143,17 @@ class Desk:
 
     def _terms(self, name: str) -> ModelTerms | None:
         """None of a model that nobody knows: its price is not known either."""
+        catalogue, agent = self._runtime.catalogue, Agent("quoted", model=name)
         try:
-            model = self._runtime.catalogue.model_of(Agent("quoted", model=name))
+            model = catalogue.model_of(agent)
         except UserError:
             return None
         if model.price is None:
             return None
         return ModelTerms(
-            model.price, model.context_tokens, model.default_max_tokens, model.bound_input
+            model.price,
+            model.context_tokens,
+            model.default_max_tokens,
+            model.bound_input,
+            catalogue.retry_of(agent).max_attempts,
         )

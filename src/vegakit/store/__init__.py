@@ -16,7 +16,8 @@ from vegakit.store.memory import MemoryLedger, MemoryStore
 from vegakit.store.postgres_ledger import PostgresLedger
 from vegakit.store.postgres_memory import PostgresMemory
 from vegakit.store.postgres_store import PostgresStore
-from vegakit.store.sqlite_journal import SqliteJournal
+from vegakit.store.retention import Forgotten, forget_runs
+from vegakit.store.sqlite_journal import Keep, SqliteJournal
 from vegakit.store.sqlite_ledger import SqliteLedger
 from vegakit.store.sqlite_store import SqliteStore
 
@@ -24,6 +25,8 @@ __all__ = [
     "AuditVerdict",
     "Fault",
     "FaultKind",
+    "Forgotten",
+    "Keep",
     "Link",
     "MemoryJournal",
     "MemoryLedger",
@@ -40,6 +43,7 @@ __all__ = [
     "SqliteMemory",
     "SqliteStore",
     "TransientMemory",
+    "forget_runs",
     "list_runs",
     "parse_head",
     "read_audit",

@@ -15,12 +15,13 @@ nothing: a process that is alone with its file reads each row once. On PostgreSQ
 transaction, in which each row that is read is locked.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.policy import Budget, Claim
 from vegakit.store.ledger_tables import CLAIMS, LEASES, SCOPES, Row, Table
+from vegakit.store.secret import RowSeals
 
 __all__ = ["Rows", "Touched", "claim_id", "touched_by_dead", "touched_by_settled"]
 
@@ -38,12 +39,12 @@ class _Connection(Protocol):
 _OLD = "id > ? AND charged_at_ms < ? AND state NOT IN ('reserved', 'sent') ORDER BY id LIMIT ?"
 _OLD_ONES = f"SELECT scope FROM claims WHERE {_OLD}"  # noqa: S608  (our words)
 _LEFT_BEHIND = """
-    SELECT scope FROM claims JOIN leases ON leases.id = holder
-    WHERE until_ms <= ? AND state IN ('reserved', 'sent')
+    SELECT scope FROM claims WHERE holder = ANY(?) AND state IN ('reserved', 'sent')
     UNION
-    SELECT scopes.id FROM scopes JOIN leases ON leases.id = holder
-    WHERE until_ms <= ? AND is_open
+    SELECT id FROM scopes WHERE holder = ANY(?) AND is_open
 """
+"""Only PostgreSQL asks it, to lock scopes first."""
+_LEASES = "SELECT id, until_ms FROM leases"
 _PAGE = 500
 """How many claims are pruned at once, so that nobody waits long for the lock."""
 _MOST_KEPT = 5_000
@@ -59,8 +60,9 @@ class Touched(NamedTuple):
     query: tuple[str, tuple[object, ...]] | None = None
 
 
-def touched_by_dead(now: int) -> Touched:
-    return Touched(query=(_LEFT_BEHIND, (now, now)))
+def touched_by_dead(ended: Mapping[HolderId, int]) -> Touched:
+    holders = tuple(ended)
+    return Touched(holders=holders, query=(_LEFT_BEHIND, ([*holders], [*holders])))
 
 
 def touched_by_settled(before_ms: int, after: str) -> Touched:
@@ -73,13 +75,19 @@ def claim_id(effect: EffectKey, attempt: int) -> str:
 
 class _Part:
     """Rows of one table: as they stand (None: not there), as the rule leaves them, and as they are
-    stored while they wait to be flushed."""
+    stored while they wait to be flushed. `seals` checks what is read and seals what is written."""
 
     def __init__(
-        self, connection: _Connection, table: Table, records: dict[Any, Any], suffix: str
+        self,
+        connection: _Connection,
+        table: Table,
+        records: dict[Any, Any],
+        suffix: str,
+        seals: RowSeals | None,
     ) -> None:
         self._execute, self._execute_many = connection.execute, connection.executemany
-        self._table, self._suffix, self.records = table, suffix, records
+        self._table = table if seals is None else table.sealed()
+        self._suffix, self.records, self._seals = suffix, records, seals
         self._read: dict[str, Row | None] = {}
         self._stored: dict[str, Row | None] = {}
         self._touched: set[str] = set()
@@ -110,6 +118,8 @@ class _Part:
 
     def keep(self, rows: Iterable[Row], sought: Iterable[str] = ()) -> None:
         self._read.update(dict.fromkeys(sought))
+        if self._seals is not None:
+            rows = self._seals.checked(self._table.name, rows)
         for id_, *columns in rows:
             self._read[id_] = row = tuple(columns)
             self.records[id_] = self._table.from_row(row)
@@ -136,10 +146,13 @@ class _Part:
             replaced = bool(row and stored and row[:fixed] != stored[:fixed])
             if stored and (row is None or replaced):
                 gone.append((id_,))
-            if row and (stored is None or replaced):
-                made.append((id_, *row))
-            elif row and row != stored:
-                changed.append((*row[fixed:], id_))
+            if row is None or row == stored:
+                continue
+            seal = () if self._seals is None else (self._seals.of(self._table.name, (id_, *row)),)
+            if stored is None or replaced:
+                made.append((id_, *row, *seal))
+            else:
+                changed.append((*row[fixed:], *seal, id_))
         self._stored.clear()
         for statement, rows in zip(self._table.statements, (gone, made, changed), strict=True):
             if rows:
@@ -148,13 +161,17 @@ class _Part:
 
 class Rows:
     def __init__(
-        self, connection: _Connection, version: Callable[[], int], suffix: str = ""
+        self,
+        connection: _Connection,
+        version: Callable[[], int],
+        suffix: str = "",
+        seals: RowSeals | None = None,
     ) -> None:
         """The suffix ends every statement that reads."""
         self.budget = Budget()
-        self._scopes = _Part(connection, SCOPES, self.budget.scopes.by_id, suffix)
-        self._claims = _Part(connection, CLAIMS, self.budget.claims, suffix)
-        self._leases = _Part(connection, LEASES, self.budget.leases, suffix)
+        self._scopes = _Part(connection, SCOPES, self.budget.scopes.by_id, suffix, seals)
+        self._claims = _Part(connection, CLAIMS, self.budget.claims, suffix, seals)
+        self._leases = _Part(connection, LEASES, self.budget.leases, suffix, seals)
         self._execute, self._version = connection.execute, version
         self._begun: int | None = None
         self._good_for: int | None = None
@@ -209,9 +226,15 @@ class Rows:
     def load_lease(self, holder: HolderId) -> None:
         self._leases.load(holder)
 
-    def load_dead(self, now: int) -> None:
-        """Leases that have ended, and what their holders left behind."""
-        for holder in self._leases.load_where("until_ms <= ? ORDER BY id", now):
+    def load_leases(self) -> dict[HolderId, int]:
+        """All of them as they stand, to be looked at only: nothing is locked or kept."""
+        self.flush()
+        return {HolderId(id_): until_ms for id_, until_ms in self._execute(_LEASES).fetchall()}
+
+    def load_dead(self, ended: Mapping[HolderId, int]) -> None:
+        """These leases, and what their holders left behind."""
+        for holder in sorted(ended):
+            self.load_lease(holder)
             self._load_claims("holder = ? AND state IN ('reserved', 'sent')", holder)
             for part in self._scopes.load_where("holder = ? AND is_open", holder):
                 self.load_chain(ScopeId(part))

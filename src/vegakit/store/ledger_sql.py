@@ -5,13 +5,22 @@ decide; see `ledger_rows`.
 """
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any, TypeVar
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import Admission, Claim, Reserved, Scope, ScopeAdmission, ScopeRule, Settled
+from vegakit.policy import (
+    LEASE_MS,
+    Admission,
+    Claim,
+    Reserved,
+    Scope,
+    ScopeAdmission,
+    ScopeRule,
+    Settled,
+)
 from vegakit.store.ledger_rows import Rows, Touched, claim_id, touched_by_dead, touched_by_settled
 from vegakit.store.thread import StoreThread
 
@@ -22,9 +31,16 @@ T = TypeVar("T")
 _NOTHING = Touched()
 
 
+def _the_desk_itself(desk: Rows) -> Rows:
+    return desk
+
+
 class SqlLedger:
-    def __init__(self, thread: StoreThread[Any]) -> None:
-        self._thread = thread
+    def __init__(
+        self, thread: StoreThread[Any], rows_at: Callable[[Any], Rows] = _the_desk_itself
+    ) -> None:
+        """`rows_at` finds the rows at the desk of the thread, where others may have theirs."""
+        self._thread, self._rows_at = thread, rows_at
 
     async def open(
         self,
@@ -77,7 +93,7 @@ class SqlLedger:
 
         return await self._do(decide, Touched((scope_id,)))
 
-    async def reserve(
+    def reserve(
         self,
         effect: EffectKey,
         attempt: int,
@@ -87,17 +103,20 @@ class SqlLedger:
         now: int,
         *,
         sent: bool = False,
-    ) -> Admission:
+        lease_ms: int = LEASE_MS,
+    ) -> Awaitable[Admission]:
         def decide(rows: Rows) -> Admission:
             rows.load_claim(effect, attempt)
             rows.load_lease(holder)
             rows.load_chain(scope_id)
-            verdict = rows.budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+            verdict = rows.budget.reserve(
+                effect, attempt, scope_id, worst_case, holder, now, lease_ms
+            )
             if sent and isinstance(verdict, Reserved):
                 rows.budget.mark_sent(effect, attempt)
             return verdict
 
-        return await self._do(decide, Touched((scope_id,), (claim_id(effect, attempt),), (holder,)))
+        return self._do(decide, Touched((scope_id,), (claim_id(effect, attempt),), (holder,)))
 
     async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
         def decide(rows: Rows) -> bool:
@@ -106,19 +125,19 @@ class SqlLedger:
 
         return await self._do(decide, _claim(effect, attempt))
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settled:
+    def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Awaitable[Settled]:
         def decide(rows: Rows) -> Settled:
             rows.load_settling(effect, attempt)
             return rows.budget.answer(effect, attempt, bill, now)
 
-        return await self._do(decide, _claim(effect, attempt))
+        return self._do(decide, _claim(effect, attempt))
 
-    async def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settled:
+    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settled]:
         def decide(rows: Rows) -> Settled:
             rows.load_settling(effect, attempt)
             return rows.budget.cut_off(effect, attempt, now)
 
-        return await self._do(decide, _claim(effect, attempt))
+        return self._do(decide, _claim(effect, attempt))
 
     async def release(self, effect: EffectKey, attempt: int, now: int) -> Settled:
         def decide(rows: Rows) -> Settled:
@@ -140,12 +159,17 @@ class SqlLedger:
 
         await self._do(decide, Touched(holders=(holder,)))
 
-    async def expire(self, now: int) -> Sequence[tuple[str, Settled]]:
-        def decide(rows: Rows) -> Sequence[tuple[str, Settled]]:
-            rows.load_dead(now)
-            return rows.budget.expire(now)
+    async def leases(self) -> Mapping[HolderId, int]:
+        return await self._do(Rows.load_leases)
 
-        return await self._do(decide, touched_by_dead(now))
+    async def expire(
+        self, ended: Mapping[HolderId, int], now: int
+    ) -> Sequence[tuple[str, Settled]]:
+        def decide(rows: Rows) -> Sequence[tuple[str, Settled]]:
+            rows.load_dead(ended)
+            return rows.budget.expire(ended, now)
+
+        return await self._do(decide, touched_by_dead(ended))
 
     async def prune(self, before_ms: int) -> int:
         """A page at a time, so that others get their turn in between."""
@@ -161,7 +185,8 @@ class SqlLedger:
         await self._thread.aclose()
 
     def _do(self, decide: Callable[[Rows], T], touched: Touched = _NOTHING) -> "Future[T]":
-        def work(rows: Rows) -> tuple[T, Callable[[], None]]:
+        def work(desk: object) -> tuple[T, Callable[[], None]]:
+            rows = self._rows_at(desk)
             rows.begin()
             return decide(rows), rows.write
 

@@ -10,32 +10,32 @@ from vegakit.store.sqlite_file import Format
 
 __all__ = ["CLAIMS", "LEASES", "LEDGER", "SCOPES", "Row", "Table"]
 
-_OPEN_PARTS = "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL"
-
 LEDGER = Format(
     "ledger",
-    2,
+    3,
     (
         """CREATE TABLE scopes (
             id TEXT PRIMARY KEY, parent TEXT, is_part INTEGER NOT NULL, rule TEXT NOT NULL,
             cap INTEGER, is_open INTEGER NOT NULL, settled INTEGER NOT NULL,
             reserved INTEGER NOT NULL, held INTEGER NOT NULL, spent INTEGER NOT NULL, period TEXT,
             alerted_percent INTEGER NOT NULL, children INTEGER NOT NULL, claims INTEGER NOT NULL,
-            holder TEXT
+            holder TEXT, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
         "CREATE INDEX scopes_inside ON scopes (parent)",
-        _OPEN_PARTS,
+        "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL",
         """CREATE TABLE claims (
             id TEXT PRIMARY KEY, scope TEXT NOT NULL, holder TEXT NOT NULL,
             amount INTEGER NOT NULL, state TEXT NOT NULL, charged INTEGER NOT NULL,
-            charged_at_ms INTEGER NOT NULL
+            charged_at_ms INTEGER NOT NULL, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
         "CREATE INDEX live_claims ON claims (holder) WHERE state IN ('reserved', 'sent')",
-        "CREATE TABLE leases (id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE leases (
+            id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL, seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
     ),
-    upgrades={1: ("ALTER TABLE scopes ADD COLUMN holder TEXT", _OPEN_PARTS)},
 )
-"""A claim's id is `effect#attempt`, a lease's its holder; a scope's `period` is its window."""
+"""A claim's id is `effect#attempt`, a lease's its holder; a scope's `period` is its window. Each
+row carries the seal of its other columns."""
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -97,6 +97,7 @@ class Table:
         to_row: Callable[[Any], Row],
         from_row: Callable[[Row], Any],
     ) -> None:
+        self.name, self._columns = name, columns
         words = columns.split()
         places = ", ".join("?" for _ in words)
         self.fixed, self.to_row, self.from_row = fixed, to_row, from_row
@@ -106,6 +107,10 @@ class Table:
         self.delete = f"DELETE FROM {name} WHERE id = ?"  # noqa: S608
         self.statements = self.delete, self.insert, self.update
         self.select_one = f"{self.select}id = ?"
+
+    def sealed(self) -> "Table":
+        """The same rows in a file, where each has its seal in the last column."""
+        return Table(self.name, f"{self._columns} seal", self.fixed, self.to_row, self.from_row)
 
 
 SCOPES = Table(

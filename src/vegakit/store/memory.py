@@ -1,11 +1,12 @@
 """A ledger and a store for one process, gone with it: the pure machine itself, and a dict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import (
+    LEASE_MS,
     Admission,
     Budget,
     Claim,
@@ -63,8 +64,9 @@ class MemoryLedger:
         now: int,
         *,
         sent: bool = False,
+        lease_ms: int = LEASE_MS,
     ) -> Admission:
-        verdict = self._budget.reserve(effect, attempt, scope_id, worst_case, holder, now)
+        verdict = self._budget.reserve(effect, attempt, scope_id, worst_case, holder, now, lease_ms)
         if sent and isinstance(verdict, Reserved):
             self._budget.mark_sent(effect, attempt)
         return verdict
@@ -87,8 +89,13 @@ class MemoryLedger:
     async def renew(self, holder: HolderId, until_ms: int) -> None:
         self._budget.renew(holder, until_ms)
 
-    async def expire(self, now: int) -> Sequence[tuple[str, Settled]]:
-        return self._budget.expire(now)
+    async def leases(self) -> Mapping[HolderId, int]:
+        return dict(self._budget.leases)
+
+    async def expire(
+        self, ended: Mapping[HolderId, int], now: int
+    ) -> Sequence[tuple[str, Settled]]:
+        return self._budget.expire(ended, now)
 
     async def prune(self, before_ms: int) -> int:
         return self._budget.prune(before_ms)

@@ -2,10 +2,17 @@
 
 Each subject (the ledger, the documents) has its own tables and its own row in `format_versions`, so
 one file may hold several. The file must be on a local disk: its processes meet in shared memory.
+
+A file is made whole under another name and then linked into place, so that no kill leaves an empty
+one behind: an empty file, or one shorter than it says, was cut, and is refused.
 """
 
+import os
+import secrets
+import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -14,7 +21,7 @@ from vegakit.errors import InvalidRecordError, StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Format", "Synchronous", "connect", "explained", "lay_out"]
+__all__ = ["Format", "Synchronous", "check_whole", "connect", "explained", "lay_out"]
 
 Synchronous: TypeAlias = Literal["normal", "full"]
 """Both survive `kill -9`; `full` also keeps the last transactions when the power fails."""
@@ -23,30 +30,77 @@ BUSY_S = 10.0
 _BUSY_POLL_S = 0.01
 _PRIMARY_CODE = 0xFF
 _STATEMENTS = 256
+_MAGIC = b"SQLite format 3\0"
+_HEAD_BYTES = 100
 
 
 class Format(NamedTuple):
-    """`upgrades` lead from each older format to the next."""
-
     subject: str
     version: int
     tables: tuple[str, ...]
-    upgrades: Mapping[int, tuple[str, ...]] = {}
 
 
-def connect(path: str, layout: Format, synchronous: Synchronous) -> "sqlite3.Connection":
+def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "sqlite3.Connection":
     """The connection belongs to the thread that opens it."""
+    place = Path(path)
+    if not os.path.lexists(place):
+        _make(place, layouts)
+    check_whole(place)
+    return _opened(path, layouts, synchronous)
+
+
+def check_whole(path: Path) -> None:
+    """Refuse what is no file, what is a link (it could lead to a file that is not ours), and what
+    was cut: an answer that is missing would be bought again, and money that is missing spent."""
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreError(f"{path} is a link; name the file that it leads to")
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{path} is not a file; name another file")
+    log = Path(f"{path}-wal")
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if head and not _MAGIC.startswith(head[: len(_MAGIC)]):
+        return  # no database: SQLite says so
+    if len(head) == _HEAD_BYTES:
+        page_bytes = int.from_bytes(head[16:18], "big")
+        needed = (65_536 if page_bytes == 1 else page_bytes) * int.from_bytes(head[28:32], "big")
+        is_logged = log.exists() and log.stat().st_size > 0
+        if found.st_size >= needed or is_logged:
+            return  # the end of the file may still be in its log
+    raise StoreError(
+        f"{path} was cut: it has {found.st_size:,} bytes, so what was recorded in it is missing; "
+        f"put a copy of it back, or to start over, type: mv {path} {path}.cut"
+    )
+
+
+def _make(path: Path, layouts: Sequence[Format]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        # Closed at once: by closing, SQLite brings what was written into the file itself.
+        _opened(str(draft), layouts, "full").close()
+        with suppress(FileExistsError):  # another process was first, and its file is as good
+            os.link(draft, path, follow_symlinks=False)
+    finally:
+        for left in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+            left.unlink(missing_ok=True)
+
+
+def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "sqlite3.Connection":
     import sqlite3
 
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, cached_statements=_STATEMENTS
     )
     try:
         _write_ahead(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA cell_size_check = on")
         connection.execute("BEGIN IMMEDIATE")
-        lay_out(connection.execute, path, layout)
+        for layout in layouts:
+            lay_out(connection.execute, path, layout)
         connection.execute("COMMIT")
     except BaseException:
         connection.close()
@@ -65,8 +119,14 @@ def explained(path: str, error: Exception) -> StoreError:
         sqlite3.SQLITE_NOTADB: "it is not a SQLite file; name another file",
         sqlite3.SQLITE_CANTOPEN: "check that it may be written by you and is not a folder",
         sqlite3.SQLITE_READONLY: "it may only be read; make it and its folder writable",
-        sqlite3.SQLITE_CORRUPT: "it is damaged; restore a copy of it",
+        sqlite3.SQLITE_CORRUPT: "it is damaged; put a copy of it back, or to start over, type: "
+        f"mv {path} {path}.damaged",
     }
+    if isinstance(error, OSError):
+        return StoreError(
+            f"cannot use {path}: {error.strerror or error}; name a file in a folder that you may "
+            "write, on a disk that has room"
+        )
     code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
     hint = advice.get(code, "check the disk and the permissions of the file and its folder")
     return StoreError(f"cannot use {path}: {error}; {hint}")
@@ -97,24 +157,14 @@ def lay_out(execute: Callable[..., Any], place: str, layout: Format) -> None:
         "SELECT format_version FROM format_versions WHERE subject = ?", (layout.subject,)
     ).fetchone()
     if found is None:
-        _change(execute, layout, layout.version, layout.tables)
+        for step in layout.tables:
+            execute(step)
+        execute("INSERT INTO format_versions VALUES (?, ?)", (layout.subject, layout.version))
         return
     version = int(found[0])
-    while version in layout.upgrades:
-        _change(execute, layout, version + 1, layout.upgrades[version])
-        version += 1
     if version != layout.version:
         remedy = "update vegakit" if version > layout.version else "use the vegakit that wrote it"
         raise InvalidRecordError(
             f"{place} holds the {layout.subject} in format {version}, but this vegakit reads "
             f"format {layout.version}; {remedy}, or name another place"
         )
-
-
-def _change(
-    execute: Callable[..., Any], layout: Format, version: int, steps: tuple[str, ...]
-) -> None:
-    for step in steps:
-        execute(step)
-    execute("DELETE FROM format_versions WHERE subject = ?", (layout.subject,))
-    execute("INSERT INTO format_versions VALUES (?, ?)", (layout.subject, version))

@@ -8,174 +8,386 @@
 | with outcome             | it is done                      | that outcome, never again        |
 
 Every write is on disk when it is answered (`synchronous=full`); writes that come at the same time
-share one transaction. A torn last transaction is dropped by SQLite when the file is opened.
+share one transaction. A torn last transaction is dropped by SQLite when the file is opened. What
+was damaged, or written by somebody else, does not fit its seal (`secret`) and is refused.
+A key begins with the place of its effect, so what else is known of a place stands beside it.
 """
 
+# ruff: noqa: S608  (statements are put together from our own words)
+
+import os
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import structs
 
-from vegakit.effects import CallTool, Effect
+from vegakit.effects import CallModel, CallTool, Effect, place_of
 from vegakit.errors import BugError, StoreError, UserError
-from vegakit.events import EffectOutcome, charged_for
+from vegakit.events import EffectOutcome, charged_for, reopened
 from vegakit.ids import Digest, EffectKey, ProgramId
 from vegakit.money import Money
-from vegakit.ports import Begun, Recorded, Run
+from vegakit.ports import Begun, Claimed, Kept, Ledger, Recorded, Run
 from vegakit.records import from_json, to_json
+from vegakit.store.ledger_tables import LEDGER
+from vegakit.store.secret import open_own, seal_of_user
+from vegakit.store.spool import Spool
 from vegakit.store.sqlite_file import Format
+from vegakit.store.sqlite_ledger import LedgerDesk, SqliteLedger
+from vegakit.store.sqlite_store import DOCUMENTS, SqliteStore
 from vegakit.store.sqlite_thread import SqliteThread
 
-if TYPE_CHECKING:
-    import sqlite3
+__all__ = ["RUN_INTACT", "Keep", "SqliteJournal", "locked", "run_files"]
 
-__all__ = ["SqliteJournal", "locked"]
+_EFFECT = "key program path kind repeatable digest claimed_ms outcome code committed".split()
+_RUN = ["program", "ended_ms", "run"]
 
-_RUNS = "SELECT run, ended_ms FROM runs ORDER BY program"
-_FIND = "SELECT digest, outcome FROM effects WHERE key = ?"
-_CLAIM = "INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
-_RECORD = "UPDATE effects SET outcome = ? WHERE key = ? AND outcome IS NULL"
+
+def _seal_of(table: str, columns: Sequence[str], **changed: str) -> str:
+    """The expression for the seal of a row whose columns are as they are, or changed."""
+    values = ", ".join(changed.get(column, column) for column in columns)
+    return f"vega_seal('{table}', {values})"
+
+
+_NEW = dict(zip([*_EFFECT[:7], *_EFFECT[8:]], (f"?{n}" for n in range(1, 10)), strict=True))
+_INTACT = f"seal = {_seal_of('effects', _EFFECT)}"
+RUN_INTACT = f"runs.seal = {_seal_of('runs', [f'runs.{column}' for column in _RUN])}"
+_RUNS = f"SELECT program, {RUN_INTACT}, run, ended_ms FROM runs"
+_BEGIN = f"""INSERT OR IGNORE INTO runs VALUES
+    (?1, NULL, ?2, {_seal_of("runs", _RUN, program="?1", ended_ms="NULL", run="?2")})"""
+_END = f"""UPDATE runs SET ended_ms = ?1, seal = {_seal_of("runs", _RUN, ended_ms="?1")}
+    WHERE program = ?2"""
+_CHANGE_RUN = f"""UPDATE runs SET run = ?1, seal = {_seal_of("runs", _RUN, run="?1")}
+    WHERE program = ?2"""
+_FIND = f"SELECT key, {_INTACT}, digest, outcome FROM effects WHERE key = ?"
+_CLAIM = f"""INSERT INTO effects VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9,
+    {_seal_of("effects", _EFFECT, outcome="NULL", **_NEW)}) ON CONFLICT (key) DO NOTHING"""
+_CUT_OFF = f"""SELECT key, {_INTACT}, kind, repeatable, NOT committed FROM effects
+    WHERE program = ? AND outcome IS NULL"""
+_CHARGED = f"""SELECT key, {_INTACT}, outcome FROM effects
+    WHERE program = ? AND kind = 'CallModel' AND outcome IS NOT NULL"""
+_DAMAGED = f"SELECT key FROM effects WHERE NOT ({_INTACT}) LIMIT 1"
+_COMMIT = f"""UPDATE effects SET committed = 1, seal = {_seal_of("effects", _EFFECT, committed="1")}
+    WHERE key = ? AND NOT committed"""
+_CHANGED = """SELECT 1 FROM effects
+    WHERE key >= ? AND key < ? AND key <> ? AND committed AND code <> ? LIMIT 1"""
+_UNCOMMIT = f"""UPDATE effects SET committed = 0,
+    seal = {_seal_of("effects", _EFFECT, committed="0")}
+    WHERE program = ? AND claimed_ms >= (SELECT claimed_ms FROM effects WHERE key = ?)"""
+_REPLACE = f"""UPDATE effects SET outcome = ?1, seal = {_seal_of("effects", _EFFECT, outcome="?1")}
+    WHERE key = ?2"""
+_RECORD = f"{_REPLACE} AND outcome IS NULL"
+_OUTCOME = f"""SELECT key, {_INTACT}, kind, outcome FROM effects
+    WHERE key = ? AND program = ? AND outcome IS NOT NULL"""
 
 _JOURNAL = Format(
     "journal",
-    1,
+    3,
     (
         """CREATE TABLE runs (
-            program TEXT PRIMARY KEY, ended_ms INTEGER, run TEXT NOT NULL
+            program TEXT PRIMARY KEY, ended_ms INTEGER, run TEXT NOT NULL, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
         """CREATE TABLE effects (
             key TEXT PRIMARY KEY, program TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
             repeatable INTEGER NOT NULL, digest TEXT NOT NULL, claimed_ms INTEGER NOT NULL,
-            outcome TEXT
+            outcome TEXT, code TEXT NOT NULL, committed INTEGER NOT NULL, seal BLOB NOT NULL
         ) WITHOUT ROWID""",
     ),
 )
-"""No second index: a claim and a record would each write one page more, for what is read once."""
+"""No second index: a claim and a record would each write one page more, for what is read once. Each
+row carries the seal of its other columns."""
+_CHECKED_BYTES = 64 << 20
+"""A file up to this size is checked whole when a run in it is taken up; of a larger one, what is
+read."""
+
+
+class Keep(NamedTuple):
+    """Which runs that have ended are kept: none older than `for_ms`, and no more than fit into
+    `most_bytes`."""
+
+    for_ms: int
+    most_bytes: int
 
 
 class SqliteJournal:
-    """Implements `ports.Journal`. The file is locked from `begin` to `aclose`."""
+    """Implements `ports.Journal`. From `begin` to `aclose` the file is locked, or if it is `shared`
+    only the run: what belongs to one run is then in the folder `runs` beside the file. `keep` says
+    which runs that have ended are kept in it, all if it says nothing."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, shared: bool = False, keep: "Keep | None" = None
+    ) -> None:
         self.path = Path(fspath(path))
-        self._thread = SqliteThread(fspath(path), _JOURNAL, "full", lambda file: file)
-        self._lock: IO[str] | None = None
+        self.shared = shared
+        self.keep_runs = keep
+        subjects = (_JOURNAL, LEDGER, DOCUMENTS)
+        make = partial(LedgerDesk, place=fspath(path))
+        self._thread = SqliteThread(fspath(path), subjects, "full", make)
+        self._lock: int | None = None
+        self._spool: Spool | None = None
         self._program = ProgramId("")
+        self._places: set[str] | None = None
+        """Of all effects of this run that were ever claimed; None: not known."""
 
-    async def begin(self, run: Run) -> Run:
-        self._take_lock()
-        unfinished = "SELECT run FROM runs WHERE ended_ms IS NULL ORDER BY program DESC LIMIT 1"
-        for (text,) in await self._read(unfinished):
-            run = from_json(Run, text)
-        text = to_json(run).decode()
-        await self._write("INSERT OR IGNORE INTO runs VALUES (?, NULL, ?)", run.program, text)
+    def ledger(self) -> SqliteLedger:
+        """The ledger in the same file, worked on by the same thread: what is called `together` on
+        both is one transaction. It is closed with the journal."""
+        return SqliteLedger(self.path, thread=self._thread)
+
+    def store(self) -> SqliteStore:
+        """The documents in the same file; closed with the journal."""
+        return SqliteStore(self.path, thread=self._thread)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self._thread.together()
+
+    def holds(self, ledger: Ledger) -> bool:
+        return isinstance(ledger, SqliteLedger) and ledger.is_on(self._thread)
+
+    def is_new(self, key: EffectKey) -> bool:
+        return self._places is not None and place_of(key) not in self._places
+
+    async def begin(self, run: Run, resume: ProgramId | None = None) -> Run:
+        beside, offered = self._beside(resume or run.program), run.program
+        self._take_lock(beside)
+        if self.shared:
+            run = run if resume is None else await self._taken_up(resume)
+        else:
+            unfinished = f"{_RUNS} WHERE ended_ms IS NULL ORDER BY program DESC LIMIT 1"
+            for text, _ in await self._read_sealed("runs", unfinished):
+                await self._check_all()
+                run = from_json(Run, text)
+        await self._write(_BEGIN, run.program, to_json(run).decode())
         self._program = run.program
+        self._places = set[str]() if run.program == offered else await self._known_places()
+        self._spool = self._spool or Spool(Path(f"{beside}.spool"), seal_of_user())
         return run
 
-    def end(self, now: int) -> Awaitable[None]:
-        return self._write("UPDATE runs SET ended_ms = ? WHERE program = ?", now, self._program)
+    async def _taken_up(self, program: ProgramId) -> Run:
+        for text, _ in await self._read_sealed("runs", f"{_RUNS} WHERE program = ?", program):
+            await self._check_all()
+            return from_json(Run, text)
+        raise UserError(f"{self.path} holds no run {program}; to see them, type: vega runs")
 
-    async def raise_budget(self, amount: Money) -> Run:
-        """Of the unfinished run, which then goes on with that much more."""
-        self._take_lock()
-        run = next((run for run in await self.runs() if run.ended_ms is None), None)
+    def _beside(self, program: ProgramId) -> Path:
+        """What the names of the lock and the spool begin with."""
+        return run_files(self.path, program) if self.shared else self.path
+
+    def end(self, now: int) -> Awaitable[None]:
+        return self._write(_END, now, self._program)
+
+    async def raise_budget(self, program: ProgramId, amount: Money) -> Run:
+        """Of an unfinished run, which then goes on with that much more."""
+        self._take_lock(self._beside(program))
+        unfinished = (run for run in await self.runs() if run.ended_ms is None)
+        run = next((run for run in unfinished if run.program == program), None)
         if run is None:
-            raise UserError(f"no run in {self.path} is unfinished; start a new one")
+            raise UserError(f"no run {program} in {self.path} is unfinished; start a new one")
         run = structs.replace(run, raised=Money(run.raised + amount))
-        text = to_json(run).decode()
-        await self._write("UPDATE runs SET run = ? WHERE program = ?", text, run.program)
+        await self._write(_CHANGE_RUN, to_json(run).decode(), run.program)
         return run
 
     async def runs(self) -> Sequence[Run]:
-        found = await self._read(_RUNS)
+        found = await self._read_sealed("runs", f"{_RUNS} ORDER BY program")
         return [structs.replace(from_json(Run, text), ended_ms=at) for text, at in found]
 
     def find(self, key: EffectKey) -> Awaitable[Recorded | None]:
         return self._thread.do(lambda file: (_found(file, key), _nothing))
 
-    def claim(self, effect: Effect, now: int) -> Awaitable[Recorded | None]:
-        kind = type(effect.request).__name__
+    def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Awaitable[Claimed]:
+        kind, key = type(effect.request).__name__, effect.key
         repeatable = isinstance(effect.request, CallTool) and effect.request.repeatable
-        place = (effect.key, self._program, str(effect.path))
-        values = (*place, kind, repeatable, effect.digest, now)
+        place = (key, self._program, str(effect.path))
+        values = (*place, kind, repeatable, effect.digest, now, effect.code, not speculative)
+        beside, is_new = place_of(key), self.is_new(key)
+        if self._places is not None:
+            self._places.add(beside)
 
-        def work(file: "sqlite3.Connection") -> tuple[Recorded | None, Callable[[], object]]:
-            is_new = file.execute(_CLAIM, values).rowcount
-            return None if is_new else _found(file, effect.key), _nothing
+        def work(file: LedgerDesk) -> tuple[Claimed, Callable[[], object]]:
+            others = (f"{beside}.", f"{beside}/", key, effect.code)  # "/" is next after "."
+            changed = not is_new and file.execute(_CHANGED, others).fetchone() is not None
+            if file.execute(_CLAIM, values).rowcount:
+                return Claimed(None, changed), _nothing
+            if not speculative:
+                file.execute(_COMMIT, (key,))
+            found = _found(file, key)
+            return Claimed(None if found is None else found[1], changed), _nothing
 
         return self._thread.do(work)
+
+    def commit(self, key: EffectKey) -> Awaitable[None]:
+        return self._write(_COMMIT, key)
 
     def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
         text = to_json(outcome).decode()
 
-        def work(file: "sqlite3.Connection") -> tuple[None, Callable[[], object]]:
+        def work(file: LedgerDesk) -> tuple[None, Callable[[], object]]:
             is_first = file.execute(_RECORD, (text, key)).rowcount
             if not is_first and file.execute(_FIND, (key,)).fetchone() is None:
                 raise BugError(f"the effect {key} was not claimed before it was recorded")
             return None, _nothing
 
-        return self._thread.do(work)
+        recording = self._thread.do(work)
+        if self._spool is not None:
+            spool = self._spool
+            recording.add_done_callback(lambda done: _succeeded(done) and spool.done(key))
+        return recording
+
+    def keep(self, key: EffectKey, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
+        if self._spool is None:
+            raise BugError("a journal keeps nothing before it has begun a run")
+        self._spool.append(Kept(self._program, key, attempt, bill, outcome))
+
+    async def kept(self) -> Sequence[Kept]:
+        """What another run left came to its end with it."""
+        if self._spool is None:
+            return []
+        mine: list[Kept] = []
+        for kept in self._spool.read():
+            if kept.program == self._program:
+                mine.append(kept)
+            else:
+                self._spool.done(kept.key)
+        return mine
 
     def drop(self, key: EffectKey) -> Awaitable[None]:
         return self._write("DELETE FROM effects WHERE key = ? AND outcome IS NULL", key)
 
+    async def reopen(self, keys: Sequence[EffectKey]) -> None:
+        def work(file: LedgerDesk) -> tuple[None, Callable[[], object]]:
+            for key in keys:
+                found = file.execute(_OUTCOME, (key, self._program)).fetchall()
+                if not found:
+                    continue
+                [(kind, outcome)] = _intact(file, "effects", found)
+                file.execute(_UNCOMMIT, (self._program, key))
+                if kind == CallModel.__name__:
+                    left = reopened(_outcome_of(outcome))
+                    text = None if left is None else to_json(left).decode()
+                    file.execute(_REPLACE, (text, key))
+                else:
+                    file.execute("DELETE FROM effects WHERE key = ?", (key,))
+            return None, _nothing
+
+        # What was recorded needs no copy in the spool, and a copy of what is reopened would be
+        # taken for its outcome by the next process. The thread works in order: when this is done,
+        # so is all that was recorded before.
+        await self._thread.do(lambda _: (None, _nothing))
+        if self._spool is not None:
+            self._spool.settle()
+        await self._thread.do(work)
+
     async def cut_off(self) -> Sequence[Begun]:
-        query = "SELECT key, kind, repeatable FROM effects WHERE program = ? AND outcome IS NULL"
-        found = await self._read(query, self._program)
-        return [Begun(EffectKey(key), kind, bool(repeatable)) for key, kind, repeatable in found]
+        found = await self._read_sealed("effects", _CUT_OFF, self._program, with_key=True)
+        return [Begun(EffectKey(key), kind, bool(r), bool(s)) for key, kind, r, s in found]
 
     async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
-        query = "SELECT key, outcome FROM effects WHERE program = ? AND kind = 'CallModel'"
-        found = await self._read(f"{query} AND outcome IS NOT NULL", self._program)
+        found = await self._read_sealed("effects", _CHARGED, self._program, with_key=True)
         return [(EffectKey(key), charged_for(_outcome_of(text))) for key, text in found]
 
     async def aclose(self) -> None:
         await self._thread.aclose()
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
         if self._lock is not None:
-            self._lock.close()
+            os.close(self._lock)
             self._lock = None
 
-    def _take_lock(self) -> None:
-        self._lock = self._lock or locked(self.path)
+    def _take_lock(self, beside: Path) -> None:
+        self._lock = self._lock or locked(beside)
+        if self._lock is None and self.shared:
+            raise StoreError(
+                f"run {beside.name} is being carried on by another process; wait until it has "
+                "ended, or look for it: vega ps"
+            )
         if self._lock is None:
             raise StoreError(
                 f"the journal {self.path} is being written by another process; "
                 "wait until that run has ended, or name another journal"
             )
 
-    def _read(self, query: str, *values: object) -> Awaitable[list[tuple[Any, ...]]]:
-        return self._thread.do(lambda file: (file.execute(query, values).fetchall(), _nothing))
+    async def _known_places(self) -> set[str]:
+        query = f"SELECT key, {_INTACT} FROM effects WHERE program = ?"
+        found = await self._read_sealed("effects", query, self._program, with_key=True)
+        return {place_of(key) for (key,) in found}
+
+    async def _check_all(self) -> None:
+        """Before a run goes on: a row that is damaged so that nobody finds it would be bought
+        again."""
+
+        def work(file: LedgerDesk) -> tuple[None, Callable[[], object]]:
+            if self.path.stat().st_size <= _CHECKED_BYTES:
+                for (told,) in file.execute("PRAGMA quick_check(1)"):
+                    if told != "ok":
+                        raise StoreError(
+                            f"{self.path} is damaged ({told}); put a copy of it back, or to start "
+                            f"over, type: mv {self.path} {self.path}.damaged"
+                        )
+                for (key,) in file.execute(_DAMAGED):
+                    raise file.seals.broken("effects", key)
+            return None, _nothing
+
+        await self._thread.do(work)
+
+    def _read_sealed(
+        self, table: str, query: str, *values: object, with_key: bool = False
+    ) -> Awaitable[list[tuple[Any, ...]]]:
+        """Rows that begin with their key and whether they fit their seal; returned without."""
+
+        def work(file: LedgerDesk) -> tuple[list[tuple[Any, ...]], Callable[[], object]]:
+            found = file.execute(query, values).fetchall()
+            return _intact(file, table, found, with_key=with_key), _nothing
+
+        return self._thread.do(work)
 
     def _write(self, statement: str, *values: object) -> Awaitable[None]:
         return self._thread.do(lambda file: (None, lambda: file.execute(statement, values)))
 
 
-def locked(path: Path) -> IO[str] | None:
-    """Until it is closed nobody else writes that journal; None if somebody does."""
+def run_files(journal: Path, program: str) -> Path:
+    """What the names of the files of one run in a shared journal begin with."""
+    return journal.parent / "runs" / program
+
+
+def locked(path: Path) -> int | None:
+    """Lock that journal until the descriptor is closed; None if somebody else has locked it."""
     import fcntl  # not on every system, and needed only here
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = Path(f"{path}.lock").open("w", encoding="utf-8")  # noqa: SIM115
+    lock = open_own(Path(f"{path}.lock"))
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        lock.close()
+        os.close(lock)
         return None
     return lock
+
+
+def _succeeded(done: "Future[None]") -> bool:
+    return not done.cancelled() and done.exception() is None
 
 
 def _nothing() -> None:
     pass
 
 
-def _found(file: "sqlite3.Connection", key: EffectKey) -> Recorded | None:
-    row = file.execute(_FIND, (key,)).fetchone()
-    if row is None:
-        return None
-    digest, outcome = row
-    return Digest(digest), None if outcome is None else _outcome_of(outcome)
+def _intact(
+    file: LedgerDesk, table: str, rows: list[tuple[Any, ...]], *, with_key: bool = False
+) -> list[tuple[Any, ...]]:
+    for row in rows:
+        if not row[1]:
+            raise file.seals.broken(table, row[0])
+    return [(row[0], *row[2:]) if with_key else row[2:] for row in rows]
+
+
+def _found(file: LedgerDesk, key: EffectKey) -> Recorded | None:
+    for digest, outcome in _intact(file, "effects", file.execute(_FIND, (key,)).fetchall()):
+        return Digest(digest), None if outcome is None else _outcome_of(outcome)
+    return None
 
 
 def _outcome_of(text: str) -> EffectOutcome:

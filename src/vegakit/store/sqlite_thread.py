@@ -1,6 +1,6 @@
 """The one thread that works on a SQLite file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from vegakit.errors import VegaError
@@ -10,23 +10,35 @@ from vegakit.store.thread import Answer, Job, StoreThread, answered
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["SqliteThread"]
+__all__ = ["FileDesk", "SqliteThread"]
 
 Desk = TypeVar("Desk")
+
+
+class FileDesk:
+    """The desk of whoever works on the file by statements."""
+
+    def __init__(self, file: "sqlite3.Connection") -> None:
+        self.file = file
+        self.execute, self.executemany = file.execute, file.executemany
+
+    def flush(self) -> None:
+        """Write what was put off to the end of the transaction."""
 
 
 class SqliteThread(StoreThread[Desk]):
     def __init__(
         self,
         path: str,
-        layout: Format,
+        layouts: Format | Sequence[Format],
         synchronous: Synchronous,
         desk: "Callable[[sqlite3.Connection], Desk]",
     ) -> None:
-        self._connect = lambda: connect(path, layout, synchronous)
+        several = (layouts,) if isinstance(layouts, Format) else layouts
+        self._connect = lambda: connect(path, several, synchronous)
         self._make_desk = desk
         self._connection: sqlite3.Connection | None = None
-        super().__init__(path, layout.subject)
+        super().__init__(path, " and ".join(layout.subject for layout in several))
 
     def _carry_out(self, batch: list[Job]) -> list[Answer]:
         import sqlite3
@@ -47,6 +59,8 @@ class SqliteThread(StoreThread[Desk]):
             self._desk = self._make_desk(self._connection)
         self._connection.execute("BEGIN IMMEDIATE")
         answers = [answered(self._desk, job) for job in batch]
+        if isinstance(self._desk, FileDesk):
+            self._desk.flush()
         self._connection.execute("COMMIT")
         return answers
 

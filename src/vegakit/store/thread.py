@@ -8,13 +8,14 @@ that fails while it is worked out fails alone, having written nothing; a place t
 everyone in the transaction, and none of it happened.
 
 A job is queued when it is called and carried out from then on, also if its caller is cancelled.
+What belongs together is called inside `together`: then no transaction parts it.
 """
 
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -54,7 +55,9 @@ class StoreThread(ABC, Generic[Desk]):
 
     def __init__(self, place: str, subject: str) -> None:
         self._place, self._subject = place, subject
-        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._queue: SimpleQueue[Sequence[Job]] = SimpleQueue()
+        self._group: tuple[int, list[Job]] | None = None
+        """The thread that calls together now, and what it has called."""
         self._closed: asyncio.Future[None] | None = None
         threading.Thread(target=self._serve, name=f"vega {subject}", daemon=True).start()
 
@@ -76,6 +79,21 @@ class StoreThread(ABC, Generic[Desk]):
             )
         return self._put(work, touched)
 
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """What is called in the block is one transaction. The block does not wait: what it calls
+        is queued when it is left."""
+        if self._group is not None:
+            yield
+            return
+        _, jobs = self._group = threading.get_ident(), []
+        try:
+            yield
+        finally:
+            self._group = None
+            if jobs:
+                self._queue.put(jobs)
+
     async def aclose(self) -> None:
         """Everything queued is carried out first."""
         if self._closed is None:
@@ -84,7 +102,12 @@ class StoreThread(ABC, Generic[Desk]):
 
     def _put(self, work: Work[Desk, T] | None, touched: object = None) -> asyncio.Future[T]:
         caller: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(Job(work, touched, caller))
+        job, group = Job(work, touched, caller), self._group
+        # Another thread that calls meanwhile has nothing to do with the block of this one.
+        if group is not None and group[0] == threading.get_ident():
+            group[1].append(job)
+        else:
+            self._queue.put((job,))
         return caller
 
     def _serve(self) -> None:
@@ -99,9 +122,9 @@ class StoreThread(ABC, Generic[Desk]):
             _tell(batch[-1].caller.get_loop(), self._end, batch)
 
     def _take(self) -> list[Job]:
-        batch = [self._queue.get()]
+        batch = list(self._queue.get())
         while batch[-1].work is not None and len(batch) < _MOST_AT_ONCE and self._queue.qsize():
-            batch.append(self._queue.get())
+            batch.extend(self._queue.get())
         return batch
 
     def _end(self, batch: list[Job]) -> None:
@@ -109,7 +132,7 @@ class StoreThread(ABC, Generic[Desk]):
         if self._closed is None:
             self._closed = self._put(None)
         while self._queue.qsize():
-            batch.append(self._queue.get())
+            batch.extend(self._queue.get())
         died = BugError(f"the thread of {self._place} has died; its traceback was printed")
         _settle([Answer(job.caller, error=died if job.work else None) for job in batch])
 

@@ -5,10 +5,10 @@ it was entered in, as in an async generator that somebody else closes, leaves th
 """
 
 import asyncio
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from os import urandom
 from traceback import format_exception_only
 from typing import Any
 
@@ -42,8 +42,8 @@ class Tracer:
     def begin(self, kind: CallKind, name: str, parent: Span | None = None) -> Span:
         """Below `parent`, or the current span, or as a new trace."""
         above = parent or current_span()
-        trace_id = above.trace_id if above else TraceId(secrets.token_hex(16))
-        span_id = SpanId(secrets.token_hex(8))
+        trace_id = above.trace_id if above else TraceId(urandom(16).hex())
+        span_id = SpanId(urandom(8).hex())
         return Span(trace_id, span_id, above and above.span_id, kind, name, self._clock.now())
 
     def end(self, span: Span, status: CallStatus = CallStatus.OK, **facts: Any) -> None:  # noqa: ANN401

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vegakit.testing.clock import FakeClock
     from vegakit.testing.host import HOST_CHECKS, HostCheck
     from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
-    from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
+    from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck, settle_ended
     from vegakit.testing.memory import MEMORY_CHECKS, MemoryCheck
     from vegakit.testing.programs import Ran, run_test, tests_below
     from vegakit.testing.store import STORE_CHECKS, StoreCheck
@@ -27,6 +27,7 @@ _HOME_OF = {
     "HostCheck": "testing.host",
     "JournalCheck": "testing.journal",
     "LedgerCheck": "testing.ledger",
+    "settle_ended": "testing.ledger",
     "MemoryCheck": "testing.memory",
     "Ran": "testing.programs",
     "ScriptedCall": "models",
@@ -57,6 +58,7 @@ __all__ = [
     "StoreCheck",
     "Vega",
     "run_test",
+    "settle_ended",
     "tests_below",
     "tool",
 ]

@@ -15,6 +15,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from msgspec import structs
+
 from vegakit.effects import (
     AskHuman,
     CallTool,
@@ -63,6 +65,7 @@ MakeHost: TypeAlias = Callable[[World, Journal | None], CheckedHost]
 HostCheck: TypeAlias = Callable[[MakeHost], Coroutine[Any, Any, None]]
 
 _LONG_MS = 3_600_000
+_DOWN = Failed(ErrorClass.SERVER, "down", charged=Money(3))
 
 
 def _at(place: int, request: Request | None = None) -> Effect:
@@ -161,8 +164,9 @@ async def _rings_no_timer_early(make: MakeHost) -> None:
 
 async def _cancels_a_timer(make: MakeHost) -> None:
     host = make(lambda effect: Fate(), None)
-    host.start(_at(0, SetTimer(host.now + _LONG_MS)))
-    host.cancel(_at(0).key)
+    timer = _at(0, SetTimer(host.now + _LONG_MS))
+    host.start(timer)
+    host.cancel(timer.key)
     assert await _outcomes(host, 1) == {0: Cancelled()}
     await host.aclose()
 
@@ -205,9 +209,9 @@ async def _performs_nothing_twice(make: MakeHost) -> None:
 
 
 async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
-    """The program cannot go on: who waits for the next events is told why."""
+    """Of other code: the program cannot go on, and who waits for the next events is told why."""
     pages, performed = MemoryJournal(), list[str]()
-    other = effect(_at(0).path, CallTool("pay", {}, ScopeId("")))
+    other = effect(_at(0).path, CallTool("pay", {}, ScopeId("")), code="old")
     await pages.claim(other, 0)
     await pages.record(other.key, Answered("wrong"))
 
@@ -223,6 +227,78 @@ async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
         assert performed == []
     else:
         raise AssertionError(f"an answer to another request: {came}")
+    await host.aclose()
+
+
+async def _finds_an_edit_when_it_commits(make: MakeHost) -> None:
+    """What is speculative may differ from what was recorded; what the program comes to may not."""
+    pages = MemoryJournal()
+    await pages.claim(effect(_at(0).path, CallTool("pay", {}, ScopeId("")), code="old"), 0)
+    host = make(lambda _: Fate(5), pages)
+    host.start(_at(0), speculative=True)
+    assert await _outcomes(host, 1) == {0: Answered(None)}
+    host.commit(_at(0).key)
+    host.start(_at(1))
+    try:
+        came = await host.next()
+    except ProgramChanged:
+        pass
+    else:
+        raise AssertionError(f"the program went on: {came}")
+    await host.aclose()
+
+
+async def _keeps_no_failure_before_its_turn(make: MakeHost) -> None:
+    """It may not be met then. An answer is kept, whether the program comes to it or not."""
+    pages, fates = MemoryJournal(), [Fate(1, _DOWN), Fate(1, _DOWN), Fate(1, Answered("yes"))]
+    host = make(lambda effect: fates[effect.path.loop[0]], pages)
+    for place in range(3):
+        host.start(_at(place), speculative=True)
+    assert await _outcomes(host, 3) == {n: fate.comes_to for n, fate in enumerate(fates)}
+    assert [(await pages.find(_at(place).key) or ("", None))[1] for place in range(3)] == [
+        None,
+        None,
+        Answered("yes"),
+    ]
+    host.commit(_at(0).key)
+    host.cancel(_at(1).key)
+    await _says_nothing_more(host)
+    assert await pages.find(_at(0).key) == (_at(0).digest, _DOWN)
+    assert await pages.find(_at(1).key) is None
+    await host.aclose()
+
+
+async def _keeps_what_is_committed_meanwhile(make: MakeHost) -> None:
+    pages = MemoryJournal()
+    host = make(lambda _: Fate(5, _DOWN), pages)
+    host.start(_at(0), speculative=True)
+    host.start(_at(1, SetTimer(host.now + 1)))
+    assert list(await _outcomes(host, 1)) == [1]
+    host.commit(_at(0).key)
+    assert await _outcomes(host, 1) == {0: _DOWN}
+    assert await pages.find(_at(0).key) == (_at(0).digest, _DOWN)
+    assert await pages.cut_off() == []
+    await host.aclose()
+
+
+async def _begins_again_when_it_has_landed(make: MakeHost) -> None:
+    """What was given up and is wanted after all: first the one outcome, then the other."""
+    begun = list[int]()
+
+    def world(asked: Effect) -> Fate:
+        begun.append(asked.again)
+        return Fate(_LONG_MS) if not asked.again else Fate(1, Answered("second"))
+
+    host = make(world, None)
+    host.start(_at(0), speculative=True)
+    host.start(_at(1, SetTimer(host.now + 5)))
+    assert list(await _outcomes(host, 1)) == [1]
+    host.cancel(_at(0).key)
+    host.start(structs.replace(_at(0), again=1))
+    assert await _outcomes(host, 1) == {0: Cancelled()}
+    assert await _outcomes(host, 1) == {0: Answered("second")}
+    assert begun == [0, 1]
+    await _says_nothing_more(host)
     await host.aclose()
 
 
@@ -250,5 +326,9 @@ HOST_CHECKS: tuple[HostCheck, ...] = (
     _keeps_before_it_tells,
     _performs_nothing_twice,
     _gives_no_answer_to_another_request,
+    _finds_an_edit_when_it_commits,
+    _keeps_no_failure_before_its_turn,
+    _keeps_what_is_committed_meanwhile,
+    _begins_again_when_it_has_landed,
     _leaves_nothing_behind,
 )

@@ -17,7 +17,7 @@ from vegakit.errors import BugError, ErrorClass
 from vegakit.events import Answered, Crashed, EffectOutcome, Failed, Refused, Unknown
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.ports import Begun, Journal, Run
+from vegakit.ports import Begun, Claimed, Journal, Run
 
 __all__ = ["JOURNAL_CHECKS", "JournalCheck"]
 
@@ -29,9 +29,11 @@ _PAY = CallTool("pay", {"to": "me"}, ScopeId("s"))
 _LOOK = CallTool("look", {}, ScopeId("s"), repeatable=True)
 
 
-def _at(place: int, request: Request = _MODEL, program: ProgramId = _FIRST) -> Effect:
+def _at(
+    place: int, request: Request = _MODEL, program: ProgramId = _FIRST, code: str = ""
+) -> Effect:
     path = EffectPath(TenantId("t"), program, (Life("a", 1),), Site("f", place))
-    return effect(path, request)
+    return effect(path, request, code=code)
 
 
 async def _kept(journal: Journal, effect: Effect, outcome: EffectOutcome) -> None:
@@ -62,8 +64,8 @@ async def _knows_nothing_of_what_was_never_claimed(journal: Journal) -> None:
 
 async def _claims_once(journal: Journal) -> None:
     await journal.begin(Run(_FIRST, 1))
-    assert await journal.claim(_at(0), 0) is None
-    assert await journal.claim(_at(0), 1) == (_at(0).digest, None)
+    assert await journal.claim(_at(0), 0) == Claimed()
+    assert await journal.claim(_at(0), 1) == Claimed()
     assert await journal.find(_at(0).key) == (_at(0).digest, None)
     assert len(await journal.cut_off()) == 1
 
@@ -71,9 +73,61 @@ async def _claims_once(journal: Journal) -> None:
 async def _answers_a_claim_by_what_was_recorded(journal: Journal) -> None:
     await journal.begin(Run(_FIRST, 1))
     await _kept(journal, _at(0), Answered({"said": "hi"}, Money(3)))
-    other = _at(0, _PAY)
-    assert await journal.claim(other, 1) == (_at(0).digest, Answered({"said": "hi"}, Money(3)))
-    assert (await journal.claim(_at(0), 1) or ("",))[0] != other.digest
+    assert await journal.claim(_at(0), 1) == Claimed(Answered({"said": "hi"}, Money(3)))
+
+
+async def _keeps_requests_at_one_place_apart(journal: Journal) -> None:
+    """What was asked speculatively is no answer to what the program asks there."""
+    await journal.begin(Run(_FIRST, 1))
+    await journal.claim(_at(0), 0, speculative=True)
+    await journal.record(_at(0).key, Answered("ahead"))
+    assert await journal.claim(_at(0, _PAY), 1) == Claimed()
+    await journal.record(_at(0, _PAY).key, Answered("paid"))
+    assert await journal.claim(_at(0), 2, speculative=True) == Claimed(Answered("ahead"))
+    assert await journal.claim(_at(0, _PAY), 2) == Claimed(Answered("paid"))
+
+
+async def _tells_that_other_code_asked_there(journal: Journal) -> None:
+    """Only if the program had come to it."""
+    await journal.begin(Run(_FIRST, 1))
+    await journal.claim(_at(0, code="old"), 0, speculative=True)
+    assert await journal.claim(_at(0, _PAY, code="new"), 0, speculative=True) == Claimed()
+    await journal.commit(_at(0).key)
+    assert await journal.claim(_at(0, _PAY, code="new"), 1) == Claimed(None, changed=True)
+    assert await journal.claim(_at(0, _LOOK, code="new"), 1, speculative=True) == Claimed(
+        None, changed=True
+    )
+    assert await journal.claim(_at(1, code="new"), 1) == Claimed()
+
+
+async def _lets_the_same_code_ask_something_else(journal: Journal) -> None:
+    """Time and money may lead a program another way; what it had asked stays answered."""
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Answered("yes"))
+    assert await journal.claim(_at(0, _PAY), 1) == Claimed()
+    assert await journal.claim(_at(0), 1) == Claimed(Answered("yes"))
+
+
+async def _commits_nothing_unclaimed(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await journal.commit(_at(0).key)
+    assert await journal.find(_at(0).key) is None
+    assert await journal.claim(_at(0, _PAY, code="new"), 1) == Claimed()
+
+
+async def _reopens_what_failed_the_run(journal: Journal) -> None:
+    """It is asked for again; what came after it is known, and may be asked otherwise."""
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0, code="old"), Answered("kept"))
+    await journal.claim(_at(1, code="old"), 1)
+    await journal.record(_at(1).key, Failed(ErrorClass.SERVER, "down"))
+    await journal.claim(_at(2, code="old"), 2)
+    await journal.record(_at(2).key, Answered("after it"))
+    await journal.reopen([_at(1).key])
+    assert await journal.claim(_at(1, code="old"), 3, speculative=True) == Claimed()
+    assert await journal.claim(_at(2, _PAY, code="new"), 3, speculative=True) == Claimed()
+    assert await journal.claim(_at(2, code="old"), 3) == Claimed(Answered("after it"))
+    assert await journal.claim(_at(0, _PAY, code="new"), 3) == Claimed(None, changed=True)
 
 
 async def _keeps_every_kind_of_outcome(journal: Journal) -> None:
@@ -116,7 +170,33 @@ async def _drops_claims_only(journal: Journal) -> None:
         await journal.drop(_at(place).key)
     assert await journal.find(_at(0).key) is None
     assert await journal.find(_at(1).key) == (_at(1).digest, Answered("kept"))
-    assert await journal.claim(_at(0), 0) is None
+    assert await journal.claim(_at(0), 0) == Claimed()
+
+
+async def _reopens_what_failed_a_run(journal: Journal) -> None:
+    """What was charged stays known; what was not is claimed as before; tools are forgotten."""
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Failed(ErrorClass.TIMEOUT, "late", charged=Money(2)))
+    await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
+    await _kept(journal, _at(2, _PAY), Answered("no such account"))
+    await _kept(journal, _at(3), Answered("kept", Money(3)))
+    await journal.claim(_at(4), 0)
+    await journal.reopen([_at(place).key for place in (0, 1, 2, 4, 5)])
+    await journal.reopen([_at(2, _PAY).key])
+    assert await journal.find(_at(0).key) == (_at(0).digest, Unknown(Money(2), again=True))
+    assert await journal.find(_at(1).key) == (_at(1).digest, None)
+    assert await journal.find(_at(2, _PAY).key) is None
+    assert await journal.find(_at(3).key) == (_at(3).digest, Answered("kept", Money(3)))
+    assert {begun.key for begun in await journal.cut_off()} == {_at(1).key, _at(4).key}
+
+
+async def _reopens_nothing_of_another_run(journal: Journal) -> None:
+    await journal.begin(Run(_FIRST, 1))
+    await _kept(journal, _at(0), Refused("BudgetExceeded", "too dear"))
+    await journal.end(2)
+    await journal.begin(Run(_SECOND, 3))
+    await journal.reopen([_at(0).key])
+    assert await journal.find(_at(0).key) == (_at(0).digest, Refused("BudgetExceeded", "too dear"))
 
 
 async def _tells_what_was_cut_off(journal: Journal) -> None:
@@ -124,11 +204,13 @@ async def _tells_what_was_cut_off(journal: Journal) -> None:
     for place, request in enumerate((_MODEL, _PAY, _LOOK)):
         await journal.claim(_at(place, request), 0)
     await _kept(journal, _at(3), Answered("done"))
+    await journal.claim(_at(4), 0, speculative=True)
     found = {begun.key: begun for begun in await journal.cut_off()}
     assert found == {
         _at(0).key: Begun(_at(0).key, "CallModel", repeatable=False),
-        _at(1).key: Begun(_at(1).key, "CallTool", repeatable=False),
-        _at(2).key: Begun(_at(2).key, "CallTool", repeatable=True),
+        _at(1, _PAY).key: Begun(_at(1, _PAY).key, "CallTool", repeatable=False),
+        _at(2, _LOOK).key: Begun(_at(2, _LOOK).key, "CallTool", repeatable=True),
+        _at(4).key: Begun(_at(4).key, "CallModel", repeatable=False, speculative=True),
     }
 
 
@@ -150,14 +232,14 @@ async def _keeps_runs_apart(journal: Journal) -> None:
     await journal.begin(Run(_SECOND, 3))
     assert await journal.cut_off() == []
     assert await journal.charges() == []
-    assert await journal.claim(_at(0, program=_SECOND), 4) is None
+    assert await journal.claim(_at(0, program=_SECOND), 4) == Claimed()
 
 
 async def _takes_many_at_once(journal: Journal) -> None:
     await journal.begin(Run(_FIRST, 1))
     effects = [_at(place) for place in range(100)]
     found = await asyncio.gather(*(journal.claim(one, 0) for one in effects))
-    assert found == [None] * 100
+    assert found == [Claimed()] * 100
     await asyncio.gather(*(journal.record(one.key, Answered(one.key)) for one in effects))
     for one in effects:
         assert await journal.find(one.key) == (one.digest, Answered(one.key))
@@ -169,10 +251,17 @@ JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     _knows_nothing_of_what_was_never_claimed,
     _claims_once,
     _answers_a_claim_by_what_was_recorded,
+    _keeps_requests_at_one_place_apart,
+    _tells_that_other_code_asked_there,
+    _lets_the_same_code_ask_something_else,
+    _commits_nothing_unclaimed,
+    _reopens_what_failed_the_run,
     _keeps_every_kind_of_outcome,
     _keeps_the_first_outcome,
     _records_nothing_unclaimed,
     _drops_claims_only,
+    _reopens_what_failed_a_run,
+    _reopens_nothing_of_another_run,
     _tells_what_was_cut_off,
     _tells_what_model_calls_came_to,
     _keeps_runs_apart,

@@ -8,16 +8,17 @@ Each check opens what it needs and leaves the ledger to its caller to close.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from vegakit.errors import BugError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, Period
 from vegakit.policy import (
+    LEASE_MS,
     Admission,
     ClaimState,
-    LeaseEnded,
+    LeaseWatch,
     OnExceed,
     Overran,
     Reserved,
@@ -29,7 +30,7 @@ from vegakit.policy import (
 )
 from vegakit.ports import Ledger
 
-__all__ = ["LEDGER_CHECKS", "LedgerCheck"]
+__all__ = ["LEDGER_CHECKS", "LedgerCheck", "settle_ended"]
 
 LedgerCheck: TypeAlias = Callable[[Ledger], Awaitable[None]]
 
@@ -37,6 +38,11 @@ _ROOT, _LIMIT, _PART = ScopeId("root"), ScopeId("limit"), ScopeId("part")
 _CALL, _OTHER = EffectKey("call"), EffectKey("other")
 _ME, _YOU = HolderId("me"), HolderId("you")
 _HOUR_MS = 3_600_000
+
+
+async def settle_ended(ledger: Ledger, now: int) -> Sequence[tuple[str, Settled]]:
+    """As a runtime does that has just been opened and knows nobody."""
+    return await ledger.expire(LeaseWatch().ended(await ledger.leases(), now), now)
 
 
 async def _opened(ledger: Ledger, cap: int | None = 100) -> None:
@@ -208,17 +214,43 @@ async def _empties_a_window_when_its_period_ends(ledger: Ledger) -> None:
 
 async def _settles_what_dead_holders_left(ledger: Ledger) -> None:
     await _opened(ledger)
-    await ledger.renew(_YOU, 5000)
+    await ledger.renew(_YOU, 5 * LEASE_MS)
     await _reserve(ledger, 10, EffectKey("sent"), sent=True)
     await _reserve(ledger, 20, EffectKey("reserved"))
     await ledger.reserve(EffectKey("yours"), 1, _ROOT, Money(30), _YOU, 0)
-    assert await ledger.expire(999) == []
-    assert dict(await ledger.expire(1000)) == {
+    assert await settle_ended(ledger, LEASE_MS - 1) == []
+    assert dict(await settle_ended(ledger, LEASE_MS)) == {
         "sent#1": Settled(ClaimState.UNKNOWN, Money(10)),
         "reserved#1": Settled(ClaimState.RELEASED, Money(0)),
     }
     assert await _figures(ledger) == (10, 30)
-    assert await _reserve(ledger, 1, _OTHER, now=1001) == LeaseEnded(_ME)
+    assert await ledger.leases() == {_YOU: 5 * LEASE_MS}
+
+
+async def _renews_the_lease_of_who_reserves(ledger: Ledger) -> None:
+    """Where that is due; a lease that has ended, or was settled by others, is no hindrance."""
+    await _opened(ledger)
+    await _reserve(ledger, 10, sent=True)
+    assert await ledger.leases() == {_ME: LEASE_MS}
+    await _reserve(ledger, 10, EffectKey("soon"), now=LEASE_MS // 2)
+    assert await ledger.leases() == {_ME: LEASE_MS}
+    late = 3 * LEASE_MS
+    await settle_ended(ledger, late)
+    assert await _reserve(ledger, 10, EffectKey("late"), now=late) == Reserved()
+    assert await ledger.leases() == {_ME: late + LEASE_MS}
+    assert await ledger.answer(_CALL, 1, Money(4), late) == Settled(ClaimState.ANSWERED, Money(-6))
+    assert await _figures(ledger, now=late) == (4, 10)
+
+
+async def _leaves_alone_who_renewed_meanwhile(ledger: Ledger) -> None:
+    """Between the look at the leases and their end others may act."""
+    await _opened(ledger)
+    await _reserve(ledger, 10, sent=True)
+    seen = await ledger.leases()
+    await ledger.renew(_ME, LEASE_MS + 1)
+    assert await ledger.expire(seen, LEASE_MS) == []
+    assert await _figures(ledger) == (0, 10)
+    assert await ledger.expire({_YOU: 1}, LEASE_MS) == []
 
 
 async def _prunes_what_is_settled_and_old(ledger: Ledger) -> None:
@@ -270,7 +302,8 @@ async def _carries_out_what_a_cancelled_caller_began(ledger: Ledger) -> None:
 async def _knows_nothing_of_what_was_never_there(ledger: Ledger) -> None:
     assert await ledger.scope(_ROOT, 0) is None
     assert await ledger.claim(_CALL, 1) is None
-    assert await ledger.expire(10**9) == []
+    assert await ledger.leases() == {}
+    assert await settle_ended(ledger, 10**9) == []
 
 
 LEDGER_CHECKS: tuple[LedgerCheck, ...] = (
@@ -291,6 +324,8 @@ LEDGER_CHECKS: tuple[LedgerCheck, ...] = (
     _raises_a_cap,
     _empties_a_window_when_its_period_ends,
     _settles_what_dead_holders_left,
+    _renews_the_lease_of_who_reserves,
+    _leaves_alone_who_renewed_meanwhile,
     _prunes_what_is_settled_and_old,
     _answers_do_not_change_afterwards,
     _admits_exactly_what_fits_among_many,

@@ -6,6 +6,7 @@ from vegakit.vm.machine import Vm
 from vegakit.vm.starting import start
 from vegakit.vm.state import Crash, Limits, Status, Step, VmState
 from vegakit.vm.texts import json_text, text_of
+from vegakit.vm.unknown import never_fails, on_lookahead_bug, strict_lookahead
 from vegakit.vm.values import restored, stored
 from vegakit.vm.wants import (
     AskBudget,
@@ -53,8 +54,11 @@ __all__ = [
     "Watch",
     "json_text",
     "load",
+    "never_fails",
+    "on_lookahead_bug",
     "restored",
     "start",
     "stored",
+    "strict_lookahead",
     "text_of",
 ]

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 __all__ = ["answered", "chunked", "failed", "stream_ended"]
 
 
-def answered(vm: "Vm", ticket: str, form: object) -> bool:
+def answered(vm: "Vm", ticket: str, form: object, cause: tuple[str, ...] = ()) -> bool:
     asked = _open(vm, ticket)
     if asked is None:
         return False
     try:
         asked.value = _read(vm, asked, form)
     except Fault as fault:
-        asked.error = Crash(fault.name, fault.reason)
+        asked.error = Crash(fault.name, fault.reason, (), cause)
     _settle(vm, ticket, asked)
     return True
 
 
-def failed(vm: "Vm", ticket: str, error: str, reason: str) -> bool:
+def failed(vm: "Vm", ticket: str, error: str, reason: str, cause: tuple[str, ...] = ()) -> bool:
     asked = _open(vm, ticket)
     if asked is None:
         return False
-    asked.error = Crash(error, reason)
+    asked.error = Crash(error, reason, (), cause)
     _settle(vm, ticket, asked)
     return True
 

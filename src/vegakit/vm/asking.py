@@ -10,7 +10,7 @@ from vegakit.lang import ANY_AGENT, Op
 from vegakit.vm.calling import close_scopes
 from vegakit.vm.computing import STOP, Cold, Operands
 from vegakit.vm.faults import Fault, bad
-from vegakit.vm.state import Asked, Frame, Strand
+from vegakit.vm.state import MAIN, Asked, Frame, Strand, fault_of
 from vegakit.vm.texts import text_of
 from vegakit.vm.values import (
     AgentRef,
@@ -79,7 +79,8 @@ def _awaited(vm: "Vm", strand: Strand, frame: Frame, ticket: str, into: int) -> 
 
 def _outcome(asked: Asked) -> Value:
     if asked.error is not None:
-        raise Fault(asked.error.error, asked.error.reason)
+        asked.taken = True
+        raise fault_of(asked.error)
     return asked.value
 
 
@@ -216,6 +217,7 @@ def _spawn(vm: "Vm", strand: Strand, frame: Frame, operands: Operands) -> None:
         _name(r, under),
         stored(rules),
         vm.scope(frame),
+        strand.name != MAIN,
     )
     vm.ask(ticket, Asked("spawn", strand.name, of=_kept_as(want)))
     if not want.name:

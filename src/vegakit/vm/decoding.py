@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from vegakit.lang import Function, Module, Op, Type
 from vegakit.vm.values import AgentRef, Value, restored
 
-__all__ = ["COLD", "HOT", "Call", "Handled", "LastFew", "Program", "load"]
+__all__ = ["COLD", "HOT", "JUMP", "Call", "Handled", "LastFew", "Program", "load"]
 
 Of = TypeVar("Of")
 Made = TypeVar("Made")
@@ -22,6 +22,7 @@ HOT: tuple[str, ...] = (
     "ADD LT JUMP_IF_NOT JUMP CONST MOVE EQ SUB NEXT ROUND MUL MOD LE JUMP_IF NE NOT INDEX FIELD DIV"
 ).split()  # pyright: ignore[reportAssignmentType]
 _NUMBERS = {name: number for number, name in enumerate(HOT)}
+JUMP = _NUMBERS["JUMP"]
 COLD = 64
 """Cold rows have their number from the table and this added."""
 

@@ -8,16 +8,19 @@ in the language.
 __all__ = ["Fault", "arithmetic", "bad", "limit"]
 
 Rows = tuple[tuple[str, str, int], ...]
+Cause = tuple[str, ...]
 
 
 class Fault(Exception):  # noqa: N818  (it carries an error of the program, and is none of ours)
-    """`stack` are rows of function, file and line, innermost first; empty until it is known."""
+    """`stack` are rows of function, file and line, innermost first; empty until it is known.
+    `cause` are the keys of the effects whose outcomes it comes from."""
 
-    def __init__(self, name: str, reason: str, stack: Rows = ()) -> None:
+    def __init__(self, name: str, reason: str, stack: Rows = (), cause: Cause = ()) -> None:
         super().__init__(name, reason)
         self.name = name
         self.reason = reason
         self.stack = stack
+        self.cause = cause
 
 
 def bad(reason: str) -> Fault:

@@ -38,7 +38,7 @@ from vegakit.vm.state import (
 )
 from vegakit.vm.sweeping import state_weight, sweep
 from vegakit.vm.terrain import Terrain, terrain_of
-from vegakit.vm.unwinding import unwind
+from vegakit.vm.unwinding import cause_in, unwind
 from vegakit.vm.values import Handle, Value, stored
 from vegakit.vm.wants import CallHost, Cancel, Early, End, SendTo, Taken, Want
 
@@ -141,11 +141,12 @@ class Vm:
 
     # Answers of the host; False when nobody waits for them any more
 
-    def answer(self, ticket: str, value: object) -> bool:
-        return answered(self, ticket, value)
+    def answer(self, ticket: str, value: object, cause: tuple[str, ...] = ()) -> bool:
+        """`cause` is what it comes from, should it not fit what was asked for."""
+        return answered(self, ticket, value, cause)
 
-    def fail(self, ticket: str, error: str, reason: str) -> bool:
-        return failed(self, ticket, error, reason)
+    def fail(self, ticket: str, error: str, reason: str, cause: tuple[str, ...] = ()) -> bool:
+        return failed(self, ticket, error, reason, cause)
 
     def chunk(self, ticket: str, text: str) -> bool:
         return chunked(self, ticket, text)
@@ -195,9 +196,8 @@ class Vm:
         return spec is not None and spec.memory
 
     def ticket(self, frame: Frame, site: int, version: str = "") -> str:
-        place = self._place(frame, site) + (version if self.state.window else "")
-        times = self.state.again.get(place)
-        return place if times is None else f"{place}'{times}"
+        """With the version whatever the window is: a run may go on with another one."""
+        return self._place(frame, site) + version
 
     def _place(self, frame: Frame, site: int) -> str:
         ordinal, loops = self.functions[frame.function].sites[site]
@@ -242,7 +242,7 @@ class Vm:
         asked = self.state.asked[ticket]
         if asked.digest == digest128(want) and asked.strand == strand.name:
             asked.early, asked.digest = False, ""
-            self.want(want if self.unwant(ticket) else Taken(ticket))
+            self.want(want if self.unwant(ticket) else Taken(ticket, want))
             return True
         _scouting().give_up_all(self, strand.name)
         return False
@@ -334,17 +334,24 @@ class Vm:
 
     def exit(self, strand: Strand, reason: str) -> None:
         """The error is for who waits for an answer of it."""
-        where = self.stack(strand)
+        crash = Crash("AgentFailed", reason, self.stack(strand), cause_in(strand, ()))
         self._end_all(None)
         self.want(End(reason))
-        self.state.status, self.state.error = Status.EXITED, Crash("AgentFailed", reason, where)
+        self.state.status, self.state.error = Status.EXITED, crash
 
     def crash(self, crash: Crash) -> None:
+        """Futures that failed and that nobody awaited yet are a cause, too: the program would meet
+        them one after the other, each time it goes on."""
+        cause = dict.fromkeys(crash.cause)
+        for asked in self.state.asked.values():
+            if asked.error is not None and not asked.taken:
+                cause |= dict.fromkeys(asked.error.cause)
+        crash = Crash(crash.error, crash.reason, crash.stack, (*cause,))
         self._end_all(None)
         self.state.status, self.state.error = Status.CRASHED, crash
 
     def _crash_all(self, fault: Fault) -> None:
-        self.crash(Crash(fault.name, fault.reason, fault.stack))
+        self.crash(Crash(fault.name, fault.reason, fault.stack, fault.cause))
 
     def _end_all(self, value: Value) -> None:
         """Close, drop and cancel all there is; what the value holds lives on."""

@@ -13,7 +13,7 @@ from vegakit.vm.computing import RELOAD, STOP, Cold, Operands
 from vegakit.vm.decoding import COLD
 from vegakit.vm.faults import Fault
 from vegakit.vm.library import call_pure
-from vegakit.vm.state import Asked, Frame, Strand
+from vegakit.vm.state import Asked, Frame, Strand, fault_of
 from vegakit.vm.unknown import NO_BOUND, size_of
 from vegakit.vm.values import AgentRef, Future, StreamRef, Unknown, Value
 
@@ -30,7 +30,7 @@ _Scouted: TypeAlias = "Callable[[Scout, Strand, Frame, Operands], int | None]"
 
 def came(asked: Asked) -> Value:
     if asked.error is not None:
-        raise Fault(asked.error.error, asked.error.reason)
+        raise fault_of(asked.error)
     return asked.value
 
 

@@ -17,7 +17,6 @@ cannot change what the program does.
 | group, a monitor, the last return |                                                             |
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -31,7 +30,7 @@ from vegakit.vm.faults import Fault
 from vegakit.vm.machine import Vm
 from vegakit.vm.scouted import OPS, UNOPENED, came
 from vegakit.vm.state import Asked, Crash, Frame, Strand, VmState
-from vegakit.vm.unknown import NO_BOUND, poisoned, size_of
+from vegakit.vm.unknown import NO_BOUND, LookedEnoughError, never_fails, poisoned, size_of
 from vegakit.vm.unwinding import unwind
 from vegakit.vm.values import AgentRef, Handle, Unknown, Value, weight_of
 from vegakit.vm.versions import UNCOUNTED, changes, count_change, version_of
@@ -51,14 +50,26 @@ def look_ahead(vm: Vm) -> None:
         return
     for strand in [*vm.state.strands.values()]:
         if strand.waits in vm.state.asked and not strand.watch:
-            Scout(vm, strand).walk()
+            _walked(vm, strand, begins=True)
+
+
+def _walked(vm: Vm, strand: Strand, *, begins: bool) -> set[str]:
+    """The speculative calls that were met. Whatever goes wrong ends the look ahead and nothing
+    else: the program was not there yet, and when it comes there it meets its own errors. What had
+    begun by then stands, and is taken over or given up like any other."""
+    seen: set[str] = set()
+    with never_fails("looking ahead"):
+        scout = Scout(vm, strand, begins=begins)
+        seen = scout.seen
+        scout.walk()
+    return seen
 
 
 def squash(vm: Vm, strand: Strand) -> None:
     """It has gone another way than was looked ahead: what it will not meet now is given up."""
     early = _early(vm, strand.name)
     if early:
-        seen = Scout(vm, strand, begins=False).walk()
+        seen = _walked(vm, strand, begins=False)
         give_up(vm, [*_unmet(vm, early, seen)])
 
 
@@ -82,23 +93,15 @@ def _early(vm: Vm, strand: str) -> list[str]:
 
 
 def give_up(vm: Vm, tickets: list[str]) -> None:
-    """Youngest first. Should the program come to one of these places after all, it asks under
-    another name: what was begun there is not what it wants."""
+    """Youngest first. Should the program come to one of these places after all, it asks there
+    itself: what would be begun ahead of it again might be given up again."""
     state = vm.state
     for ticket in reversed(tickets):
         asked = state.asked.pop(ticket)
         vm.pending.get(asked.strand, {}).pop(ticket, None)
         if not vm.unwant(ticket):
-            place = _AGAIN.sub("", ticket)
-            state.again[place] = state.again.get(place, 0) + 1
+            state.given_up[ticket] = None
             vm.want(Cancel(ticket))
-
-
-_AGAIN = re.compile(r"'\d+$")
-
-
-class _EnoughError(Exception):
-    """The window is full: nothing further ahead can begin."""
 
 
 class Scout(Vm):
@@ -118,7 +121,7 @@ class Scout(Vm):
             scopes={**vm.state.scopes},
             spawned={**vm.state.spawned},
             window=vm.state.window,
-            again=vm.state.again,
+            given_up=vm.state.given_up,
             heard={**vm.state.heard},
         )
         self.seen: set[str] = set()
@@ -136,10 +139,9 @@ class Scout(Vm):
                     self.terrain.row_of(asked.of), asked.older and _flying(asked.older, ticket)
                 )
 
-    def walk(self) -> set[str]:
-        with suppress(_EnoughError):
+    def walk(self) -> None:
+        with suppress(LookedEnoughError):
             compute(self, self.strand, _FUEL, OPS)
-        return self.seen
 
     # What the machine does for its strands, and a scout does not
 
@@ -210,8 +212,8 @@ class Scout(Vm):
             to=r[to].path if type(r[to]) is Handle else "",
             scope=self.scope(frame),
         )
-        early = self.terrain.may_be_early(agent) and self._in_line(r[to])
-        early &= version is not None and not _AGAIN.search(ticket)
+        early = self.terrain.may_be_early(agent) and self._in_line(agent, r[to])
+        early &= version is not None and ticket not in self.state.given_up
         if unknown is None and early and self._may_begin(row, frame):
             want = send_wanted(self, frame, operands, ticket, stream=stream)
             asked = Asked("stream" if stream else "send", self.strand.name, answer=answer, of=agent)
@@ -224,10 +226,11 @@ class Scout(Vm):
             self.busy.add(r[to].path if type(r[to]) is Handle else "")
         return None
 
-    def _in_line(self, to: Value) -> bool:
+    def _in_line(self, agent: str, to: Value) -> bool:
         """Nothing that comes before and goes to the same process has still to begin or to end: what
-        it remembers is then what it will, and no timeout runs while it waits in line."""
-        if type(to) is not Handle:
+        it remembers is then what it will, and no timeout runs while it waits in line. A process
+        without memory answers all at once, each message as if it were the only one."""
+        if type(to) is not Handle or not self._remembers(agent, to):
             return True
         asked = self.main.state.asked.values()
         flying = any(a.older is not None and a.older.to == to.path and not a.done for a in asked)
@@ -245,7 +248,7 @@ class Scout(Vm):
             asked = self.main.state.asked[ticket]
             return came(asked) if asked.done else Unknown(NO_BOUND)
         known = size_of(frame.registers[each] for each in args) is None
-        known &= version is not None and not _AGAIN.search(ticket)
+        known &= version is not None and ticket not in self.state.given_up
         if known and self.terrain.only_reads(row) and self._may_begin(row, frame):
             want = call_wanted(self, frame, operands, ticket)
             self._begin(ticket, want, Asked("host", self.strand.name, of=f"{name}@{rights}"))
@@ -264,7 +267,7 @@ class Scout(Vm):
 
     def _may_begin(self, row: Effects, frame: Frame) -> bool:
         if self._begins and self._room <= 0:
-            raise _EnoughError
+            raise LookedEnoughError  # the window is full: nothing further ahead can begin
         opened = not self.scope(frame).startswith(UNOPENED)
         return opened and self._begins and not conflict(row, self.passed)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from vegakit.vm.faults import Fault
 from vegakit.vm.values import Value, restored, stored
 from vegakit.vm.wants import Older, Want
 
@@ -22,12 +23,14 @@ __all__ = [
     "Crash",
     "Frame",
     "Group",
+    "Handling",
     "Limits",
     "Member",
     "Status",
     "Step",
     "Strand",
     "VmState",
+    "fault_of",
     "opened",
     "packed",
 ]
@@ -58,12 +61,23 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     weight: int = 100_000_000
 
 
-class Crash(Struct, frozen=True):
-    """`stack`: function, file, line; innermost first."""
+class Crash(Struct, frozen=True, omit_defaults=True):
+    """`stack`: function, file, line; innermost first. `cause`: the keys of the effects whose
+    outcomes it comes from, none if the program failed by itself."""
 
     error: str
     reason: str
     stack: tuple[tuple[str, str, int], ...] = ()
+    cause: tuple[str, ...] = ()
+
+
+class Handling(Struct, frozen=True, array_like=True):
+    """A handler that a call is in: its instructions, and what the failure that it handles comes
+    from. A failure in there comes from the handled one, too."""
+
+    start: int
+    end: int
+    cause: tuple[str, ...]
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
@@ -80,7 +94,8 @@ class Frame(Struct, omit_defaults=True):
 
     `outer` is the budget scope the call began in and `scopes` those it opened, of which the first
     `kept` are of the call this strand split from. `spawned` are tickets of processes that end with
-    the call.
+    the call. `handling` are the handlers it is in, the outermost first; one it has left may still
+    be there, and is told apart by `pc`.
     """
 
     function: int
@@ -94,6 +109,7 @@ class Frame(Struct, omit_defaults=True):
     spawned: list[str] = field(default_factory=list[str])
     groups: list[str] = field(default_factory=list[str])
     monitors: list[str] = field(default_factory=list[str])
+    handling: tuple[Handling, ...] = ()
 
 
 class Strand(Struct, omit_defaults=True):
@@ -136,7 +152,8 @@ class Asked(Struct, omit_defaults=True):
 
     `kind` is send, spawn, stream, host, scope, budget or watch; `answer` the type asked for;
     `orphan` a process that ends as soon as it is there; `of` the agent or host function. `early`
-    is what the program has not come to yet, with the digest of what was wanted.
+    is what the program has not come to yet, with the digest of what was wanted; `taken` says that
+    the program has met its error.
     """
 
     kind: str
@@ -151,14 +168,15 @@ class Asked(Struct, omit_defaults=True):
     older: Older | None = None
     early: bool = False
     digest: str = ""
+    taken: bool = False
 
 
 class VmState(Struct, omit_defaults=True):
     """`turn` is the fuel left in the turn of the first ready strand. `spawned` maps tickets to
     paths, empty while unknown; `scopes` are the open ones and what each is inside of. `window` is
     how many calls may be begun early, 0 for none; `stirred` says that there is something new to
-    look ahead from, `agents` which agent a process is, `again` how often what was begun at a place
-    was given up, `heard` how many messages a process that remembers was sent."""
+    look ahead from, `agents` which agent a process is, `given_up` what was begun speculatively and
+    is not begun so again, `heard` how many messages a process that remembers was sent."""
 
     strands: dict[str, Strand]
     ready: list[str]
@@ -175,12 +193,17 @@ class VmState(Struct, omit_defaults=True):
     window: int = 0
     stirred: bool = False
     agents: dict[str, str] = field(default_factory=dict[str, str])
-    again: dict[str, int] = field(default_factory=dict[str, int])
+    given_up: dict[str, None] = field(default_factory=dict[str, None])
     heard: dict[str, int] = field(default_factory=dict[str, int])
     status: Status = Status.RUNNING
     value: Any = None
     error: Crash | None = None
     format: int = 1
+
+
+def fault_of(crash: Crash) -> Fault:
+    """The same error, raised again where it is taken up."""
+    return Fault(crash.error, crash.reason, crash.stack, crash.cause)
 
 
 def packed(state: VmState) -> VmState:
@@ -200,7 +223,8 @@ def _copied(state: VmState, turned: _Turned) -> VmState:
     made.asked = {ticket: _asked(asked, turned) for ticket, asked in state.asked.items()}
     made.ready, made.outbox = [*state.ready], [*state.outbox]
     made.scopes, made.spawned = {**state.scopes}, {**state.spawned}
-    made.agents, made.again, made.heard = {**state.agents}, {**state.again}, {**state.heard}
+    made.agents, made.heard = {**state.agents}, {**state.heard}
+    made.given_up = {**state.given_up}
     made.value = turned(state.value)
     return made
 

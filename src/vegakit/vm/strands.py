@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from vegakit.lang import Op
 from vegakit.vm.calling import close_scopes, drop, end_frame
 from vegakit.vm.computing import RELOAD, STOP, Cold, Operands
-from vegakit.vm.faults import Fault, bad, limit
-from vegakit.vm.state import Asked, Crash, Frame, Group, Member, Strand
+from vegakit.vm.faults import bad, limit
+from vegakit.vm.state import Asked, Crash, Frame, Group, Member, Strand, fault_of
 from vegakit.vm.values import Handle, kind_of
 from vegakit.vm.wants import Cancel, CloseScope, Watch
 
@@ -85,7 +85,7 @@ def _par_join(vm: "Vm", strand: Strand, frame: Frame, operands: Operands) -> int
         for register, value in zip(member.brings, member.values or (), strict=False):
             frame.registers[register] = value
     if group.error is not None:
-        raise Fault(group.error.error, group.error.reason, group.error.stack)
+        raise fault_of(group.error)
     return None
 
 
@@ -211,7 +211,7 @@ def _monitor(vm: "Vm", strand: Strand, frame: Frame, operands: Operands) -> int 
     if strand.watch == ticket and len(strand.frames) == 1 and vm.has_asked(ticket, "watch", strand):
         asked = vm.state.asked.pop(ticket)
         if asked.error is not None:
-            raise Fault(asked.error.error, asked.error.reason)
+            raise fault_of(asked.error)
         frame.registers[into] = asked.value
         return None
     process = frame.registers[of]

@@ -5,17 +5,61 @@ computes with it fails, and what it would have written is unknown in turn. It ca
 could be as text, so that a send that waits for it can be priced.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 
-from vegakit.vm.faults import bad
+from vegakit.vm.faults import Fault
 from vegakit.vm.values import Fields, Items, Unknown, Value, weight_of
 
-__all__ = ["NO_BOUND", "poisoned", "size_of"]
+__all__ = [
+    "NO_BOUND",
+    "LookedEnoughError",
+    "never_fails",
+    "on_lookahead_bug",
+    "poisoned",
+    "size_of",
+    "strict_lookahead",
+]
+
 
 NO_BOUND = -1
 _MOST_WALKED = 20_000
 _HOLDS = frozenset({Unknown, Items, Fields})
 """What can be unknown, or hold something that is."""
+
+
+class LookedEnoughError(Exception):
+    """Ends a look ahead. It is no `Fault`: those go to handlers of the program, and a look ahead
+    that ends must not be taken for an error of the program."""
+
+
+_STRICT = [False]
+_TOLD: list["Callable[[str, Exception], None]"] = []
+
+
+def on_lookahead_bug(told: "Callable[[str, Exception], None]") -> None:
+    """Whom to tell of a bug of the lookahead: this package is pure and writes no log."""
+    _TOLD[:] = [told]
+
+
+def strict_lookahead(*, on: bool) -> None:
+    """Whether a bug of the lookahead raises, as tests and campaigns want it."""
+    _STRICT[0] = on
+
+
+@contextmanager
+def never_fails(what: str) -> Generator[None]:
+    """Around whatever looks ahead. A bug there costs the overlap and is told; the program goes on
+    in order. A `Fault` that gets as far as here is the program's own, and it will meet it."""
+    try:
+        yield
+    except (LookedEnoughError, Fault):
+        pass
+    except Exception as error:
+        if _STRICT[0]:
+            raise
+        for told in _TOLD:
+            told(what, error)
 
 
 def size_of(values: Iterable[Value]) -> Unknown | None:
@@ -38,7 +82,7 @@ def size_of(values: Iterable[Value]) -> Unknown | None:
         elif size != NO_BOUND:
             size += weight_of(value)
         if walked > _MOST_WALKED:
-            raise bad("too much to look ahead over")
+            raise LookedEnoughError
     return Unknown(size, answers) if found else None
 
 

@@ -47,7 +47,8 @@ class SendTo(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class SpawnAgent(Struct, frozen=True, tag=True, omit_defaults=True):
-    """Answered by the path of the process."""
+    """Answered by the path of the process. `beside`: others of this fiber may spawn at the same
+    time, so which comes first depends on what was answered first."""
 
     ticket: str
     agent: str
@@ -56,6 +57,7 @@ class SpawnAgent(Struct, frozen=True, tag=True, omit_defaults=True):
     under: str = ""
     rules: dict[str, Any] | None = None
     scope: str = ""
+    beside: bool = False
 
 
 class CallHost(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -141,9 +143,10 @@ class Drop(Struct, frozen=True, tag=True):
 
 
 class Taken(Struct, frozen=True, tag=True):
-    """The program has come to what was begun early."""
+    """The program has come to what was begun early, and wants exactly this."""
 
     ticket: str
+    of: SendTo | CallHost
 
 
 class Cancel(Struct, frozen=True, tag=True):

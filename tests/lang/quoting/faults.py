@@ -93,7 +93,7 @@ ONE_BRANCH_FOR_BOTH: Patch = (walking.Walk, "branches", _over_if_any_is)
 """No random program ends in one branch and sends behind both."""
 
 FAULTS: dict[str, tuple[Patch, ...]] = {
-    "retries forgotten": ((sends, "_attempts", lambda spec: 1),),
+    "retries forgotten": ((sends, "_attempts", lambda spec, known: 1),),
     "answers that do not fit forgotten": ((sends, "_RE_ASKS", 0),),
     "empty answers forgotten": ((sends, "_steps", lambda sending: 1),),
     "later calls as short as the first": ((sends, "_calls_cost", _first_for_all),),

@@ -114,7 +114,7 @@ async def test_an_agent_has_the_tools_of_a_file(house: House) -> None:
     (house.project / "tools.yaml").write_text(ECHO)
     model = ScriptedModel([SAY, "done"])
     assert await ran(house, YAML.format(header=MAY), model) == "done"
-    assert "stdout:\\nhello" in str(model.requests[1])
+    assert "stdout:\\n<untrusted>\\nhello" in str(model.requests[1])
 
 
 async def test_tools_of_a_file_may_no_more_than_the_program(house: House) -> None:

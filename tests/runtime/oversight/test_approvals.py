@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from tests.runtime.oversight.approvals import (
     honest_step,
     owner_of,
 )
+from vegakit.config import CutOffTools, Resumed, resume_variables
 from vegakit.effects import CallTool
 from vegakit.errors import ProgramChanged, UserError
 from vegakit.ids import Digest
@@ -172,6 +174,13 @@ ATTACKS: dict[str, Callable[[World], Awaitable[None]]] = {
     "hitl-011": own_answer,
     "hitl-012": other_script,
 }
+
+
+@pytest.fixture(autouse=True)
+def skips_what_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a program goes on after a restart in the middle of a tool."""
+    for name, value in resume_variables(Resumed(Path(), tools=CutOffTools.SKIP)).items():
+        monkeypatch.setenv(name, value)
 
 
 async def schedule(attack: Callable[[World], Awaitable[None]], seed: int) -> int:

@@ -8,17 +8,16 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TypeAlias
 
-import pytest
-
 from vegakit.effects import CallTool, Effect, EffectPath, Life, Site, effect
-from vegakit.errors import StoreError
 from vegakit.events import Answered, EffectOutcome, OutcomeArrived
 from vegakit.ids import ProgramId, ScopeId, TenantId
 from vegakit.ports import Run
 from vegakit.runtime import SteadyClock
+from vegakit.runtime.backlog import Backlog
 from vegakit.runtime.gate import Account
 from vegakit.runtime.processes.localhost import LocalHost
 from vegakit.store import SqliteJournal
+from vegakit.store.sqlite_thread import FileDesk
 
 PATH = EffectPath(TenantId("t"), ProgramId("p"), (Life("a", 1),), Site("f", 0))
 PAY = effect(PATH, CallTool("pay", {"to": "me"}, ScopeId("s")))
@@ -46,10 +45,10 @@ class Payment:
     async def make(self, wanted: Effect, account: Account) -> EffectOutcome:
         loop, is_busy = asyncio.get_running_loop(), asyncio.Event()
 
-        def hold(file: Connection) -> tuple[None, Callable[[], object]]:
+        def hold(desk: FileDesk) -> tuple[None, Callable[[], object]]:
             loop.call_soon_threadsafe(is_busy.set)
             self.goes_on.wait()
-            return None, lambda: self._harm(file)
+            return None, lambda: self._harm(desk.file)
 
         self._journal._thread.do(hold)
         await is_busy.wait()
@@ -62,7 +61,10 @@ async def cancelled(path: Path, harm: Harm) -> AsyncGenerator[tuple[LocalHost, S
     async with aclosing(SqliteJournal(path / "run.db")) as journal:
         await journal.begin(Run(ProgramId("p"), 0))
         payment = Payment(journal, harm)
-        async with aclosing(LocalHost({CallTool: payment.make}, SteadyClock(), journal)) as host:
+        clock = SteadyClock()
+        backlog = Backlog(clock, closing_s=0)
+        host = LocalHost({CallTool: payment.make}, clock, journal, backlog)
+        async with aclosing(backlog), aclosing(host):
             host.start(PAY)
             await payment.made.wait()
             host.cancel(PAY.key)
@@ -77,8 +79,8 @@ async def test_it_is_recorded_and_told(tmp_path: Path) -> None:
         assert await journal.find(PAY.key) == (PAY.digest, PAID)
 
 
-async def test_what_cannot_be_recorded_is_not_told(tmp_path: Path) -> None:
-    """The program ends, as it does when nobody cancels."""
-    async with cancelled(tmp_path, damage) as (host, _):
-        with pytest.raises(StoreError, match="no such table"):
-            await host.next()
+async def test_what_cannot_be_recorded_now_is_told_and_kept(tmp_path: Path) -> None:
+    """The payment was made, whether its journal can be written or not: it waits in the spool."""
+    async with cancelled(tmp_path, damage) as (host, journal):
+        assert await host.next() == [OutcomeArrived(PAY.key, PATH, PAID)]
+        assert [(kept.key, kept.outcome) for kept in await journal.kept()] == [(PAY.key, PAID)]

@@ -7,9 +7,7 @@ import pytest
 
 from vegakit.effects import Effect
 from vegakit.errors import ProgramChanged
-from vegakit.events import Answered
-from vegakit.ids import Digest
-from vegakit.ports import Recorded
+from vegakit.ports import Claimed
 from vegakit.program import Action, Event, Machine
 from vegakit.runtime import Agent, Runtime
 from vegakit.store import MemoryJournal
@@ -18,10 +16,10 @@ from vegakit.testing.simulation import run_virtual
 
 
 class OfAnotherProgram(MemoryJournal):
-    """It has an answer to whatever is asked, recorded for something else."""
+    """Wherever something is asked, other code had asked something else."""
 
-    async def claim(self, effect: Effect, now: int) -> Recorded | None:
-        return Digest("another"), Answered("wrong")
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+        return Claimed(changed=True)
 
 
 class BrokenMachine(Machine):

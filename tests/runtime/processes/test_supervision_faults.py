@@ -46,7 +46,7 @@ def restarts_what_finished(kind: ChildType, reason: ExitReason) -> bool:
     return True
 
 
-def cancels_nothing(self: LocalHost, key: str) -> None:
+def cancels_nothing(self: LocalHost, key: str, *, late: bool = False) -> None:
     pass
 
 

@@ -19,7 +19,7 @@ SEALED = [
     ".idea/workspace.xml",
     "audit.db",
     "run.db-wal",
-    "deep/night.questions.db",
+    "deep/run.db.spool",
     ".mcp.json",
 ]
 

@@ -53,7 +53,7 @@ async def test_a_broken_rule_lets_an_attack_pass(
 
 @pytest.mark.parametrize(
     ("rule", "fault"),
-    [("_folded", lambda path: path.split("/")), ("_SEALED", frozenset[str]())],
+    [("folded", lambda path: path), ("_NAMED", dict[str, protected.Kind]())],
 )
 def test_names_taken_as_they_are_spelled_are_found_out(
     rule: str, fault: object, monkeypatch: pytest.MonkeyPatch

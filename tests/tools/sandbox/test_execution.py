@@ -34,7 +34,8 @@ async def test_words_and_a_plain_line_are_one_command(command: object) -> None:
     said = await tool.call({"command": command}, None)
     assert sandbox.asked == [(("pytest", "-q", "a b"), "p/a")]
     assert said.splitlines() == [
-        *("stdout:", "out", "stderr:", "err"),
+        *("stdout:", "<untrusted>", "out", "</untrusted>"),
+        *("stderr:", "<untrusted>", "err", "</untrusted>"),
         *("2 of 10 bytes of stdout left out", "exit code 3 in 12 ms"),
     ]
 

@@ -55,7 +55,7 @@ async def test_an_argument_is_a_word(word: str, tmp_path: Path) -> None:
     async with filed(tmp_path, ECHO) as (box, say):
         before = tree_of(box.workspace)
         try:
-            assert f"stdout:\n{word}\n" in await say.call({"word": word}, None)
+            assert f"stdout:\n<untrusted>\n{word}\n" in await say.call({"word": word}, None)
         except (CapabilityDenied, ToolArgumentsError):
             assert "\n" in word
         assert tree_of(box.workspace) == before
@@ -74,8 +74,10 @@ async def test_a_planted_file_is_set_aside(tmp_path: Path) -> None:
     """Where none was, none is read afterwards; further down the name is another program's."""
     async with boxed(tmp_path) as box:
         ran = await box.sh("mkdir sub; touch sub/tools.yaml; echo evil > tools.yaml")
-        assert set(tree_of(box.workspace)) == {"sub/tools.yaml", "tools.yaml.set-aside-1"}
-        assert "tools.yaml.set-aside-1" in ran.notes[0]
+        below, aside = sorted(tree_of(box.workspace))
+        assert below == "sub/tools.yaml"
+        assert aside.startswith("tools.yaml.set-aside-")
+        assert aside in ran.notes[0]
 
 
 async def test_attacks_in_arguments_stay_inside(tmp_path: Path) -> None:
@@ -99,4 +101,4 @@ async def test_an_agent_uses_it(tmp_path: Path) -> None:
         sandbox = await open_sandbox(rt.children, rt.clock, tmp_path)
         tools = ToolFile(tmp_path / "tools.yaml", GRANT, sandbox=sandbox).load()
         await rt.ask(Agent("a", model=model, tools=tools), "Say hello")
-    assert "stdout:\\nhello" in str(model.requests[-1])
+    assert "stdout:\\n<untrusted>\\nhello" in str(model.requests[-1])

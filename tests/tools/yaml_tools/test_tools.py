@@ -60,7 +60,7 @@ def test_a_value_is_one_word_whatever_it_holds() -> None:
     said = call(tools["search_code"], text="a'; rm -rf / #$(id) {paths}", paths=["x y", "z"])
     regexp = "--regexp=a'; rm -rf / #$(id) {paths}"
     assert sandbox.ran == [("grep", "-rn", "--max-count=50", regexp, "--", "x y", "z")]
-    assert said.startswith("stdout:\nme")
+    assert said.startswith("stdout:\n<untrusted>\nme\n</untrusted>")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from vegakit.cli.programs.history import (
 )
 from vegakit.cli.programs.models import PriceBook
 from vegakit.cli.programs.sources import show
-from vegakit.cli.recorded import FILE
+from vegakit.cli.recorded import journal_of_user
 from vegakit.config import load, wants_colour
 from vegakit.lang import Checked, Quote, QuotedLine, Unbounded, manifest_of, quote
 from vegakit.money import NANOS, Money, dollars
@@ -35,6 +35,7 @@ _BOLD, _RED, _DIM = "\x1b[1m", "\x1b[31m", "\x1b[2m"
 _NO_BOUND = "no bound"
 _NEVER = "never fits its budget"
 _HOLDS = (OnExceed.BLOCK, OnExceed.ASK)
+_FILE = Path("run.db")
 _NO_RUNS = (
     "nothing is recorded to tune by; run it with --journal run.db, then type this again, or name "
     "its journal: vega cost FILE.vega --tune --journal FILE"
@@ -125,7 +126,8 @@ def _journal(chosen: argparse.Namespace) -> Path | None:
     """The one that is named, or else the usual one where there is one."""
     if chosen.journal is not None:
         return chosen.journal
-    return FILE if FILE.is_file() else None
+    usual = (_FILE, journal_of_user())
+    return next((file for file in usual if file.is_file()), None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,7 +143,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", help="for all its agents, as in `vega run --model`")
     parser.add_argument(
-        "--journal", type=Path, metavar="FILE", help=f"of `vega run --journal`; {FILE}"
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help=f"of `vega run --journal`; {_FILE}, or your own",
     )
     parser.add_argument(
         "--tune", action="store_true", help="suggest max_tokens from what was recorded"

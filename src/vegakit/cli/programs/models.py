@@ -24,7 +24,11 @@ class PriceBook:
         if model is None or model.price is None:
             return None
         return ModelTerms(
-            model.price, model.context_tokens, model.default_max_tokens, model.bound_input
+            model.price,
+            model.context_tokens,
+            model.default_max_tokens,
+            model.bound_input,
+            self._settings.limits_for(model.name).retry.max_attempts,
         )
 
     def _build(self, name: str) -> Model | None:

@@ -3,17 +3,26 @@
 import argparse
 import asyncio
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vegakit.cli.programs.accounts import Account
 from vegakit.cli.programs.people import PeopleHere
 from vegakit.cli.programs.sources import compiled_at
 from vegakit.config import Settings, load
-from vegakit.errors import SettingsError, UserError, VegaError, name_of
+from vegakit.errors import (
+    BudgetExceeded,
+    ProgramChanged,
+    SettingsError,
+    ToolCutOff,
+    UserError,
+    VegaError,
+    name_of,
+)
 from vegakit.lang import Module, Problem, arguments_of
 from vegakit.models import provider_of
 from vegakit.money import dollars
@@ -21,6 +30,7 @@ from vegakit.policy import sanitise
 from vegakit.ports import Model
 from vegakit.program import Overlapped, Printed, Wasted
 from vegakit.runtime import (
+    Journaled,
     Question,
     Runtime,
     VegaProgram,
@@ -42,9 +52,11 @@ def run(words: Sequence[str]) -> int:
         return 1
     module, root = made
     given = _given(module, chosen)
-    return asyncio.run(
-        _Run(VegaProgram(module, root, bridge=bridge_at(chosen.file)), given, chosen).go()
-    )
+    made_run = _Run(VegaProgram(module, root, bridge=bridge_at(chosen.file)), given, chosen)
+    try:
+        return asyncio.run(made_run.go())
+    except KeyboardInterrupt:
+        return made_run.interrupted()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,7 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow", action="append", metavar="CAPABILITY", help="only these of what it declares"
     )
-    parser.add_argument("--journal", type=Path, metavar="FILE", help="survive a crash; vega resume")
+    journal = parser.add_mutually_exclusive_group()
+    journal.add_argument(
+        "--journal", type=Path, metavar="FILE", help="record it in this file, not among your runs"
+    )
+    journal.add_argument(
+        "--no-journal", action="store_true", help="record nothing: it cannot go on after a crash"
+    )
     parser.add_argument(
         "--sequential", action="store_true", help="begin no call before the program comes to it"
     )
@@ -93,6 +111,32 @@ class _Only:
         return self._model
 
 
+class _Advice(NamedTuple):
+    """What to type after a run that did not come to its end."""
+
+    said: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.said}: {self.command}"
+
+
+def _advice_on(
+    journaled: Journaled, error: VegaError | None, journal: Path | None
+) -> _Advice | None:
+    """What failed the run is asked again. Where nothing of the world failed it, the same answers
+    lead to the same end, so something has to be changed first."""
+    file = "" if journal is None else f" {shlex.quote(str(journal))}"
+    command = f"vega resume{file}"
+    if isinstance(error, ToolCutOff | ProgramChanged):
+        return None  # they say themselves what to do
+    if isinstance(error, BudgetExceeded):
+        return _Advice("to go on with a higher budget", f"{command} --budget '+$1'")
+    if error is None or journaled.failed:
+        return _Advice("to go on", command)
+    return _Advice("to go on after the program or a setting is changed", command)
+
+
 class _Run:
     def __init__(self, program: VegaProgram, given: list[Any], chosen: argparse.Namespace) -> None:
         self._program = program
@@ -100,29 +144,48 @@ class _Run:
         self._chosen = chosen
         self._account = Account()
         self._printed: list[str] = []
+        self._seen = 0
         self._began = time.monotonic()
+        self._runtime: Runtime | None = None
 
     async def go(self) -> int:
-        wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
+        """What an earlier process recorded as the end of this run, and could not say any more, is
+        asked again at once: nobody has to type `vega resume` for that a second time."""
         try:
-            settings = load({})
-            await self._check_keys(settings)
-            async with Runtime(**self._parts(settings)) as rt:
-                people = PeopleHere(rt)
-                rt.on(Printed, self._on_printed)
-                rt.on(Wasted, self._account.on_wasted)
-                rt.on(Overlapped, self._account.on_overlapped)
-                rt.on(Question, people.ask)
-                for question in rt.interrupts():  # asked before the run was cut off
-                    people.ask(question)
-                name = self._program.module.functions[self._program.module.main].name
-                result = await rt.program.run(
-                    self._program, name, self._given, wallet, self._chosen.allow
-                )
+            result = await self._once()
         except VegaError as error:
-            return self._failed(error)
+            journaled = None if self._runtime is None else self._runtime.journaled
+            if journaled is None or not journaled.failed_of_old:
+                return self._failed(error)
+            journaled.again()
+            self._seen, self._printed = len(self._printed), []
+            try:
+                result = await self._once()
+            except VegaError as again:
+                return self._failed(again)
         self._finished(result)
         return 0
+
+    async def _once(self) -> Any:  # noqa: ANN401
+        wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
+        settings = load({"journal.enabled": False} if self._chosen.no_journal else {})
+        await self._check_keys(settings)
+        self._runtime = Runtime(**self._parts(settings))
+        # Before a lease is taken: loading the libraries of a provider may take longer than one.
+        models = (agent.model for agent in self._program.module.agents)
+        await self._runtime.catalogue.prepare(models)
+        async with self._runtime as rt:
+            people = PeopleHere(rt)
+            rt.on(Printed, self._on_printed)
+            rt.on(Wasted, self._account.on_wasted)
+            rt.on(Overlapped, self._account.on_overlapped)
+            rt.on(Question, people.ask)
+            for question in rt.interrupts():  # asked before the run was cut off
+                people.ask(question)
+            name = self._program.module.functions[self._program.module.main].name
+            return await rt.program.run(
+                self._program, name, self._given, wallet, self._chosen.allow
+            )
 
     async def _check_keys(self, settings: Settings) -> None:
         """Before anything runs, rather than at the first call."""
@@ -146,9 +209,9 @@ class _Run:
         return parts
 
     def _on_printed(self, news: Printed) -> None:
-        if self._chosen.json:
-            self._printed.append(news.text)
-        else:
+        """What was printed before the run went on in this process is printed once."""
+        self._printed.append(news.text)
+        if not self._chosen.json and len(self._printed) > self._seen:
             print(sanitise(news.text), flush=True)
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
@@ -162,13 +225,30 @@ class _Run:
     def _failed(self, error: VegaError) -> int:
         name = name_of(error)
         if self._chosen.json:
-            self._page(error={"name": name, "reason": str(error)})
+            more = {"resume": advice.command} if (advice := self._advice(error)) else {}
+            self._page(error={"name": name, "reason": str(error)}, **more)
             return 1
         print(f"{name}: {sanitise(str(error))}", file=sys.stderr)
         if isinstance(error, SettingsError):
             print(_NO_KEY.format(file=self._chosen.file), file=sys.stderr)
         self._tell_account()
+        if advice := self._advice(error):
+            print(advice, file=sys.stderr)
         return 1
+
+    def interrupted(self) -> int:
+        print("interrupted", file=sys.stderr)
+        self._tell_account()
+        if advice := self._advice(None):
+            print(advice, file=sys.stderr)
+        return 130
+
+    def _advice(self, error: VegaError | None) -> _Advice | None:
+        """None where there is nothing to go on with."""
+        journaled = None if self._runtime is None else self._runtime.journaled
+        if journaled is None:
+            return None
+        return _advice_on(journaled, error, self._chosen.journal)
 
     def _tell_account(self) -> None:
         if not self._chosen.quiet:

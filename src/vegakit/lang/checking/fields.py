@@ -99,7 +99,12 @@ AGENT: dict[str, Kind] = {
     "timeout": Time(),
 }
 BLOCKS: dict[str, dict[str, Kind]] = {
-    "retry": {"max_attempts": Number(1, 100), "backoff": Growth(), "on": Words(_TRANSIENT)},
+    "retry": {
+        "max_attempts": Number(1, 100),
+        "backoff": Growth(),
+        "on": Words(_TRANSIENT),
+        "resend_unknown": OneOf(("always", "never")),
+    },
     "circuit_breaker": {
         "threshold": Number(1, _MANY),
         "reset_after": Time(),

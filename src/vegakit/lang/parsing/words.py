@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 AGENT_BLOCKS = {
-    "retry": ("max_attempts", "backoff", "on"),
+    "retry": ("max_attempts", "backoff", "on", "resend_unknown"),
     "circuit_breaker": ("threshold", "reset_after", "probes"),
     "rate_limit": ("requests", "tokens", "per", "burst", "slots", "strategy", "queue_size"),
 }

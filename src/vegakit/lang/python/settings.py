@@ -26,7 +26,7 @@ BLOCKS = {"retry": "retry", "breaker": "circuit_breaker", "rate": "rate_limit"}
 
 _MONEY = frozenset({"budget", "speculate", "confirm", "wallet"})
 _TIMES = frozenset({"window", "timeout", "reset_after", "per"})
-_WORDS = frozenset({"strategy", "on_exceed", "memory", "priority"})
+_WORDS = frozenset({"strategy", "on_exceed", "memory", "priority", "resend_unknown"})
 
 
 def fixed_text(file: File, node: ast.expr) -> Text:

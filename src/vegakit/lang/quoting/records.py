@@ -14,12 +14,14 @@ __all__ = ["ModelTerms", "Quote", "QuotedLine", "Terms", "Unbounded"]
 
 class ModelTerms(Struct, frozen=True):
     """`window` is what question and answer share, None if nobody knows; `count` gives no fewer
-    tokens than a request is billed as input."""
+    tokens than a request is billed as input. `attempts` is how often an agent calls it at most that
+    has no `retry` of its own."""
 
     price: PriceRow
     window: int | None
     max_tokens: int
     count: Callable[[ModelRequest], int]
+    attempts: int = 3
 
 
 Terms: TypeAlias = Callable[[AgentSpec], ModelTerms | None]

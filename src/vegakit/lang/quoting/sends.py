@@ -87,12 +87,12 @@ def cost_of(sending: Sending, terms: Terms, cap: int | None = None) -> SendCost:
 
 
 def _cost(sending: Sending, terms: Terms, cap: int | None) -> SendCost:
-    steps, attempts = _steps(sending), _attempts(sending.spec)
+    known = terms(sending.spec)
+    steps, attempts = _steps(sending), _attempts(sending.spec, known)
     calls = steps * attempts
     around = inf if cap is None else cap
     if sending.part is not None and sending.part > around:
         return SendCost(0, EMPTY)
-    known = terms(sending.spec)
     if known is None:
         why = f"nobody knows the price of {sending.spec.model or 'its model'}"
         return _without_price(sending, calls, around, why)
@@ -142,8 +142,9 @@ def _has_tools(spec: AgentSpec) -> bool:
     return bool(spec.tools or spec.mcp or spec.yaml)
 
 
-def _attempts(spec: AgentSpec) -> int:
-    return (spec.retry or {}).get("max_attempts", _MAX_ATTEMPTS)
+def _attempts(spec: AgentSpec, known: ModelTerms | None) -> int:
+    usual = _MAX_ATTEMPTS if spec.retry or known is None else known.attempts
+    return (spec.retry or {}).get("max_attempts", usual)
 
 
 def _calls_cost(sending: Sending, known: ModelTerms) -> tuple[Amount, Amount, Amount]:

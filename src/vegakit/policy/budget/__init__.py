@@ -1,6 +1,7 @@
 """Caps that hold: scopes that nest, claims that settle once, windows of time (pure)."""
 
-from vegakit.policy.budget.claims import Admission, Budget, Claim, ClaimState, LeaseEnded, Settled
+from vegakit.policy.budget.claims import Admission, Budget, Claim, ClaimState, Settled
+from vegakit.policy.budget.leases import LEASE_MS, LeaseWatch
 from vegakit.policy.budget.scope_tree import ScopeTree
 from vegakit.policy.budget.scopes import (
     MustAsk,
@@ -19,11 +20,12 @@ from vegakit.policy.budget.scopes import (
 from vegakit.policy.budget.spend_window import SpendWindow, WindowRule
 
 __all__ = [
+    "LEASE_MS",
     "Admission",
     "Budget",
     "Claim",
     "ClaimState",
-    "LeaseEnded",
+    "LeaseWatch",
     "MustAsk",
     "Notice",
     "OnExceed",

@@ -10,11 +10,15 @@ A claim is one attempt at one effect, held by a holder (a runtime, a worker) whi
 | RELEASED | –         | ANSWERED, x charged | –                   | –        |
 | ANSWERED | –         | –                   | –                   | –        |
 
+A holder that reserves is alive, so reserving renews its lease where that is due. A living holder is
+never refused for its lease: if others settled its calls meanwhile, their answers correct that.
+
 "–" changes nothing, so settling twice is settling once. A bill is a bill: an answer is charged
 truly even above its reservation; then `Overran` is reported and the scope admits nothing until it
 fits. How money moves through nested scopes stands in `scope_tree`.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -23,10 +27,11 @@ from msgspec import Struct, field
 from vegakit.errors import BugError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
+from vegakit.policy.budget.leases import LEASE_MS
 from vegakit.policy.budget.scope_tree import ScopeTree
 from vegakit.policy.budget.scopes import Notice, Reserved, ScopeAdmission, check_amount
 
-__all__ = ["Admission", "Budget", "Claim", "ClaimState", "LeaseEnded", "Settled"]
+__all__ = ["Admission", "Budget", "Claim", "ClaimState", "Settled"]
 
 
 class ClaimState(StrEnum):
@@ -49,11 +54,8 @@ class Claim(Struct, gc=False):
     charged_at_ms: int = 0
 
 
-class LeaseEnded(Struct, frozen=True, tag=True):
-    holder: HolderId
-
-
-Admission: TypeAlias = ScopeAdmission | LeaseEnded
+Admission: TypeAlias = ScopeAdmission
+"""What asking for a reservation comes to."""
 
 
 class Settled(Struct, frozen=True, tag=True):
@@ -77,14 +79,16 @@ class Budget(Struct):
         worst_case: Money,
         holder: HolderId,
         now: int,
+        lease_ms: int = LEASE_MS,
     ) -> Admission:
         check_amount(worst_case)
         key = f"{effect}#{attempt}"
         if key in self.claims:
             raise BugError(f"attempt {attempt} of effect {effect} is already claimed")
-        if self.leases.get(holder, now) <= now:
-            return LeaseEnded(holder)
+        # First what may fail: an operation that fails has written nothing.
         verdict = self.scopes.admit(scope_id, worst_case, now)
+        if self.leases.get(holder, now) - now < lease_ms // 2:  # rarely: it is a row to write
+            self.renew(holder, now + lease_ms)
         if isinstance(verdict, Reserved):
             self.claims[key] = Claim(scope_id, holder, worst_case)
             self.scopes.by_id[scope_id].claims += 1
@@ -148,9 +152,10 @@ class Budget(Struct):
     def renew(self, holder: HolderId, until_ms: int) -> None:
         self.leases[holder] = max(until_ms, self.leases.get(holder, until_ms))
 
-    def expire(self, now: int) -> list[tuple[str, Settled]]:
-        """Settles what dead holders left behind; answers each claim as `effect#attempt`."""
-        dead = {holder for holder, until in self.leases.items() if until <= now}
+    def expire(self, ended: Mapping[HolderId, int], now: int) -> list[tuple[str, Settled]]:
+        """Settles what holders left behind whose leases have ended, as a `LeaseWatch` found them,
+        and answers each claim as `effect#attempt`. Who renewed its lease since then lives."""
+        dead = {holder for holder, until in ended.items() if self.leases.get(holder) == until}
         settled: list[tuple[str, Settled]] = []
         if not dead:
             return settled

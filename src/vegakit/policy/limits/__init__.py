@@ -1,7 +1,14 @@
 """How much, how fast and how often: rates, breakers, retries, quotas (pure)."""
 
 from vegakit.policy.limits.backoff import Backoff
-from vegakit.policy.limits.breaker import Breaker, BreakerChange, BreakerRule, BreakerState, Permit
+from vegakit.policy.limits.breaker import (
+    UNHEALTHY,
+    Breaker,
+    BreakerChange,
+    BreakerRule,
+    BreakerState,
+    Permit,
+)
 from vegakit.policy.limits.meter import Rate, Remaining
 from vegakit.policy.limits.quota import (
     Consumption,
@@ -26,6 +33,7 @@ from vegakit.policy.limits.rate import (
 from vegakit.policy.limits.retry import (
     GiveUp,
     GiveUpReason,
+    Resend,
     Retry,
     RetryAt,
     RetryRule,
@@ -34,9 +42,10 @@ from vegakit.policy.limits.retry import (
     start_retry,
 )
 from vegakit.policy.limits.retry_budget import RetryBudget, RetryBudgetRule
-from vegakit.policy.limits.verdicts import NotYet
+from vegakit.policy.limits.verdicts import NotYet, left_alone, no_more_now, too_much_at_once
 
 __all__ = [
+    "UNHEALTHY",
     "Admitted",
     "Backoff",
     "Breaker",
@@ -61,6 +70,7 @@ __all__ = [
     "RateVerdict",
     "Remaining",
     "RemainingBudget",
+    "Resend",
     "Retry",
     "RetryAt",
     "RetryBudget",
@@ -70,6 +80,9 @@ __all__ = [
     "SlowDown",
     "SoftWallReached",
     "Within",
+    "left_alone",
     "may_resend",
+    "no_more_now",
     "start_retry",
+    "too_much_at_once",
 ]

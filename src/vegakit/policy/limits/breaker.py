@@ -23,10 +23,21 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from vegakit.errors import InvalidRuleError
+from vegakit.errors import ErrorClass, InvalidRuleError
 from vegakit.policy.limits.verdicts import NotYet
 
-__all__ = ["Breaker", "BreakerChange", "BreakerRule", "BreakerState", "Permit"]
+__all__ = ["UNHEALTHY", "Breaker", "BreakerChange", "BreakerRule", "BreakerState", "Permit"]
+
+UNHEALTHY = frozenset(
+    {
+        ErrorClass.OVERLOADED,
+        ErrorClass.UNAVAILABLE,
+        ErrorClass.SERVER,
+        ErrorClass.TIMEOUT,
+        ErrorClass.CONNECTION,
+    }
+)
+"""What says that the world is not well. A request that was refused for what it is says nothing."""
 
 
 class BreakerState(StrEnum):

@@ -29,6 +29,7 @@ from vegakit.policy.limits.retry_budget import RetryBudget
 __all__ = [
     "GiveUp",
     "GiveUpReason",
+    "Resend",
     "Retry",
     "RetryAt",
     "RetryRule",
@@ -50,6 +51,15 @@ TRANSIENT = frozenset(
 """The same request may succeed later; of every other class it fails again for the same reason."""
 
 
+class Resend(StrEnum):
+    """What becomes of a model call that was cut off because our side died."""
+
+    ALWAYS = "always"
+    """It is sent once more each time the run goes on; each cut stays charged."""
+    NEVER = "never"
+    """The program is told that its answer is lost."""
+
+
 class RetryRule(Struct, frozen=True):
     """`total_ms` counts from the start of the first attempt.
 
@@ -60,7 +70,7 @@ class RetryRule(Struct, frozen=True):
     backoff: Backoff = Backoff()
     on: tuple[ErrorClass, ...] = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT)
     total_ms: int | None = None
-    resend_unknown: bool = False
+    resend_unknown: Resend = Resend.ALWAYS
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_attempts <= 100 or (self.total_ms is not None and self.total_ms < 1):
@@ -143,6 +153,9 @@ def start_retry(
     return Retry(rule, deadline_ms)
 
 
-def may_resend(rule: RetryRule, resent: int) -> bool:
-    """A call cut off because our side died may have been billed: sent again once at most."""
-    return rule.resend_unknown and resent == 0
+def may_resend(rule: RetryRule) -> bool:
+    """Whether a call that was cut off because our side died is sent again. It may have been
+    billed, so it stays charged. This is not counted against `max_attempts`: the call was not tried
+    in vain, and each cut needs a death and a person who has the run go on, so it cannot go round
+    in circles by itself."""
+    return rule.resend_unknown is Resend.ALWAYS

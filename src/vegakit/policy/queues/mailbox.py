@@ -172,6 +172,8 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
     def taken(self, number: int) -> Letter[M] | None:
         """One that is out, without committing it."""
         line = self.line or []
+        if self.out == 1:  # of most mailboxes no more than one is
+            return line[0] if line[0].number == number else None
         place = bisect_left(line, number, 0, self.out, key=_NUMBER)
         return line[place] if place < self.out and line[place].number == number else None
 

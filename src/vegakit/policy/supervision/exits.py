@@ -17,6 +17,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from vegakit.ids import EffectKey
+
 __all__ = ["ExitKind", "ExitReason", "escalated"]
 
 
@@ -30,8 +32,11 @@ class ExitKind(StrEnum):
 
 
 class ExitReason(Struct, frozen=True, omit_defaults=True):
+    """`cause` are the effects whose outcomes ended it, if it was these."""
+
     kind: ExitKind
     detail: str = ""
+    cause: tuple[EffectKey, ...] = ()
 
     @property
     def is_abnormal(self) -> bool:
@@ -44,4 +49,4 @@ class ExitReason(Struct, frozen=True, omit_defaults=True):
 def escalated(cause: ExitReason) -> ExitReason:
     if cause.kind is ExitKind.ESCALATED:
         return cause
-    return ExitReason(ExitKind.ESCALATED, str(cause))
+    return ExitReason(ExitKind.ESCALATED, str(cause), cause.cause)

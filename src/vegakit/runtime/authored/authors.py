@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vegakit.authoring import Accepted, Leave, Refused, TermsOf, admit
 from vegakit.lang import AgentSpec, ModelTerms
 from vegakit.money import Money
+from vegakit.policy import RetryRule
 from vegakit.ports import Model, Tool
 from vegakit.prices import DEFAULT_PART
 from vegakit.program import FiberBody
@@ -77,12 +78,14 @@ class HostAuthor:
 
     def _all_it_may_use(self, catalogue: "Catalogue") -> Leave:
         tool = self._tool
-        agents = {agent.name: _spec(agent) for agent in tool.agents}
+        agents = {agent.name: _spec(agent, catalogue.retry_of(agent)) for agent in tool.agents}
         terms = {
-            agent.name: None if _spends_in_tools(agent) else _terms(catalogue.model_of(agent))
+            agent.name: None
+            if _spends_in_tools(agent)
+            else _terms(catalogue.model_of(agent), catalogue)
             for agent in tool.agents
         }
-        models = {name: _terms(model) for name, model in self._models.items()}
+        models = {name: _terms(model, catalogue) for name, model in self._models.items()}
         return Leave(
             tool.cost,
             tool.may,
@@ -145,15 +148,19 @@ def _models(tool: RunProgram, catalogue: "Catalogue") -> dict[str, Model]:
     return models
 
 
-def _terms(model: Model) -> ModelTerms | None:
+def _terms(model: Model, catalogue: "Catalogue") -> ModelTerms | None:
     if model.price is None:
         return None
     return ModelTerms(
-        model.price, model.context_tokens, model.default_max_tokens, model.bound_input
+        model.price,
+        model.context_tokens,
+        model.default_max_tokens,
+        model.bound_input,
+        catalogue.retry_of(Agent("program", model)).max_attempts,
     )
 
 
-def _spec(agent: Agent[Any]) -> AgentSpec:
+def _spec(agent: Agent[Any], retry: RetryRule) -> AgentSpec:
     """For its quote and its place in the manifest. Tools that only read leave its sends free to run
     at once; of others nobody knows."""
     tools = tuple(agent.tools_by_name.values())
@@ -167,7 +174,7 @@ def _spec(agent: Agent[Any]) -> AgentSpec:
         max_steps=agent.max_steps,
         budget=_part(agent),
         memory=agent.memory is not None,
-        retry={"max_attempts": agent.retry.max_attempts},
+        retry={"max_attempts": retry.max_attempts},
         tools=names if mild else (),
         yaml=() if mild else (f"the tools of {agent.name}",),
     )

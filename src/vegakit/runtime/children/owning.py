@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from vegakit.errors import UserError
-from vegakit.ports import Clock
+from vegakit.ports import Clock, Guarded
 from vegakit.runtime.cancelling import all_of
 from vegakit.runtime.children.child import Child
 from vegakit.runtime.children.pipes import Ends, open_ends, read_from, write_to
@@ -39,17 +39,19 @@ class Children:
         stdin: int = DEVNULL,
         opens: Mapping[int, str] = MappingProxyType({}),
         groups: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        guards: Guarded | None = None,
     ) -> Child:
         """`owner` is the path of the process it belongs to; `stdin` is PIPE, DEVNULL or a file's.
 
         `env` is all the environment it gets, `opens` are files by the descriptor that it reads them
-        from, `groups` the settings of the control groups it is born in, by the folder of each.
+        from, `groups` the settings of the control groups it is born in, by the folder of each,
+        `guards` what it finds guarded: `GuardsOutdatedError` is raised if that changed meanwhile.
         Whoever is cancelled while starting leaves nothing.
         """
         if not argv:
             raise UserError("argv is empty; give a command and its arguments")
         self._refuse_strangers()
-        run = Run(argv, Path(cwd), env, opens)
+        run = Run(argv, Path(cwd), env, opens, guards)
         starting = asyncio.ensure_future(self._start(run, groups, owner, stdin))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from vegakit.errors import UserError
+from vegakit.ports import Guarded, GuardsOutdatedError
 from vegakit.runtime.children.launching import Launcher
 
 __all__ = ["Run", "Warden", "Wardens"]
@@ -22,6 +23,13 @@ _HINTS = {
         "commands of root need control groups that bound their processes and memory, and none "
         "could be made; run Vega as another user than root"
     ),
+    "guards": (
+        "this machine allows no user namespaces, or its Linux is older than 5.12, so the workspace "
+        "cannot be guarded. In a container, start it with `--security-opt seccomp=unconfined "
+        "--security-opt apparmor=unconfined`, or let the container be the boundary: "
+        "`sandbox='container'`. On Ubuntu 24.04 allow them by "
+        "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+    ),
     "exec": "install it, give its full path, or put its directory into the PATH of env=",
     "warden": "start it again; if that fails too, free memory or raise `ulimit -u`",
 }
@@ -31,7 +39,12 @@ class Run:
     """One command under a warden."""
 
     def __init__(
-        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], opens: Mapping[int, str]
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        opens: Mapping[int, str],
+        guards: Guarded | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.argv = tuple(argv)
@@ -40,6 +53,7 @@ class Run:
             "cwd": str(cwd.absolute()),
             "env": dict(env),
             "opens": dict(opens),
+            "guards": guards,
         }
         self.request = json.dumps(request).encode() + b"\n"
         self.pid: asyncio.Future[int] = loop.create_future()
@@ -52,7 +66,9 @@ class Run:
     def on_failed(self, number: str, step: str) -> None:
         why = f"{step}: {os.strerror(int(number))}; {_HINTS[step]}"
         self.exit_code.cancel()
-        self.pid.set_exception(UserError(f"{self.argv[0]} was not started: {why}"))
+        outdated = step == "guards" and int(number) == errno.ESTALE
+        kind = GuardsOutdatedError if outdated else UserError
+        self.pid.set_exception(kind(f"{self.argv[0]} was not started: {why}"))
 
     def on_ended(self, exit_code: str) -> None:
         self.exit_code.set_result(int(exit_code))

@@ -6,7 +6,7 @@ from typing import Any
 from vegakit.errors import ErrorClass
 from vegakit.lang import AgentSpec
 from vegakit.money import Money, show
-from vegakit.policy import Backoff, BreakerRule, Rate, RateRule, RateStrategy, RetryRule
+from vegakit.policy import Backoff, BreakerRule, Rate, RateRule, RateStrategy, Resend, RetryRule
 from vegakit.ports import Tool
 from vegakit.runtime.agents import Agent
 
@@ -46,6 +46,7 @@ def _retry(settings: Mapping[str, Any]) -> RetryRule:
         settings.get("max_attempts", rule.max_attempts),
         _backoff(settings.get("backoff")),
         tuple(ErrorClass(name) for name in settings.get("on", rule.on)),
+        resend_unknown=Resend(settings.get("resend_unknown", rule.resend_unknown)),
     )
 
 

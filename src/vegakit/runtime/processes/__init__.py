@@ -6,6 +6,7 @@ from vegakit.runtime.processes.localhost import LocalHost, Perform
 from vegakit.runtime.processes.performing import Context, Performing
 from vegakit.runtime.processes.programs import ProgramRun
 from vegakit.runtime.processes.recent import LogEntry, Recent, is_within
+from vegakit.runtime.processes.recording import Recording
 from vegakit.runtime.processes.registry import Registry
 from vegakit.runtime.processes.supervisors import Child, Reducer, Supervisor
 from vegakit.runtime.processes.views import (
@@ -32,6 +33,7 @@ __all__ = [
     "ProcessView",
     "ProgramRun",
     "Recent",
+    "Recording",
     "Reducer",
     "Registry",
     "State",

@@ -1,5 +1,6 @@
 """How the local host carries out each kind of effect: the gate's do-half for processes."""
 
+import contextvars
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -7,17 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vegakit.agent import PlannedCall
-from vegakit.conversation import ModelChunk, ModelReply, TextDelta, ToolCall
+from vegakit.conversation import ModelReply, TextDelta, ToolCall
 from vegakit.effects import AskHuman, CallModel, CallTool, Effect, Request, RunForeign, SetTimer
 from vegakit.errors import BugError, Raised, WorldError
 from vegakit.events import Answered, EffectOutcome, Failed, Refused
 from vegakit.ids import Pid, pid_of
 from vegakit.money import Money
 from vegakit.ports import Tool
+from vegakit.program import Outcome
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.gate import Account, ModelCall
 from vegakit.runtime.oversight import Caller
 from vegakit.runtime.processes.localhost import Perform
+from vegakit.runtime.processes.relays import Relay
+from vegakit.runtime.replies import StreamEvent, TextChunk
 from vegakit.runtime.toolcalls import call_tool
 from vegakit.runtime.tracing import traced_call
 from vegakit.telemetry import Span
@@ -38,7 +42,15 @@ class Context:
 
     span: Span
     deps: object = None
-    on_chunk: Callable[[ModelChunk], Awaitable[None]] | None = None
+    heard: Relay[StreamEvent[Any]] | None = None
+    """What who hears it piece by piece is told."""
+    variables: contextvars.Context | None = None
+    """Of who asked: its tools see the budget and all else that is set there."""
+    charged: int = 0
+    failure: BaseException | None = None
+    """What the last failed call raised here."""
+    outcome: Outcome | None = None
+    """Of the ask, while its span is open."""
 
 
 class Place(Protocol):
@@ -63,6 +75,8 @@ class Performing:
     place: Place
     earlier: int = 0
     """Attempts that somebody made at the call before us, all of which came to nothing."""
+    counted: bool = False
+    """The program runs beside us, so its figures are of the same models and prices as ours."""
     performers: dict[type[Request], Perform] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,15 +103,17 @@ class Performing:
             request.request,
             effect.key,
             scope,
-            [rt.catalogue.lane_of(model)],
-            agent.retry,
+            rt.catalogue.lane_of(model),
+            rt.catalogue.retry_of(agent),
             stream=request.stream,
             deadline_ms=effect.deadline_ms,
+            wait_for_budget=request.wait_for_budget,
             priority=effect.priority,
-            earlier=rt.journaled.attempts.get(effect.key, 0) if rt.journaled else self.earlier,
-            retry_billed=False,
+            earlier=await self._earlier(effect),
+            tried=request.tried,
+            bound=(request.tokens, request.worst_case) if self.counted else None,
         )
-        pieces: list[str] = []
+        heard = None if rt.journaled else context.heard
         try:
             with traced_call(rt.tracer, agent.name, model.name, account, context.span) as traced:
                 async with aclosing(rt.gate.chunks(call, account)) as chunks:
@@ -105,13 +121,12 @@ class Performing:
                         if isinstance(chunk, ModelReply):
                             traced.reply = chunk
                             continue
-                        if isinstance(chunk, TextDelta):
-                            pieces.append(chunk.text)
-                        if context.on_chunk is not None:
-                            await context.on_chunk(chunk)
+                        if heard is not None and isinstance(chunk, TextDelta):
+                            await heard.put(TextChunk(chunk.text))
         except Raised as refused:
             return Refused(type(refused).__name__, str(refused))
         except WorldError as failed:
+            context.failure = failed
             return Failed(
                 failed.error_class,
                 str(failed),
@@ -119,13 +134,35 @@ class Performing:
                 Money(account.charged),
                 account.attempts,
                 failed.retry_after_ms,
-                tuple(pieces),
+                tuple(account.pieces),
+                account.gave_up,
             )
+        except Exception as bug:
+            context.failure = bug
+            raise
         finally:
+            context.charged += account.charged
             rt.on_spent(account.charged)
         if traced.reply is None:
             raise BugError(f"{model.name} ended its answer without a reply")
-        return Answered(traced.reply, Money(account.charged), tuple(pieces))
+        return Answered(traced.reply, Money(account.charged), tuple(account.pieces))
+
+    async def _earlier(self, effect: Effect) -> int:
+        """How many claims the ledger has of it already: the next attempt is the next number."""
+        journaled = self.runtime.journaled
+        if effect.again or (journaled is not None and journaled.goes_on):
+            return await self.runtime.gate.claims_of(effect.key)
+        return self.earlier
+
+    async def on_recorded(self, effect: Effect, outcome: EffectOutcome) -> None:
+        """Where answers are recorded, their pieces are told when they are kept, in this life and in
+        every later one."""
+        if not isinstance(effect.request, CallModel) or not effect.request.stream:
+            return
+        heard = self.place.context_of(effect).heard
+        if heard is not None and isinstance(outcome, Answered | Failed):
+            for piece in outcome.pieces:
+                await heard.put(TextChunk(piece))
 
     async def _call_tool(self, effect: Effect, account: Account) -> EffectOutcome:
         request, context = effect.request, self.place.context_of(effect)
@@ -136,9 +173,13 @@ class Performing:
         current_process.set(self.place.process_of(effect))
         current_sandboxes.set(self.runtime.sandboxes)
         rt, caller = self.runtime, Caller(effect.key, self._pid(effect), who)
-        outcome = await call_tool(
-            tool, plan, context.deps, rt.tracer, context.span, rt.oversight, caller
-        )
+        try:
+            outcome = await call_tool(
+                tool, plan, context.deps, rt.tracer, context.span, rt.oversight, caller
+            )
+        except Exception as bug:
+            context.failure = bug
+            raise
         return Answered(outcome)
 
     async def _ask_person(self, effect: Effect, account: Account) -> EffectOutcome:

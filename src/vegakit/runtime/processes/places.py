@@ -1,5 +1,6 @@
 """Where an effect stands: its process, its message, its agent, and what its asker brought along."""
 
+import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ class Places:
         self._asks = asks
         self._tracer = tracer
         self._span: Span | None = None
+        self._variables = contextvars.copy_context()
+        """Of who opened the program: a process that an alarm restarts is below that span."""
 
     def process_of(self, effect: Effect) -> str:
         return self.machine.state.flights[effect.key].path
@@ -47,11 +50,22 @@ class Places:
 
     def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]:
         """The tool, and who calls it."""
-        process = self.machine.state.processes[self.process_of(effect)]
-        return self._registry.tools(process.spec.body)[name], process.spec.body
+        body = self.machine.state.processes[self.process_of(effect)].spec.body
+        who = self._registry.agent(body).name if self._registry.is_agent(body) else body
+        return self._registry.tools(body)[name], who
 
     def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
         return self._registry.function(name)
+
+    def variables_of(self, effect: Effect) -> contextvars.Context | None:
+        """The context variables that it is carried out with; None those of whoever starts it."""
+        flight = self.machine.state.flights[effect.key]
+        if not flight.path:
+            return self._variables  # the alarm rings for whoever comes next
+        if not flight.letter:
+            return None
+        context = self._asks.context_of(self._mail_of(effect).ask)
+        return None if context is None else context.variables
 
     def close(self) -> None:
         if self._span is not None:

@@ -7,20 +7,24 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from vegakit.conversation import ModelChunk, Text, TextDelta
+from vegakit.conversation import Text
+from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, raised
-from vegakit.ids import Pid, new_program_id, pid_of
+from vegakit.events import EffectOutcome
+from vegakit.ids import EffectKey, Pid, new_program_id, pid_of
 from vegakit.money import Money
 from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule
 from vegakit.program import (
     Action,
     Answer,
+    AskOnce,
     Bounds,
     Demonitor,
     Down,
     Ended,
     EndProcess,
     Event,
+    Fell,
     Link,
     Machine,
     Mail,
@@ -29,6 +33,7 @@ from vegakit.program import (
     Post,
     ProcessExited,
     ProcessRestarted,
+    ProcessSpawned,
     ProcessSpec,
     Program,
     Prompt,
@@ -37,7 +42,10 @@ from vegakit.program import (
     Spawn,
     Spawned,
     SpawnRefused,
+    ToolBegan,
+    ToolEnded,
     Unlink,
+    child_path,
 )
 from vegakit.records import digest128
 from vegakit.runtime.agents import Agent
@@ -45,17 +53,18 @@ from vegakit.runtime.compiled.apart import Apart
 from vegakit.runtime.compiled.deploying import Deployed, deploy
 from vegakit.runtime.compiled.outside import outside_of
 from vegakit.runtime.files import read_media
-from vegakit.runtime.processes.asked import Asks, OnChunk
+from vegakit.runtime.gate import Account
+from vegakit.runtime.processes.asked import Asked, Asks
 from vegakit.runtime.processes.driving import Driver
 from vegakit.runtime.processes.handles import Process
-from vegakit.runtime.processes.localhost import LocalHost
+from vegakit.runtime.processes.localhost import LocalHost, Perform
 from vegakit.runtime.processes.performing import Performing, current_process
 from vegakit.runtime.processes.places import Places
-from vegakit.runtime.processes.registry import Registry
-from vegakit.runtime.processes.relays import Relay
+from vegakit.runtime.processes.registry import Registry, step_name
 from vegakit.runtime.processes.remembering import Remembering
 from vegakit.runtime.processes.supervisors import Body, Child, Supervisor
-from vegakit.runtime.replies import TextChunk, TurnEnded
+from vegakit.runtime.replies import TurnEnded
+from vegakit.telemetry import Span
 
 if TYPE_CHECKING:
     from vegakit.runtime.compiled.loading import VegaProgram
@@ -64,7 +73,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ProgramRun"]
 
-_CHUNKS_AHEAD = 64
 _AT_ONCE = 500
 _RULE = RestartRule()
 
@@ -75,26 +83,47 @@ class ProgramRun:
         self.registry = Registry(runtime)
         fresh = new_program_id(runtime.clock.now(), secrets.token_bytes(10))
         self.id = fresh if journaled is None else journaled.run.program
-        program = Program(self.id, bounds=bounds, recorded=journaled is not None)
+        goes_on = journaled is not None and journaled.goes_on
+        program = Program(self.id, bounds=bounds, recorded=journaled is not None, replaying=goes_on)
         self.machine = Machine(program, self.registry.code)
         memory = runtime.memory
         self._memory = None if memory is None else Remembering(memory, self.id, self._submit)
         on_said = self._memory.on_said if self._memory else None
         self._asks = Asks(runtime.tracer, self._submit, on_said)
         self._places = Places(self.machine, self.registry, self._asks, runtime.tracer)
-        performers = Performing(runtime, self._places).performers
+        performing = Performing(runtime, self._places, counted=True)
+        performers = performing.performers
+        if goes_on:
+            performers[CallModel] = self._caught_up(performers[CallModel])
         journal = None if journaled is None else journaled.journal
-        self.host = LocalHost(performers, runtime.clock, journal)
+        self.host = LocalHost(
+            performers,
+            runtime.clock,
+            journal,
+            runtime.backlog,
+            None if journaled is None else journaled.check_decided,
+            variables_of=self._places.variables_of,
+            on_recorded=performing.on_recorded,
+        )
         self._driver = Driver(self.machine, self.host, self._on_action)
-        self._driving = asyncio.ensure_future(self._driver.run())
-        self._driving.add_done_callback(self._on_driven)
+        self.host.listen(self._on_events, self._is_alone)
         self._watches: dict[str, asyncio.Future[ExitReason]] = {}
         self._listeners: dict[type[Any], list[Callable[[Any], object]]] = defaultdict(list)
         self._ended = asyncio.Event()
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
+        self._asked = 0
         self._deployed: dict[tuple[VegaProgram, tuple[str, ...] | None], Deployed] = {}
         self._apart = Apart(self.registry, lambda: self.machine)
+
+    def _caught_up(self, perform: Perform) -> Perform:
+        """The first call that is made and not replayed has the agents' own limits hold again."""
+
+        async def first(effect: Effect, account: Account) -> EffectOutcome:
+            self.machine.state.replaying = False
+            return await perform(effect, account)
+
+        return first
 
     def spawn(
         self,
@@ -149,6 +178,8 @@ class ProgramRun:
     async def _deploy(self, program: "VegaProgram", allowed: Sequence[str] | None) -> Deployed:
         key = (program, None if allowed is None else tuple(sorted(allowed)))
         if key not in self._deployed:
+            models = (agent.model for agent in program.module.agents)
+            await self._runtime.catalogue.prepare(models)
             outside = await outside_of(program, self._runtime, allowed)
             self._deployed[key] = deploy(
                 program.module, program.root, self.registry, allowed, outside
@@ -192,15 +223,19 @@ class ProgramRun:
         timeout: float | None = None,
         deps: object = None,
         files: Sequence[str | Path] = (),
-        on_chunk: OnChunk | None = None,
-    ) -> "asyncio.Future[Any]":
+        stream: bool = False,
+    ) -> Asked:
         agent = self._agent_at(path)
         if agent is not None:
-            message = self._prompt(message, files, stream=on_chunk is not None)
-        ask, future = self._asks.begin(path, agent, deps, on_chunk)
-        deadline_ms = None if timeout is None else self.host.now + round(timeout * 1000)
-        self._driver.submit(Post(path, Mail(message, ask, "", deadline_ms)))
-        return future
+            message = self._prompt(message, files, stream=stream)
+        asked = self._asks.begin(path, agent, deps, stream=stream)
+        deadline_ms, timeout_ms = None, 0
+        if timeout is not None:
+            timeout_ms = round(timeout * 1000)
+            deadline_ms = self.host.now + timeout_ms
+        mail = Mail(message, asked.ask, "", deadline_ms, timeout_ms=timeout_ms)
+        self._driver.submit(Post(path, mail))
+        return asked
 
     def tell(self, path: str, message: Any) -> None:  # noqa: ANN401
         if self._agent_at(path) is not None:
@@ -213,38 +248,82 @@ class ProgramRun:
         message: object,
         **options: Any,  # noqa: ANN401
     ) -> AsyncGenerator[Any]:
-        relay = Relay[ModelChunk](_CHUNKS_AHEAD)
-        future = self.send(path, message, on_chunk=relay.put, **options)
-        future.add_done_callback(lambda _: relay.close())
+        asked = self.send(path, message, stream=True, **options)
         try:
-            async for chunk in relay:
-                if isinstance(chunk, TextDelta):
-                    yield TextChunk(chunk.text)
-            yield TurnEnded(future.result())
+            async for event in asked.heard:
+                yield event
+            yield TurnEnded(asked.result())
         finally:
-            future.cancel()
+            asked.cancel()
 
-    async def ask_once(
+    def ask_once(
         self,
         agent: Agent[Any],
         prompt: Prompt,
         *,
-        deps: object = None,
-        deadline_ms: int | None = None,
-    ) -> AsyncGenerator[Any]:
-        """A process for one question. Its name says which question it is, and which of its equals,
-        so that a run that is taken up again finds its answer."""
-        word = digest128([current_process.get(), agent.name, prompt])[:12]
-        number = self._equals[word] = self._equals.get(word, 0) + 1
-        process = self.spawn(agent, name=f"{agent.name}~{word}.{number}", restart="temporary")
-        timeout = None if deadline_ms is None else (deadline_ms - self.host.now) / 1000
+        deps: object,
+        deadline_ms: int | None,
+        timeout_ms: int,
+        above: Span | None,
+        hears: bool,
+    ) -> Asked:
+        """A process for one question, which begins at once. Whoever gives it up waits until it has
+        `landed`. Who `hears` it is told its tools, and its text if that is streamed."""
+        spawner, name = current_process.get(), step_name(agent.name)
+        word, which = "", self._which(agent, prompt, spawner)
+        if self.machine.state.recorded:
+            word = "1"  # the process has one letter, and a name that says which it is
+        asked = self._asks.begin(
+            child_path(spawner, self._generation(spawner), f"{name}~{which}"),
+            agent,
+            deps,
+            stream=hears,
+            above=above,
+        )
+        asked.once = True
         try:
-            reply = await process.ask(prompt, timeout=timeout, deps=deps)
-            if prompt.stream:
-                yield TextChunk(reply.text)
-            yield TurnEnded(reply)
-        finally:
-            self._driver.submit(EndProcess(process.path, kill=True))
+            spec = self.registry.question(agent, self.machine.state)
+            mail = Mail(prompt, asked.ask, "", deadline_ms, word, timeout_ms=timeout_ms)
+            actions = self._driver.submit(AskOnce(spec, f"{name}~{which}", mail, spawner))
+        except UserError as wrong:
+            self._asks.on_answer(asked.ask, Fell(type(wrong).__name__, str(wrong)))
+            self._asks.end_span(asked)
+            asked.exception()  # it is raised here
+            raise
+        for action in actions:
+            if isinstance(action, SpawnRefused):
+                self._asks.on_answer(asked.ask, Fell(action.error, action.reason))
+        return asked
+
+    async def landed(self, asked: Asked) -> None:
+        """Nothing that it began goes on, unless that refuses to be cancelled: the connection is
+        closed, and what it came to is charged."""
+        process = self.machine.state.processes.get(asked.path)
+        if process is not None and process.flying:
+            await self.host.landed(tuple(process.flying))
+        self._asks.end_span(asked)
+
+    def _which(self, agent: Agent[Any], prompt: Prompt, spawner: str) -> str:
+        """Where answers are recorded, a name says which question it is and which of its equals, so
+        that a run that is taken up again finds its answer. Elsewhere a number will do."""
+        if not self.machine.state.recorded:
+            self._asked += 1
+            return str(self._asked)
+        word = digest128([spawner, agent.name, prompt.question])[:12]
+        number = self._equals[word] = self._equals.get(word, 0) + 1
+        return f"{word}.{number}"
+
+    def lasting_owner(self) -> str:
+        """Whose code runs here, seen past processes for one question: a server that an agent's tool
+        starts serves the next question of the same asker, too."""
+        path, processes = current_process.get(), self.machine.state.processes
+        while (process := processes.get(path)) is not None and process.once:
+            path = process.spawner
+        return path
+
+    def _generation(self, path: str) -> int:
+        process = self.machine.state.processes.get(path)
+        return process.generation if process else 1
 
     async def recall(self, path: str, limit: int) -> int:
         if self._memory is None:
@@ -292,8 +371,7 @@ class ProgramRun:
         try:
             await self._ended.wait()
         finally:
-            self._driving.cancel()
-            await asyncio.wait([self._driving])
+            self.host.listen(None)
             await self.host.aclose()
         if self._ending:
             await asyncio.wait(self._ending)
@@ -327,9 +405,13 @@ class ProgramRun:
         return Prompt((Text(str(message)), *map(read_media, files)), scope=scope, stream=stream)
 
     def _on_action(self, action: Action) -> None:
+        if type(action) is ProcessSpawned and ProcessSpawned not in self._listeners:
+            return  # with each question comes one, which nobody hears
         match action:
             case Answer(ask, outcome):
                 self._asks.on_answer(ask, outcome)
+            case ToolBegan() | ToolEnded():
+                self._asks.on_tool(action)
             case Down(ref, _, reason):
                 watch = self._watches.get(ref)
                 if watch is not None and not watch.done():
@@ -349,10 +431,24 @@ class ProgramRun:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
-    def _on_driven(self, driving: "asyncio.Task[None]") -> None:
-        """All who wait are told why nothing follows."""
-        if driving.cancelled() or (failure := driving.exception()) is None:
+    def _on_events(self) -> None:
+        """If the program cannot go on, all who wait are told why nothing follows."""
+        if self._driver.failure is not None:
             return
+        try:
+            self._driver.submit_all(self.host.take())
+        except Exception as failure:  # noqa: BLE001
+            self._driver.fail(failure)
+            self._give_up(failure)
+
+    def _is_alone(self, key: EffectKey) -> bool:
+        """Whether it is of a question that nobody else's meaning depends on."""
+        state = self.machine.state
+        flight = None if state.recorded else state.flights.get(key)
+        process = None if flight is None else state.processes.get(flight.path)
+        return process is not None and process.once
+
+    def _give_up(self, failure: Exception) -> None:
         for future in (*self._asks.pending(), *self._watches.values()):
             if not future.done():
                 future.set_exception(failure)

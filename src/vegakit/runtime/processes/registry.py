@@ -2,9 +2,11 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from vegakit.errors import UserError
+from vegakit.policy import ChildType
 from vegakit.ports import Tool
 from vegakit.program import (
     AgentBody,
@@ -12,10 +14,13 @@ from vegakit.program import (
     Authored,
     FiberBody,
     ForeignBody,
+    ProcessSpec,
+    Program,
     ReducerBody,
     restore,
 )
 from vegakit.program import Body as ProgramBody
+from vegakit.records import to_json
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.authored import RunProgram
 from vegakit.runtime.compiled.tools import VegaTool
@@ -25,7 +30,12 @@ from vegakit.runtime.refusals import price_of
 if TYPE_CHECKING:
     from vegakit.runtime.runtime import Runtime
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "step_name"]
+
+_MOST_PASSING = 512
+"""Agents that were only asked, never spawned, and are still known."""
+_LONGEST = 150
+"""Of a name in a path, with room for which question it is."""
 
 
 class Registry:
@@ -35,23 +45,57 @@ class Registry:
         self._runtime = runtime
         self._given: dict[str, Body] = {}
         self._names: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._questions: dict[int, ProcessSpec] = {}
+        self._passing: dict[str, int] = {}
+        self._guards: dict[object, str] = {}
         self._fiber_tools: dict[str, Mapping[str, Tool]] = {}
         self.code: dict[str, ProgramBody] = {}
 
     def register(self, body: Body, name: str = "") -> str:
+        """For good: its processes may come and go for ever."""
+        name = self._register(body, name)
+        self._passing.pop(name, None)
+        return name
+
+    def _register(self, body: Body, name: str = "") -> str:
         known = self._names.get(id(body))
         if known is not None:
             return known
         compiled = self._compiled(body)  # which may register others, of the same name too
         wanted = name = name or name_of(body)
-        number = 1
-        while name in self.code:
-            number += 1
+        while name in self.code or (name == wanted and wanted in self._numbers):
+            number = self._numbers[wanted] = self._numbers.get(wanted, 1) + 1
             name = f"{wanted}~{number}"
         self.code[name] = compiled
         self._given[name] = body
         self._names[id(body)] = name
         return name
+
+    def question(self, agent: Agent[Any], state: Program) -> ProcessSpec:
+        """Of a process for one question to it. Who makes a new agent for each question does not
+        fill the memory: those that were asked longest ago are forgotten."""
+        known = self._questions.get(id(agent))
+        if known is not None and self._names.get(id(agent)) == known.body:
+            return known
+        fresh = id(agent) not in self._names
+        name = self._register(agent)
+        spec = self._questions[id(agent)] = ProcessSpec(name, ChildType.TEMPORARY)
+        if fresh:
+            self._passing[name] = id(agent)
+            if len(self._passing) > _MOST_PASSING:
+                self._forget_passing(state)
+        return spec
+
+    def _forget_passing(self, state: Program) -> None:
+        used = {process.spec.body for process in state.processes.values()}
+        for name in list(self._passing)[: _MOST_PASSING // 2]:
+            if name not in used:
+                number = self._passing.pop(name)
+                # Its name is not given again: what was decided by it is known by that name.
+                self._numbers.setdefault(self.agent(name).name, 1)
+                del self.code[name], self._given[name], self._names[number]
+                self._questions.pop(number, None)
 
     def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
         self.code[name] = body
@@ -62,6 +106,7 @@ class Registry:
         for name in [name for name in self.code if name.startswith(prefix)]:
             del self.code[name]
             self._fiber_tools.pop(name, None)
+            self._passing.pop(name, None)
             if (body := self._given.pop(name, None)) is not None:
                 del self._names[id(body)]
 
@@ -117,7 +162,7 @@ class Registry:
             agent.answer.problem if agent.answer.spec else None,
             agent.cap,
             agent.memory == "conversation",
-            agent.retry,
+            self._runtime.catalogue.retry_of(agent),
             agent.breaker,
             agent.rate,
             frozenset(tool.spec.name for tool in tools if tool.repeatable),
@@ -125,4 +170,27 @@ class Registry:
             {tool.spec.name: self._author(tool) for tool in tools if isinstance(tool, RunProgram)},
             agent.priority,
             timeout_ms=None if agent.timeout is None else round(agent.timeout * 1000),
+            guard=self._guard(agent),
         )
+
+    def _guard(self, agent: Agent[Any]) -> str:
+        """Agents of one name with the same limits share them: whoever makes an agent anew for each
+        question has not lifted its limits."""
+        if agent.rate is None and agent.breaker is None:
+            return ""
+        wanted = name = step_name(agent.name)
+        rules = (wanted, to_json([agent.rate, agent.breaker]))
+        if rules not in self._guards:
+            taken, number = set(self._guards.values()), 1
+            while name in taken:
+                number += 1
+                name = f"{wanted}~{number}"
+            self._guards[rules] = name
+        return self._guards[rules]
+
+
+@lru_cache(maxsize=1024)
+def step_name(name: str) -> str:
+    """As a step of a path, whatever an agent is called."""
+    plain = "".join(c if c.isprintable() and c not in "/#|" else "_" for c in name)
+    return plain[:_LONGEST]

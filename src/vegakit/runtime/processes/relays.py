@@ -21,6 +21,10 @@ class Relay(Generic[T]):
     async def put(self, piece: T) -> None:
         while len(self._pieces) >= self._ahead and not self._closed:
             await self._wait()
+        self.push(piece)
+
+    def push(self, piece: T) -> None:
+        """Without waiting, also beyond `ahead`."""
         self._pieces.append(piece)
         self._changed.set()
 

@@ -226,7 +226,9 @@ class _Viewing:
         return Health.SLOW if took_ms >= min(_SLOW_MS, stuck_ms // 2) else Health.OK
 
     def _is_failing(self, process: Process, state: State, family: Family | None) -> bool:
-        guard = self._state.guards.get(process.spec.body)
+        body = self._code.get(process.spec.body)
+        name = isinstance(body, AgentBody) and body.guard
+        guard = self._state.guards.get(name or process.spec.body)
         if guard and guard.breaker and guard.breaker.state is not BreakerState.CLOSED:
             return True
         if state is State.RESTARTING:

@@ -64,7 +64,7 @@ class Cast:
         self._faults = faults
         self.runtime: Runtime
         look, pay = _Tool("look", True, self), _Tool("pay", False, self)
-        fast = RetryRule(resend_unknown=True, total_ms=5_000)
+        fast = RetryRule(total_ms=5_000)
         self.agents: Sequence[Agent[Any]] = [
             Agent("plain", model),
             Agent("keeper", model, memory="conversation"),

@@ -8,7 +8,9 @@ resumed over a journal that is held in the hand.
 
 from collections.abc import Sequence
 
-from vegakit.effects import AskHuman, CallModel, CallTool, Effect, SetTimer, check_same_request
+from msgspec import Struct
+
+from vegakit.effects import Effect, SetTimer, changed
 from vegakit.errors import BugError
 from vegakit.events import (
     Answered,
@@ -21,11 +23,20 @@ from vegakit.events import (
 )
 from vegakit.ids import EffectKey
 from vegakit.ports import Journal
+from vegakit.runtime import Recording
 from vegakit.testing.host import Fate, World
 
 __all__ = ["SimulatedHost"]
 
-_RECORDED = (AskHuman, CallModel, CallTool)
+
+class _Flying(Struct):
+    """`due_ms` None: it has not begun."""
+
+    effect: Effect
+    speculative: bool
+    due_ms: int | None = None
+    outcome: EffectOutcome | None = None
+    is_found: bool = False
 
 
 class SimulatedHost:
@@ -33,59 +44,75 @@ class SimulatedHost:
 
     def __init__(self, world: World, journal: Journal | None = None, now_ms: int = 0) -> None:
         self._world = world
-        self._journal = journal
-        self._flying: dict[EffectKey, tuple[Effect, int | None]] = {}
-        self._outcomes: dict[EffectKey, EffectOutcome] = {}
+        self._recording = Recording(journal)
+        self._flying: list[_Flying] = []
+        self._committed: list[EffectKey] = []
         self.now = now_ms
 
-    def start(self, effect: Effect) -> None:
+    def start(self, effect: Effect, *, speculative: bool = False) -> None:
         """When it is due is known once the journal was asked."""
-        self._flying[effect.key] = (effect, None)
+        self._flying.append(_Flying(effect, speculative))
 
-    def cancel(self, key: EffectKey) -> None:
-        if key in self._flying:
-            self._flying[key] = (self._flying[key][0], self.now)
-            self._outcomes[key] = Cancelled()
+    def commit(self, key: EffectKey) -> None:
+        """At the next look at the journal, before anything else is claimed."""
+        for one in self._flying:
+            if one.effect.key == key:
+                one.speculative = False
+        self._committed.append(key)
+
+    def cancel(self, key: EffectKey, *, late: bool = False) -> None:
+        mine = [one for one in self._flying if one.effect.key == key]
+        if mine:
+            mine[-1].due_ms, mine[-1].outcome = self.now, Cancelled()
+        else:
+            self._recording.forget(key)
 
     async def next(self) -> Sequence[HostEvent]:
-        for effect, due_ms in list(self._flying.values()):
-            if due_ms is None:
-                await self._begin(effect)
+        await self._commit_all()
+        under_way = set[EffectKey]()
+        for one in self._flying:
+            if one.due_ms is None and one.effect.key not in under_way:
+                await self._begin(one)
+            under_way.add(one.effect.key)
         if not self._flying:
             raise BugError("nothing was started, so nothing will ever happen")
-        dues = {key: due_ms or 0 for key, (_, due_ms) in self._flying.items()}
-        self.now = max(self.now, min(dues.values()))
-        landed = [key for key, due_ms in dues.items() if due_ms <= self.now]
-        return in_program_order([await self._land(key) for key in landed])
+        self.now = max(self.now, min(one.due_ms for one in self._flying if one.due_ms is not None))
+        landed: dict[EffectKey, _Flying] = {}
+        for one in self._flying:
+            if one.due_ms is not None and one.due_ms <= self.now:
+                landed.setdefault(one.effect.key, one)
+        self._flying = [one for one in self._flying if landed.get(one.effect.key) is not one]
+        return in_program_order([await self._land(one) for one in landed.values()])
 
     async def aclose(self) -> None:
+        await self._commit_all()
         self._flying.clear()
 
-    async def _begin(self, effect: Effect) -> None:
-        takes_ms, outcome = 0, await self._recorded(effect)
+    async def _commit_all(self) -> None:
+        keys, self._committed = self._committed, []
+        for key in keys:
+            if (effect := self._recording.is_changed(key)) is not None:
+                raise changed(effect)
+            await self._recording.commit(key, self.now)
+
+    async def _begin(self, one: _Flying) -> None:
+        effect = one.effect
+        self._recording.begin(effect, speculative=one.speculative)
+        outcome, takes_ms = await self._recording.claim(effect, self.now), 0
+        one.is_found = outcome is not None
         if outcome is None and isinstance(effect.request, SetTimer):
             takes_ms, outcome = max(0, effect.request.due_ms - self.now), Answered(None)
         elif outcome is None:
             takes_ms, outcome = _told(self._world(effect))
-        self._outcomes[effect.key] = outcome
-        self._flying[effect.key] = (effect, self.now + takes_ms)
+        one.due_ms, one.outcome = self.now + takes_ms, outcome
 
-    async def _recorded(self, effect: Effect) -> EffectOutcome | None:
-        """None: it is to be carried out, and is claimed if it is one to be kept."""
-        if self._journal is None or not isinstance(effect.request, _RECORDED):
-            return None
-        digest, outcome = await self._journal.find(effect.key) or (effect.digest, None)
-        check_same_request(effect, digest)
-        if outcome is None:
-            await self._journal.claim(effect, self.now)
-        return outcome
-
-    async def _land(self, key: EffectKey) -> OutcomeArrived:
-        effect, outcome = self._flying.pop(key)[0], self._outcomes.pop(key)
-        kept = isinstance(effect.request, _RECORDED) and not isinstance(outcome, Cancelled)
-        if self._journal is not None and kept:
-            await self._journal.record(key, outcome)
-        return OutcomeArrived(key, effect.path, outcome)
+    async def _land(self, one: _Flying) -> OutcomeArrived:
+        assert one.outcome is not None
+        if isinstance(one.outcome, Cancelled):
+            self._recording.forget(one.effect.key)
+        elif not one.is_found:
+            await self._recording.keep(one.effect, one.outcome)
+        return OutcomeArrived(one.effect.key, one.effect.path, one.outcome)
 
 
 def _told(fate: Fate) -> tuple[int, EffectOutcome]:

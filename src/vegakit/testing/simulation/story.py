@@ -17,6 +17,7 @@ from vegakit.testing.simulation.world import Faults, SimulatedLedger, SimulatedM
 
 __all__ = ["Ran", "simulate"]
 
+_LONGEST_STUBBORN_S = 30
 _ENOUGH_S = 7_200
 """Of virtual time: who has not come to an end by then never will."""
 
@@ -95,6 +96,8 @@ class _Story:
                 await asyncio.sleep(self.chance.choice([0, 3, 100]))
             await asyncio.gather(*self._waits, return_exceptions=True)
             await asyncio.sleep(0)
+            # A body that swallows its cancellation is left behind, and ends in its own time.
+            await asyncio.sleep(_LONGEST_STUBBORN_S)
             self.chronicle.broken.extend(self._left_over(rt))
 
     def _begin(self, rt: Runtime) -> None:

@@ -8,6 +8,7 @@
 | the generation of a process only rises                        | no timer is set               |
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -118,7 +119,7 @@ class Chronicle:
 
     def _spell_event(self, event: Event) -> str:
         if not isinstance(event, OutcomeArrived):
-            return f"{event}"[:200]
+            return _spelled(event)
         return f"{event.path} {type(event.outcome).__name__} {_charged(event)}"
 
     def _spell(self, action: Action) -> str:
@@ -132,7 +133,15 @@ class Chronicle:
             case Answer(ask, Fell(error)):
                 return f"answer {ask} {error}"
             case _:
-                return f"{action}"[:200]
+                return _spelled(action)
+
+
+_KEY = re.compile(r"\b[0-9a-f]{32}\.[0-9a-f]{32}\b")
+
+
+def _spelled(said: object) -> str:
+    """Without effect keys: each holds the id of its program, which no two runs share."""
+    return _KEY.sub("…", f"{said}")[:200]
 
 
 class WatchedMachine(Machine):

@@ -32,7 +32,7 @@ from vegakit.conversation import (
 from vegakit.errors import ErrorClass, Phase, WorldError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
-from vegakit.policy import Admission, Settled
+from vegakit.policy import LEASE_MS, Admission, Settled
 from vegakit.prices import PriceRow, PriceTier, bill, worst_case
 from vegakit.store import MemoryLedger
 
@@ -175,9 +175,10 @@ class SimulatedLedger(MemoryLedger):
         now: int,
         *,
         sent: bool = False,
+        lease_ms: int = LEASE_MS,
     ) -> Admission:
         verdict = await super().reserve(
-            effect, attempt, scope_id, worst_case, holder, now, sent=sent
+            effect, attempt, scope_id, worst_case, holder, now, sent=sent, lease_ms=lease_ms
         )
         await self._take_time()
         return verdict

@@ -1,45 +1,105 @@
-"""Names that hand a file over to who trusts it: git, an editor, a shell, Python, ourselves.
+"""The one list of names that hand a file over to who trusts it, or that hold secrets.
 
-| name, at any depth                  | reading it               | writing or removing it   |
-|-------------------------------------|--------------------------|--------------------------|
-| sealed: `.git`, `.env`, `vega.toml`,| a rule names it in full  | never                    |
-| our own `audit.db`, `run.db`        |                          |                          |
-| run unasked: `Makefile`, `*.pth`    | as any other             | a rule names it in full  |
+File handles, the sandbox and the look after a command all ask here.
 
-Whether it exists does not matter: what is absent today is read tomorrow. `.GIT` and other spellings
-that some file system takes for the same name are the same name. "In full" means without a wildcard,
-in the grant and in every grant it was cut from.
+| kind, at any depth        | file handles: read | write   | a command finds it | made by one |
+|---------------------------|--------------------|---------|--------------------|-------------|
+| trusted: `.git`, `.envrc` | named in full      | never   | read-only          | set aside   |
+| credentials: `.ssh`       | named in full      | never   | empty              | set aside   |
+| secret: `.env`, `*.pem`   | named in full      | never   | empty              | left        |
+| ours: `run.db`            | named in full      | never   | read-only          | left        |
+| run unasked: `Makefile`   | as any other       | in full | as any other       | left        |
+
+"Named in full" means by a rule without a wildcard, in the grant and in every grant it was cut from.
+Whether a name exists does not matter to file handles: what is absent today is read tomorrow. For a
+command, those of `ABSENT_FOLDERS` and `ABSENT_FILES` cannot even be made at the top of a workspace.
+`.GIT` and other spellings that some file system takes for the same name are the same name.
 """
 
 import re
 import unicodedata
+from enum import StrEnum
 
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Denied, Grant, ReadPath, WritePath, decide
 
-__all__ = ["is_ours", "is_run_unasked", "is_sealed", "permit"]
+__all__ = [
+    "ABSENT_FILES",
+    "ABSENT_FOLDERS",
+    "Kind",
+    "folded",
+    "is_ours",
+    "is_run_unasked",
+    "is_sealed",
+    "kind_of",
+    "permit",
+]
 
-_SEALED = frozenset(
+
+class Kind(StrEnum):
+    TRUSTED = "trusted"
+    CREDENTIALS = "credentials"
+    SECRET = "secret"  # noqa: S105
+    OURS = "ours"
+
+
+ABSENT_FOLDERS = tuple(
     """
-    .git .gitmodules .gitattributes .gitconfig .git-credentials .githooks .husky .hg .svn
-    vega.toml .vega .mcp.json .claude .codex .cursor .vscode .idea .devcontainer .env .envrc
-    .bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin
-    .ssh .aws .gnupg .kube .docker .netrc .npmrc .pypirc .pgpass
+    .git .hg .vega .vscode .idea .claude .codex .cursor .agents .devcontainer .husky .githooks
     """.split()
 )
+ABSENT_FILES = (".envrc", ".mcp.json", "vega.toml", ".npmrc")
+"""Programs act on these when they are merely started in the folder. Each costs every command 0.2
+ms: it is made, mounted on and removed. The others are set aside when the command has ended."""
+
+_TRUSTED = frozenset(
+    """
+    .svn .bzr .jj .zed .gemini .cargo .mvn .yarnrc.yml .gitmodules .gitattributes .gdbinit .pdbrc
+    .exrc .sl .pijul _darcs .fslckout _fossil_ .fleet .windsurf .continue .direnv .gitconfig
+    .lfsconfig .hgsub .hgrc .yarnrc .pnpmfile.cjs .mise.toml mise.toml .lldbinit .vimrc .nvimrc
+    .nvim.lua .gvimrc .dir-locals.el .dir-locals-2.el .rprofile .renviron .octaverc .irbrc .pryrc
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
+    .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xsessionrc .inputrc .tmux.conf
+    .screenrc
+    """.split()
+).union(ABSENT_FOLDERS, ABSENT_FILES)
+_CREDENTIALS = frozenset(
+    """
+    .git-credentials .ssh .aws .azure .gnupg .kube .docker .netrc .npmrc .pypirc .pgpass .my.cnf
+    .password-store .vault-token .boto .s3cfg .dockercfg .terraformrc .oci
+    """.split()
+)
+_SECRET = frozenset(
+    """
+    .env id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk credentials.json
+    client_secret.json service_account.json service-account.json secrets.yaml secrets.yml
+    secrets.json secrets.toml
+    """.split()
+)
+_SECRET_ENDINGS = frozenset("pem key p12 pfx kdbx jks keystore ppk".split())
+_NO_SECRET = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+_NAMED = {
+    **dict.fromkeys(_SECRET, Kind.SECRET),
+    **dict.fromkeys(_TRUSTED, Kind.TRUSTED),
+    **dict.fromkeys(_CREDENTIALS, Kind.CREDENTIALS),  # `.npmrc` is trusted and holds tokens
+}
+_IN_CONFIG = {
+    **dict.fromkeys("gcloud gh hub rclone".split(), Kind.CREDENTIALS),
+    **dict.fromkeys("git fish nvim autostart systemd".split(), Kind.TRUSTED),
+}
+_BELOW = {".config": _IN_CONFIG, ".local": {"bin": Kind.TRUSTED}}
+"""Names that mean something only in a folder of this name."""
 _RUN_UNASKED = frozenset(
     """
     makefile gnumakefile justfile conftest.py sitecustomize.py usercustomize.py pyvenv.cfg setup.py
-    package.json head tools.yaml
+    package.json head tools.yaml .pre-commit-config.yaml lefthook.yml noxfile.py rakefile build.rs
     """.split()
 )
 """A file called HEAD can make any folder a git repository, with settings that run commands; one
 called tools.yaml is read anew by `ToolFile`."""
 
 
-_OURS = re.compile(
-    r"(?:run|audit|.+\.(?:ledger|questions|audit))\.db(?:-wal|-shm|-journal|\.lock)?"
-)
+_OURS = re.compile(r"(?:run|vega|audit|.+\.audit)\.db(?:-wal|-shm|-journal|\.lock|\.spool)?")
 """Where a runtime keeps its truth if it is told to keep it in the project: who could write there
 would approve what he asks for, and rewrite what he did."""
 
@@ -66,26 +126,42 @@ def permit(grant: Grant, wanted: ReadPath | WritePath) -> str:
 
 
 def is_sealed(path: str) -> bool:
-    return any(
-        name in _SEALED or name.startswith(".env.") or is_ours(name) for name in _folded(path)
-    )
+    names = folded(path).split("/")
+    return any(kind_of(name, above) for above, name in zip(["", *names], names, strict=False))
+
+
+def kind_of(name: str, above: str = "") -> Kind | None:
+    """Both folded; `above` is the name of the folder it lies in."""
+    if (kind := _NAMED.get(name)) is not None:
+        return kind
+    stem, dot, ending = name.rpartition(".")
+    if ending in _SECRET_ENDINGS and dot and stem:
+        return Kind.SECRET
+    if name.startswith(".env.") and name not in _NO_SECRET:
+        return Kind.SECRET
+    if above in _BELOW:
+        return _BELOW[above].get(name)
+    return Kind.OURS if ".db" in name and is_ours(name) else None
 
 
 def is_ours(name: str) -> bool:
-    """A journal, ledger, audit or store of questions, by its usual name, in lower case."""
+    """A journal with its ledger and spool, or an audit, by its usual name, in lower case."""
     return _OURS.fullmatch(name) is not None
 
 
 def is_run_unasked(path: str) -> bool:
-    return any(name in _RUN_UNASKED or name.endswith(".pth") for name in _folded(path))
+    names = folded(path).split("/")
+    return any(name in _RUN_UNASKED or name.endswith(".pth") for name in names)
 
 
 def _in_full(grant: Grant, path: str) -> bool:
     return all(path in link.paths for link in grant.links())
 
 
-def _folded(path: str) -> list[str]:
+def folded(path: str) -> str:
     """File systems differ in which spellings are one name; this takes more of them for one than
     any of them does."""
+    if path.isascii():
+        return path.lower()
     seen = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).split("/")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())

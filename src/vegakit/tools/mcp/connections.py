@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vegakit.errors import CapabilityDenied, ToolFailed
+from vegakit.policy import for_model, sanitise
 from vegakit.ports import Clock
 from vegakit.tools.mcp.lives import Life
 from vegakit.tools.mcp.offering import Offer, Offered, offer_of
@@ -94,5 +95,6 @@ class Connection:
             server = self._server.name
             raise CapabilityDenied(
                 f"{name} of {server} is not what was accepted, so it is not called. "
-                f"A person may look, and type: vega mcp accept {server}\n{what}"
+                f"A person may look, and type: vega mcp accept {server}\n"
+                f"{for_model(sanitise(what))}"
             )

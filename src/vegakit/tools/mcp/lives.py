@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mcp_types import (
     CONNECTION_CLOSED,
@@ -38,7 +38,7 @@ from vegakit.errors import (
     VegaError,
     WorldError,
 )
-from vegakit.policy import sanitise
+from vegakit.policy import for_model, sanitise
 from vegakit.tools.mcp.asking import Answer
 from vegakit.tools.mcp.offering import MOST_TOOLS
 from vegakit.tools.mcp.results import text_of
@@ -56,6 +56,12 @@ _CLOSE_S = 0.5
 _MOST_PAGES = 64
 _MOST_LOGGED_BYTES = 500
 _US = Implementation(name="vegakit", version="1")
+_MOST_PARTS = 1_000
+_LOST = (CONNECTION_CLOSED, "Connection closed")
+"""As the SDK says it. The number alone is any server's: it stands for errors of its own, too."""
+_T = TypeVar("_T")
+_Raw = TypeAdapter(dict[str, Any])
+_Listed = TypeAdapter(ListToolsResult)
 _Called: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
     CallToolResult | InputRequiredResult
 )
@@ -92,7 +98,11 @@ class Life:
         """Without `ClientSession.call_tool`, which holds results against a schema of the server's
         own: a pattern in it could take for ever."""
         params = CallToolRequestParams(name=tool, arguments=dict(arguments))
-        result = await self._ask(CallToolRequest(params=params), _Called, timeout_s)
+        request = CallToolRequest(params=params)
+        answer = await self._ask(request, _Raw, timeout_s)
+        result: CallToolResult | InputRequiredResult = self._read(
+            request.method, _Called, answer, "content"
+        )
         if isinstance(result, InputRequiredResult):
             raise ToolFailed(f"{self._name} wants more input during a call, which is not given")
         return text_of(result)
@@ -104,7 +114,8 @@ class Life:
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-            page = await self._ask(request, ListToolsResult, _START_S)
+            answer = await self._ask(request, _Raw, _START_S)
+            page: ListToolsResult = self._read(request.method, _Listed, answer, "tools")
             listed += [
                 (tool.name, tool.description or "", tool.input_schema) for tool in page.tools
             ]
@@ -147,7 +158,7 @@ class Life:
         from mcp import MCPError
 
         assert self._watched is not None
-        self._watched.unasked = 0
+        self._watched.on_asked()
         try:
             return await self._session.result().send_request(request, kind, timeout_s)
         except MCPError as error:
@@ -157,14 +168,28 @@ class Life:
                 f"{self._name} answered what is no answer to {request.method}"
             ) from error
 
+    def _read(self, method: str, kind: TypeAdapter[_T], answer: dict[str, Any], many: str) -> _T:
+        """Counted before it is looked at: to check 30,000 blocks would hold the loop for seconds.
+        What is left out is no part of the answer."""
+        items: object = answer.get(many)
+        if isinstance(items, list) and len(cast("list[object]", items)) > _MOST_PARTS:
+            raise LimitReached(
+                f"{self._name} answered {method} with {len(cast('list[object]', items)):,} parts, "
+                f"and at most {_MOST_PARTS:,} are read"
+            )
+        try:
+            return kind.validate_python(answer, by_name=False)
+        except ValidationError as error:
+            raise ToolFailed(f"{self._name} answered what is no answer to {method}") from error
+
     async def _told(self, error: "MCPError", timeout_s: float) -> Exception:
         if error.code == REQUEST_TIMEOUT:
             return Timeout(f"{self._name} did not answer within {timeout_s:g} s")
-        if error.code == CONNECTION_CLOSED or self.is_over:
+        if self.is_over or (error.code, error.message) == _LOST:
             self._over("the connection was lost")
             await asyncio.wait([self._task], timeout=_CLOSE_S)
             return self._failure("ended during the call")
-        return ToolFailed(f"{self._name} refused: {sanitise(error.message, 4_000)}")
+        return ToolFailed(f"{self._name} refused: {for_model(sanitise(error.message, 4_000))}")
 
     def _failure(self, what: str) -> VegaError:
         """What a person must do, such as install a sandbox, is said as it is."""
@@ -173,7 +198,7 @@ class Life:
             return cause
         parts = [self._why or (f"{type(cause).__name__}: {cause}" if cause else "")]
         parts.append(self._complaint())
-        told = sanitise("; ".join(part for part in parts if part), 4_000)
+        told = for_model(sanitise("; ".join(part for part in parts if part), 4_000))
         return WorldError(f"{self._name} {what}: {told}", ErrorClass.CONNECTION)
 
     def _over(self, why: str) -> None:

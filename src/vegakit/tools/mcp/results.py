@@ -26,7 +26,8 @@ def text_of(result: CallToolResult) -> str:
     if not text and result.structured_content is not None:
         text = canonical(result.structured_content).decode()
     if result.is_error:
-        raise ToolFailed(sanitise(text) or "the server says that it failed, and not why")
+        told = for_model(sanitise(text, _MOST_BYTES)) if text else "and not why"
+        raise ToolFailed(f"the server says that it failed: {told}")
     return for_model(sanitise(text, _MOST_BYTES))
 
 

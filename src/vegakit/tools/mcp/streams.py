@@ -4,7 +4,8 @@
 |--------------------------------------------------|-----------------------------------------------|
 | writes what is no message, or a list of them     | passed over, a hundred times; then ended      |
 | writes a line that has no end                    | ended                                         |
-| writes more than it is asked                     | ended after ten thousand messages             |
+| writes more than it is asked                     | ended after ten thousand messages, answers    |
+|                                                  | that nobody waits for included, or 64 MB      |
 | says that its tools changed                      | believed, once, whatever number of times      |
 | notifies us of anything else                     | passed over, but that it gave up a request    |
 """
@@ -12,10 +13,10 @@
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self, TypeAlias
 
 import anyio
-from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
 from vegakit.ports import ChildInput, ChildOutput
 
@@ -27,6 +28,7 @@ __all__ = ["Input", "Lines", "Reading", "Streams", "Watched", "Writing"]
 _CHUNK = 1 << 16
 _MOST_LINE_BYTES = 4_000_000
 _MOST_UNASKED = 10_000
+_MOST_UNASKED_BYTES = 64_000_000
 _MOST_GARBLED = 100
 _WRITE_S = 10.0
 _CHANGED = "notifications/tools/list_changed"
@@ -100,6 +102,8 @@ class Lines(_Stream):
         self._on_over = on_over
         self._message = SessionMessage
         self._heard = bytearray()
+        self.bytes = 0
+        """In all."""
 
     async def receive(self) -> "SessionMessage | Exception":
         line = await self._line()
@@ -128,6 +132,7 @@ class Lines(_Stream):
             if not chunk:
                 raise anyio.EndOfStream
             self._heard += chunk
+            self.bytes += len(chunk)
         line = bytes(self._heard[:end])
         del self._heard[: end + 1]
         return line
@@ -167,13 +172,20 @@ class Watched(_Stream):
         self._on_changed = on_changed
         self._on_over = on_over
         self._garbled = 0
-        self.unasked = 0
-        """Set to 0 when something is asked."""
+        self._unasked = 0
+        self._bytes_before = 0
+
+    def on_asked(self) -> None:
+        """What comes now may be an answer."""
+        self._unasked = 0
+        self._bytes_before = self._bytes
 
     async def receive(self) -> "SessionMessage | Exception":
         while True:
             item = await self._inner.receive()
             self._count(item)
+            if self._unasked % _IN_A_TURN == 0:
+                await asyncio.sleep(0)  # who writes without end would have the loop to itself
             if isinstance(item, Exception):
                 continue
             if not isinstance(item.message, JSONRPCNotification):
@@ -182,8 +194,6 @@ class Watched(_Stream):
                 return item
             if item.message.method == _CHANGED:
                 self._on_changed()
-            if self.unasked % _IN_A_TURN == 0:
-                await asyncio.sleep(0)
 
     def __aiter__(self) -> Self:
         return self
@@ -198,14 +208,24 @@ class Watched(_Stream):
     async def aclose(self) -> None:
         await self._inner.aclose()
 
+    @property
+    def _bytes(self) -> int:
+        """Of a transport that counts them; the others have bounds of their own."""
+        return getattr(self._inner, "bytes", 0)
+
     def _count(self, item: "SessionMessage | Exception") -> None:
+        """An answer counts as well: one that nobody waits for costs as much as any other."""
+        self._unasked += 1
         if isinstance(item, Exception):
             self._garbled += 1
-        elif isinstance(item.message, JSONRPCNotification | JSONRPCRequest):
-            self.unasked += 1
+        unasked_bytes = self._bytes - self._bytes_before
         if self._garbled > _MOST_GARBLED:
-            self._on_over(f"it wrote {self._garbled:,} lines that are no messages")
-            raise anyio.EndOfStream
-        if self.unasked > _MOST_UNASKED:
-            self._on_over(f"it wrote {self.unasked:,} messages that nobody asked for")
-            raise anyio.EndOfStream
+            self._end(f"it wrote {self._garbled:,} lines that are no messages")
+        if self._unasked > _MOST_UNASKED:
+            self._end(f"it wrote {self._unasked:,} messages that nobody asked for")
+        if unasked_bytes > _MOST_UNASKED_BYTES:
+            self._end(f"it wrote {unasked_bytes:,} bytes for one answer")
+
+    def _end(self, why: str) -> NoReturn:
+        self._on_over(why)
+        raise anyio.EndOfStream

@@ -4,7 +4,11 @@ It sees the system's programs and libraries, a private `/tmp`, its own processes
 no network, no other file, no variable of ours. What of the workspace it cannot touch stands in
 `workspace`, which calls to the kernel it cannot make in `seccomp`.
 
-    bwrap    namespaces, mounts, filter; born in the control groups
+The workspace is guarded before bubblewrap starts, by who starts it, in a mount namespace of its own
+and on descriptors (`launcher/guards.py`). Bubblewrap is given no name in the workspace: it would
+follow a link that a command in the same workspace puts there meanwhile.
+
+    bwrap    namespaces, mounts, filter; born in the control groups and behind the guards
      └─ prlimit    rlimits
          └─ the command
 """
@@ -12,18 +16,29 @@ no network, no other file, no variable of ours. What of the workspace it cannot 
 import os
 import platform
 import shutil
+import subprocess
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from functools import cached_property
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache, cached_property
 from pathlib import Path
 
 from vegakit.errors import UserError
-from vegakit.ports import Clock, Launched, Launcher, Ran
+from vegakit.ports import (
+    Clock,
+    Guard,
+    Guarded,
+    GuardsOutdatedError,
+    Launched,
+    Launcher,
+    Ran,
+)
 from vegakit.tools.sandbox.groups import control_groups
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
 from vegakit.tools.sandbox.running import Birth, joined, run_within, serve_within, with_limits
 from vegakit.tools.sandbox.seccomp import MACHINES, filter_file
-from vegakit.tools.sandbox.workspace import FROZEN_FILES, Found, look_over, tidied
+from vegakit.tools.sandbox.setting_aside import remove_stubs, tidied
+from vegakit.tools.sandbox.walking import Identity
+from vegakit.tools.sandbox.workspace import Found, look_over
 
 __all__ = ["Bubblewrap"]
 
@@ -32,8 +47,9 @@ _PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _NOTHING = Path(__file__).with_name("nothing")
 _HOME = "/tmp/home"  # noqa: S108  (the sandbox's own)
-_FILTER_FD = 9
-_PAGE = "4096"
+_FILTER_FD, _ROOT_FD = 9, 10
+_LOOKS = 20
+"""A command that keeps changing what is guarded can stop another from starting, and no more."""
 _FLAGS = (
     *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
@@ -87,10 +103,12 @@ class Bubblewrap:
         self._limits = limits
         self._writable = writable
         self._program = _found_program()
+        self._by_descriptor = _binds_descriptors(self._program)
         self._fixed = [*self._fixed_options()]
         self._last = ["--seccomp", str(_FILTER_FD), "--", *with_limits(limits, ())]
         self._filter = _found_filter()
-        self._stubs: set[Path] = set()
+        self._stubs: dict[str, Identity] = {}
+        self._secret: set[Identity] = set()
         self._running = 0
 
     async def probe(self) -> None:
@@ -103,18 +121,24 @@ class Bubblewrap:
             raise UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
 
     async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
-        async with self._looked_over() as (before, notes):
-            ran = await run_within(
-                self._launcher,
-                self._clock,
-                self.wrap(argv, before),
-                self._workspace,
-                self._limits,
-                owner,
-                self._birth(),
-                said=said,
-            )
-        return joined(ran, notes)
+        for tries_left in reversed(range(_LOOKS)):
+            try:
+                async with self._looked_over() as (found, notes):
+                    ran = await run_within(
+                        self._launcher,
+                        self._clock,
+                        self.wrap(argv),
+                        self._workspace,
+                        self._limits,
+                        owner,
+                        self._birth(found),
+                        said=said,
+                    )
+            except GuardsOutdatedError as error:
+                self._give_up(tries_left, error)
+            else:
+                return joined(ran, notes)
+        raise AssertionError("the last try raises or returns")
 
     @asynccontextmanager
     async def serve(
@@ -122,32 +146,54 @@ class Bubblewrap:
     ) -> AsyncGenerator[Launched]:
         """Variables go through our own environment, which holds nothing else: a command line can be
         read by every user of the machine."""
-        async with self._looked_over() as (before, _):
-            wrapped, birth = self.wrap(argv, before, cleared=not env), self._birth()
-            async with serve_within(
-                self._launcher, wrapped, self._workspace, env, owner, birth
-            ) as child:
+        wrapped = self.wrap(argv, cleared=not env)
+        for tries_left in reversed(range(_LOOKS)):
+            async with AsyncExitStack() as stack:
+                try:
+                    found, _ = await stack.enter_async_context(self._looked_over())
+                    child = await stack.enter_async_context(
+                        serve_within(
+                            self._launcher, wrapped, self._workspace, env, owner, self._birth(found)
+                        )
+                    )
+                except GuardsOutdatedError as error:
+                    self._give_up(tries_left, error)
+                    continue
                 yield child
+                return
+
+    def _give_up(self, tries_left: int, error: GuardsOutdatedError) -> None:
+        if not tries_left:
+            raise UserError(
+                f"no command is run: what must be guarded in {self._workspace} keeps changing, "
+                f"{_LOOKS} times in a row; end what changes it, then try again"
+            ) from error
 
     @asynccontextmanager
     async def _looked_over(self) -> AsyncGenerator[tuple[Found, Sequence[str]]]:
         """What there was before; and what was done about what came, which is known afterwards."""
         self._running += 1
         try:
-            before = await look_over(self._workspace)
-            if self._writable:
-                self._stubs.update(before.absent)
-            async with tidied(self._workspace, before, lambda: [*self._stubs]) as notes:
+            before = await look_over(
+                self._workspace,
+                stubs=self._stubs if self._writable else None,
+                known=self._secret,
+            )
+            # what a link called `.env` leads to stays a secret when a command changes the link
+            self._secret |= before.led_to
+            if not self._writable:
+                yield before, ()
+                return
+            async with tidied(self._workspace, before, self._stubs) as notes:
                 yield before, notes
         finally:
             self._running -= 1
             if not self._running:
-                self._remove_stubs()
+                remove_stubs(self._workspace, self._stubs)
 
-    def wrap(self, argv: Sequence[str], found: Found, *, cleared: bool = True) -> list[str]:
+    def wrap(self, argv: Sequence[str], *, cleared: bool = True) -> list[str]:
         clear = ["--clearenv"] if cleared else []
-        guards = self._guards(found)
-        return [self._program, *clear, *self._fixed, *guards, *_SEALED, *self._last, *argv]
+        return [self._program, *clear, *self._fixed, *_SEALED, *self._last, *argv]
 
     def _fixed_options(self) -> Iterator[str]:
         size, workspace = str(self._limits.file_bytes), str(self._workspace)
@@ -158,30 +204,28 @@ class Bubblewrap:
         yield from ("--dir", _HOME)
         yield from _each("--ro-bind", self._readable)
         bind = "--bind" if self._writable else "--ro-bind"
-        yield from (bind, workspace, workspace, "--chdir", workspace)
+        if self._by_descriptor:
+            yield from (f"{bind}-fd", str(_ROOT_FD), workspace)
+        else:
+            yield from (bind, workspace, workspace)
+        yield from ("--chdir", workspace)
 
-    def _guards(self, found: Found) -> Iterator[str]:
-        yield from _each("--ro-bind", [*found.linked, *found.frozen.values()])
-        absent = found.absent if self._writable else []
-        for path in (*absent, *found.empty, *found.secret):
-            yield from _emptied(path)
+    def guarded(self, found: Found) -> Guarded:
+        """A workspace that is only looked at need not be guarded against changes."""
+        return {
+            "root": str(self._workspace),
+            "id": [*found.root],
+            "fd": _ROOT_FD if self._by_descriptor else -1,
+            "empty": str(_NOTHING),
+            "below": found.guards if self._writable else _only_hidden(found.guards),
+        }
 
     @cached_property
     def _groups(self) -> Mapping[str, Mapping[str, str]]:
         return control_groups(self._limits) if os.geteuid() == 0 else {}
 
-    def _birth(self) -> Birth:
-        return Birth({_FILTER_FD: str(self._filter)}, self._groups)
-
-    def _remove_stubs(self) -> None:
-        """Bubblewrap mounts on what exists, so it made what was absent; it is still empty."""
-        for path in self._stubs:
-            with suppress(OSError):
-                if path.name not in FROZEN_FILES:
-                    path.rmdir()
-                elif path.stat().st_size == 0:
-                    path.unlink()
-        self._stubs.clear()
+    def _birth(self, found: Found) -> Birth:
+        return Birth({_FILTER_FD: str(self._filter)}, self._groups, self.guarded(found))
 
 
 def _each(option: str, paths: Iterable[Path]) -> Iterator[str]:
@@ -194,11 +238,15 @@ def _variables(values: Mapping[str, str]) -> Iterator[str]:
         yield from ("--setenv", name, value)
 
 
-def _emptied(path: Path) -> tuple[str, ...]:
-    is_file = path.is_file() or path.name in FROZEN_FILES
-    if is_file:
-        return ("--ro-bind", str(_NOTHING), str(path))
-    return ("--size", _PAGE, "--perms", "0555", "--tmpfs", str(path))
+def _only_hidden(guards: Mapping[str, Guard]) -> dict[str, Guard]:
+    kept: dict[str, Guard] = {}
+    for name, guard in guards.items():
+        below = _only_hidden(guard["below"])
+        if guard["how"] == "hide":
+            kept[name] = guard
+        elif below:
+            kept[name] = {"id": guard["id"], "how": "pass", "below": below}
+    return kept
 
 
 def _system_folders() -> Iterator[str]:
@@ -228,6 +276,13 @@ def _found_program() -> str:
             "`apt-get install bubblewrap`, `dnf install bubblewrap` or `apk add bubblewrap`"
         )
     return program
+
+
+@cache
+def _binds_descriptors(program: str) -> bool:
+    """Releases before 0.10 have it only where the distribution added it."""
+    said = subprocess.run([program, "--help"], capture_output=True, check=False, env={})  # noqa: S603
+    return b"--ro-bind-fd" in said.stdout
 
 
 def _found_filter() -> Path:

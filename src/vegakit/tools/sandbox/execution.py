@@ -15,7 +15,17 @@ from typing import Any
 
 from vegakit.conversation import ToolSpec
 from vegakit.errors import CapabilityDenied, InvalidRuleError
-from vegakit.policy import Allowed, Denied, Grant, RunCommand, Use, decide, parse_command
+from vegakit.policy import (
+    Allowed,
+    Denied,
+    Grant,
+    RunCommand,
+    Use,
+    decide,
+    for_model,
+    parse_command,
+    sanitise,
+)
 from vegakit.ports import Ran, Sandbox
 from vegakit.tools.functions import ToolArgumentsError
 from vegakit.tools.rights import Rights
@@ -24,6 +34,8 @@ __all__ = ["ExecTool", "shown_run"]
 
 _EXEC = "process::exec"
 _MARGIN_MS = 10_000
+_MOST_BYTES = 28_000
+"""Of each stream: both are less than any result may have."""
 _DESCRIPTION = (
     "Run one command in a sandbox: no shell, no network; only the project folder is writable. "
     'Give it as a list of words, ["pytest", "-q", "tests"], one program each time.'
@@ -87,9 +99,10 @@ class ExecTool:
 
 
 def shown_run(ran: Ran) -> str:
-    """For a model: what it said, then how it ended."""
+    """For a model: what it said, between the marks of what is not to be trusted, then how it ended.
+    Each stream is cut by itself, so that the marks stay on it."""
     streams = [
-        f"{name}:\n{text.rstrip()}"
+        f"{name}:\n{for_model(sanitise(text.rstrip(), _MOST_BYTES))}"
         for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
         if text.strip()
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from vegakit.ports import ChildInput, ChildOutput, Clock, Launched, Launcher, Ran
+from vegakit.ports import ChildInput, ChildOutput, Clock, Guarded, Launched, Launcher, Ran
 from vegakit.tools.sandbox.limits import Limits
 
 __all__ = ["Birth", "joined", "run_within", "serve_within", "with_limits"]
@@ -21,10 +21,12 @@ _PRLIMIT = "prlimit"
 
 
 class Birth(Struct, frozen=True):
-    """With what a command is born: files by descriptor, and control groups by their folder."""
+    """With what a command is born: files by descriptor, control groups by their folder, and guards
+    over its workspace."""
 
     opens: Mapping[int, str] = {}
     groups: Mapping[str, Mapping[str, str]] = {}
+    guards: Guarded | None = None
 
 
 _PLAIN = Birth()
@@ -52,6 +54,7 @@ async def run_within(
         stdin=PIPE if said else DEVNULL,
         opens=birth.opens,
         groups=birth.groups,
+        guards=birth.guards,
     )
     stdout, stderr = _Kept(limits.kept_bytes), _Kept(limits.kept_bytes)
     reading = asyncio.gather(
@@ -101,6 +104,7 @@ async def serve_within(
         stdin=PIPE,
         opens=birth.opens,
         groups=birth.groups,
+        guards=birth.guards,
     )
     try:
         yield child

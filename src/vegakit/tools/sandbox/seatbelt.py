@@ -14,7 +14,8 @@ from vegakit.errors import UserError
 from vegakit.ports import Clock, Launched, Launcher, Ran
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
 from vegakit.tools.sandbox.running import joined, run_within, serve_within
-from vegakit.tools.sandbox.workspace import Found, look_over, tidied
+from vegakit.tools.sandbox.setting_aside import tidied
+from vegakit.tools.sandbox.workspace import Found, look_over
 
 __all__ = ["Seatbelt", "profile_of"]
 
@@ -56,7 +57,7 @@ class Seatbelt:
         before = await look_over(self._workspace)
         wrapped = self._wrap(argv, before)
         limits, workspace = self._limits, self._workspace
-        async with tidied(workspace, before, tuple) as notes:
+        async with tidied(workspace, before, {}) as notes:
             ran = await run_within(
                 self._launcher, self._clock, wrapped, workspace, limits, owner, said=said
             )
@@ -70,7 +71,7 @@ class Seatbelt:
         wrapped = self._wrap(argv, before, cleared=not env)
         workspace = self._workspace
         async with (
-            tidied(workspace, before, tuple),
+            tidied(workspace, before, {}),
             serve_within(self._launcher, wrapped, workspace, env, owner) as child,
         ):
             yield child
@@ -85,7 +86,8 @@ class Seatbelt:
 def profile_of(workspace: Path, found: Found, *, writable: bool = True) -> str:
     """The last rule that fits wins."""
     rights = "file-read* file-write*" if writable else "file-read*"
-    frozen = [*found.frozen.values(), *found.linked, *found.absent]
+    frozen = [workspace.joinpath(*names) for names in (*found.frozen, *zip(found.absent))]
+    hidden = [workspace.joinpath(*(name for name, _ in trail)) for trail in found.hidden.values()]
     return "\n".join(
         [
             "(version 1)",
@@ -95,7 +97,7 @@ def profile_of(workspace: Path, found: Found, *, writable: bool = True) -> str:
             *(_rule("allow file-read*", path) for path in map(Path, _READABLE)),
             _rule(f"allow {rights}", workspace),
             *(_rule("deny file-write*", path) for path in frozen),
-            *(_rule("deny file-read* file-write*", path) for path in found.secret),
+            *(_rule("deny file-read* file-write*", path) for path in hidden),
             '(allow file-write-data (literal "/dev/null"))',
         ]
     )

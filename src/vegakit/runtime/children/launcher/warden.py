@@ -9,9 +9,10 @@ import signal
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypedDict
+from typing import NoReturn, TypedDict
 
 from .groups import Made, join, killed_first
+from .guards import Guarded, set_up
 from .processes import LINUX, SUBREAPER, descendants, prctl, reap, send_signal
 from .wakes import Wakes, receive
 
@@ -22,12 +23,18 @@ _AGAIN_MS = 50
 
 
 class _Request(TypedDict):
-    """`opens` are files by the number of the descriptor that they become."""
+    """`opens` are files by the number of the descriptor that they become; `guards` is what the
+    command finds guarded, if anything is."""
 
     argv: list[str]
     cwd: str
     env: dict[str, str]
     opens: dict[str, str]
+    guards: Guarded | None
+
+
+class _NotGuardedError(Exception):
+    """The number says why."""
 
 
 class Warden:
@@ -59,6 +66,8 @@ class Warden:
             os.chdir(request["cwd"])
             step = "exec"
             command = self._spawn(request, stdio)
+        except _NotGuardedError as error:
+            answer, command = f"failed {error.args[0]} guards", None
         except (OSError, ValueError) as error:
             number = error.errno if isinstance(error, OSError) else errno.EINVAL
             answer, command = f"failed {number} {step}", None
@@ -119,8 +128,11 @@ def _spawn(request: _Request, stdio: Sequence[int]) -> int:
     if "/" not in argv[0]:
         places = [os.path.join(directory, argv[0]) for directory in os.get_exec_path(env)]
     runnable = (place for place in places if os.path.isfile(place) and os.access(place, os.X_OK))
+    program = next(runnable, places[0])
+    if request["guards"]:
+        return _fork(program, request, request["guards"], stdio)
     return os.posix_spawn(
-        next(runnable, places[0]),
+        program,
         argv,
         env,
         file_actions=[
@@ -133,3 +145,52 @@ def _spawn(request: _Request, stdio: Sequence[int]) -> int:
         setsid=True,
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them
     )
+
+
+def _fork(program: str, request: _Request, guards: Guarded, stdio: Sequence[int]) -> int:
+    """Guards are set up between fork and exec, which a spawn has no room for. The pipe is closed by
+    a successful exec; else it says at what the child failed."""
+    reading, writing = os.pipe()
+    command = os.fork()
+    if command == 0:
+        _become(program, request, guards, stdio, writing)
+    os.close(writing)
+    with open(reading, "rb") as f:  # noqa: PTH123
+        failed = f.read()
+    if not failed:
+        return command
+    os.waitpid(command, 0)
+    step, number = failed.decode().split()
+    if step == "guards":
+        raise _NotGuardedError(number)
+    raise OSError(int(number), step)
+
+
+def _become(
+    program: str, request: _Request, guards: Guarded, stdio: Sequence[int], failing: int
+) -> NoReturn:
+    step = "guards"
+    try:
+        os.setsid()
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores them
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        failing, root = _out_of_the_way(failing), _out_of_the_way(set_up(guards))
+        step = "exec"
+        for number, end in enumerate(stdio):
+            os.dup2(end, number)
+        for name, path in request["opens"].items():
+            os.dup2(_out_of_the_way(os.open(path, os.O_RDONLY)), int(name))
+        if guards["fd"] >= 0:
+            os.dup2(root, guards["fd"])
+        os.execve(program, request["argv"], request["env"])  # noqa: S606
+    except BaseException as error:  # noqa: BLE001  (nothing may go on as if it were the warden)
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        os.write(failing, f"{step} {number}".encode())
+        os._exit(127)
+
+
+def _out_of_the_way(descriptor: int) -> int:
+    """Of the numbers that the command wants its own under."""
+    from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+    return fcntl(descriptor, F_DUPFD_CLOEXEC, 64)

@@ -1,0 +1,299 @@
+"""`vega resume` after each way in which a run can stop, with exact counts of requests."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.durability.commands import Home
+from vegakit.testing.provider import Call, Failure, Hang, Provider, Reply, Script
+
+TWO = """agent A { model fast  max_tokens 100 }
+fn main() -> str {
+    let one = A <- "first";
+    let two = A <- "second {one}";
+    return "{one} {two}";
+}
+"""
+DEAR = TWO.replace('A <- "second', 'B <- "second') + ("agent B { model fast  max_tokens 1000 }\n")
+ONE_ATTEMPT = """
+[limits.default.retry]
+max_attempts = 1
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
+    script: Script = request.param
+    with Provider(script).in_thread() as provider:
+        yield Home(tmp_path, provider)
+
+
+def scripted(**script: Script) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("home", [script], indirect=True, ids=["provider"])
+
+
+@scripted(first="one", second=[Hang(), "two"])
+def test_a_call_cut_off_by_a_kill_is_sent_once_more(home: Home) -> None:
+    """The answer that had come is not bought again; the cut is charged and shown."""
+    home.killed(2, "-m", "vegakit", "run", home.write(TWO))
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", "second one", "second one"]
+    [run] = home.runs()
+    assert run["lost"] > 0
+    assert run["ended_ms"] is not None
+
+
+@scripted(first="one", second=[Hang(), Hang(), "two"])
+def test_a_call_is_sent_once_more_at_each_resume(home: Home) -> None:
+    home.killed(2, "-m", "vegakit", "run", home.write(TWO))
+    home.killed(3, "-m", "vegakit", "resume")
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", *3 * ["second one"]]
+
+
+@scripted(first="one", second=[Hang(), "two"])
+def test_a_call_that_is_never_resent_is_told_to_the_program(home: Home) -> None:
+    """What it does not catch fails it, and a person may then have it sent all the same."""
+    home.add('[limits.default.retry]\nresend_unknown = "never"\n')
+    home.killed(2, "-m", "vegakit", "run", home.write(TWO))
+    told = home.vega("resume")
+    assert told.status == 1
+    assert "cut off" in told.err
+    assert home.asked == ["first", "second one"]
+    assert home.vega("resume").out == "one two\n"
+    assert len(home.asked) == 3
+
+
+@scripted(first="one", second=[Failure(500), "two"])
+def test_what_a_provider_failed_is_asked_again(home: Home) -> None:
+    failed = home.vega("run", home.write(TWO))
+    assert failed.status == 1
+    assert failed.err.endswith("to go on: vega resume\n"), failed
+    assert home.asked == ["first", "second one"]
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", "second one", "second one"]
+
+
+@scripted(first=Failure(529), second="two")
+def test_retry_settings_are_applied_to_vega_programs(home: Home) -> None:
+    """One attempt is one request."""
+    home.add(ONE_ATTEMPT)
+    assert home.vega("run", home.write(TWO)).status == 1
+    assert home.asked == ["first"]
+
+
+@scripted(first=[Failure(500), "one"], second=[Failure(500), "two"])
+def test_what_was_caught_and_lived_on_stays_as_it_was(home: Home) -> None:
+    """Only what failed the run is asked again, though both would now be answered."""
+    source = """agent A { model fast  max_tokens 100 }
+    fn main() -> str {
+        let one = "none";
+        try { one = A <- "first"; } catch AgentFailed { print("well"); }
+        let two = A <- "second {one}";
+        return "{one} {two}";
+    }
+    """
+    assert home.vega("run", home.write(source)).status == 1
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "well\nnone two\n"), gone_on
+    assert home.asked == ["first", "second none", "second none"]
+
+
+@scripted(first="one", second="two")
+def test_a_budget_of_the_program_that_was_too_small_is_raised(home: Home) -> None:
+    """Refused before anything is sent; then the run goes on from there."""
+    refused = home.vega("run", "--budget", "$0.0005", home.write(DEAR))
+    assert refused.status == 1
+    assert refused.err.endswith("vega resume --budget '+$1'\n"), refused
+    assert home.asked == ["first"]
+    assert home.vega("resume").status == 1, "it is as small as it was"
+    gone_on = home.vega("resume", "--budget", "+$1")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", "second one"]
+
+
+@scripted(first="one", second="two")
+def test_a_budget_of_the_user_that_was_too_small_is_raised(home: Home) -> None:
+    """Either for this run, or in the settings."""
+    home.add('[budget]\ndefault = "$0.0005"\n')
+    assert home.vega("run", home.write(DEAR)).status == 1
+    assert home.asked == ["first"]
+    home.add('[budget]\ndefault = "$1"\n')
+    assert home.vega("resume").out == "one two\n"
+    assert home.asked == ["first", "second one"]
+
+
+@scripted(first="one", second="two")
+def test_a_price_that_was_missing_is_set(home: Home) -> None:
+    source = TWO.replace('A <- "second', 'B <- "second') + (
+        'agent B { model "openai:other" max_tokens 100 }\n'
+    )
+    refused = home.vega("run", home.write(source))
+    assert refused.status == 1
+    assert "has no known price" in refused.err, refused
+    before = len(home.asked)
+    home.add('[prices."openai:other"]\ninput = "$1"\noutput = "$1"\n')
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", "second one"]
+    assert before <= 1
+
+
+@scripted(first="one", second=[Failure(401), "two"])
+def test_a_key_that_was_wrong_is_set(home: Home) -> None:
+    refused = home.vega("run", home.write(TWO))
+    assert refused.status == 1
+    gone_on = home.vega("resume", env={"OPENAI_API_KEY": "another-key-of-a-test"})
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert home.asked == ["first", "second one", "second one"]
+
+
+@scripted(first="one", second=[Hang(), "two"])
+def test_a_key_that_is_missing_at_resume_leaves_the_run_as_it_is(home: Home) -> None:
+    home.killed(2, "-m", "vegakit", "run", home.write(TWO))
+    refused = home.vega("resume", env={"OPENAI_API_KEY": ""})
+    assert refused.status == 1
+    assert "OPENAI_API_KEY" in refused.err
+    assert home.vega("resume").out == "one two\n"
+    assert home.asked == ["first", "second one", "second one"]
+
+
+@scripted(first="one", second="two")
+def test_each_run_is_a_new_one_and_one_without_a_journal_leaves_nothing(home: Home) -> None:
+    for _ in range(2):
+        assert home.vega("run", home.write(TWO)).out == "one two\n"
+    assert home.vega("run", "--no-journal", "main.vega").out == "one two\n"
+    assert len(home.asked) == 6
+    assert len(home.runs()) == 2
+    nothing = home.vega("resume")
+    assert "is unfinished" in nothing.err
+    assert home.vega("run", "--journal", "run.db", "main.vega").status == 0
+    assert len(home.runs()) == 2
+
+
+PAYS = """
+import asyncio
+from pathlib import Path
+from vegakit import Agent, Runtime, tool
+
+async def pay(amount: int) -> str:
+    with Path("paid.txt").open("a") as file:
+        file.write(f"{amount}\\n")
+    if not Path("quick").exists():
+        await asyncio.sleep(3600)
+    return f"paid {amount}"
+
+async def main() -> None:
+    async with Runtime.from_config() as rt:
+        agent = Agent("payer", model="fast", tools=[TOOL], max_tokens=100)
+        print((await rt.ask(agent, "settle it")).text)
+
+asyncio.run(main())
+"""
+
+
+def paid(home: Home) -> int:
+    file = home.folder / "paid.txt"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def killed_while_it_pays(home: Home, tool: str) -> None:
+    program = home.write(PAYS.replace("TOOL", tool), "pays.py")
+    home.stopped(lambda: paid(home) > 0, program)
+    (home.folder / "quick").touch()
+
+
+@scripted(settle=[Reply(calls=[Call("pay", {"amount": 30})]), "done"])
+def test_a_tool_that_was_cut_off_waits_for_a_person_who_has_it_called_again(home: Home) -> None:
+    killed_while_it_pays(home, "pay")
+    for _ in range(2):
+        stopped = home.vega("resume")
+        assert stopped.status == 1
+        assert 'the tool pay with {"amount":30} was being called when the run' in stopped.err
+        assert "vega resume --resend" in stopped.err
+        assert paid(home) == 1
+    assert home.vega("resume", "--resend").out == "done\n"
+    assert paid(home) == 2
+    assert len(home.asked) == 2
+
+
+@scripted(settle=[Reply(calls=[Call("pay", {"amount": 30})]), "done"])
+def test_a_tool_that_was_cut_off_is_skipped_if_a_person_says_so(home: Home) -> None:
+    """The model hears that nobody knows whether it was done."""
+    killed_while_it_pays(home, "pay")
+    assert home.vega("resume", "--skip").out == "done\n"
+    assert paid(home) == 1
+    assert len(home.asked) == 2
+    assert "nobody knows whether it was done" in str(home.provider.requests[-1].body)
+
+
+@scripted(settle=[Reply(calls=[Call("pay", {"amount": 30})]), "done"])
+def test_a_tool_that_may_be_repeated_is_called_again_unasked(home: Home) -> None:
+    killed_while_it_pays(home, "tool(repeatable=True)(pay)")
+    assert home.vega("resume").out == "done\n"
+    assert paid(home) == 2
+    assert len(home.asked) == 2
+
+
+KILLED_AS_IT_FAILS = """
+import os
+from vegakit.cli.main import main
+from vegakit.runtime import Journaled
+from pathlib import Path
+if not Path("once").exists():
+    Path("once").touch()
+    Journaled.reopen = lambda *_: os.kill(os.getpid(), 9)
+raise SystemExit(main(["run", "main.vega"]))
+"""
+
+
+@scripted(first="one", second=[Failure(500), "two"])
+def test_a_run_that_was_killed_as_it_failed_goes_on_at_once(home: Home) -> None:
+    """Its failure was recorded, and nobody was told; one `vega resume` is enough, and prints what
+    it prints once."""
+    home.write(TWO.replace("let two", 'print("so far"); let two'))
+    killed = home.python(home.write(KILLED_AS_IT_FAILS, "killed.py"))
+    assert (killed.status, killed.out) == (-signal.SIGKILL, "so far\n"), killed
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "so far\none two\n"), gone_on
+    assert home.asked == ["first", "second one", "second one"]
+
+
+@scripted(first="one", second=[Hang(), "two"])
+def test_an_interrupted_run_says_how_to_go_on(home: Home) -> None:
+    words = "-m", "vegakit", "run", home.write(TWO)
+    stopped = home.stopped(lambda: len(home.asked) == 2, *words, by=signal.SIGINT)
+    assert stopped.status == 130, stopped
+    assert "interrupted\n" in stopped.err  # a long path of the test has no socket, and says so
+    assert stopped.err.endswith("to go on: vega resume\n"), stopped
+    assert home.vega("resume").out == "one two\n"
+    assert home.asked == ["first", "second one", "second one"]
+
+
+SEVERAL = """
+import asyncio
+from vegakit import Agent, Runtime
+
+agent = Agent("a", model="fast", max_tokens=100)
+
+async def ask(question: str) -> None:
+    async with Runtime.from_config() as rt:
+        print((await rt.ask(agent, question)).text)
+
+for question in ("first", "second", "third"):
+    asyncio.run(ask(question))
+"""
+
+
+@scripted(first="one", second=[Hang(), "two"], third="three")
+def test_a_program_of_several_runtimes_takes_each_of_its_runs_up_again(home: Home) -> None:
+    """Also those that had come to their end: nothing is bought again."""
+    home.killed(2, home.write(SEVERAL, "several.py"))
+    assert home.vega("resume").out == "one\ntwo\nthree\n"
+    assert home.asked == ["first", "second", "second", "third"]
+    assert [run["ended_ms"] is not None for run in home.runs()] == [True, True, True]

@@ -1,0 +1,86 @@
+"""Why a call was asked twice: each request beside the kills, from the provider's own log.
+
+A call whose outcome was recorded is never sent again. One that was in flight when its worker or the
+server was killed may be: between the request before and the one after there is such a kill, and the
+program was told that the call before came to nothing known.
+"""
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tests.durable.accounts import Bill, Scene, is_unknown
+from tests.durable.oracle import number_in
+
+__all__ = ["Kill", "Repeat", "check_known", "repeats", "table_of"]
+
+
+class Kill(NamedTuple):
+    at_ms: int
+    who: str
+    """worker, server, or both."""
+
+
+class Repeat(NamedTuple):
+    """A request that was sent although the same question had been sent before."""
+
+    number: int
+    before_ms: int
+    ended_ms: int | None
+    again_ms: int
+    kill: Kill | None
+
+    @property
+    def cause(self) -> str:
+        if self.kill is None:
+            return "no kill in between: NOT EXPLAINED"
+        if self.ended_ms is not None and self.ended_ms < self.kill.at_ms:
+            return f"answered, not yet recorded when killed: {self.kill.who}"
+        return f"in flight at the provider when killed: {self.kill.who}"
+
+    def line(self, began_ms: int) -> str:
+        def at(ms: int | None) -> str:
+            return "–" if ms is None else f"{(ms - began_ms) / 1000:.3f} s"
+
+        return (
+            f"question {self.number}: sent at {at(self.before_ms)}, ended {at(self.ended_ms)}, "
+            f"kill at {at(self.kill.at_ms if self.kill else None)}, sent again at "
+            f"{at(self.again_ms)}; {self.cause}"
+        )
+
+
+def repeats(scene: Scene, kills: list[Kill]) -> list[Repeat]:
+    """In the order in which they came."""
+    sent: dict[int, list[dict[str, Any]]] = {}
+    ended: dict[int, int] = {}
+    for line in (scene.folder / "provider.jsonl").read_text().splitlines():
+        logged = msgspec.json.decode(line)
+        if logged["event"] == "received":
+            sent.setdefault(number_in(logged["text"]), []).append(logged)
+        else:
+            ended[logged["n"]] = logged["ended_ms"]
+    found: list[Repeat] = []
+    for number, requests in sent.items():
+        for before, again in pairwise(requests):
+            between = [k for k in kills if before["started_ms"] <= k.at_ms <= again["started_ms"]]
+            ended_ms = ended.get(before["n"])
+            kill = between[0] if between else None
+            found.append(Repeat(number, before["started_ms"], ended_ms, again["started_ms"], kill))
+    return sorted(found, key=lambda repeat: repeat.again_ms)
+
+
+def check_known(found: list[Repeat], bills: list[Bill]) -> None:
+    """No request too many that the program was not told of."""
+    told = Counter[int]()
+    for each in bills:
+        for number, outcomes in each.outcomes.items():
+            told[number] += sum(map(is_unknown, outcomes))
+    for number, count in Counter(repeat.number for repeat in found).items():
+        assert count <= told[number], f"question {number} was sent again in silence"
+
+
+def table_of(found: list[Repeat]) -> str:
+    causes = Counter(repeat.cause for repeat in found)
+    return "\n".join(f"{count:>6}  {cause}" for cause, count in causes.most_common())
