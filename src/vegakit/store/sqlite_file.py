@@ -30,6 +30,9 @@ BUSY_S = 10.0
 _BUSY_POLL_S = 0.01
 _PRIMARY_CODE = 0xFF
 _STATEMENTS = 256
+_LOG_PAGES = 4_000
+"""How long the log of writes grows before it is brought into the file, four times as long as usual:
+a call touches a few pages again and again, and each is brought in once."""
 _MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 100
 
@@ -98,6 +101,7 @@ def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
         _write_ahead(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA cell_size_check = on")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         connection.execute("BEGIN IMMEDIATE")
         for layout in layouts:
             lay_out(connection.execute, path, layout)
