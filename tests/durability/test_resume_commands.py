@@ -68,6 +68,21 @@ def test_a_call_that_is_never_resent_is_told_to_the_program(home: Home) -> None:
     assert len(home.asked) == 3
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+@scripted(first="one", second="two")
+def test_a_result_that_nobody_has_read_is_told_again(home: Home, options: list[str]) -> None:
+    """A run ends when its result is out: killed while that waits for a reader, it goes on."""
+    long = TWO.replace('"{one} {two}"', 'str::repeat("{one} {two} ", 100000)')
+    process = home.start("-m", "vegakit", "run", *options, home.write(long))
+    assert process.stdout is not None
+    process.stdout.read(1)  # it has begun to tell, and the pipe is too short for all of it
+    process.kill()
+    process.communicate()
+    gone_on = home.vega("resume")
+    assert gone_on.out.count("one two ") == 100_000, gone_on.err
+    assert home.asked == ["first", "second one"]
+
+
 @scripted(first="one", second=[Failure(500), "two"])
 def test_what_a_provider_failed_is_asked_again(home: Home) -> None:
     failed = home.vega("run", home.write(TWO))

@@ -131,6 +131,7 @@ class Runtime:
         self.catalogue = Catalogue(models, limits, self.clock)
         self._spent = 0
         self.journaled: Journaled | None = None
+        self._last_words: list[Callable[[], object]] = []
         rule = rule_of(budget, on_exceed)
         self._bounds = bounds or Bounds(
             window=DEFAULT_WINDOW if window is None else window, ceiling=rule.cap
@@ -214,12 +215,24 @@ class Runtime:
         await self.catalogue.aclose()
         await self.recent.aclose()
         await self.oversight.aclose()
-        if self.journaled is not None:
-            if error is not None:
-                # After the processes have ended: what they still recorded is reopened, too.
-                await self.journaled.reopen(error, replayed)
-            await self.journaled.end(self.clock.now(), is_done=kind is None)
-        await self._ledger.aclose()
+        is_told = False
+        try:
+            if kind is None:
+                for tell in self._last_words:
+                    tell()
+                is_told = True
+        finally:
+            if self.journaled is not None:
+                if error is not None:
+                    # After the processes have ended: what they still recorded is reopened, too.
+                    await self.journaled.reopen(error, replayed)
+                await self.journaled.end(self.clock.now(), is_done=is_told)
+            await self._ledger.aclose()
+
+    def before_end(self, tell: Callable[[], object]) -> None:
+        """Call it when all is settled and closed, and before the run is recorded as ended. A run
+        that is killed or fails while it tells its result goes on, and tells it again."""
+        self._last_words.append(tell)
 
     def ask(
         self,

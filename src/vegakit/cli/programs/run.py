@@ -97,6 +97,11 @@ def _given(module: Module, chosen: argparse.Namespace) -> list[Any]:
     return list(given)
 
 
+def _shown(text: str) -> str:
+    """All of it, however long: it is what was paid for. What would steer a terminal is spelled."""
+    return sanitise(text, sys.maxsize)
+
+
 class _Only:
     """One model for all agents, whatever they name: a script goes on from one to the other."""
 
@@ -152,7 +157,7 @@ class _Run:
         """What an earlier process recorded as the end of this run, and could not say any more, is
         asked again at once: nobody has to type `vega resume` for that a second time."""
         try:
-            result = await self._once()
+            await self._once()
         except VegaError as error:
             journaled = None if self._runtime is None else self._runtime.journaled
             if journaled is None or not journaled.failed_of_old:
@@ -160,13 +165,12 @@ class _Run:
             journaled.again()
             self._seen, self._printed = len(self._printed), []
             try:
-                result = await self._once()
+                await self._once()
             except VegaError as again:
                 return self._failed(again)
-        self._finished(result)
         return 0
 
-    async def _once(self) -> Any:  # noqa: ANN401
+    async def _once(self) -> None:
         wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
         settings = load({"journal.enabled": False} if self._chosen.no_journal else {})
         await self._check_keys(settings)
@@ -183,9 +187,10 @@ class _Run:
             for question in rt.interrupts():  # asked before the run was cut off
                 people.ask(question)
             name = self._program.module.functions[self._program.module.main].name
-            return await rt.program.run(
+            result = await rt.program.run(
                 self._program, name, self._given, wallet, self._chosen.allow
             )
+            rt.before_end(lambda: self._finished(result))
 
     async def _check_keys(self, settings: Settings) -> None:
         """Before anything runs, rather than at the first call."""
@@ -212,14 +217,14 @@ class _Run:
         """What was printed before the run went on in this process is printed once."""
         self._printed.append(news.text)
         if not self._chosen.json and len(self._printed) > self._seen:
-            print(sanitise(news.text), flush=True)
+            print(_shown(news.text), flush=True)
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
         if self._chosen.json:
             self._page(result=python_value(result))
             return
         if result is not None:
-            print(sanitise(text_of(restored(result))))
+            print(_shown(text_of(restored(result))), flush=True)
         self._tell_account()
 
     def _failed(self, error: VegaError) -> int:
@@ -257,4 +262,4 @@ class _Run:
     def _page(self, **more: Any) -> None:  # noqa: ANN401
         account = self._account.as_json(time.monotonic() - self._began)
         page = {"output": self._printed, **more, "account": account}
-        print(json.dumps(page, indent=2, default=str))
+        print(json.dumps(page, indent=2, default=str), flush=True)
