@@ -8,6 +8,7 @@ whoever can read the user's files.
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from vegakit.errors import StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["SEAL_BYTES", "RowSeals", "Seal", "open_own", "seal_of_user"]
+__all__ = ["SEAL_BYTES", "RowSeals", "Seal", "open_own", "out_of_the_way", "seal_of_user"]
 
 SEAL_BYTES = 16
 _ROWS = msgspec.msgpack.Encoder()
@@ -95,8 +96,15 @@ class RowSeals:
         return StoreError(
             f"{self._place} was damaged, or written by somebody else: the row {key!r} of its table "
             f"{table} does not fit its seal, so nothing in it can be trusted; put a copy of it "
-            f"back, or to start over, type: mv {self._place} {self._place}.damaged"
+            f"back, or to start over, type: {out_of_the_way(self._place)}"
         )
+
+
+def out_of_the_way(place: str) -> str:
+    """The command that moves a file with its log: SQLite would take the log for part of the next
+    file of that name."""
+    folder = shlex.quote(str(Path(place).parent / "damaged"))
+    return f"mkdir -p {folder} && mv {shlex.quote(place)}* {folder}"
 
 
 def open_own(path: Path) -> int:

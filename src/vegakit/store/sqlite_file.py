@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from vegakit.errors import InvalidRecordError, StoreError
+from vegakit.store.secret import out_of_the_way
 
 if TYPE_CHECKING:
     import sqlite3
@@ -45,8 +46,14 @@ class Format(NamedTuple):
 
 def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "sqlite3.Connection":
     """The connection belongs to the thread that opens it."""
-    place = Path(path)
+    place, log = Path(path), Path(f"{path}-wal")
     if not os.path.lexists(place):
+        # Looked for again after its log: another process may just have made both, in that order.
+        if os.path.lexists(log) and not os.path.lexists(place):
+            raise StoreError(
+                f"{log} is the log of a file that is gone, and would be taken for the log of a new "
+                f"one; put {place} back, or to start over, type: {out_of_the_way(path)}"
+            )
         _make(place, layouts)
     check_whole(place)
     return _opened(path, layouts, synchronous)
@@ -73,7 +80,7 @@ def check_whole(path: Path) -> None:
             return  # the end of the file may still be in its log
     raise StoreError(
         f"{path} was cut: it has {found.st_size:,} bytes, so what was recorded in it is missing; "
-        f"put a copy of it back, or to start over, type: mv {path} {path}.cut"
+        f"put a copy of it back, or to start over, type: {out_of_the_way(str(path))}"
     )
 
 
@@ -124,7 +131,7 @@ def explained(path: str, error: Exception) -> StoreError:
         sqlite3.SQLITE_CANTOPEN: "check that it may be written by you and is not a folder",
         sqlite3.SQLITE_READONLY: "it may only be read; make it and its folder writable",
         sqlite3.SQLITE_CORRUPT: "it is damaged; put a copy of it back, or to start over, type: "
-        f"mv {path} {path}.damaged",
+        f"{out_of_the_way(path)}",
     }
     if isinstance(error, OSError):
         return StoreError(

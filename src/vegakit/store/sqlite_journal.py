@@ -34,7 +34,7 @@ from vegakit.money import Money
 from vegakit.ports import Begun, Claimed, Kept, Ledger, Recorded, Run
 from vegakit.records import from_json, to_json
 from vegakit.store.ledger_tables import LEDGER
-from vegakit.store.secret import open_own, seal_of_user
+from vegakit.store.secret import open_own, out_of_the_way, seal_of_user
 from vegakit.store.spool import Spool
 from vegakit.store.sqlite_file import Format
 from vegakit.store.sqlite_ledger import LedgerDesk, SqliteLedger
@@ -333,7 +333,7 @@ class SqliteJournal:
                     if told != "ok":
                         raise StoreError(
                             f"{self.path} is damaged ({told}); put a copy of it back, or to start "
-                            f"over, type: mv {self.path} {self.path}.damaged"
+                            f"over, type: {out_of_the_way(str(self.path))}"
                         )
                 for (key,) in file.execute(_DAMAGED):
                     raise file.seals.broken("effects", key)
