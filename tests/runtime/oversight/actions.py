@@ -111,12 +111,12 @@ def table(chance: random.Random, depth: int = 0) -> dict[str, Any]:
 
 
 def arguments(seed: int) -> dict[str, Any]:
-    """Every tenth has a long text with something in its middle."""
+    """Every 20th has a long text with something in its middle."""
     chance = random.Random(f"action {seed}")
     made = table(chance) | {"command": ["sh", "-c", text(chance)]}
-    if seed % 10 == 0:
+    if seed % 20 == 0:
         filler = chance.choice(["x", "\\", "\u524a", " ", "y\n"])
-        made["long"] = filler * chance.randrange(1_000, 6_000) + text(chance) + filler * 5_000
+        made["long"] = filler * chance.randrange(1_000, 4_000) + text(chance) + filler * 3_000
     return made
 
 
