@@ -28,7 +28,8 @@ def run(words: Sequence[str]) -> int:
     for number, page in enumerate(pages, 1):
         print(*page, sep="\n")
         if number < len(pages):
-            print(f"-- page {number} of {len(pages)}; Enter shows the next, q ends: ", end="")
+            prompt = f"-- page {number} of {len(pages)}; Enter shows the next, q ends: "
+            print(prompt, end="", flush=True)
             if sys.stdin.readline().strip().lower() not in ("", "y"):
                 break
     return 0

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp_types import TextContent
 from msgspec import structs
 
 from tests.patience import until
@@ -103,6 +104,7 @@ class Screens:
         [shown["without Unicode"]] = taken_back(narrow, width)
         told = await self.client.call_tool("interrupts", {})
         [part] = told.content
+        assert isinstance(part, TextContent)
         [shown["mcp"]] = taken_back(part.text)
         assert told.structured_content is not None
         [row] = told.structured_content["questions"]
@@ -226,25 +228,45 @@ async def test_a_question_cannot_imitate_another(
     assert {unescaped(text) for text in shown.values()} == {IMITATION}
 
 
-@pytest.mark.parametrize("hidden", [float("nan"), float("inf"), b"bytes", {1}, "x" * 70_000])
-async def test_what_cannot_be_shown_exactly_is_not_asked(hidden: object) -> None:
+UNSHOWN: dict[str, object] = {
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "bytes": b"bytes",
+    "set": {1},
+    "long": "x" * 70_000,
+}
+
+
+@pytest.mark.parametrize("hidden", UNSHOWN)
+async def test_what_cannot_be_shown_exactly_is_not_asked(hidden: str) -> None:
     """NaN would be shown as null, bytes as a text; nobody can approve those."""
-    WANTED[0] = {"a": [{"b": hidden}]}
-    tool, asked = Takes(), list[Question]()
-    model = ScriptedModel(calls)
+    WANTED[0] = {"a": [{"b": UNSHOWN[hidden]}]}
+    tool, model = Takes(), ScriptedModel(calls)
     async with Runtime(mode="ask") as rt:
-        rt.on(Question, asked.append)
+        asked = says_yes(rt)
         await rt.spawn(Agent("agent", model=model, tools=[tool])).ask("0")
+    assert (asked, tool.taken) == ([], [])
     told: Any = model.requests[-1].messages[-1]
     assert "nobody may approve what they" in told.results[0].content
-    assert (asked, tool.taken) == ([], [])
+
+
+def says_yes(rt: Runtime) -> list[str]:
+    """What somebody was asked who approves whatever they see."""
+    asked: list[str] = []
+    saying: set[asyncio.Future[None]] = set()
+
+    def say(question: Question) -> None:
+        asked.append(question.text)
+        saying.add(asyncio.ensure_future(rt.oversight.answer(question.id, True, "ann")))
+
+    rt.on(Question, say)
+    return asked
 
 
 async def test_a_program_cannot_ask_more_than_is_shown() -> None:
     """Its words are refused, not cut."""
     async with Runtime() as rt:
-        asked: list[Question] = []
-        rt.on(Question, asked.append)
+        asked = says_yes(rt)
         assert await rt.spawn(Reducer("clerk", asks, "")).ask("Go on?" + " " * 20_000) is None
         assert asked == []
 
@@ -274,6 +296,34 @@ async def test_yes_counts_after_the_last_page(
         await asyncio.to_thread(type_when_asked, place.terminal, "", turn="y")
         await waiting
         assert place.tool.taken == []
+
+
+@pytest.mark.parametrize("turn", ["", "q"])
+async def test_interrupts_are_paged(
+    turn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enter shows all of them, one screen after the other; q ends."""
+    WANTED[0] = {"command": "x" * 5_000}
+    async with screens(tmp_path, monkeypatch) as place:
+        waiting = place.agent().send("0")
+        question = await place.asked.get()
+
+        def look() -> None:
+            interrupts.run(["--at", str(place.sockets)])
+            print("\n> ", end="", flush=True)
+
+        with redirect_stdout(sys.stderr):
+            looking = asyncio.create_task(asyncio.to_thread(look))
+            screen = await asyncio.to_thread(type_when_asked, place.terminal, "", turn)
+            await looking
+        await place.runtime.answer(question.id, False)
+        await waiting
+    assert "-- page 1 of " in screen
+    pages = [page.count("\n") for page in screen.split("-- page ")]
+    assert max(pages) < 24
+    if not turn:
+        shown = screen.removesuffix("> ")
+        assert taken_back(shown) == [question.text]
 
 
 async def test_what_was_typed_before_is_no_answer(

@@ -64,7 +64,7 @@ Escape: TypeAlias = Callable[[str], str]
 
 def spelled(text: str, secrets: Secrets | None = None) -> str:
     """Words of a program, in their own letters."""
-    ways = {unicodedata.bidirectional(letter) for letter in text} if not text.isascii() else set()
+    ways = set[str]() if text.isascii() else set(map(unicodedata.bidirectional, text))
     turns = bool(ways & _BACKWARDS and ways & _FORWARDS)
 
     def escape(part: str) -> str:
@@ -216,7 +216,7 @@ def _around_secrets(text: str, secrets: Secrets, escape: Escape) -> str:
     if not found:
         return escape(text)
     which = re.compile("|".join(map(re.escape, sorted(found, key=len, reverse=True))))
-    shown, end = [], 0
+    shown, end = list[str](), 0
     for secret in which.finditer(text):
         shown += [_after_name(text[end : secret.start()], escape, is_first=not end)]
         shown += [f"\\${secrets[secret[0]]}"]
