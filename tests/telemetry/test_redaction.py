@@ -234,3 +234,14 @@ def test_a_record_that_holds_itself_is_told_by_its_type() -> None:
     ring = Ring()
     ring.next = ring
     assert Redactor().redact_json(ring) == "<Ring>"
+
+
+def test_a_key_has_the_name_it_was_given() -> None:
+    """As long as it is remembered."""
+    redactor = Redactor()
+    redactor.add("sk-first-key", "FIRST_API_KEY")
+    redactor.add("sk-other-key")
+    assert redactor.named() == {"sk-first-key": "FIRST_API_KEY"}
+    for n in range(300):
+        redactor.add(f"sk-key-number-{n}")
+    assert redactor.named() == {}

@@ -22,6 +22,7 @@ from vegakit.config.replaying import (
 )
 from vegakit.config.rules import Limits
 from vegakit.config.schema import config_schema, form_of
+from vegakit.config.secrecy import held_secrets
 from vegakit.config.settings import Settings
 from vegakit.config.sources import Source, SourceKind, toml_of
 from vegakit.config.tables import Key, McpTable, ProviderTable
@@ -47,6 +48,7 @@ __all__ = [
     "environment_with",
     "explain",
     "form_of",
+    "held_secrets",
     "load",
     "parse_backoff",
     "parse_duration_ms",

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from vegakit.runtime.gate import Account, Gate, ModelCall
     from vegakit.runtime.journaling import Journaled
     from vegakit.runtime.lanes import Lane, LaneRules
-    from vegakit.runtime.oversight import Oversight, Permitting, Question
+    from vegakit.runtime.oversight import (
+        Oversight,
+        Permitting,
+        Question,
+        how_to_answer,
+        rendered_question,
+    )
     from vegakit.runtime.patterns import map_all, race, retry_until
     from vegakit.runtime.processes import (
         Child,
@@ -107,6 +113,8 @@ _HOMES = {
         "Oversight",
         "Permitting",
         "Question",
+        "how_to_answer",
+        "rendered_question",
     ),
     "patterns": (
         "map_all",
@@ -211,6 +219,7 @@ __all__ = [
     "built_at",
     "connect",
     "deploy",
+    "how_to_answer",
     "load",
     "look_at",
     "map_all",
@@ -219,6 +228,7 @@ __all__ = [
     "program",
     "python_value",
     "race",
+    "rendered_question",
     "retry_until",
     "root_of",
     "run",

@@ -152,6 +152,7 @@ class _Run:
         self._seen = 0
         self._began = time.monotonic()
         self._runtime: Runtime | None = None
+        self._people: PeopleHere
 
     async def go(self) -> int:
         """What an earlier process recorded as the end of this run, and could not say any more, is
@@ -179,7 +180,7 @@ class _Run:
         models = (agent.model for agent in self._program.module.agents)
         await self._runtime.catalogue.prepare(models)
         async with self._runtime as rt:
-            people = PeopleHere(rt)
+            self._people = people = PeopleHere(rt)
             rt.on(Printed, self._on_printed)
             rt.on(Wasted, self._account.on_wasted)
             rt.on(Overlapped, self._account.on_overlapped)
@@ -187,9 +188,12 @@ class _Run:
             for question in rt.interrupts():  # asked before the run was cut off
                 people.ask(question)
             name = self._program.module.functions[self._program.module.main].name
-            result = await rt.program.run(
-                self._program, name, self._given, wallet, self._chosen.allow
-            )
+            try:
+                result = await rt.program.run(
+                    self._program, name, self._given, wallet, self._chosen.allow
+                )
+            finally:
+                people.say_all()
             rt.before_end(lambda: self._finished(result))
 
     async def _check_keys(self, settings: Settings) -> None:
@@ -217,7 +221,7 @@ class _Run:
         """What was printed before the run went on in this process is printed once."""
         self._printed.append(news.text)
         if not self._chosen.json and len(self._printed) > self._seen:
-            print(_shown(news.text), flush=True)
+            self._people.say(_shown(news.text))
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
         if self._chosen.json:
@@ -233,7 +237,7 @@ class _Run:
             more = {"resume": advice.command} if (advice := self._advice(error)) else {}
             self._page(error={"name": name, "reason": str(error)}, **more)
             return 1
-        print(f"{name}: {sanitise(str(error))}", file=sys.stderr)
+        print(f"{name}: {_shown(str(error))}", file=sys.stderr)
         if isinstance(error, SettingsError):
             print(_NO_KEY.format(file=self._chosen.file), file=sys.stderr)
         self._tell_account()
