@@ -45,6 +45,8 @@ from vegakit.policy.capability import (
     overlap,
     parse_command,
     parse_url,
+    risky_word,
+    rule_within,
 )
 from vegakit.policy.interrupts import (
     INTERRUPT_KINDS,
@@ -366,6 +368,8 @@ __all__ = [
     "permit",
     "permit_call",
     "pipeline_problems",
+    "risky_word",
+    "rule_within",
     "sanitise",
     "start_retry",
     "too_much_at_once",

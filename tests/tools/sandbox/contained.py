@@ -49,7 +49,7 @@ async def attempt(kind: SandboxKind, workspace: Path) -> str:
 async def attempt_tool(kind: SandboxKind, workspace: Path) -> str:
     """The same, by a tool that a runtime calls."""
 
-    @tool(capabilities=["process::exec"], allowed_commands=["sh **"], root=workspace)
+    @tool(capabilities=["process::exec"], allowed_commands=["sh -c *"], root=workspace)
     async def run(ctx: ToolContext) -> str:
         ran = await ctx.exec(["sh", "-c", SCRIPT])
         return ran.stdout + ran.stderr

@@ -177,7 +177,7 @@ def _command(written: _Written) -> Tool:
         if len(template) > 1 and written.arrays(template):
             array = written.arrays(template)[0]
             raise written.wrong("command", f'an array is a word of its own; write "{{{array}}}"')
-    grant = written.grant("command", commands=(f"{words[0]} **",))
+    grant = written.grant("command", commands=(f"{words[0]} ***",))
     own = replace(grant, within=())
     _check_granted(written, own, RunCommand((words[0],)), "command")
     return _Command(written, templates, grant, written.given.sandbox)
