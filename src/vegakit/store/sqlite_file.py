@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from vegakit.errors import InvalidRecordError, StoreError
+from vegakit.store.secret import keep_private
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,6 +33,7 @@ _PRIMARY_CODE = 0xFF
 _STATEMENTS = 256
 _MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 100
+_BESIDE = ("-wal", "-shm", "-journal")
 
 
 class Format(NamedTuple):
@@ -46,6 +48,8 @@ def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
     if not os.path.lexists(place):
         _make(place, layouts)
     check_whole(place)
+    for file in (place, *(place.with_name(f"{place.name}{end}") for end in _BESIDE)):
+        keep_private(file)
     return _opened(path, layouts, synchronous)
 
 
