@@ -130,6 +130,8 @@ class _Command(_Around):
 
 
 class _Request(_Around):
+    brings_text = True
+
     def __init__(self, written: _Written, request: Request, url: Template, grant: Grant) -> None:
         super().__init__(written)
         self._method, self._url, self._grant = request.method, url, grant
