@@ -1,5 +1,7 @@
 """The two tables of commands, row by row."""
 
+import time
+
 import pytest
 
 from vegakit.errors import InvalidRuleError
@@ -256,6 +258,7 @@ DO_MORE = [
     ("awk *", "awk BEGIN{print>\"x\"}"),
     ("awk **", "awk -f x.awk a"),
     ("gawk **", "gawk -i inplace 1 a"),
+    ("gawk **", "gawk -W exec=x.awk a"),
     ("sort **", "sort -o x a"),
     ("sort **", "sort -ro x a"),
     ("sort **", "sort --compress-prog=./c.sh a"),
@@ -283,6 +286,12 @@ DO_MORE = [
     ("openssl dgst **", "openssl dgst -out x a"),
     ("python3 **", "python3 -c print()"),
     ("python3.12 **", "python3.12 -Ic print()"),
+    ("python3 **", "python3 --check-hash-based-pycs always -c print()"),
+    ("node **", "node --title x -e 1"),
+    ("bash **", "bash -O extglob -c ls"),
+    ("go **", "go test --exec ./c.sh"),
+    ("openssl **", "openssl dgst --out x a"),
+    ("git filter-branch **", "git filter-branch --tree-filter touch"),
     ("sh **", "sh -c ls"),
     ("bash **", "bash -lc ls"),
     ("perl **", "perl -ne print a"),
@@ -380,6 +389,30 @@ def test_a_denial_sees_through_options_and_programs_that_run_others(
 ) -> None:
     """Whoever denies a command means it however it is called."""
     assert command_is_meant(rule, tuple(line.split(" "))) is meant
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("git git " * 400 + "push", True),
+        ("git -x " * 400, True),
+        ("git " + "-x " * 100, True),
+        ("git " * 16_000, True),
+        ("echo " * 10_000, False),
+        ("echo " * 10_000 + "git", True),
+    ],
+)
+def test_a_long_script_is_denied_rather_than_looked_at_for_long(words: str, meant: bool) -> None:
+    """It takes no more than twenty times as long as one of a tenth of the length."""
+
+    def took(text: str) -> float:
+        began = time.process_time()
+        for _ in range(3):
+            command_is_meant("git push", ("sh", "-c", text))
+        return time.process_time() - began
+
+    assert command_is_meant("git push", ("sh", "-c", words)) is meant
+    assert took(words) < 20 * took(words[: len(words) // 10]) + 1.0
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,13 @@ import re
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy.capability.doubts import Doubts, first_doubt, refused, shown
-from vegakit.policy.capability.programs import carries, commands_in, hides_command, risky_word
+from vegakit.policy.capability.programs import (
+    carries,
+    hides_command,
+    name_of,
+    risky_word,
+    words_run_by,
+)
 from vegakit.policy.capability.wanted import Denied, RunCommand
 
 __all__ = [
@@ -51,6 +57,8 @@ __all__ = [
 _MAX_RULE_CHARACTERS = 512
 _MAX_WORDS = 1024
 _MAX_CHARACTERS = 65_536
+_MOST_LOOKED_AT, _MOST_BETWEEN = 1_000, 64
+"""Of the words of a script, and of those between two words of a denial."""
 
 _BARE = r"""(?![~#])[^\s'"\\$`;&|<>(){}\[\]*?!]+"""
 _BARE_WORD = re.compile(_BARE)
@@ -145,14 +153,17 @@ def rule_within(rule: str, granted: str) -> bool:
 
 def command_is_meant(rule: str, argv: tuple[str, ...]) -> bool:
     """Whether a denial of `rule` is about it. Options may stand between the words, each with a
-    value; what hides which command it is, is meant."""
+    value; what hides which command it is, is meant, and so is what is too long to be looked at."""
     first, *rest = rule.split()
     while rest and rest[-1] in _OPEN_ENDS:
         rest.pop()
-    return any(
-        command[0] == first.casefold() and (hides_command(command) or _follow(rest, command[1:]))
-        for command in commands_in(argv)
-    )
+    program, inner = first.casefold(), words_run_by(argv)
+    starts = [at for at, word in enumerate(inner) if name_of(word) == program]
+    if starts and (len(inner) > _MOST_LOOKED_AT or hides_command(program, inner)):
+        return True
+    if name_of(argv[0]) == program and (hides_command(program, argv) or _follow(rest, argv, 1)):
+        return True
+    return any(_follow(rest, inner, at + 1) for at in starts)
 
 
 def rule_for(argv: tuple[str, ...]) -> str | None:
@@ -164,23 +175,28 @@ def rule_for(argv: tuple[str, ...]) -> str | None:
     return openly if not carries(argv[0]) and command_fits(openly, argv) else None
 
 
-def _follow(words: list[str], arguments: tuple[str, ...]) -> bool:
-    """Whether the words stand there in order, with nothing but options and their values between;
-    an option of the rule may stand anywhere. `reached` counts the words found at each argument."""
-    reached: list[set[int]] = [set() for _ in range(len(arguments) + 2)]
-    reached[0].add(0)
-    for at, argument in enumerate(arguments):
+def _follow(words: list[str], argv: tuple[str, ...], start: int) -> bool:
+    """Whether the words stand from there on, with nothing but options and their values between; an
+    option of the rule may stand anywhere. Counted is how many words may be found by now, and by the
+    argument after the next, which an option may take as its value."""
+    now, later = {0}, set[int]()
+    for at, argument in enumerate(argv[start : start + _MOST_BETWEEN]):
         is_option = argument.startswith("-")
-        for found in reached[at]:
+        after: set[int] = set()
+        for found in now:
             if found == len(words):
                 return True
             if words[found] in {"*", argument}:
-                reached[at + 1].add(found + 1)
+                after.add(found + 1)
             if is_option or words[found].startswith("-"):
-                reached[at + 1].add(found)
-            if is_option and "=" not in argument:
-                reached[at + 2].add(found)
-    return len(words) in reached[len(arguments)]
+                after.add(found)
+        skipped = now if is_option and "=" not in argument else set[int]()
+        now, later = after | later, skipped
+        if not now | later:
+            return False
+        if at == _MOST_BETWEEN - 1:
+            return True
+    return len(words) in now
 
 
 def _shape_fits(rule: str, argv: tuple[str, ...]) -> bool:

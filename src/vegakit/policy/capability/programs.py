@@ -13,7 +13,7 @@ wildcard stands for them, only a rule that spells them, or one that ends in `***
 | `refused` | writes, runs or loads something with operands that look like this                 |
 | `reads`   | reads that many operands and writes to the next one                               |
 | `runs`    | runs the program that stands after that many operands                             |
-| `ends`    | leaves what follows its code or its first operand to that code                    |
+| `ends`    | leaves what follows its code or first operand to that code, if a rule spells it   |
 | `carries` | is there to run other code: nothing suggests `**` for it, a denial looks into it  |
 | `hides`   | takes words like these to give a command another name                             |
 
@@ -22,12 +22,12 @@ It is no boundary: what is not in the table is not known, and the sandbox holds 
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["carries", "commands_in", "hides_command", "risky_word"]
+__all__ = ["carries", "hides_command", "name_of", "risky_word", "words_run_by"]
 
 
 class _Program(Struct, frozen=True):
@@ -77,7 +77,7 @@ _PROGRAMS: Final[dict[str, _Program]] = {
     ),
     "awk": _Program(
         "-f --file -i --include -l --load -E --exec -e --source -o --pretty-print -p --profile "
-        "-d --dump-variables -D --debug",
+        "-d --dump-variables -D --debug -W",
         valued="-v -F",
         refused=r"(?s).*(system|[|>@]).*",
     ),
@@ -125,6 +125,10 @@ _PROGRAMS: Final[dict[str, _Program]] = {
     "git rebase": _Program("-x"),
     "git clone": _Program("-c -u"),
     "git bisect": _Program(refused="run|visualize|view"),
+    "git filter-branch": _Program(
+        "--setup --env-filter --tree-filter --index-filter --parent-filter --msg-filter "
+        "--commit-filter --tag-name-filter"
+    ),
     "git submodule": _Program(refused="foreach"),
     "git config": _Program(refused=r"!.*|(?i:alias|core|filter|diff|merge|credential)\..*"),
     "make": _Program(
@@ -202,19 +206,22 @@ def carries(program: str) -> bool:
     return _row(program).carries
 
 
-def hides_command(argv: tuple[str, ...]) -> bool:
-    """Whether a word gives a command another name, so that nobody can say which one runs."""
-    hides = _row(argv[0]).hides
-    return bool(hides) and any(re.search(hides, word) for word in argv[1:])
+def hides_command(program: str, words: tuple[str, ...]) -> bool:
+    """Whether a word gives a command of the program another name: nobody can say which one runs."""
+    hides = _row(program).hides
+    return bool(hides) and any(re.search(hides, word) for word in words)
 
 
-def commands_in(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Itself, then what could be a command in the words of a program that runs others."""
-    yield (_name(argv[0]), *argv[1:])
-    if carries(argv[0]):
-        words = tuple(filter(None, _BETWEEN_WORDS.split(" ".join(argv[1:]))))
-        for start in range(len(words)):
-            yield (_name(words[start]), *words[start + 1 :])
+def words_run_by(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Those in which a program that runs others is told what to run, as if no shell quoted them."""
+    if not carries(argv[0]):
+        return ()
+    return tuple(filter(None, _BETWEEN_WORDS.split(" ".join(argv[1:]))))
+
+
+def name_of(program: str) -> str:
+    """Without its folder, in whatever case."""
+    return program.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
 
 
 def _risky_argument(
@@ -233,7 +240,7 @@ def _risky_argument(
         risky = _is_risky(row, word, operands) if is_option else _is_bad(row, word, operands)
         if risky and at in opened:
             return word, None
-        if row.ends and (risky or not is_option):
+        if row.ends and (risky or not is_option) and at not in opened:
             break
         value = word in row.valued.split()
         if not is_option:
@@ -255,7 +262,9 @@ def _is_risky(row: _Program, option: str, operands: int) -> bool:
     if row.leading is not None and not operands:
         return option not in row.leading.split()
     if option.startswith("--"):
-        return option != "--" and any(one.startswith(name) for one in risky)
+        return option != "--" and (
+            any(one.startswith(name) for one in risky) or (len(name) > 3 and name[1:] in risky)
+        )
     return name in risky or _has_letter(option[1:], risky, row.valued.split())
 
 
@@ -282,10 +291,6 @@ def _row(program: str) -> _Program:
 
 def _known(program: str) -> str:
     """As the table calls it: `python3.12` is python."""
-    name = _name(program)
+    name = name_of(program)
     name = _SAME.get(name, name)
     return name if name in _PROGRAMS else _VERSION.sub("", name)
-
-
-def _name(program: str) -> str:
-    return program.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
