@@ -142,7 +142,8 @@ def _keep_private(path: Path, file: Path | int) -> None:
     kept = stat.S_IRWXU | (stat.S_IRWXG if found.st_mode & stat.S_IWGRP else 0)
     mode = stat.S_IMODE(found.st_mode)
     if mode & ~kept and found.st_uid == os.geteuid():
-        os.chmod(file, mode & kept)  # noqa: PTH101
+        with suppress(OSError):  # a disk without modes, such as a memory stick
+            os.chmod(file, mode & kept)  # noqa: PTH101
 
 
 def seal_of_user() -> Seal:
