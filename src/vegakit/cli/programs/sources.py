@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vegakit.config import check_code_trusted
 from vegakit.errors import UserError
-from vegakit.lang import AtLoad, Module, render
+from vegakit.lang import Module, render
 from vegakit.runtime import Looked, built_at, look_at, root_of
+
+if TYPE_CHECKING:
+    from vegakit.lang import AtLoad
 
 __all__ = ["check_loading", "compiled_at", "programs_at", "show"]
 
@@ -36,8 +39,10 @@ def compiled_at(path: Path) -> tuple[Module, Path] | None:
     return compile_program(found.checked), found.source.root
 
 
-def check_loading(path: Path, text: str, code: tuple[AtLoad, ...]) -> None:
+def check_loading(path: Path, text: str, code: "tuple[AtLoad, ...]") -> None:
     """Before a file's own code runs: its user trusts it, or there is none."""
+    from vegakit.config import check_code_trusted
+
     check_code_trusted(path, text, list(map(str, code)))
 
 
