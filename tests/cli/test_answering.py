@@ -36,7 +36,7 @@ async def pay(ctx, amount: int) -> str:
 def say(request):
     told = isinstance(request.messages[-1], ToolMessage)
     call = {"calls": [{"name": "pay", "arguments": {"amount": 30}}]}
-    return request.messages[-1].results[0].content if told else call
+    return request.messages[-1].results[0].content.replace("\\n", " ") if told else call
 
 async def main():
     agent = Agent("buyer", model=ScriptedModel(say), tools=[pay])
@@ -112,7 +112,7 @@ def test_a_question_outlives_the_kill_of_its_program(folder: Path) -> None:
         assert "yes is given to a whole id" in half.stderr
         answered = vega(folder, "answer", question["id"], "yes")
         assert answered.stdout == f"answered {question['id']}\n"
-        assert line_of(program) == "paid 30"
+        assert line_of(program) == "<untrusted> paid 30 </untrusted>"
         assert program.wait(20) == 0
     assert len((folder / "paid.txt").read_text().splitlines()) == 1
 

@@ -9,7 +9,7 @@ from vegakit.config.defaults import default_toml
 from vegakit.config.explaining import Row, explain
 from vegakit.config.files import user_data_dir
 from vegakit.config.keys import KeyFunction, KeySource
-from vegakit.config.loading import load, trust
+from vegakit.config.loading import check_code_trusted, load, trust
 from vegakit.config.replaying import (
     CutOffTools,
     Replayed,
@@ -43,6 +43,7 @@ __all__ = [
     "Settings",
     "Source",
     "SourceKind",
+    "check_code_trusted",
     "config_schema",
     "default_toml",
     "environment_with",

@@ -45,6 +45,8 @@ from vegakit.policy.capability import (
     overlap,
     parse_command,
     parse_url,
+    risky_word,
+    rule_within,
 )
 from vegakit.policy.interrupts import (
     INTERRUPT_KINDS,
@@ -380,6 +382,8 @@ __all__ = [
     "permit",
     "permit_call",
     "pipeline_problems",
+    "risky_word",
+    "rule_within",
     "sanitise",
     "spelled",
     "spelled_json",

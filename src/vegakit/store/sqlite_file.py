@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from vegakit.errors import InvalidRecordError, StoreError
-from vegakit.store.secret import out_of_the_way
+from vegakit.store.secret import keep_private, out_of_the_way
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,6 +36,7 @@ _LOG_PAGES = 4_000
 a call touches a few pages again and again, and each is brought in once."""
 _MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 100
+_BESIDE = ("-wal", "-shm", "-journal")
 
 
 class Format(NamedTuple):
@@ -56,6 +57,8 @@ def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
             )
         _make(place, layouts)
     check_whole(place)
+    for file in (place, *(place.with_name(f"{place.name}{end}") for end in _BESIDE)):
+        keep_private(file)
     return _opened(path, layouts, synchronous)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from vegakit.cli.programs.accounts import Account
 from vegakit.cli.programs.people import PeopleHere
-from vegakit.cli.programs.sources import compiled_at
+from vegakit.cli.programs.sources import check_loading, compiled_at
 from vegakit.config import Settings, load
 from vegakit.errors import (
     BudgetExceeded,
@@ -52,7 +52,8 @@ def run(words: Sequence[str]) -> int:
         return 1
     module, root = made
     given = _given(module, chosen)
-    made_run = _Run(VegaProgram(module, root, bridge=bridge_at(chosen.file)), given, chosen)
+    bridge = bridge_at(chosen.file, check_loading)
+    made_run = _Run(VegaProgram(module, root, bridge=bridge), given, chosen)
     try:
         return asyncio.run(made_run.go())
     except KeyboardInterrupt:
