@@ -59,6 +59,9 @@ _OF_A_REPOSITORY = (
 _FEW = 16
 """More linked files below one name at the top, and all of it is frozen: each costs a mount."""
 _MOST_GUARDS = 5_000
+_LOOKS = 3
+"""If something is gone before it is opened: perhaps it was moved, and lies where nobody looked. No
+command can do that to what is guarded; after so many looks it is a build that is under way."""
 _STRENGTH = ("pin", "freeze", "hide")
 
 
@@ -113,9 +116,12 @@ def _look(
     known: Collection[Identity],
 ) -> Found | None:
     with opened_root(workspace) as root:
-        before = _Before(workspace, root, known)
-        if not walk(root, before, most):
-            return None
+        for _ in range(_LOOKS):
+            before = _Before(workspace, root, known)
+            if not walk(root, before, most):
+                return None
+            if not before.missed:
+                break
         before.finish()
         if stubs is not None:
             before.make_absent(stubs)
@@ -134,6 +140,7 @@ class _Before:
         self._counts: dict[Identity, int] = {}
         self._present: set[str] = set()
         self._guards = 0
+        self.missed = False
 
     def visit(self, fd: int, trail: Trail, entries: list["os.DirEntry[str]"]) -> list[str]:
         names = {folded(entry.name) for entry in entries}
@@ -147,14 +154,17 @@ class _Before:
             self._present = names
         below: list[str] = []
         for entry in entries:
-            with suppress(FileNotFoundError):  # it is gone again
+            try:
                 if self._is_gone_into(fd, trail, entry, inner=repository):
                     below.append(entry.name)
+            except FileNotFoundError:
+                self.missed = True
         return below
 
     def unopened(self, fd: int, trail: Trail, name: str, error: OSError) -> None:
         """What we cannot look into the command might: its owner can change its mode."""
         if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            self.missed = True
             return
         if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM}:
             raise UserError(
