@@ -20,6 +20,7 @@ __all__ = [
     "Visitor",
     "identity_of",
     "is_empty",
+    "opened_at",
     "opened_root",
     "shielded",
     "trail_to",
@@ -145,6 +146,21 @@ def is_empty(fd: int, name: str, about: os.stat_result) -> bool:
             return next(scan, None) is None
     finally:
         os.close(folder)
+
+
+def opened_at(root: int, trail: Trail) -> int:
+    """Raises OSError where something else is in the way than there was."""
+    here = os.dup(root)
+    for name, identity in trail:
+        try:
+            below = os.open(name, _READ, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+        if identity_of(os.fstat(here)) != identity:
+            os.close(here)
+            raise OSError(errno.ESTALE, "changed meanwhile")
+    return here
 
 
 def trail_to(root: int, names: Sequence[str]) -> Trail:
