@@ -34,7 +34,14 @@ from vegakit.ports import (
 )
 from vegakit.tools.sandbox.groups import control_groups
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
-from vegakit.tools.sandbox.running import Birth, joined, run_within, serve_within, with_limits
+from vegakit.tools.sandbox.running import (
+    Birth,
+    Leavings,
+    joined,
+    run_within,
+    serve_within,
+    with_limits,
+)
 from vegakit.tools.sandbox.seccomp import MACHINES, filter_file
 from vegakit.tools.sandbox.setting_aside import remove_stubs, tidied
 from vegakit.tools.sandbox.walking import Identity
@@ -110,6 +117,7 @@ class Bubblewrap:
         self._stubs: dict[str, Identity] = {}
         self._secret: set[Identity] = set()
         self._running = 0
+        self._leavings = Leavings(self._workspace, limits, clock.now())
 
     async def probe(self) -> None:
         """Raises what must be done before commands can run."""
@@ -172,6 +180,7 @@ class Bubblewrap:
     @asynccontextmanager
     async def _looked_over(self) -> AsyncGenerator[tuple[Found, Sequence[str]]]:
         """What there was before; and what was done about what came, which is known afterwards."""
+        await self._leavings.check()
         self._running += 1
         try:
             before = await look_over(
@@ -185,7 +194,8 @@ class Bubblewrap:
                 yield before, ()
                 return
             async with tidied(self._workspace, before, self._stubs) as notes:
-                yield before, notes
+                with self._leavings.noted():
+                    yield before, notes
         finally:
             self._running -= 1
             if not self._running:
@@ -196,7 +206,9 @@ class Bubblewrap:
         return [self._program, *clear, *self._fixed, *_SEALED, *self._last, *argv]
 
     def _fixed_options(self) -> Iterator[str]:
-        size, workspace = str(self._limits.file_bytes), str(self._workspace)
+        # both folders are memory
+        size = str(min(self._limits.file_bytes, self._limits.memory_bytes // 2))
+        workspace = str(self._workspace)
         yield from _FLAGS
         yield from _variables({"PATH": self._path, "HOME": _HOME, "LANG": "C.UTF-8"})
         yield from _system_folders()
