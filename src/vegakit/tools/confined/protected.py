@@ -60,7 +60,7 @@ _TRUSTED = frozenset(
     .nvim.lua .gvimrc .dir-locals.el .dir-locals-2.el .rprofile .renviron .octaverc .irbrc .pryrc
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
     .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xsessionrc .inputrc .tmux.conf
-    .screenrc
+    .screenrc .less .lesskey .curlrc .wgetrc .perldb .psqlrc .sqliterc .pip
     """.split()
 ).union(ABSENT_FOLDERS, ABSENT_FILES)
 _CREDENTIALS = frozenset(
@@ -83,9 +83,10 @@ _NAMED = {
     **dict.fromkeys(_TRUSTED, Kind.TRUSTED),
     **dict.fromkeys(_CREDENTIALS, Kind.CREDENTIALS),  # `.npmrc` is trusted and holds tokens
 }
+_CONFIG = "git fish nvim vim tmux pip uv curlrc lesskey autostart systemd"
 _IN_CONFIG = {
     **dict.fromkeys("gcloud gh hub rclone".split(), Kind.CREDENTIALS),
-    **dict.fromkeys("git fish nvim autostart systemd".split(), Kind.TRUSTED),
+    **dict.fromkeys(_CONFIG.split(), Kind.TRUSTED),
 }
 _BELOW = {".config": _IN_CONFIG, ".local": {"bin": Kind.TRUSTED}}
 """Names that mean something only in a folder of this name."""
