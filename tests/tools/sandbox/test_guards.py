@@ -3,12 +3,16 @@
 That a swap while they are set up leads nowhere is shown in `test_swaps.py`.
 """
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.stage import boxed, tree_of
 from vegakit.errors import UserError
+from vegakit.tools.sandbox.setting_aside import remove_stubs
 from vegakit.tools.sandbox.workspace import look
 
 CANARY = "canary-4f1d9c"
@@ -23,6 +27,33 @@ async def test_no_descriptor_leads_out(tmp_path: Path) -> None:
     async with boxed(tmp_path) as box:
         ran = await box.sh("ls /proc/self/fd | wc -l; cat /proc/self/fdinfo/10; ls /dev/fd/10/..")
         assert ran.stdout == "4\n"
+
+
+async def test_no_descriptor_of_a_guard_is_kept(tmp_path: Path) -> None:
+    """They are closed by another thread, because a disk may be waited for."""
+
+    def count() -> int:
+        return len([*Path("/proc/self/fd").iterdir()])
+
+    async with boxed(tmp_path) as box:
+        await box.run("true")
+        before = count()
+        for _ in range(5):
+            await box.run("true")
+            assert [*box.workspace.iterdir()] == []
+        assert await asyncio.to_thread(comes_true, lambda: count() <= before, 30)
+
+
+def test_removing_guards_frees_no_disk(tmp_path: Path) -> None:
+    """That is left to whoever closes them: the folders are there until then, without a name."""
+    stubs: dict[str, tuple[int, int]] = {}
+    look(tmp_path, stubs=stubs)
+    inodes = {inode for _, inode in stubs.values()}
+    removed = remove_stubs(tmp_path, stubs)
+    assert [*tmp_path.iterdir()] == []
+    assert {os.fstat(descriptor).st_ino for descriptor in removed} == inodes
+    for descriptor in removed:
+        os.close(descriptor)
 
 
 async def test_no_guard_is_seen_outside(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ follow a link that a command in the same workspace puts there meanwhile.
          └─ the command
 """
 
+import asyncio
 import os
 import platform
 import shutil
@@ -199,7 +200,8 @@ class Bubblewrap:
         finally:
             self._running -= 1
             if not self._running:
-                remove_stubs(self._workspace, self._stubs)
+                removed = remove_stubs(self._workspace, self._stubs)
+                asyncio.get_running_loop().run_in_executor(None, _close_all, removed)
 
     def wrap(self, argv: Sequence[str], *, cleared: bool = True) -> list[str]:
         clear = ["--clearenv"] if cleared else []
@@ -238,6 +240,11 @@ class Bubblewrap:
 
     def _birth(self, found: Found) -> Birth:
         return Birth({_FILTER_FD: str(self._filter)}, self._groups, self.guarded(found))
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _each(option: str, paths: Iterable[Path]) -> Iterator[str]:
