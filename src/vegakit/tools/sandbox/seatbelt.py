@@ -30,7 +30,7 @@ from vegakit.tools.sandbox.running import joined, run_within, serve_within
 from vegakit.tools.sandbox.setting_aside import tidied
 from vegakit.tools.sandbox.workspace import Found, look_over
 
-__all__ = ["Seatbelt", "profile_of"]
+__all__ = ["Seatbelt", "limited", "profile_of"]
 
 _PROGRAM = Path("/usr/bin/sandbox-exec")
 _READABLE = tuple(

@@ -124,11 +124,12 @@ def _look(
     known: Collection[Identity],
 ) -> Found | None:
     with opened_root(workspace) as root:
-        for _ in range(_LOOKS):
-            before = _Before(workspace, root, known)
+        looks = 0
+        while True:
+            before, looks = _Before(workspace, root, known), looks + 1
             if not walk(root, before, most):
                 return None
-            if not before.missed:
+            if not before.missed or looks == _LOOKS:
                 break
         before.finish()
         if stubs is not None:
