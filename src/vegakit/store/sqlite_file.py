@@ -22,7 +22,7 @@ from vegakit.store.secret import keep_private, out_of_the_way
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Format", "Synchronous", "check_whole", "connect", "explained", "lay_out"]
+__all__ = ["Format", "Synchronous", "check_whole", "connect", "distrust", "explained", "lay_out"]
 
 Synchronous: TypeAlias = Literal["normal", "full"]
 """Both survive `kill -9`; `full` also keeps the last transactions when the power fails."""
@@ -108,6 +108,7 @@ def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
         path, timeout=BUSY_S, isolation_level=None, cached_statements=_STATEMENTS
     )
     try:
+        distrust(connection, path)
         _write_ahead(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA cell_size_check = on")
@@ -120,6 +121,18 @@ def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
         connection.close()
         raise
     return connection
+
+
+def distrust(connection: "sqlite3.Connection", path: str) -> None:
+    """A file that somebody else made can hold statements that run within ours: they could have
+    `vega_seal` seal what they forged. No such statement may call it, and we make none."""
+    connection.execute("PRAGMA trusted_schema = off")
+    query = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view') LIMIT 1"
+    for kind, name in connection.execute(query):
+        raise StoreError(
+            f"{path} was written by somebody else: it holds the {kind} {name!a}, and vegakit makes "
+            f"none; to start over, type: mv {path} {path}.damaged"
+        )
 
 
 def explained(path: str, error: Exception) -> StoreError:

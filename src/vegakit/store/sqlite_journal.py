@@ -70,13 +70,15 @@ _CUT_OFF = f"""SELECT key, {_INTACT}, kind, repeatable, NOT committed FROM effec
 _CHARGED = f"""SELECT key, {_INTACT}, outcome FROM effects
     WHERE program = ? AND kind = 'CallModel' AND outcome IS NOT NULL"""
 _DAMAGED = f"SELECT key FROM effects WHERE NOT ({_INTACT}) LIMIT 1"
+# What is sealed anew must have been ours before: else a forged outcome would become true.
 _COMMIT = f"""UPDATE effects SET committed = 1, seal = {_seal_of("effects", _EFFECT, committed="1")}
-    WHERE key = ? AND NOT committed"""
+    WHERE key = ? AND NOT committed AND {_INTACT}"""
 _CHANGED = """SELECT 1 FROM effects
     WHERE key >= ? AND key < ? AND key <> ? AND committed AND code <> ? LIMIT 1"""
 _UNCOMMIT = f"""UPDATE effects SET committed = 0,
     seal = {_seal_of("effects", _EFFECT, committed="0")}
-    WHERE program = ? AND claimed_ms >= (SELECT claimed_ms FROM effects WHERE key = ?)"""
+    WHERE program = ? AND claimed_ms >= (SELECT claimed_ms FROM effects WHERE key = ?)
+    AND {_INTACT}"""
 _REPLACE = f"""UPDATE effects SET outcome = ?1, seal = {_seal_of("effects", _EFFECT, outcome="?1")}
     WHERE key = ?2"""
 _RECORD = f"{_REPLACE} AND outcome IS NULL"
