@@ -1,12 +1,14 @@
 """`vega resume` after each way in which a run can stop, with exact counts of requests."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.durability.commands import Home
+from vegakit.conversation import Usage
 from vegakit.testing.provider import Call, Failure, Hang, Provider, Reply, Script
 
 TWO = """agent A { model fast  max_tokens 100 }
@@ -347,3 +349,46 @@ def test_what_was_begun_early_and_given_up_shows_in_the_account(home: Home) -> N
     [run] = home.runs()
     assert run["lost"] == failed["lost"] > 1_000_000
     assert run["spent"] > run["lost"]
+
+
+@scripted(first="one", second=Reply("two", usage=Usage(10, 900)))
+def test_the_budget_of_the_user_is_for_each_run(home: Home) -> None:
+    """Not for all runs of a life, after which nothing would run any more; with a period it is."""
+    home.add('[budget]\ndefault = "$0.0015"\n')
+    file = home.write(DEAR)
+    assert [home.vega("run", file).status for _ in range(3)] == [0, 0, 0]
+    home.add('[budget]\ndefault = "$0.0012/day"\n')
+    assert [home.vega("run", file).status for _ in range(2)] == [0, 1]
+
+
+@scripted(first="one", second=[Hang(), "two"])
+def test_a_program_in_python_goes_on_with_its_own_interpreter(home: Home) -> None:
+    """Whoever types `vega resume` may have another `python`, or none."""
+    file = home.write(
+        "import asyncio\n"
+        "from vegakit import Agent, Runtime\n"
+        "async def main():\n"
+        "    async with Runtime.from_config() as rt:\n"
+        "        agent = Agent('A', model='fast', max_tokens=100)\n"
+        "        one = (await rt.ask(agent, 'first')).text\n"
+        "        print(one, (await rt.ask(agent, f'second {one}')).text)\n"
+        "asyncio.run(main())\n",
+        "main.py",
+    )
+    home.killed(2, file)
+    assert home.runs()[0]["run"]["command"][0] == sys.executable
+    assert home.vega("resume", env={"PATH": "/nowhere"}).out == "one two\n"
+
+
+@scripted(first="one", second=[Hang(), "two"])
+def test_who_starts_a_program_anew_is_told_of_its_unfinished_run(home: Home) -> None:
+    """It would buy all answers again; `vega resume` does not."""
+    file = home.write(TWO)
+    home.killed(2, "-m", "vegakit", "run", file)
+    anew = home.vega("run", file)
+    [unfinished, _] = home.runs()
+    assert anew.status == 0
+    assert f"type: vega resume {unfinished['run']['program'][:8]}" in anew.err
+    assert home.asked.count("first") == 2
+    assert home.vega("resume").status == 0
+    assert "unfinished" not in home.vega("run", file).err

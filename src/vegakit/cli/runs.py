@@ -16,8 +16,8 @@ from vegakit.store import RunSummary
 
 __all__ = ["render_runs", "run"]
 
-_HEAD = ("ID", "STARTED", "ENDED", "RECORDED", "CUT OFF", "SPENT", "COMMAND")
-_NUMBERS = ("RECORDED", "CUT OFF", "SPENT")
+_HEAD = ("ID", "STARTED", "ENDED", "RECORDED", "CUT OFF", "SPENT", "LOST", "COMMAND")
+_NUMBERS = ("RECORDED", "CUT OFF", "SPENT", "LOST")
 _COLOURS = {"running": "\x1b[32m", "unfinished": "\x1b[33m"}
 
 
@@ -61,6 +61,7 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
         str(summary.recorded),
         str(summary.cut_off),
         amount(summary.spent),
+        amount(summary.lost),
         one_line(shlex.join(summary.run.command)),
     )
 

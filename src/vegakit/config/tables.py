@@ -190,7 +190,9 @@ class LimitTable(Table, frozen=True):
 class BudgetTable(Table, frozen=True):
     """What may be spent where a program does not say."""
 
-    default: Annotated[AllowanceText, _says("the cap")] = "$10"
+    default: Annotated[
+        AllowanceText, _says("the cap of each run; with a period, of all runs together")
+    ] = "$10"
     on_exceed: Annotated[OnExceed, _says("when a call does not fit", "block")] = OnExceed.BLOCK
 
 

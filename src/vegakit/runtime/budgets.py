@@ -1,6 +1,7 @@
 """The budget scopes of a runtime: its own cap, and the caps of blocks inside it.
 
-runtime:NAME            shared by every runtime of this name on the same ledger
+runtime:NAME            shared by every runtime of this name on the same ledger; in the journal of a
+│                       user one for each run, unless it has a period
 └── $1/day              `with rt.budget("$1/day")`, opened when it is first needed
 
 What one ask may spend is a part of a wallet, which the program keeps.
@@ -13,7 +14,7 @@ from contextvars import ContextVar
 from msgspec import structs
 
 from vegakit.errors import BudgetExceeded
-from vegakit.ids import ScopeId
+from vegakit.ids import ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, parse_allowance, show
 from vegakit.policy import OnExceed, ScopeRule, WindowRule
 from vegakit.ports import Clock, Ledger
@@ -49,6 +50,15 @@ class Budgets:
     @property
     def current(self) -> ScopeId:
         return self._current.get()
+
+    def begin_run(self, program: ProgramId) -> None:
+        """In the journal of a user, where all runs are: a cap of $10 is for each of them, also over
+        its lives; one of $10 a day for all together. Before it is opened."""
+        rule, outer = self._rules.pop(self.root)
+        if rule.window is None:
+            self.root = ScopeId(f"{self.root}/{program}")
+            self._current = ContextVar("vega_scope", default=self.root)
+        self._rules[self.root] = rule, outer
 
     def raise_root(self, amount: Money) -> None:
         """Before it is opened."""

@@ -25,6 +25,7 @@ from vegakit.store import (
     SqliteJournal,
     SqliteLedger,
     forget_runs,
+    is_running,
 )
 
 __all__ = ["Journaled", "as_journal", "ledger_beside", "store_beside"]
@@ -76,7 +77,7 @@ class Journaled:
     ) -> "Journaled":
         """`resume` is told which run goes on, and says what of it was not begun."""
         program = new_program_id(now, secrets.token_bytes(10))
-        new = Run(program, now, tuple(sys.orig_argv), str(Path.cwd()))
+        new = Run(program, now, _command(), str(Path.cwd()))
         which = resumed()
         if journal.shared:
             run = await _begun_in_shared(journal, new, which)
@@ -100,6 +101,19 @@ class Journaled:
         old = [key for key in keys if key in replayed and key not in self._lost]
         self.failed_of_old = bool(keys) and len(old) == len(keys)
         await self.journal.reopen(keys)
+
+    async def unfinished_before(self) -> Run | None:
+        """The last unfinished run of the same command in the journal of its user, unless this is
+        it or somebody carries it on: who starts a program anew may have meant to go on with it."""
+        journal, mine = self.journal, self.run
+        if self.goes_on or not isinstance(journal, SqliteJournal) or not journal.shared:
+            return None
+        same = (mine.command, mine.folder)
+        for run in reversed(await journal.runs()):
+            is_same = (run.command, run.folder) == same and run.program != mine.program
+            if is_same and run.ended_ms is None and not is_running(journal.path, run):
+                return run
+        return None
 
     def again(self) -> None:
         """Let the next runtime of this process take up this run, as one that goes on at once."""
@@ -137,6 +151,12 @@ def _forget(path: Path, keep: Keep, now: int) -> None:
         forget_runs(path, now - keep.for_ms, keep.most_bytes, at_most=_FORGOTTEN)
     except StoreError as error:  # the run has ended well: the next one tries again
         _LOG.warning("old runs were not forgotten: %s", error)
+
+
+def _command() -> tuple[str, ...]:
+    """How this process was started, by the interpreter that runs it: `python` may be another one
+    where the run goes on, or none."""
+    return (sys.executable or sys.orig_argv[0], *sys.orig_argv[1:])
 
 
 _BEGUN: list[ProgramId] = []

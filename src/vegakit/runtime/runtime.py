@@ -174,6 +174,8 @@ class Runtime:
         if self._journal is not None:
             resume = self.oversight.resume
             self.journaled = await Journaled.begin(self._journal, self._ledger, now, resume)
+            if self._journal.shared:
+                self.budgets.begin_run(self.journaled.run.program)
             self.budgets.raise_root(self.journaled.run.raised)
         self.oversight.begin(self.journaled.run.program if self.journaled else self._holder)
         lease = Lease(

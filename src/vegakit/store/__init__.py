@@ -8,7 +8,7 @@ PostgreSQL server that several machines share. All pass the same suites: `LEDGER
 from vegakit.store.audit import SqliteAudit, read_audit, verify_audit
 from vegakit.store.audit_chain import AuditVerdict, Fault, FaultKind, Link, parse_head
 from vegakit.store.journal_calls import RecordedCall, recorded_calls
-from vegakit.store.journal_runs import RunSummary, list_runs
+from vegakit.store.journal_runs import RunSummary, is_running, list_runs
 from vegakit.store.journals import MemoryJournal, Replay
 from vegakit.store.memories import TransientMemory
 from vegakit.store.memories_sqlite import SqliteMemory
@@ -44,6 +44,7 @@ __all__ = [
     "SqliteStore",
     "TransientMemory",
     "forget_runs",
+    "is_running",
     "list_runs",
     "parse_head",
     "read_audit",

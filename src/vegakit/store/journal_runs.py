@@ -18,7 +18,7 @@ from vegakit.store.sqlite_journal import RUN_INTACT, locked, run_files
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["RunSummary", "list_runs"]
+__all__ = ["RunSummary", "is_running", "list_runs"]
 
 _RUNS = f"""
     SELECT runs.program, {RUN_INTACT}, run, ended_ms, COUNT(outcome), COUNT(key) - COUNT(outcome),
@@ -71,13 +71,13 @@ def _summaries(file: "sqlite3.Connection", path: Path, seals: RowSeals) -> list[
             raise seals.broken("runs", program)
         text, ended_ms, recorded, cut_off, spent, lost = rest
         run = from_json(Run, text)
-        living = ended_ms is None and _is_running(path, run)
+        living = ended_ms is None and is_running(path, run)
         money = Money(spent or 0), Money(lost or 0)
         found.append(RunSummary(run, ended_ms, living, recorded, cut_off, *money))
     return found
 
 
-def _is_running(path: Path, run: Run) -> bool:
+def is_running(path: Path, run: Run) -> bool:
     """Who writes it has locked the journal, or its run in one that is shared."""
     return _is_locked(path) or _is_locked(run_files(path, run.program))
 

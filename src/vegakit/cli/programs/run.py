@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from vegakit.cli.programs.accounts import Account
 from vegakit.cli.programs.people import PeopleHere
 from vegakit.cli.programs.sources import check_loading, compiled_at
+from vegakit.cli.recorded import short_id
 from vegakit.config import Settings, load
 from vegakit.errors import (
     BudgetExceeded,
@@ -181,6 +182,7 @@ class _Run:
         models = (agent.model for agent in self._program.module.agents)
         await self._runtime.catalogue.prepare(models)
         async with self._runtime as rt:
+            await self._tell_unfinished(rt)
             self._people = people = PeopleHere(rt)
             rt.on(Printed, self._on_printed)
             rt.on(Wasted, self._account.on_wasted)
@@ -196,6 +198,15 @@ class _Run:
             finally:
                 people.say_all()
             rt.before_end(lambda: self._finished(result))
+
+    async def _tell_unfinished(self, rt: Runtime) -> None:
+        before = None if rt.journaled is None else await rt.journaled.unfinished_before()
+        if before is not None and not self._chosen.quiet:
+            print(
+                "this is a new run; an earlier one of the same command is unfinished, and has its "
+                f"answers. To go on with that one instead, type: vega resume {short_id(before)}",
+                file=sys.stderr,
+            )
 
     async def _check_keys(self, settings: Settings) -> None:
         """Before anything runs, rather than at the first call."""
