@@ -57,7 +57,7 @@ class Writer:
         self._sites: list[Site] = []
         self._handlers: list[tuple[int, int, Label, tuple[str, ...], int, int]] = []
         self._behind: list[Callable[[], None]] = []
-        self._newlines = [at for at, char in enumerate(unit.text) if char == "\n"]
+        self._newlines = unit.line_ends
         self.line = 1
 
     # Registers

@@ -11,6 +11,7 @@ from vegakit.lang.lexer import tokenize
 from vegakit.lang.parsing.agents import AgentParser
 from vegakit.lang.parsing.blocks import UnclosedError
 from vegakit.lang.parsing.cursor import FaultError
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Decl, Source, Stmt
 
 __all__ = ["Parsed", "parse"]
@@ -35,6 +36,7 @@ def parse(text: str, file: str = "main.vega") -> Parsed:
     source = Source(0, len(text), None, (), ())
     with suppress(EnoughFoundError):
         parser = _Parser(text, tokenize(text, findings), findings)
+        took(2 + len(parser.kinds))
         source = parser.file()
     return Parsed(source, findings.in_order())
 

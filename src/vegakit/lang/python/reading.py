@@ -5,6 +5,7 @@ import re
 import warnings
 
 from vegakit.lang.python.context import File
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Node
 
 __all__ = ["parsed", "too_deep"]
@@ -43,6 +44,7 @@ def parsed(file: File) -> ast.Module | None:
 def _is_text(file: File, module: ast.Module) -> bool:
     """Half a character, such as "\\ud800", cannot be written down."""
     for number, node in enumerate(ast.walk(module)):
+        took()
         if number > _MOST_NODES:
             file.report(
                 "too-large",
