@@ -14,6 +14,7 @@ from vegakit.authoring.admission import (
     judge,
     poor,
 )
+from vegakit.authoring.looking import Counting, Looked, Wish, counts_by, look, too_much
 from vegakit.authoring.may import May, lacking
 from vegakit.authoring.refusals import Refusal, Refused, refused
 
@@ -21,14 +22,20 @@ __all__ = [
     "LANGUAGES",
     "MOST_BYTES",
     "Accepted",
+    "Counting",
     "Leave",
+    "Looked",
     "May",
     "Refusal",
     "Refused",
     "TermsOf",
+    "Wish",
     "admit",
+    "counts_by",
     "judge",
     "lacking",
+    "look",
     "poor",
     "refused",
+    "too_much",
 ]

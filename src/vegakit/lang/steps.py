@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 from vegakit.errors import UserError
 
-__all__ = ["MOST_STEPS", "StepsSpentError", "counted", "took"]
+__all__ = ["MOST_STEPS", "Counter", "StepsSpentError", "counted", "took"]
 
 MOST_STEPS = 160_000
 """Of a program that a model writes: below half a second of a core."""
@@ -28,12 +28,16 @@ class StepsSpentError(UserError):
         )
 
 
-class _Counter:
+class Counter:
     def __init__(self, most: int) -> None:
-        self.most = self.left = most
+        self.left = most
+
+    @property
+    def are_spent(self) -> bool:
+        return self.left < 0
 
 
-_counter: ContextVar[_Counter | None] = ContextVar("steps", default=None)
+_counter: ContextVar[Counter | None] = ContextVar("steps", default=None)
 
 
 def took(steps: int = 1) -> None:
@@ -45,13 +49,13 @@ def took(steps: int = 1) -> None:
 
 
 @contextmanager
-def counted(most: int = _MOST_OF_A_FILE) -> Generator[_Counter]:
+def counted(most: int = _MOST_OF_A_FILE) -> Generator[Counter]:
     """Whoever counts already counts this too, and its limit holds."""
     known = _counter.get()
     if known is not None:
         yield known
         return
-    token = _counter.set(counter := _Counter(most))
+    token = _counter.set(counter := Counter(most))
     try:
         yield counter
     finally:

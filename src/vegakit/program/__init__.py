@@ -22,6 +22,7 @@ from vegakit.program.actions import (
     ToolEnded,
     Wasted,
 )
+from vegakit.program.authored import source_in
 from vegakit.program.bodies import (
     AgentBody,
     Author,
@@ -148,4 +149,5 @@ __all__ = [
     "Wasted",
     "child_path",
     "restore",
+    "source_in",
 ]

@@ -30,7 +30,7 @@ from vegakit.program.state import Authored, Process, Send
 from vegakit.records import digest128
 from vegakit.vm import restored, text_of
 
-__all__ = ["Programs"]
+__all__ = ["Programs", "source_in"]
 
 _TRIES = 4
 _NO_SOURCE = "it has no source; send the whole program as text in `source`"
@@ -57,7 +57,7 @@ class Programs:
         body = self._core.body_of(process)
         assert isinstance(body, AgentBody)
         author, send = body.authors[plan.call.name], (process.sends or {})[letter]
-        written = _written(plan.call.arguments)
+        written = source_in(plan.call.arguments)
         if isinstance(written, str):
             return _outcome(refused(Refusal.MISTAKES, written))
         source, language, arguments = written
@@ -151,7 +151,7 @@ class Programs:
         return ToolOutcome(sanitise(text), is_error=isinstance(outcome, Fell))
 
 
-def _written(given: object) -> tuple[str, str, dict[str, Any]] | str:
+def source_in(given: object) -> tuple[str, str, dict[str, Any]] | str:
     """Source, language and arguments, or what is wrong."""
     fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     source, language = fields.get("source"), fields.get("language") or ""

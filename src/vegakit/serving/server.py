@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from vegakit.errors import UserError
 from vegakit.policy import sanitise
-from vegakit.serving.desk import Desk
+from vegakit.serving.desk import Desk, current_client
 from vegakit.serving.offers import OFFERS, answer
 from vegakit.serving.requests import schema_of
 
@@ -63,6 +63,7 @@ def server_of(desk: Desk) -> "Server[dict[str, Any]]":
         async def tell(count: int, said: str) -> None:
             await ctx.session.report_progress(count, message=said or "still running")
 
+        current_client.set(f"{id(ctx.session):x}")
         told = await answer(desk, asked.name, asked.arguments, tell)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=sanitise(told.text))],

@@ -168,5 +168,5 @@ STATEMENTS: dict[type, Rule] = {}
 
 
 def expression(body: Body, node: ast.expr) -> Expr:
-    took(2)
+    took(4)
     return EXPRESSIONS[type(node)](body, node)

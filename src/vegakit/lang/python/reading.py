@@ -25,6 +25,8 @@ def parsed(file: File) -> ast.Module | None:
             "split it, or move what is not part of the program elsewhere",
         )
         return None
+    # Python reads on without counting, and what stands in braces in a text it reads one by one.
+    took(len(file.text) // 16 + 14 * file.text.count("{"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -44,7 +46,7 @@ def parsed(file: File) -> ast.Module | None:
 def _is_text(file: File, module: ast.Module) -> bool:
     """Half a character, such as "\\ud800", cannot be written down."""
     for number, node in enumerate(ast.walk(module)):
-        took()
+        took(6)  # and as much again in the passes that follow
         if number > _MOST_NODES:
             file.report(
                 "too-large",

@@ -2,10 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from vegakit.authoring import Accepted, Leave, Refused, TermsOf, admit
+from vegakit.authoring import Accepted, Leave, Refused, TermsOf, Wish, admit
+from vegakit.errors import BugError
 from vegakit.lang import AgentSpec, ModelTerms
 from vegakit.money import Money
 from vegakit.policy import RetryRule
@@ -20,6 +23,7 @@ from vegakit.runtime.compiled.tools import VegaTool
 from vegakit.tools import FunctionTool
 
 if TYPE_CHECKING:
+    from vegakit.runtime.authored.judging import Judges, Permit
     from vegakit.runtime.catalogue import Catalogue
     from vegakit.runtime.processes.registry import Registry
 
@@ -35,23 +39,50 @@ _CALM = frozenset({"", "normal", "low", "idle"})
 class HostAuthor:
     """Implements `program.Author`."""
 
-    def __init__(self, tool: RunProgram, registry: "Registry", catalogue: "Catalogue") -> None:
+    def __init__(
+        self, tool: RunProgram, registry: "Registry", catalogue: "Catalogue", judges: "Judges"
+    ) -> None:
         self._tool, self._registry = tool, registry
         self.most, self.nested = tool.most, tool.nested
         self.timeout_ms, self.cost = tool.timeout_ms, tool.cost
         self._models = _models(tool, catalogue)
         self._given = {agent.name: _Given(agent, registry) for agent in tool.agents}
         self._leave = self._all_it_may_use(catalogue)
+        self._judges = judges
         self._known: OrderedDict[tuple[str, str], Accepted | Refused] = OrderedDict()
         self._installed: dict[str, str] = {}
 
     def admit(self, source: str, language: str) -> Accepted | Refused:
         key = source, language
         if key not in self._known:
-            self._known[key] = admit(source, language, self._leave)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._keep(key, admit(source, language, self._leave))
         return self._known[key]
+
+    def warm(self) -> None:
+        """While the model still thinks: whoever is to look at its program is there then."""
+        self._judges.warm()
+
+    async def admit_ahead(self, source: str, language: str, client: str) -> None:
+        """In a process of its own, so that `admit` only has to look it up."""
+        key = source, language
+        if key in self._known:
+            return
+        # The state machine tells of a bug, as it does where nobody was ahead.
+        with suppress(BugError):
+            looked = await self._judges.look(Wish.ADMIT, source, language, self._permit, client)
+            if looked.verdict is not None:
+                self._keep(key, looked.verdict)
+
+    def _keep(self, key: tuple[str, str], verdict: Accepted | Refused) -> None:
+        self._known[key] = verdict
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+
+    @cached_property
+    def _permit(self) -> "Permit":
+        from vegakit.runtime.authored.judging import Permit
+
+        return Permit(self._leave)
 
     def install(self, prefix: str, accepted: Accepted) -> str:
         if prefix not in self._installed:
