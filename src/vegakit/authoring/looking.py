@@ -37,9 +37,22 @@ from vegakit.lang import (
     render,
 )
 
-__all__ = ["Count", "Counting", "Looked", "Read", "Wish", "counts_by", "look", "too_much"]
+__all__ = [
+    "MOST_LINKS",
+    "Count",
+    "Counting",
+    "Looked",
+    "Read",
+    "Wish",
+    "counts_by",
+    "look",
+    "too_much",
+]
 
 Read: TypeAlias = Callable[[str], str | None]
+
+MOST_LINKS = 100
+"""Of a flow, that are told: 400 sends to one process have 80,000."""
 
 counts_by: ContextVar[Callable[[str, ModelRequest], int]] = ContextVar("counts_by")
 """How a name and a request become a number, where the models are elsewhere."""
@@ -109,7 +122,8 @@ def _looked(wish: Wish, text: str, name: str, leave: Leave, read: Read | None) -
         case Wish.COST:
             return Looked(is_sound, shown, page, quoted=quote(checked, leave.terms))
         case Wish.EXPLAIN:
-            manifest, flows = manifest_of(checked), flows_of(checked)
+            manifest, whole = manifest_of(checked), flows_of(checked)
+            flows = tuple(replace(flow, links=flow.links[:MOST_LINKS]) for flow in whole)
             return Looked(is_sound, shown, page, manifest=manifest, flows=flows)
         case _:
             return Looked(is_sound, shown, page, judge(checked, leave))

@@ -1,5 +1,6 @@
 """What each tool does for a client: look at a program, price it, run it, see and end what runs."""
 
+import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,8 +52,8 @@ class Told:
 
 
 class Desk:
-    """Programs are looked at in processes of their own, each client in its turn: a large one keeps
-    nobody else waiting."""
+    """Programs are looked at in processes of their own, each client in its turn, and long pages
+    are written in threads: a large program keeps nobody else waiting."""
 
     def __init__(self, runtime: Runtime, charter: Charter) -> None:
         self._runtime = runtime
@@ -78,8 +79,9 @@ class Desk:
         looked = await self._look(Wish.COST, asked)
         if looked.quoted is None:
             return Told(looked.shown, refused=True)
-        page = quote_page(looked.quoted) | {"left": show(self.runs.left())}
-        return Told(shown(page), page)
+        page = await asyncio.to_thread(quote_page, looked.quoted)
+        page["left"] = show(self.runs.left())
+        return Told(await asyncio.to_thread(shown, page), page)
 
     async def explain(self, asked: ProgramRequest) -> Told:
         looked = await self._look(Wish.EXPLAIN, asked)
@@ -89,9 +91,9 @@ class Desk:
         page = {
             "manifest": to_builtins(manifest),
             "not_granted": self._charter.outside(manifest),
-            "flows": list(map(flow_page, looked.flows or ())),
+            "flows": await asyncio.to_thread(lambda: list(map(flow_page, looked.flows or ()))),
         }
-        return Told(shown(page), page)
+        return Told(await asyncio.to_thread(shown, page), page)
 
     async def run(self, asked: RunRequest, tell: Tell | None = None) -> Told:
         looked = await self._look(Wish.RUN, asked, asked.budget)

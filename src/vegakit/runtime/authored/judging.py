@@ -50,7 +50,8 @@ _LOW_PRIORITY = 10
 _MOST_WAITING, _MOST_OF_ONE = 256, 32
 _MOST_HEAVY = 1_000
 _WITHIN_S = 60.0
-_LARGE, _LONG = 1 << 16, 20_000
+_LARGE, _LONG = 1 << 16, 8_000
+"""Bytes that are read, and characters that are counted, in a thread beside the loop."""
 _OWNER = "vega admission"
 _BOOT = (
     "import sys, importlib.util as i; sys.path.insert(0, {folder!r}); "
@@ -72,11 +73,12 @@ class Permit:
             self.sent = None  # something of the caller's own: looked at here
 
     async def count(
-        self, name: str, request: ModelRequest, texts: tuple[tuple[str, int], ...]
+        self, name: str, request: ModelRequest, texts: tuple[tuple[str, int], ...], size: int
     ) -> int:
+        """`size` is of what was received: a model takes its time over what is long."""
         said = tuple(UserMessage((Text(unit * times),)) for unit, times in texts)
         whole = structs.replace(request, messages=said)
-        if sum(len(unit) * times for unit, times in texts) < _LONG:
+        if size + sum(len(unit) * times for unit, times in texts) < _LONG:
             return self._counts[name](whole)
         return await asyncio.to_thread(self._counts[name], whole)
 
@@ -251,6 +253,9 @@ class _Lane:
             await self._let_go()
             if not job.told.done():
                 job.told.set_result(None)
+        except asyncio.CancelledError:
+            job.told.cancel()
+            raise
         except Exception as error:  # noqa: BLE001
             await self._let_go()
             if not job.told.done():
@@ -268,9 +273,10 @@ class _Lane:
     async def _exchange(self, child: Child, job: _Job) -> Looked | None:
         await _send(child, (job.wish, job.text, job.name, job.permit.sent, self._most))
         while True:
-            match await _receive(child):
+            message, size = await _receive(child)
+            match message:
                 case ["count", name, request, texts]:
-                    await _send(child, await job.permit.count(name, request, texts))
+                    await _send(child, await job.permit.count(name, request, texts, size))
                 case ["read", used]:
                     await _send(child, await job.fetch(used))
                 case ["looked", looked]:
@@ -302,9 +308,10 @@ async def _send(child: Child, content: object) -> None:
     await child.stdin.drain()
 
 
-async def _receive(child: Child) -> Any:  # noqa: ANN401
+async def _receive(child: Child) -> tuple[Any, int]:
+    """A message, and how long it was."""
     (size,) = _HEAD.unpack(await child.stdout.readexactly(_HEAD.size))
     body = await child.stdout.readexactly(size)
     if size < _LARGE:
-        return pickle.loads(body)  # noqa: S301
-    return await asyncio.to_thread(pickle.loads, body)
+        return pickle.loads(body), size  # noqa: S301
+    return await asyncio.to_thread(pickle.loads, body), size
