@@ -37,7 +37,7 @@ from vegakit.runtime import Agent, Permit, Runtime, run_program
 from vegakit.serving import Charter, Desk
 from vegakit.serving.offers import answer
 
-__all__ = ["bomb_figures", "flood_figures", "main", "scale", "stall_figures"]
+__all__ = ["LongestStep", "bomb_figures", "flood_figures", "main", "scale", "stall_figures"]
 
 BOMBS, CALLS = 200, 200
 CPU_MS, MEMORY_MB, QUICK_MS, STALL_MS, SLOWER = 500, 80, 15, 20, 2.0
@@ -129,29 +129,30 @@ def bomb_figures(count: int = BOMBS) -> list[Figure]:
 # The loop of a runtime
 
 
-class _Steps:
-    """How much CPU each step of the loop takes of its thread. What was there before is frozen: a
-    full collection would count for the step that it falls into."""
+class LongestStep:
+    """Of the loop, while it is entered: the CPU that its thread takes, in milliseconds. What was
+    there before is frozen: a full collection would count for the step that it falls into."""
 
     def __init__(self) -> None:
-        self.longest, self.what = 0.0, ""
-        self._run = asyncio.Handle._run  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        self.ms, self.what = 0.0, ""
+        self._run: Any = getattr(asyncio.Handle, "_run")  # noqa: B009
 
     def __enter__(self) -> Self:
-        kept, run = self, self._run
-
-        def timed(handle: Any) -> None:
+        def timed(handle: asyncio.Handle) -> None:
             began = time.thread_time()
-            run(handle)
+            self._run(handle)
             took = (time.thread_time() - began) * 1000
-            if took > kept.longest:
-                kept.longest, kept.what = took, repr(handle)[:160]
+            if took > self.ms:
+                self.ms, self.what = took, repr(handle)[:160]
 
-        asyncio.Handle._run = timed  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        gc.collect()
+        gc.freeze()
+        setattr(asyncio.Handle, "_run", timed)  # noqa: B010
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.Handle._run = self._run  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        setattr(asyncio.Handle, "_run", self._run)  # noqa: B010
+        gc.unfreeze()
 
 
 class _Longest:
@@ -160,9 +161,9 @@ class _Longest:
 
     @contextmanager
     def of(self, what: str) -> Generator[None]:
-        with _Steps() as steps:
+        with LongestStep() as step:
             yield
-        self.steps.append((steps.longest, f"{what}: {steps.what}"))
+        self.steps.append((step.ms, f"{what}: {step.what}"))
 
     def figure(self, slower: float, name: str) -> Figure:
         for took, what in sorted(self.steps, reverse=True)[:3]:
@@ -178,8 +179,6 @@ async def _sent(bombs: list[Bomb], refused: _Longest, accepted: _Longest) -> Non
     async with Runtime("$100", models=lambda _: ScriptedModel("ok", context_tokens=9_000)) as rt:
         await rt.judges.ready()
         for bomb in [Bomb("", "vega", harmless()), *bombs]:
-            gc.collect()
-            gc.freeze()
             given = {"source": bomb.source, "language": bomb.language}
             sent = {"calls": [{"name": "run_program", "arguments": given}]}
             model = ScriptedModel([sent, "done"])
@@ -197,8 +196,6 @@ async def _served(bombs: list[Bomb], longest: _Longest) -> None:
             desk = Desk(rt, Charter(Path(folder), dollars("$1"), models=frozenset({"any"})))
             await rt.judges.ready()
             for bomb in [Bomb("", "vega", harmless()), *bombs]:
-                gc.collect()
-                gc.freeze()
                 given = {"source": bomb.source, "language": bomb.language}
                 for tool in ("check", "cost", "explain"):
                     kept = longest if bomb.name else _Longest()
@@ -230,7 +227,7 @@ class _Client:
         self._port, self._token, self._count = port, token, 0
         self._open(60.0)
         self._session = ""
-        asked = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        asked: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {}}
         self._post("initialize", asked | {"clientInfo": {"name": "x", "version": "1"}})
         self._post("notifications/initialized", None)
 

@@ -1,17 +1,16 @@
 """Programs that models and clients send are looked at elsewhere: nobody waits for another's."""
 
 import asyncio
-import gc
 import os
 import signal
-import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from benchmarks.admission import scale
+from benchmarks.admission import LongestStep, bomb_figures, scale
 from benchmarks.admission_bombs import harmless, nested_loops
 
 from tests.authored.stage import call, play, until
@@ -21,6 +20,7 @@ from vegakit.lang import MOST_STEPS, ModelTerms
 from vegakit.models import ScriptedModel
 from vegakit.money import dollars
 from vegakit.runtime import Agent, Permit, Runtime, run_program
+from vegakit.runtime.authored.judge import message_of
 
 MODEL = ScriptedModel("", context_tokens=100_000)
 assert MODEL.price is not None
@@ -44,37 +44,17 @@ async def judging() -> AsyncGenerator[tuple[Runtime, Permit]]:
         yield rt, Permit(LEAVE)
 
 
-@contextmanager
-def longest_step() -> Generator[list[float]]:
-    """CPU of the loop's thread in its longest step, in milliseconds. What was there before is
-    frozen: a full collection would count for the step that it falls into."""
-    run, longest = asyncio.Handle._run, [0.0]  # pyright: ignore[reportPrivateUsage]
-
-    def timed(handle: Any) -> None:
-        began = time.thread_time()
-        run(handle)
-        longest[0] = max(longest[0], (time.thread_time() - began) * 1000)
-
-    gc.collect()
-    gc.freeze()
-    asyncio.Handle._run = timed  # pyright: ignore[reportPrivateUsage]
-    try:
-        yield longest
-    finally:
-        asyncio.Handle._run = run  # pyright: ignore[reportPrivateUsage]
-        gc.unfreeze()
-
-
 async def test_a_model_that_sends_a_bomb_does_not_stop_the_loop() -> None:
     """Its program is refused, and no step of the loop was a long one."""
     models = [ScriptedModel([call(source), "done"]) for source in ("print(1);", HEAVY)]
     tool = run_program([Agent("reader", ScriptedModel("ok"), max_tokens=100)])
+    step = LongestStep()
     async with Runtime("$5") as rt:
-        for model in models:
-            with longest_step() as longest:
-                await rt.ask(Agent("planner", model, tools=[tool]), "go")
+        await rt.ask(Agent("planner", models[0], tools=[tool]), "go")
+        with step:
+            await rt.ask(Agent("planner", models[1], tools=[tool]), "go")
     assert "too much work" in str(models[1].requests[-1].messages[-1])
-    assert longest[0] <= STALL_MS * scale()
+    assert step.ms <= STALL_MS * scale()
 
 
 @pytest.mark.parametrize(
@@ -185,6 +165,22 @@ async def test_its_memory_is_limited() -> None:
     async with judging() as (rt, _):
         for pid in await rt.judges.ready():
             assert _room_of(pid) <= 80
+
+
+def test_the_kernel_ends_it_when_one_program_takes_too_much_cpu() -> None:
+    """Should steps ever say too little: here they are not limited, and the CPU time is."""
+    boot = "import vegakit.runtime.authored.judge as j; j._MOST_CPU_S = 0.1; j.main()"
+    job = (Wish.ADMIT, HEAVY, "vega", Permit(LEAVE).sent, 10**9)
+    command = [sys.executable, "-c", boot]
+    sent = message_of((0,)) + message_of(job)
+    ran = subprocess.run(command, input=sent, capture_output=True, check=False)
+    assert ran.returncode == -signal.SIGPROF, ran.stderr
+
+
+def test_a_few_bombs_cost_little() -> None:
+    """`just admission` sends two hundred."""
+    figures = bomb_figures(12)
+    assert all(figure.holds for figure in figures), figures
 
 
 async def test_nothing_of_it_is_left() -> None:

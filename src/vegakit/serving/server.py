@@ -35,6 +35,13 @@ def check_installed() -> None:
         ) from None
 
 
+def _client_of(request: Any) -> str:  # noqa: ANN401
+    """By its session over HTTP, or its connection where it has none; on stdio there is one."""
+    if request is None:
+        return ""
+    return request.headers.get("mcp-session-id") or ":".join(map(str, request.client or ()))
+
+
 def server_of(desk: Desk) -> "Server[dict[str, Any]]":
     from importlib.metadata import version
 
@@ -63,7 +70,7 @@ def server_of(desk: Desk) -> "Server[dict[str, Any]]":
         async def tell(count: int, said: str) -> None:
             await ctx.session.report_progress(count, message=said or "still running")
 
-        current_client.set(f"{id(ctx.session):x}")
+        current_client.set(_client_of(ctx.request))
         told = await answer(desk, asked.name, asked.arguments, tell)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=sanitise(told.text))],
