@@ -29,7 +29,6 @@ from typing import Any
 
 from msgspec import structs
 
-import vegakit
 from vegakit.authoring import Counting, Leave, Looked, Wish, look, too_much
 from vegakit.conversation import ModelRequest, Text, UserMessage
 from vegakit.errors import BugError, UserError
@@ -53,11 +52,15 @@ _WITHIN_S = 60.0
 _LARGE, _LONG = 1 << 16, 8_000
 """Bytes that are read, and characters that are counted, in a thread beside the loop."""
 _OWNER = "vega admission"
-_BOOT = (
-    "import sys, importlib.util as i; sys.path.insert(0, {folder!r}); "
-    "s = i.spec_from_file_location('vegakit_judge', {path!r}); m = i.module_from_spec(s); "
-    "sys.modules[s.name] = m; s.loader.exec_module(m); m.main()"
-)
+_HERE = Path(__file__).resolve()
+_BOOT = f"""
+import sys, importlib.util as util
+sys.path.insert(0, {str(_HERE.parents[3])!r})
+spec = util.spec_from_file_location("vegakit_judge", {str(_HERE.with_name("judge.py"))!r})
+judge = sys.modules[spec.name] = util.module_from_spec(spec)
+spec.loader.exec_module(judge)
+judge.main()
+"""
 
 
 class Permit:
@@ -287,9 +290,7 @@ class _Lane:
                     raise EOFError(f"it said {strange!r}")
 
     async def _started(self) -> Child | None:
-        folder = str(Path(vegakit.__file__).parents[1])
-        boot = _BOOT.format(folder=folder, path=str(Path(__file__).with_name("judge.py")))
-        argv = [sys.executable, "-I", "-X", "utf8", "-c", boot]
+        argv = [sys.executable, "-I", "-X", "utf8", "-c", _BOOT]
         try:
             child = await self._children.start(argv, cwd="/", env={}, owner=_OWNER, stdin=PIPE)
             async with asyncio.timeout(_WITHIN_S):
