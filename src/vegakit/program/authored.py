@@ -30,9 +30,10 @@ from vegakit.program.state import Authored, Process, Send
 from vegakit.records import digest128
 from vegakit.vm import restored, text_of
 
-__all__ = ["Programs", "source_in"]
+__all__ = ["MOST_TRIES", "Programs", "source_in"]
 
-_TRIES = 4
+MOST_TRIES = 4
+"""Programs that a turn may try, for each that it may run."""
 _NO_SOURCE = "it has no source; send the whole program as text in `source`"
 _NO_ARGUMENTS = "`arguments` is an object with the parameters of main by name; send {} for none"
 
@@ -104,10 +105,10 @@ class Programs:
         self, path: str, send: Send, author: Author, source: str, language: str
     ) -> Accepted | Refused:
         send.tries += 1
-        if send.programs >= author.most or send.tries > author.most * _TRIES:
+        if send.programs >= author.most or send.tries > author.most * MOST_TRIES:
             return refused(
                 Refusal.MANY,
-                f"one turn may run {author.most} programs and try {author.most * _TRIES}",
+                f"one turn may run {author.most} programs and try {author.most * MOST_TRIES}",
                 "answer with what you have",
             )
         if (above := len(list(self._core.authored_around(path)))) > author.nested:

@@ -34,9 +34,10 @@ class Parsed(Struct, frozen=True):
 def parse(text: str, file: str = "main.vega") -> Parsed:
     findings = Findings(file)
     source = Source(0, len(text), None, (), ())
+    took(1 + len(text) // 20)
     with suppress(EnoughFoundError):
         parser = _Parser(text, tokenize(text, findings), findings)
-        took(2 + len(parser.kinds))
+        took(len(parser.kinds))
         source = parser.file()
     return Parsed(source, findings.in_order())
 

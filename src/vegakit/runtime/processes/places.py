@@ -77,12 +77,11 @@ class Places:
         if not isinstance(outcome, Answered) or not isinstance(outcome.value, ModelReply):
             return
         authors, path = self._authors_of(effect)
-        for call in outcome.value.message.parts if authors else ():
-            if isinstance(call, ToolCall) and call.name in authors:
-                written = source_in(call.arguments)
-                if not isinstance(written, str):
-                    source, language, _ = written
-                    await authors[call.name].admit_ahead(source, language, path)
+        for name, author in authors.items():
+            calls = (part for part in outcome.value.message.parts if isinstance(part, ToolCall))
+            given = [source_in(call.arguments) for call in calls if call.name == name]
+            written = [(one[0], one[1]) for one in given if not isinstance(one, str)]
+            await author.admit_ahead(written, path)
 
     def warm(self, effect: Effect) -> None:
         """While the model still thinks."""
