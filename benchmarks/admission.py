@@ -42,7 +42,7 @@ __all__ = ["LongestStep", "bomb_figures", "flood_figures", "main", "scale", "sta
 BOMBS, CALLS = 200, 800
 CPU_MS, MEMORY_MB, QUICK_MS, STALL_MS, SLOWER = 500, 80, 15, 20, 2.0
 ATTACKERS, ROUNDS = 8, 4
-_LOOP_MS = 42.0
+_LOOP_MS = 15.0
 """Of CPU for the loop below, on the machine that the limits were set on."""
 _SMALL = 'agent A { model fast  max_tokens 100 }\nfor i in range(3) { print(A <- "hello {i}"); }\n'
 
