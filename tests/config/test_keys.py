@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.config.house import House
-from vegakit.config import KeySource, explain, load, toml_of
+from vegakit.config import KeySource, explain, held_secrets, load, toml_of
 from vegakit.errors import SettingsError
 
 
@@ -207,3 +207,23 @@ def test_a_key_in_a_variable_of_ours_is_not_repeated(house: House) -> None:
         house.load(VEGA_PROVIDERS_OPENAI_KEY=SECRET)
     assert SECRET not in str(refusal.value)
     assert 'write key = { env = "OPENAI_API_KEY" }' in str(refusal.value)
+
+
+def test_secrets_of_variables_are_known_by_their_names() -> None:
+    """By what they are called, or because somebody names them; not what every text holds."""
+    environment = {
+        "GITHUB_TOKEN": "ghp_abcdefgh",
+        "DB_PASSWORD_FILE": "/run/secret",
+        "aws_secret_access_key": "wJalrXUt",
+        "NOTES": "named-by-settings",
+        "HOME": "/home/somebody",
+        "MONKEY": "not-a-key-at-all",
+        "SHORT_KEY": "1234567",
+        "EMPTY_KEY": "",
+    }
+    assert held_secrets(["NOTES"], environment) == {
+        "ghp_abcdefgh": "GITHUB_TOKEN",
+        "/run/secret": "DB_PASSWORD_FILE",
+        "wJalrXUt": "aws_secret_access_key",
+        "named-by-settings": "NOTES",
+    }

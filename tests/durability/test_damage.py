@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_a_flipped_bit_in_a_recorded_answer_is_refused(recorded: Path) -> None:
     text = recorded.read_bytes()
     assert text.count(b"answer 2") >= 1
     recorded.write_bytes(text.replace(b"answer 2", b"answer 3"))
-    with pytest.raises(StoreError, match=r"run.db was damaged.*type: mv "):
+    with pytest.raises(StoreError, match=r"run.db was damaged.*type: mkdir -p "):
         asyncio.run(ask(recorded, cut_off=False))
 
 
@@ -88,7 +89,7 @@ def test_an_empty_or_cut_journal_is_refused(recorded: Path, left: int) -> None:
     os.truncate(recorded, left)
     for left_over in ("-wal", "-shm"):
         Path(f"{recorded}{left_over}").unlink(missing_ok=True)
-    with pytest.raises(StoreError, match=r"was cut.*type: mv "):
+    with pytest.raises(StoreError, match=r"was cut.*type: mkdir -p "):
         asyncio.run(ask(recorded, cut_off=False))
     with pytest.raises(StoreError, match="was cut"):
         list_runs(recorded)
@@ -101,6 +102,19 @@ def test_a_planted_journal_is_refused(recorded: Path, monkeypatch: pytest.Monkey
         asyncio.run(ask(recorded, cut_off=False))
     with pytest.raises(StoreError, match="written by somebody else"):
         list_runs(recorded)
+
+
+def test_a_log_without_its_file_is_refused_until_the_advice_is_followed(recorded: Path) -> None:
+    """SQLite would take it for the log of the file that is made next under this name."""
+    log = Path(f"{recorded}-wal")
+    log.write_bytes(b"left by a killed process")
+    recorded.unlink()
+    with pytest.raises(StoreError, match="the log of a file that is gone") as refused:
+        asyncio.run(ask(recorded, cut_off=False))
+    advice = str(refused.value).rpartition("type: ")[2]
+    subprocess.run(advice, shell=True, check=True)
+    assert asyncio.run(ask(recorded, cut_off=False))[0] == RIGHT
+    assert (recorded.parent / "damaged" / log.name).exists()
 
 
 def test_a_deleted_ledger_is_rebuilt_from_the_journal(tmp_path: Path) -> None:

@@ -68,6 +68,21 @@ def test_a_call_that_is_never_resent_is_told_to_the_program(home: Home) -> None:
     assert len(home.asked) == 3
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+@scripted(first="one", second="two")
+def test_a_result_that_nobody_has_read_is_told_again(home: Home, options: list[str]) -> None:
+    """A run ends when its result is out: killed while that waits for a reader, it goes on."""
+    long = TWO.replace('"{one} {two}"', 'str::repeat("{one} {two} ", 100000)')
+    process = home.start("-m", "vegakit", "run", *options, home.write(long))
+    assert process.stdout is not None
+    process.stdout.read(1)  # it has begun to tell, and the pipe is too short for all of it
+    process.kill()
+    process.communicate()
+    gone_on = home.vega("resume")
+    assert gone_on.out.count("one two ") == 100_000, gone_on.err
+    assert home.asked == ["first", "second one"]
+
+
 @scripted(first="one", second=[Failure(500), "two"])
 def test_what_a_provider_failed_is_asked_again(home: Home) -> None:
     failed = home.vega("run", home.write(TWO))
@@ -297,3 +312,38 @@ def test_a_program_of_several_runtimes_takes_each_of_its_runs_up_again(home: Hom
     assert home.vega("resume").out == "one\ntwo\nthree\n"
     assert home.asked == ["first", "second", "second", "third"]
     assert [run["ended_ms"] is not None for run in home.runs()] == [True, True, True]
+
+
+BOTH = """agent A { model fast  max_tokens 100 }
+agent B { model fast  max_tokens 3000 }
+fn main() -> str {
+    let one = A <- "first";
+    let two = B <- "second";
+    return "{one} {two}";
+}
+"""
+
+
+@scripted(first=Failure(400, delay_ms=1_500), second=Hang())
+def test_a_budget_holds_over_all_lives_of_a_run(home: Home) -> None:
+    """In each life the first call fails, while the second, begun early, is in flight and is charged
+    in full, though the program never comes to it."""
+    home.add(ONE_ATTEMPT)
+    home.vega("run", "--budget", "$0.012", home.write(BOTH))
+    for _ in range(5):
+        home.vega("resume")
+    [run] = home.runs()
+    assert home.asked.count("second") >= 1
+    assert 3_000_000 < run["spent"] <= 12_000_000, home.asked
+    assert home.asked.count("second") <= 4, "each is charged more than a quarter of the budget"
+
+
+@scripted(first=[Failure(400, delay_ms=1_500), "one"], second=[Hang(), "two"])
+def test_what_was_begun_early_and_given_up_shows_in_the_account(home: Home) -> None:
+    home.vega("run", home.write(BOTH))
+    [failed] = home.runs()
+    gone_on = home.vega("resume", "--budget", "+$1")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    [run] = home.runs()
+    assert run["lost"] == failed["lost"] > 1_000_000
+    assert run["spent"] > run["lost"]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.typist import type_when_asked
 from vegakit.cli.main import main
 from vegakit.lang import check, format_source
 from vegakit.testing import run_test
@@ -144,15 +145,18 @@ def question_of(program: "subprocess.Popen[str]") -> str:
 
 
 def at_a_terminal(words: list[str], said: list[str], folder: Path) -> str:
-    """Its standard output; what is typed waits in the terminal."""
+    """Its standard output."""
     ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "vegakit", *words]
     try:
-        os.write(ours, "".join(f"{line}\n" for line in said).encode())
-        command = [sys.executable, "-m", "vegakit", *words]
-        ran = subprocess.run(
-            command, cwd=folder, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, check=True
-        )
+        with subprocess.Popen(
+            command, cwd=folder, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE
+        ) as running:
+            for answer in said:
+                type_when_asked(ours, answer)
+            out, _ = running.communicate(timeout=60)
+        assert running.returncode == 0
     finally:
         os.close(theirs)
         os.close(ours)
-    return ran.stdout.decode()
+    return out.decode()

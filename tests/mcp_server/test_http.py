@@ -5,6 +5,7 @@ import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -23,11 +24,13 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 @asynccontextmanager
-async def over_http(stage: Stage, host: str = "127.0.0.1", name: str = "") -> AsyncGenerator[str]:
+async def over_http(
+    stage: Stage, host: str = "127.0.0.1", name: str = "", **bounds: Any
+) -> AsyncGenerator[str]:
     """The URL."""
     urls: list[str] = []
     address = address_of(f"{host}:0", name)
-    serving = asyncio.ensure_future(serve_http(stage.desk, address, TOKEN, urls.append))
+    serving = asyncio.ensure_future(serve_http(stage.desk, address, TOKEN, urls.append, **bounds))
     await until(lambda: urls or serving.done())
     try:
         yield urls[0]
@@ -156,3 +159,85 @@ async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         taken = address_of(f"127.0.0.1:{urlsplit(url).port}")
         with pytest.raises(UserError, match="cannot be listened on"):
             await serve_http(stage.desk, taken, TOKEN, print)
+
+
+OPENS = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "one of many", "version": "1"},
+    },
+}
+
+
+class Many:
+    """Clients that open sessions by hand, and some of which go away without a word."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self._http, self._url = http, url
+
+    async def opened(self) -> str:
+        said = await self._http.post(self._url, json=OPENS)
+        assert said.status_code == 200, said.text
+        return said.headers["mcp-session-id"]
+
+    async def pinged(self, session: str) -> int:
+        headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
+        return (await self._http.post(self._url, json=PING, headers=headers)).status_code
+
+
+@asynccontextmanager
+async def many(url: str) -> AsyncGenerator[Many]:
+    headers = {**ACCEPT, "Authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+        yield Many(http, url)
+
+
+async def test_a_new_client_always_finds_room(tmp_path: Path) -> None:
+    """Beyond so many, the session that was idle longest ends, and no other."""
+    async with (
+        staged(tmp_path) as stage,
+        over_http(stage, most_sessions=5) as url,
+        many(url) as clients,
+    ):
+        first, second, third, *_ = [await clients.opened() for _ in range(5)]
+        assert await clients.pinged(first) == 200
+        await clients.opened()
+        assert await clients.pinged(second) == 404
+        assert await clients.pinged(third) == 200
+        at_once = await asyncio.gather(*(clients.opened() for _ in range(4)))
+        assert [await clients.pinged(one) for one in at_once] == [200] * 4
+        for _ in range(20):
+            await clients.opened()
+        assert [await clients.pinged(one) for one in (first, third, *at_once)] == [404] * 6
+
+
+async def test_a_session_in_use_is_not_ended_for_another(tmp_path: Path) -> None:
+    """However many come: its client waits for an answer."""
+    model = Gated(is_open=False)
+    async with (
+        staged(tmp_path, model) as stage,
+        over_http(stage, most_sessions=5) as url,
+        client_of(url) as call,
+        many(url) as clients,
+    ):
+        running = asyncio.ensure_future(call("run", source=ASK))
+        await until(lambda: model.requests)
+        for _ in range(12):
+            await clients.opened()
+        model.gate.set()
+        assert (await running).page["printed"] == "an answer\n"
+
+
+async def test_a_session_that_is_idle_ends(tmp_path: Path) -> None:
+    """Its client is told that it is not there any more."""
+    async with staged(tmp_path) as stage, over_http(stage, idle_s=0.2) as url, many(url) as clients:
+        left = await clients.opened()
+        for _ in range(60):
+            if await clients.pinged(left) == 404:
+                return
+            await asyncio.sleep(0.5)  # longer than it may be idle: each ping is a use
+        pytest.fail("the session is still there")

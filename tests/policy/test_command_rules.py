@@ -1,5 +1,7 @@
 """The two tables of commands, row by row."""
 
+import time
+
 import pytest
 
 from vegakit.errors import InvalidRuleError
@@ -8,7 +10,9 @@ from vegakit.policy.capability.command_rules import (
     check_command_rule,
     clean_command,
     command_fits,
+    command_is_meant,
     rule_for,
+    rule_within,
 )
 
 
@@ -155,7 +159,8 @@ def test_honest_words_stay_as_they_are(argv: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["npm test", "pytest -q **", "git show *", "a * b **", "x", "a " + "b" * 510]
+    "rule",
+    ["npm test", "pytest -q **", "find ***", "git show *", "a * b **", "x", "a " + "b" * 510],
 )
 def test_a_rule_of_plain_words_is_accepted(rule: str) -> None:
     """Literal words, single stars, and two stars at the end."""
@@ -174,7 +179,8 @@ def test_a_rule_of_plain_words_is_accepted(rule: str) -> None:
         ("npm test ", "is no plain word"),
         ("npm test; rm", "'test;' is no plain word"),
         ("npm te*", r"'te\*' is no plain word; .*, as in 'pytest -q \*\*'$"),
-        ("npm ***", "is no plain word"),
+        ("npm ****", "is no plain word"),
+        ("npm *** test", "is the last word of a rule"),
         ("npm ~", "is no plain word"),
         ("npm 'a'", "is no plain word"),
         ("npm a\tb", "is no plain word"),
@@ -207,3 +213,224 @@ def test_the_rule_to_add_is_the_command_itself_if_it_can_be_said(
     assert rule_for(argv) == rule
     check_command_rule(rule)
     assert command_fits(rule, argv)
+
+
+DO_MORE = [
+    ("git log **", "git log -1 --output=x"),
+    ("git log **", "git log -c --output=x"),
+    ("git diff **", "git diff --outp x"),
+    ("git diff **", "git diff --no-index --ext-diff a b"),
+    ("git grep **", "git grep -Otouch hello"),
+    ("git grep **", "git grep --open-files-in-pager=touch hello"),
+    ("git **", "git -c alias.x=!touch x"),
+    ("git **", "git --config-env=core.fsmonitor=X status"),
+    ("git **", "git --exec-path=. status"),
+    ("git **", "git -C planted status"),
+    ("git **", "git --git-dir planted status"),
+    ("git * **", "git grep -O hello"),
+    ("git ls-remote **", "git ls-remote --upload-pack=./c.sh ."),
+    ("git ls-remote *", "git ls-remote ext::sh"),
+    ("git archive **", "git archive --remote=. --exec=./c.sh HEAD"),
+    ("git archive **", "git archive -o x HEAD"),
+    ("git format-patch **", "git format-patch -1 -o x"),
+    ("git bisect **", "git bisect run touch x"),
+    ("git submodule **", "git submodule foreach touch"),
+    ("git difftool **", "git difftool -y --extcmd=touch a b"),
+    ("find **", "find . -exec touch x ;"),
+    ("find **", "find . -delete"),
+    ("find **", "find . -fprintf x y"),
+    ("fd **", "fd a --exec-b touch"),
+    ("rg **", "rg --pre ./c.sh a"),
+    ("rg **", "rg --pre=./c.sh a"),
+    ("tar -tf **", "tar -tf a.tar --to-command=touch"),
+    ("tar -tf **", "tar -tf a.tar --checkpoint=1 --checkpoint-action=exec=touch"),
+    ("tar -tf **", "tar -tf a.tar -I touch"),
+    ("tar **", "tar tfI a.tar touch"),
+    ("tar -tf *", "tar -tf host:x"),
+    ("gtar **", "gtar --use-compress-program touch"),
+    ("sed **", "sed -i s/x/y/ a"),
+    ("sed **", "sed -ni 1p a"),
+    ("sed -n * *", "sed -n 1w_x a"),
+    ("sed -n * *", "sed -n 1etouch a"),
+    ("sed * *", "sed s/a/touch/e a"),
+    ("sed **", "sed -l 5 wx a"),
+    ("awk * *", "awk BEGIN{system(\"touch\")} a"),
+    ("awk *", "awk BEGIN{print>\"x\"}"),
+    ("awk **", "awk -f x.awk a"),
+    ("gawk **", "gawk -i inplace 1 a"),
+    ("gawk **", "gawk -W exec=x.awk a"),
+    ("sort **", "sort -o x a"),
+    ("sort **", "sort -ro x a"),
+    ("sort **", "sort --compress-prog=./c.sh a"),
+    ("uniq **", "uniq a x"),
+    ("xxd **", "xxd a x"),
+    ("xargs **", "xargs -a a touch"),
+    ("env **", "env A=b touch x"),
+    ("env **", "env -S touch"),
+    ("nice * *", "nice touch x"),
+    ("timeout * *", "timeout 5 ./c.sh"),
+    ("timeout * find **", "timeout 5 find . -delete"),
+    ("env find **", "env find . -delete"),
+    ("script **", "script -c touch"),
+    ("flock * *", "flock a ./c.sh"),
+    ("less **", "less -ox a"),
+    ("man **", "man -P touch -l a"),
+    ("vim **", "vim -es -c !touch"),
+    ("zip **", "zip x a -T -TT touch"),
+    ("rsync **", "rsync -ae touch a h:b"),
+    ("ssh **", "ssh -o ProxyCommand=touch h"),
+    ("make -n **", "make -n -f evil.mk"),
+    ("make -n **", "make -n SHELL=./c.sh"),
+    ("npm view **", "npm view --script-shell=./c.sh x"),
+    ("curl **", "curl -o x file:a"),
+    ("openssl dgst **", "openssl dgst -out x a"),
+    ("python3 **", "python3 -c print()"),
+    ("python3.12 **", "python3.12 -Ic print()"),
+    ("python3 **", "python3 --check-hash-based-pycs always -c print()"),
+    ("node **", "node --title x -e 1"),
+    ("bash **", "bash -O extglob -c ls"),
+    ("go **", "go test --exec ./c.sh"),
+    ("openssl **", "openssl dgst --out x a"),
+    ("git filter-branch **", "git filter-branch --tree-filter touch"),
+    ("sh **", "sh -c ls"),
+    ("bash **", "bash -lc ls"),
+    ("perl **", "perl -ne print a"),
+    ("node **", "node --eval 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "line"), DO_MORE)
+def test_no_wildcard_stands_for_what_makes_a_program_do_more(rule: str, line: str) -> None:
+    """Only a rule that spells the word does, or one that says it means everything."""
+    argv = tuple(line.split(" "))
+    assert command_fits(rule, argv) is False
+    assert command_fits(f"{argv[0]} ***", argv) is True
+    if rule_for(argv) == line:
+        assert command_fits(line, argv) is True
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("git **", "git --no-pager log --oneline -n 5"),
+        ("git log **", "git log -c -C --oneline --output-indicator-new=x"),
+        ("git diff **", "git diff --stat -w HEAD~1 -- a"),
+        ("git -C sub **", "git -C sub status -s"),
+        ("git bisect **", "git bisect start"),
+        ("find **", "find . -name *.py -type f -executable -newer a"),
+        ("find . -exec **", "find . -exec touch x"),
+        ("rg **", "rg -n --pretty a src"),
+        ("sort **", "sort -rnk2 -t o a b"),
+        ("sort -o * *", "sort -o x a"),
+        ("tar **", "tar -tvf a.tar"),
+        ("tar **", "tar xzf a.tar"),
+        ("sed -n **", "sed -n 1,5p a example.txt w.txt"),
+        ("sed **", "sed s/a/b/g;2d a"),
+        ("awk **", "awk -F: -v a=1 {print($1,a)} x"),
+        ("uniq **", "uniq -c -f 1 a"),
+        ("env", "env"),
+        ("timeout * pytest **", "timeout 5 pytest -c x -o y"),
+        ("python3 -m pytest **", "python3 -m pytest -c x"),
+        ("python3 tool.py **", "python3 tool.py -c -m -i"),
+        ("python3 *", "python3 tool.py"),
+        ("sh -c *", "sh -c ls"),
+        ("make **", "make -j4 all"),
+        ("unknown **", "unknown --exec -o -c x"),
+    ],
+)
+def test_a_wildcard_stands_for_what_is_meant(rule: str, line: str) -> None:
+    """Ordinary work needs no other rules, and a rule may spell what does more."""
+    assert command_fits(rule, tuple(line.split(" "))) is True
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("sh", "-c", "echo hi"), ("python3", "-c", "print( 1 )"), ("/bin/bash", "a b"), ("xargs", "")],
+)
+def test_nothing_suggests_all_of_a_program_that_runs_code(argv: tuple[str, ...]) -> None:
+    """`sh **` would allow everything; whoever means that writes it unasked."""
+    assert rule_for(argv) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "meant"),
+    [
+        ("git push", "git push origin", True),
+        ("git push **", "git push", True),
+        ("git push ***", "git push", True),
+        ("git push", "git -C . push", True),
+        ("git push", "git --no-pager push", True),
+        ("git push", "git --git-dir=x push", True),
+        ("git push", "git --git-dir x --work-tree y push", True),
+        ("git push", "git -c a.b=c push", True),
+        ("git push", "git -c alias.x=push x", True),
+        ("git push", "GIT push", True),
+        ("git push", "git.exe push", True),
+        ("git push", "env git push", True),
+        ("git push", "env A=b -u C /usr/bin/git -C . push", True),
+        ("git push", "nice -n 5 timeout 9 git push", True),
+        ("git push", "xargs git push", True),
+        ("git push", "sh -c true;git -C . push", True),
+        ("git push", "find . -exec git push ;", True),
+        ("git push --force", "git push origin --force", True),
+        ("git push --force", "git push origin", False),
+        ("git push", "git log push", False),
+        ("git push", "git -C . log push", False),
+        ("git push", "git commit -m push", False),
+        ("git push", "echo git push", False),
+        ("git push", "git", False),
+        ("rm", "env rm -rf x", True),
+        ("git * x", "git a x", True),
+        ("git * x", "git a", False),
+    ],
+)
+def test_a_denial_sees_through_options_and_programs_that_run_others(
+    rule: str, line: str, meant: bool
+) -> None:
+    """Whoever denies a command means it however it is called."""
+    assert command_is_meant(rule, tuple(line.split(" "))) is meant
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("git git " * 400 + "push", True),
+        ("git -x " * 400, True),
+        ("git " + "-x " * 100, True),
+        ("git " * 16_000, True),
+        ("echo " * 10_000, False),
+        ("echo " * 10_000 + "git", True),
+    ],
+)
+def test_a_long_script_is_denied_rather_than_looked_at_for_long(words: str, meant: bool) -> None:
+    """It takes no more than twenty times as long as one of a tenth of the length."""
+
+    def took(text: str) -> float:
+        began = time.process_time()
+        for _ in range(3):
+            command_is_meant("git push", ("sh", "-c", text))
+        return time.process_time() - began
+
+    assert command_is_meant("git push", ("sh", "-c", words)) is meant
+    assert took(words) < 20 * took(words[: len(words) // 10]) + 1.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "granted", "within"),
+    [
+        ("git log **", "git **", True),
+        ("git log -5", "git **", True),
+        ("git **", "git **", True),
+        ("git ***", "git **", False),
+        ("git ***", "git ***", True),
+        ("git -c **", "git **", False),
+        ("find . -exec **", "find **", False),
+        ("find . -exec **", "find ***", True),
+        ("env sh **", "env **", False),
+        ("git log **", "git diff **", False),
+        ("git log **", "git log", False),
+    ],
+)
+def test_a_rule_lies_within_another(rule: str, granted: str, within: bool) -> None:
+    """What wildcards of the wider one do not stand for, the narrower one may not spell."""
+    assert rule_within(rule, granted) is within

@@ -40,8 +40,10 @@ def test_fitting_equals_a_regular_expression(rule: str, argv: tuple[str, ...]) -
 @given(ARGVS)
 def test_the_suggested_rule_always_fits(argv: tuple[str, ...]) -> None:
     """Adding what a refusal suggests makes the same command allowed."""
-    check_command_rule(rule_for(argv))
-    assert command_fits(rule_for(argv), argv)
+    rule = rule_for(argv)
+    assert rule is not None
+    check_command_rule(rule)
+    assert command_fits(rule, argv)
 
 
 @given(st.text("ab =-'\"\\$;~#\t\n*", max_size=12))

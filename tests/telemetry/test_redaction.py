@@ -30,10 +30,22 @@ def test_known_formats_are_hidden(name: str) -> None:
         assert json.dumps(secret)[1:-1] not in redact(text)
 
 
+@pytest.mark.parametrize("row", FORMATS)
+def test_every_format_has_a_canary(row: str) -> None:
+    """So that no row is there for nothing, and a broken one is seen."""
+    mark, regex = FORMATS[row]
+    met = [secret for text, secret in CANARIES.values() if mark in text and secret in text
+           and secret not in re.sub(regex, "", text, flags=re.DOTALL)]  # fmt: skip
+    assert met
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
+        "the password is wrong; secret: no; a token: one word; max_tokens = 150; cookie: 2 eggs",
+        "def check(password: str, api_key: bytes | None) -> None",
+        "usage: vega run --budget '$5' FILE; pa-rt of re_entrant_code, key-value, fc-list",
         "a risk-assessment-for-the-whole-company and task-management-for-large-teams",
         "see https://example.com:8080/a/b?page=2&sort=name#top or mail me@example.com",
         "input_tokens: 150, the bearer of bad news, basic internationalization",
@@ -212,6 +224,12 @@ BOMBS = [
     "-----BEGIN ",
     "authorization: a",
     "bearer ",
+    "password=",
+    'secret="',
+    "api-key: ",
+    "--token ",
+    "cookie: a",
+    "cookie: a=",
 ]
 
 
@@ -234,3 +252,14 @@ def test_a_record_that_holds_itself_is_told_by_its_type() -> None:
     ring = Ring()
     ring.next = ring
     assert Redactor().redact_json(ring) == "<Ring>"
+
+
+def test_a_key_has_the_name_it_was_given() -> None:
+    """As long as it is remembered."""
+    redactor = Redactor()
+    redactor.add("sk-first-key", "FIRST_API_KEY")
+    redactor.add("sk-other-key")
+    assert redactor.named() == {"sk-first-key": "FIRST_API_KEY"}
+    for n in range(300):
+        redactor.add(f"sk-key-number-{n}")
+    assert redactor.named() == {}

@@ -8,9 +8,11 @@ import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.vm.mutating import flipped, mutated, sealed
+from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, Streams, never, run
 from vegakit.errors import ContractViolated, UserError
 from vegakit.lang import Module, from_vgb
@@ -39,6 +41,21 @@ def test_a_mutated_module_does_no_harm() -> None:
     assert ended["refused"] > MUTANTS // 5
     assert ended["crashed"] > MUTANTS // 20
     assert ended["finished"] > MUTANTS // 50
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_number_may_be_a_list(name: str) -> None:
+    """Each word of every function's last instruction, where a list stands for it: it is refused,
+    with the reason."""
+    form = msgspec.json.decode(msgspec.json.encode(SAMPLES[name]))
+    for function in form["functions"]:
+        last = function["code"][-1]
+        for at, word in enumerate(last):
+            for other in ([], {}, [[]]):
+                last[at] = other
+                with pytest.raises(UserError, match="vega build"):
+                    from_vgb(sealed(form))
+            last[at] = word
 
 
 def _outcome(seed: int) -> str:

@@ -11,7 +11,16 @@ from functools import cached_property
 
 from vegakit.errors import UserError
 from vegakit.lang import Manifest
-from vegakit.policy import Allowed, Fetch, Grant, ReadPath, RunCommand, Use, decide
+from vegakit.policy import (
+    Allowed,
+    Fetch,
+    Grant,
+    ReadPath,
+    RunCommand,
+    Use,
+    decide,
+    rule_within,
+)
 
 __all__ = ["May", "lacking"]
 
@@ -121,9 +130,7 @@ def _command_fits(grant: Grant, capability: str, rule: str) -> bool:
         return True
     if "*" not in rule:
         return isinstance(decide(grant, RunCommand(tuple(rule.split()))), Allowed)
-    return any(
-        rule.startswith(one.removesuffix("**")) for one in grant.commands if one[-2:] == "**"
-    )
+    return any(rule_within(rule, one) for one in grant.commands)
 
 
 _FITS: dict[str, Callable[[Grant, str, str], bool]] = {

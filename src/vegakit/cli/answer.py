@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from vegakit.cli.asked import questions_at
 from vegakit.cli.looking import verb_parser
 from vegakit.errors import UserError
@@ -12,12 +14,15 @@ __all__ = ["run"]
 
 def run(words: Sequence[str]) -> int:
     parser = verb_parser("answer", "Answer what an agent or a program asks; an answer is final.")
-    parser.add_argument("id", help="a question as `vega interrupts` shows it, or its beginning")
+    parser.add_argument(
+        "id", help="a question as `vega interrupts` shows it; for no or words its beginning will do"
+    )
     parser.add_argument("answer", nargs="+", help="yes, no, or words")
     chosen = parser.parse_args(words)
     remote, questions = questions_at(chosen.at)
     question = _the_one(chosen.id, questions)
-    remote.answer(question, " ".join(chosen.answer))
+    # By the id as it was typed: the runtime wants the whole one for yes.
+    remote.answer(replace(question, id=chosen.id), " ".join(chosen.answer))
     print(f"answered {question.id}")
     return 0
 

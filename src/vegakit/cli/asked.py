@@ -1,15 +1,20 @@
-"""What `interrupts` and `answer` share: which runtime asks, and what to do if none runs."""
+"""What those share that ask people: which runtime asks, and how a screen is filled."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from vegakit.cli.recorded import journal_of_user, runs_in, short_id
 from vegakit.errors import UserError
 from vegakit.runtime import BlockingRemote, Question, connect
 
-__all__ = ["questions_at"]
+__all__ = ["only_ascii", "paged", "questions_at", "width_of"]
 
 _FILE = Path("run.db")
 """What programs usually call a journal of their own."""
+_USUAL = (80, 24)
+_FEWEST = 5
 
 
 def questions_at(at: str | None) -> tuple[BlockingRemote, list[Question]]:
@@ -20,6 +25,30 @@ def questions_at(at: str | None) -> tuple[BlockingRemote, list[Question]]:
         if at is None and (resting := _resting()):
             raise UserError(f"{error}; {resting}") from error
         raise
+
+
+def paged(lines: Sequence[str], screen: TextIO) -> list[list[str]]:
+    """Each fits on the screen, with a line for a prompt."""
+    size = max(_FEWEST, _size(screen)[1] - 2)
+    return [list(lines[at : at + size]) for at in range(0, len(lines), size)] or [[]]
+
+
+def width_of(screen: TextIO) -> int | None:
+    """As it is, whatever a variable says: a line that breaks elsewhere than we think could look
+    like one of ours. None where nobody looks."""
+    return _size(screen)[0] if screen.isatty() else None
+
+
+def _size(screen: TextIO) -> tuple[int, int]:
+    try:
+        columns, lines = os.get_terminal_size(screen.fileno())
+    except (OSError, ValueError):
+        columns, lines = 0, 0
+    return columns or _USUAL[0], lines or _USUAL[1]
+
+
+def only_ascii(stream: TextIO) -> bool:
+    return not (stream.encoding or "utf-8").lower().startswith("utf")
 
 
 def _resting() -> str:

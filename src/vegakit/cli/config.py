@@ -19,9 +19,9 @@ def run(words: Sequence[str]) -> int:
     chosen = _parser().parse_args(words)
     if chosen.action == "trust":
         path, names = trust(chosen.file)
-        print(
-            f"{path} is trusted as it is now; it sets {', '.join(names) or 'nothing that needs it'}"
-        )
+        sets = f"it sets {', '.join(names) or 'nothing that needs it'}"
+        does = "vega run and vega test load it" if path.suffix == ".py" else sets
+        print(f"{path} is trusted as it is now; {does}")
     elif chosen.action == "schema":
         print(_json(config_schema()))
     elif chosen.json:
@@ -37,7 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     actions = parser.add_subparsers(dest="action", metavar="[trust | schema]")
-    trusting = actions.add_parser("trust", help="trust a project's vega.toml as it is now")
+    trusting = actions.add_parser(
+        "trust", help="trust a project's vega.toml, or a program in Python, as it is now"
+    )
     trusting.add_argument("file", nargs="?", type=Path, help="the nearest one if not given")
     actions.add_parser("schema", help="print the JSON Schema of vega.toml")
     return parser

@@ -53,7 +53,9 @@ A project's file may come from somebody else, and it is read before you have loo
 it may choose models, set limits and lower the budget. If it sets anything else (where keys and
 prompts are sent, prices, a larger budget, files to write, a command to run), Vega refuses to start
 until you have read the file and typed `vega config trust`. This records the path and the hash of
-that exact file in your own directory; when the file changes, you are asked again.
+that exact file in your own directory; when the file changes, you are asked again. A program in
+Python that runs code as soon as it is loaded (`vega explain` shows it) needs the same before
+`vega run` and `vega test`: `vega config trust program.py`.
 
 ## What holds by default
 

@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from vegakit.config import Settings, load
-from vegakit.errors import UserError
+from vegakit.config import Settings, load, parse_duration_ms
+from vegakit.errors import SettingsError, UserError
 from vegakit.money import Money, dollars, show
 from vegakit.ports import Model
 from vegakit.program import Bounds
@@ -30,6 +30,7 @@ from vegakit.serving import (
 __all__ = ["add_arguments", "run"]
 
 _GRACE_S = 3.0
+_LEAST_IDLE_MS = 1_000
 _DEPTH = 2
 """Processes of the server above each program."""
 _GRANTS = {
@@ -53,7 +54,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all-runtimes", action="store_true", help="ps and kill reach all runtimes of yours"
     )
     parser.add_argument("--http", metavar="HOST:PORT", help="over HTTP, with a token, not stdio")
+    parser.add_argument(
+        "--idle",
+        type=_duration_s,
+        default="30m",
+        metavar="30m",
+        help="over HTTP, end a client's session after so long without a request",
+    )
     parser.add_argument("--remote", metavar="NAME", default="", help="beyond this machine, by name")
+
+
+def _duration_s(text: str) -> float:
+    try:
+        idle_ms = parse_duration_ms(text)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if idle_ms < _LEAST_IDLE_MS:
+        raise argparse.ArgumentTypeError(f"at least 1s, as in 30m; got {text!r}")
+    return idle_ms / 1_000
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -70,7 +88,9 @@ def run(chosen: argparse.Namespace) -> int:
             return
         path = settings.data_path / "mcp.token"
         token = token_in(path)
-        await serve_http(desk, address, token, lambda url: _tell(url, path, charter))
+        await serve_http(
+            desk, address, token, lambda url: _tell(url, path, charter), idle_s=chosen.idle
+        )
 
     asyncio.run(_while_served(_parts(settings, chosen.model), charter, serve))
     return 0

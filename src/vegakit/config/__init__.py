@@ -9,7 +9,7 @@ from vegakit.config.defaults import default_toml
 from vegakit.config.explaining import Row, explain
 from vegakit.config.files import user_data_dir
 from vegakit.config.keys import KeyFunction, KeySource
-from vegakit.config.loading import load, trust
+from vegakit.config.loading import check_code_trusted, load, trust
 from vegakit.config.replaying import (
     CutOffTools,
     Replayed,
@@ -22,6 +22,7 @@ from vegakit.config.replaying import (
 )
 from vegakit.config.rules import Limits
 from vegakit.config.schema import config_schema, form_of
+from vegakit.config.secrecy import held_secrets
 from vegakit.config.settings import Settings
 from vegakit.config.sources import Source, SourceKind, toml_of
 from vegakit.config.tables import Key, McpTable, ProviderTable
@@ -42,11 +43,13 @@ __all__ = [
     "Settings",
     "Source",
     "SourceKind",
+    "check_code_trusted",
     "config_schema",
     "default_toml",
     "environment_with",
     "explain",
     "form_of",
+    "held_secrets",
     "load",
     "parse_backoff",
     "parse_duration_ms",

@@ -33,6 +33,7 @@ __all__ = [
     "find_places",
     "lines_of",
     "read_file",
+    "sha256_of",
     "user_data_dir",
 ]
 
@@ -118,6 +119,14 @@ def read_file(path: Path) -> SettingsFile:
         return SettingsFile(path, text, hashlib.sha256(raw).hexdigest(), tomllib.loads(text))
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path} cannot be read as TOML: {error}") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Of its text, as a program is read."""
+    try:
+        return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}; give the path of a file") from error
 
 
 def _check_size(raw: bytes, text: str) -> None:

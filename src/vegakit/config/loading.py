@@ -5,15 +5,24 @@
 Relative paths start at the directory of the file that names them, else at the working directory.
 """
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from vegakit.config.building import settings_of
-from vegakit.config.files import FILE_NAME, Places, SettingsFile, find_places, lines_of, read_file
+from vegakit.config.files import (
+    FILE_NAME,
+    Places,
+    SettingsFile,
+    find_places,
+    lines_of,
+    read_file,
+    sha256_of,
+)
 from vegakit.config.layers import (
     Layer,
     Setting,
@@ -25,10 +34,10 @@ from vegakit.config.layers import (
 from vegakit.config.names import Name
 from vegakit.config.settings import Settings
 from vegakit.config.sources import Source, SourceKind
-from vegakit.config.trust import check_trust, guarded, record_trust
+from vegakit.config.trust import check_code, check_trust, guarded, record_trust
 from vegakit.errors import SettingsError
 
-__all__ = ["load", "trust"]
+__all__ = ["check_code_trusted", "load", "trust"]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _DATA: Name = ("data_dir",)
@@ -69,16 +78,28 @@ def trust(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> tuple[Path, list[str]]:
-    """Records that the user trusts a file, by default the project's; answers what it then sets."""
+    """Records that the user trusts a file, by default the project's; answers what it then sets. Of
+    a program in Python it is the code that runs when it is loaded."""
     variables = os.environ if environment is None else environment
     places = find_places(variables, directory or Path.cwd())
     chosen = places.directory / path if path else places.project_file
     if chosen is None:
         raise SettingsError(f"no {FILE_NAME} in {places.directory} or above; name the file")
-    file = read_file(chosen.parent.resolve() / chosen.name)
+    whole = chosen.parent.resolve() / chosen.name
+    if whole.suffix == ".py":
+        record_trust(whole, sha256_of(whole), places.config_dir)
+        return whole, []
+    file = read_file(whole)
     project = _of_file(file, SourceKind.PROJECT, places)
-    record_trust(file, places.config_dir)
+    record_trust(file.path, file.sha256, places.config_dir)
     return file.path, guarded(project, _user_settings(places))
+
+
+def check_code_trusted(path: Path, text: str, code: Sequence[str]) -> None:
+    """Raises if the file runs code when it is loaded and the user does not trust it as it is."""
+    places = find_places(os.environ, Path.cwd())
+    whole = path.parent.resolve() / path.name
+    check_code(whole, hashlib.sha256(text.encode()).hexdigest(), code, places.config_dir)
 
 
 def _user_settings(places: Places) -> Layer:

@@ -1,15 +1,18 @@
-"""What a project file may set before its user trusts it.
+"""What a project file may set, and a program's file run, before its user trusts it.
 
 A `vega.toml` comes along with a repository that somebody else wrote, and it is read before anybody
 has looked at it. So by itself it may only choose among what the user has: models, limits, and a
 smaller budget. Whatever else it sets (where keys and prompts are sent, what calls are taken to
 cost, how much is spent, which files are written, which command is run) is refused until the user
 trusts that exact file: its path and the hash of its bytes, recorded in the user's own directory.
+A program in Python that runs code as soon as it is loaded needs the same trust before `vega run`
+and `vega test` load it; one that only declares does not.
 """
 
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from vegakit.config.files import SettingsFile
@@ -19,7 +22,7 @@ from vegakit.errors import InvalidRecordError, SettingsError
 from vegakit.money import parse_allowance
 from vegakit.records import from_json
 
-__all__ = ["check_trust", "guarded", "record_trust"]
+__all__ = ["check_code", "check_trust", "guarded", "record_trust"]
 
 _FREE = {"models", "limits"}
 _BUDGET: Name = ("budget", "default")
@@ -54,11 +57,22 @@ def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -
     )
 
 
-def record_trust(file: SettingsFile, config_dir: Path | None) -> None:
+def check_code(path: Path, sha256: str, code: Sequence[str], config_dir: Path | None) -> None:
+    if not code or _trusted(config_dir).get(str(path)) == sha256:
+        return
+    more = f" and {len(code) - _MAX_NAMED} more" if len(code) > _MAX_NAMED else ""
+    raise SettingsError(
+        f"{path} runs code of its own as soon as it is loaded, before the program and with all "
+        f"your rights ({'; '.join(code[:_MAX_NAMED])}{more}); read it, and if you trust it, type: "
+        f"vega config trust {shlex.quote(str(path))}"
+    )
+
+
+def record_trust(path: Path, sha256: str, config_dir: Path | None) -> None:
     """Replaces the record in one step, so that a reader never sees half of it."""
     if config_dir is None:
         raise SettingsError("trust is recorded in your home directory; set HOME and try again")
-    record = {**_trusted(config_dir), str(file.path): file.sha256}
+    record = {**_trusted(config_dir), str(path): sha256}
     fresh = config_dir / f"{_RECORD}.{os.getpid()}"
     try:
         config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -25,7 +25,8 @@ _MAX_HANDLERS = 1_000
 _MAX_NAME = 200
 _MAX_CALL = 2_000
 """A tool, with the names of its arguments."""
-_ENDS = frozenset({Op.JUMP, Op.RETURN, Op.RAISE, Op.EXIT, Op.STRAND_END})
+_ENDS = (Op.JUMP, Op.RETURN, Op.RAISE, Op.EXIT, Op.STRAND_END)
+"""Compared one by one: a list may stand where an instruction belongs, and has no hash."""
 
 
 def verify(module: Module) -> list[str]:

@@ -20,7 +20,7 @@ model is given it between marks that the text itself cannot close.
 import re
 from typing import NewType
 
-__all__ = ["DEFAULT_MOST_BYTES", "Untrusted", "for_model", "sanitise"]
+__all__ = ["DEFAULT_MOST_BYTES", "Untrusted", "for_model", "is_unseen", "sanitise"]
 
 Untrusted = NewType("Untrusted", str)
 
@@ -35,6 +35,7 @@ _UNSEEN = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # tags, selectors
     "|[\u200c\u200d\ufe0e\ufe0f]{3,}"
 )
+_BLANK = "\u200c\u200d\u2800\ufe0e\ufe0f\U0001d159"
 _MARK = re.compile(r"<(?=/?\s*untrusted)", re.IGNORECASE)
 
 
@@ -44,6 +45,11 @@ def sanitise(result: str | bytes, most_bytes: int = DEFAULT_MOST_BYTES) -> Untru
     if len(text) <= most_bytes and len(clean := _escaped(text).encode()) <= most_bytes:
         return Untrusted(clean.decode())
     return Untrusted(_cut(text, most_bytes))
+
+
+def is_unseen(letter: str) -> bool:
+    """Whether it has no form of its own, wherever it stands."""
+    return letter in _BLANK or _UNSEEN.fullmatch(letter) is not None
 
 
 def for_model(text: Untrusted) -> str:

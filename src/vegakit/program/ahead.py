@@ -159,6 +159,7 @@ class Ahead:
         around = self._core.speculates(run.process, run.letter)
         if around is not None:
             around.effects = [*around.effects, *early.effects]
+            around.calls += early.calls
         else:
             self._core.out += map(Commit, early.effects)
 
@@ -174,6 +175,8 @@ class Ahead:
             process.memory = early.memory
         course.begun = {t: when for t, when in course.begun.items() if t != ticket}
         course.answered_ms -= early.took_ms
+        for made in self._core.authored_around(path):
+            made.calls -= early.calls  # whose model is told how many calls the program made
         for key in early.effects:
             state.given_up[key] = state.given_up.get(key, 0) + 1
             if key not in state.flights:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from vegakit.conversation import Conversation
 from vegakit.events import HostEvent
+from vegakit.ids import ScopeId
 from vegakit.money import Money
 from vegakit.policy import ChildType, ExitReason, RestartRule
 from vegakit.program.mail import Mail
@@ -59,13 +60,15 @@ ChildSpec: TypeAlias = ProcessSpec | GroupSpec
 class Spawn(Struct, frozen=True, tag=True, omit_defaults=True):
     """Answered by `Spawned` or `SpawnRefused`, once for each of `count`. Without a name it gets the
     body's, with a number if that is taken. What a process spawns ends with the life that spawned
-    it. Its wallet is a part of `session`, or else of its spawner's wallet."""
+    it. Its wallet is a part of `session`, or else of its spawner's wallet. A compiled program's
+    calls are reserved in the ledger's `scope`, or else in the host's own."""
 
     spec: ChildSpec
     name: str = ""
     spawner: str = ""
     count: int = 1
     session: str = ""
+    scope: ScopeId = ScopeId("")
 
 
 class AskOnce(Struct, frozen=True, tag=True, omit_defaults=True):

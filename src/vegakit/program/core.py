@@ -189,9 +189,6 @@ class Core:
         priority: int = 2,
     ) -> None:
         """`what` the process does, and the letter that it does it for."""
-        if isinstance(request, CallModel):
-            for made in self.authored_around(path):
-                made.calls += 1
         taken = process.mailbox.taken(letter) if process.mailbox and letter else None
         name = taken.message.name if taken else ""
         site = Site(f"{what} {name}", 0) if name else Site(what, letter)
@@ -219,6 +216,11 @@ class Core:
         early = self.speculates(process, letter) if letter else None
         if early is not None:
             early.effects = [*early.effects, made.key]
+        if isinstance(request, CallModel):
+            for around in self.authored_around(path):
+                around.calls += 1
+            if early is not None:
+                early.calls += 1
         self.out.append(Start(made, early is not None))
 
     def _haunt(self, key: EffectKey) -> None:

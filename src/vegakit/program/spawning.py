@@ -49,8 +49,9 @@ class Spawning:
         else:
             state.roots[path] = None
         self._families.start(path, spec, spawner, once=once)
-        if command.session and path in state.processes:
-            state.processes[path].session = command.session
+        if (made := state.processes.get(path)) is not None:
+            made.session = command.session or made.session
+            made.scope = command.scope or made.scope
         return Spawned(path)
 
     def _path(self, command: Spawn) -> str:

@@ -114,7 +114,8 @@ class Send(Struct, omit_defaults=True):
 class EarlyCall(Struct, omit_defaults=True):
     """What a fiber has begun and not come to yet: a send to the process `to`, in `session`, with
     what it could cost, and what it took and cost if it is answered. `memory` is what that process
-    remembered before it; `effects` are those that were begun for it, all of them speculative."""
+    remembered before it; `effects` are those that were begun for it, all of them speculative, of
+    which `calls` are of models."""
 
     to: str = ""
     session: str = ""
@@ -124,6 +125,7 @@ class EarlyCall(Struct, omit_defaults=True):
     remembers: bool = False
     memory: Any = None
     effects: list[EffectKey] = []
+    calls: int = 0
 
 
 class Course(Struct, omit_defaults=True):

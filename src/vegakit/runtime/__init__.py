@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     )
     from vegakit.runtime.compiled.python import (
         Failed,
+        Loading,
         Max,
         PythonProgram,
         bridge_at,
+        code_run_by,
         parallel,
         program,
         session,
@@ -34,7 +36,13 @@ if TYPE_CHECKING:
     from vegakit.runtime.gate import Account, Gate, ModelCall
     from vegakit.runtime.journaling import Journaled
     from vegakit.runtime.lanes import Lane, LaneRules
-    from vegakit.runtime.oversight import Oversight, Permitting, Question
+    from vegakit.runtime.oversight import (
+        Oversight,
+        Permitting,
+        Question,
+        how_to_answer,
+        rendered_question,
+    )
     from vegakit.runtime.patterns import map_all, race, retry_until
     from vegakit.runtime.processes import (
         Child,
@@ -83,9 +91,11 @@ _HOMES = {
     ),
     "compiled.python": (
         "Failed",
+        "Loading",
         "Max",
         "PythonProgram",
         "bridge_at",
+        "code_run_by",
         "parallel",
         "program",
         "session",
@@ -107,6 +117,8 @@ _HOMES = {
         "Oversight",
         "Permitting",
         "Question",
+        "how_to_answer",
+        "rendered_question",
     ),
     "patterns": (
         "map_all",
@@ -173,6 +185,7 @@ __all__ = [
     "Kind",
     "Lane",
     "LaneRules",
+    "Loading",
     "LocalHost",
     "LogEntry",
     "Looked",
@@ -210,8 +223,10 @@ __all__ = [
     "arguments",
     "bridge_at",
     "built_at",
+    "code_run_by",
     "connect",
     "deploy",
+    "how_to_answer",
     "load",
     "look_at",
     "map_all",
@@ -220,6 +235,7 @@ __all__ = [
     "program",
     "python_value",
     "race",
+    "rendered_question",
     "retry_until",
     "root_of",
     "run",

@@ -72,6 +72,14 @@ class Budgets:
             if rule.window is None and name is None:
                 self._left.add(scope)
 
+    def over_lives(self, name: str, cap: Money) -> ScopeId:
+        """A cap that the ledger keeps under this name, inside the current one. A wallet is counted
+        anew when a run goes on, from what the program comes to again; what an earlier life spent
+        and the program does not come to any more counts here only."""
+        scope = ScopeId(f"{self.current}/{name}")
+        self._rules[scope] = (ScopeRule(cap), self.current)
+        return scope
+
     async def ready(self, scope: ScopeId) -> ScopeId:
         """Makes sure that it is open, outermost first, and closes what was left."""
         await self.close_left()

@@ -1,11 +1,12 @@
 """From settings to the parts of a runtime; here they are joined, and nowhere else."""
 
+import re
 import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vegakit.config import Settings
+from vegakit.config import Settings, held_secrets
 from vegakit.models import ProviderAccess, build_model, provider_of
 from vegakit.policy import PermissionMode
 from vegakit.ports import Model
@@ -32,6 +33,7 @@ def parts_from(settings: Settings) -> dict[str, Any]:
         "permissions": _permitting(settings),
         "audit": _audit(settings, redactor),
         "window": settings.window,
+        "secrets": partial(_secrets, settings, redactor),
     }
 
 
@@ -75,6 +77,17 @@ def _view(settings: Settings, redactor: Redactor) -> ViewServer | bool:
     return ViewServer(directory, redactor)
 
 
+def _secrets(settings: Settings, redactor: Redactor) -> dict[str, str]:
+    """Keys that were read, and what variables hold that the settings name."""
+    servers = settings.mcp.values()
+    named = {variable for server in servers for variable in (*server.env, server.bearer or "")}
+    return redactor.named() | held_secrets(named)
+
+
+def _key_name(provider: str) -> str:
+    return re.sub(r"[^A-Z0-9_]", "_", f"{provider.upper()}_API_KEY")
+
+
 def _lane_rules(settings: Settings, model: str) -> LaneRules:
     limits = settings.limits_for(model)
     return LaneRules(limits.rate, limits.breaker, limits.retry_budget, limits.retry)
@@ -88,7 +101,7 @@ def _catalogue(settings: Settings, redactor: Redactor) -> Callable[[str], Model]
 
         async def read_key() -> str:
             key = await source.read()
-            redactor.add(key)
+            redactor.add(key, _key_name(provider))
             return key
 
         access = ProviderAccess(

@@ -11,13 +11,12 @@ from typing import Any
 
 from msgspec import structs
 
-from vegakit.config import CutOffTools, Resumed, replayed, resumed
+from vegakit.config import CutOffTools, Resumed, held_secrets, replayed, resumed
 from vegakit.effects import CallTool, Effect
 from vegakit.errors import StoreError, ToolCutOff, causes_of
 from vegakit.ids import EffectKey, ProgramId, new_program_id
-from vegakit.policy import sanitise
+from vegakit.policy import Unshown, spelled_json
 from vegakit.ports import Journal, Ledger, Run, Store
-from vegakit.records import to_json
 from vegakit.runtime.recovery import Recovered, recover
 from vegakit.store import (
     Keep,
@@ -31,7 +30,6 @@ from vegakit.store import (
 __all__ = ["Journaled", "as_journal", "ledger_beside", "store_beside"]
 
 _LOG = logging.getLogger("vegakit")
-_SHOWN = 500
 _FORGOTTEN = 20
 
 
@@ -162,6 +160,6 @@ async def _begun_in_shared(journal: Journal, new: Run, which: Resumed | None) ->
 
 
 def _shown(arguments: Any) -> str:  # noqa: ANN401
-    """On one line that a person can read; it may hold what a model wrote."""
-    text = sanitise(to_json(arguments).decode())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    """Whole, as in a question: who lets it be called again approves it."""
+    text = spelled_json(arguments, held_secrets())
+    return f"arguments that {text.partition(':')[0]}" if isinstance(text, Unshown) else text

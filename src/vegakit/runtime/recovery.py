@@ -6,8 +6,9 @@ What was kept and not recorded is recorded first; only what is then without an o
 |------------------|----------------------------|--------------------------------------------------|
 | kept             | sent, or charged in full   | recorded, and the ledger settled by its bill     |
 | recorded         | sent, or charged in full   | the ledger is settled by the recorded charge     |
-| claimed, and     | anything                   | what was sent is cut off and charged; nothing is |
-| speculative      |                            | recorded, as the program had not come to it      |
+| claimed, and     | sent, or charged           | Unknown is recorded, with what is charged, to be |
+| speculative      |                            | asked again whatever the rule: the program had   |
+|                  |                            | not come to it                                   |
 | claimed, a model | sent, or charged           | Unknown is recorded, with what is charged        |
 | claimed, a model | anything else              | nothing is under way: it goes on where it was    |
 | claimed, a tool  | –                          | if it may be repeated, or waited for leave and   |
@@ -21,7 +22,7 @@ What was kept and not recorded is recorded first; only what is then without an o
 import logging
 from collections.abc import Container
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vegakit.config import CutOffTools
 from vegakit.effects import CallTool
@@ -74,11 +75,11 @@ async def recover(
                 undecided.add(begun.key)
             continue
         outcome = None if begun.key in unbegun else await _outcome(ledger, begun, now)
-        if outcome is None or begun.speculative:
+        if outcome is None:
             await journal.drop(begun.key)
         else:
             lost.add(begun.key)
-            await journal.record(begun.key, outcome)
+            await journal.record(begun.key, structs.replace(outcome, again=begun.speculative))
     return Recovered(frozenset(lost), frozenset(undecided))
 
 

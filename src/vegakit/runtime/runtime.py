@@ -5,25 +5,25 @@ async with Runtime(budget="$10") as rt:
     with rt.budget("$1/day"): …                 a cap inside the cap
 """
 
-import secrets
 from asyncio.subprocess import DEVNULL
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from msgspec import structs
 
-from vegakit.config import Settings, load
+from vegakit.config import Settings, held_secrets, load
 from vegakit.conversation import Conversation, Message
 from vegakit.errors import UserError
 from vegakit.events import CallTraced
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
-from vegakit.policy import LEASE_MS, OnExceed, ScopeRule
+from vegakit.policy import LEASE_MS, OnExceed, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds, News
 from vegakit.runtime.agents import Agent
@@ -93,7 +93,9 @@ class Runtime:
     denied, or asked about; what is asked is kept in `store`, beside the journal if there is one.
     `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary.
     `window` is how many calls a compiled program may begin before it comes to them, 0 for none.
-    `lease_ms` is how long what it has reserved stays reserved on a shared ledger after it died."""
+    `lease_ms` is how long what it has reserved stays reserved on a shared ledger after it died.
+    `secrets` are values that people are shown by name in questions; without it, those of variables
+    whose names say that they are secret."""
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class Runtime:
         pins: str | PathLike[str] | None = None,
         sandbox: str = "auto",
         lease_ms: int = LEASE_MS,
+        secrets: Callable[[], Secrets] = held_secrets,
     ) -> None:
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
@@ -133,6 +136,7 @@ class Runtime:
         self.catalogue = Catalogue(models, limits, self.clock)
         self._spent = 0
         self.journaled: Journaled | None = None
+        self._last_words: list[Callable[[], object]] = []
         rule = rule_of(budget, on_exceed)
         self._bounds = bounds or Bounds(
             window=DEFAULT_WINDOW if window is None else window, ceiling=rule.cap
@@ -149,6 +153,7 @@ class Runtime:
             store or store_beside(self._journal),
             permitting_from(permissions, mode),
             as_audit(audit),
+            secrets,
         )
         self.mcp = Mcp(self, pins)
         self.sandboxes = Sandboxes(self.children, self.clock, current_process.get, sandbox)
@@ -166,7 +171,7 @@ class Runtime:
     async def __aenter__(self) -> Self:
         """Takes a lease, and settles what holders left behind who died."""
         now = self.clock.now()
-        self._holder = HolderId(f"{self.name}:{secrets.token_hex(8)}")
+        self._holder = HolderId(f"{self.name}:{token_hex(8)}")
         self.gate = Gate(self._ledger, self.clock, self._holder, self.backlog, self._lease_ms)
         if self._journal is not None:
             resume = self.oversight.resume
@@ -217,12 +222,24 @@ class Runtime:
         await self.catalogue.aclose()
         await self.recent.aclose()
         await self.oversight.aclose()
-        if self.journaled is not None:
-            if error is not None:
-                # After the processes have ended: what they still recorded is reopened, too.
-                await self.journaled.reopen(error, replayed)
-            await self.journaled.end(self.clock.now(), is_done=kind is None)
-        await self._ledger.aclose()
+        is_told = False
+        try:
+            if kind is None:
+                for tell in self._last_words:
+                    tell()
+                is_told = True
+        finally:
+            if self.journaled is not None:
+                if error is not None:
+                    # After the processes have ended: what they still recorded is reopened, too.
+                    await self.journaled.reopen(error, replayed)
+                await self.journaled.end(self.clock.now(), is_done=is_told)
+            await self._ledger.aclose()
+
+    def before_end(self, tell: Callable[[], object]) -> None:
+        """Call it when all is settled and closed, and before the run is recorded as ended. A run
+        that is killed or fails while it tells its result goes on, and tells it again."""
+        self._last_words.append(tell)
 
     def ask(
         self,

@@ -21,14 +21,15 @@ from vegakit.authoring import (
 from vegakit.errors import ContractViolated, UserError
 from vegakit.lang import ModelTerms, card
 from vegakit.money import dollars, show
-from vegakit.runtime import Agent, Permit, Runtime, VegaProgram, arguments
+from vegakit.runtime import Agent, Permit, Runtime, VegaProgram, arguments, rendered_question
 from vegakit.serving.charter import Charter
 from vegakit.serving.elsewhere import Elsewhere
-from vegakit.serving.pages import flow_page, quote_page, shown, view_row
+from vegakit.serving.pages import flow_page, question_row, quote_page, shown, view_row
 from vegakit.serving.progress import Tell
 from vegakit.serving.projects import Project
 from vegakit.serving.requests import (
     CardRequest,
+    InterruptsRequest,
     KillRequest,
     ProgramRequest,
     PsRequest,
@@ -44,11 +45,13 @@ current_client: ContextVar[str] = ContextVar("vega_client", default="")
 
 @dataclass(frozen=True)
 class Told:
-    """`page` says the same to programs."""
+    """`page` says the same to programs. What `is_spelled` is harmless to read as it is, and may not
+    be cut."""
 
     text: str
     page: dict[str, Any] | None = None
     refused: bool = False
+    is_spelled: bool = False
 
 
 class Desk:
@@ -120,6 +123,14 @@ class Desk:
             rows = [view_row(view, short(view.path), now) for view in self.runs.views()]
             page = {"processes": rows, "left": show(self.runs.left())}
         return Told(shown(page), page)
+
+    async def interrupts(self, _: InterruptsRequest) -> Told:
+        """Never answered from here: a client is a program, and nobody knows what it was told."""
+        now, questions = self._runtime.clock.now(), self._runtime.interrupts()
+        page = {"questions": [question_row(one, now) for one in questions]}
+        shown = await asyncio.to_thread(lambda: list(map(rendered_question, questions)))
+        text = "\n\n".join(map("\n".join, shown))
+        return Told(text or "nothing is asked", page, is_spelled=True)
 
     async def kill(self, asked: KillRequest) -> Told:
         if asked.at or self._charter.all_runtimes:

@@ -7,6 +7,7 @@
 | another user of this machine                  | every request has to bring the token            |
 | somebody on the network                       | we listen on loopback, unless told otherwise    |
 | huge or many requests                         | caps on bodies and sessions                     |
+| clients that go away and leave their sessions | the one idle longest makes room; all end, idle  |
 """
 
 import asyncio
@@ -15,28 +16,24 @@ import ipaddress
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from vegakit.errors import UserError
 from vegakit.serving.desk import Desk
 from vegakit.serving.server import server_of
+from vegakit.serving.sessions import App, Receive, Scope, Send, Sessions
 
 __all__ = ["Address", "address_of", "serve_http", "token_in"]
 
 _PATH = "/mcp"
 _MOST_BODY = 2 << 20
 _MOST_SESSIONS = 100
+_IDLE_S = 1_800.0
 _GRACE_S = 1
 _ONLY_MINE = 0o077
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Address(Struct, frozen=True):
@@ -93,9 +90,16 @@ def _kept(path: Path) -> str:
 
 
 async def serve_http(
-    desk: Desk, address: Address, token: str, on_open: Callable[[str], object]
+    desk: Desk,
+    address: Address,
+    token: str,
+    on_open: Callable[[str], object],
+    *,
+    idle_s: float = _IDLE_S,
+    most_sessions: int = _MOST_SESSIONS,
 ) -> None:
-    """Until it is told to end; `on_open` hears of the address."""
+    """Until it is told to end; `on_open` hears of the address. A session that is idle for `idle_s`
+    ends."""
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -105,14 +109,15 @@ async def serve_http(
         app = server_of(desk).streamable_http_app(
             streamable_http_path=_PATH,
             max_request_body_size=_MOST_BODY,
-            max_sessions=_MOST_SESSIONS,
+            max_sessions=most_sessions,
+            session_idle_timeout=idle_s,
             transport_security=TransportSecuritySettings(
                 allowed_hosts=names,
                 allowed_origins=[f"{way}://{name}" for name in names for way in ("http", "https")],
             ),
         )
         config = uvicorn.Config(
-            _Guarded(app, token),
+            _Guarded(Sessions(app, most_sessions), token),
             log_level="critical",
             lifespan="on",
             timeout_graceful_shutdown=_GRACE_S,

@@ -10,6 +10,7 @@ from vegakit.serving.desk import Desk, Told
 from vegakit.serving.progress import Tell
 from vegakit.serving.requests import (
     CardRequest,
+    InterruptsRequest,
     KillRequest,
     ProgramRequest,
     PsRequest,
@@ -64,6 +65,12 @@ OFFERS: dict[str, Offer[Any]] = {
         tells=True,
     ),
     "ps": Offer(PsRequest, Desk.ps, "What runs here now: each process, its state and its money."),
+    "interrupts": Offer(
+        InterruptsRequest,
+        Desk.interrupts,
+        "What runs here ask people, exactly and whole, and what a person types to answer. Show it "
+        "to them as it is: only a person answers, at a terminal of this machine.",
+    ),
     "kill": Offer(
         KillRequest,
         Desk.kill,

@@ -7,9 +7,9 @@ from vegakit.authoring import MOST_LINKS
 from vegakit.lang import Flow, Quote
 from vegakit.money import Money, show
 from vegakit.policy import sanitise
-from vegakit.runtime import ProcessView
+from vegakit.runtime import ProcessView, Question, how_to_answer
 
-__all__ = ["flow_page", "quote_page", "shown", "view_row"]
+__all__ = ["flow_page", "question_row", "quote_page", "shown", "view_row"]
 
 
 def shown(page: dict[str, Any]) -> str:
@@ -57,6 +57,19 @@ def view_row(view: ProcessView, name: str, now_ms: int) -> dict[str, Any]:
         "seconds": max(0, now_ms - view.since_ms) / 1_000,
         "spent": show(view.spent),
         "left": _amount(view.left),
+    }
+
+
+def question_row(question: Question, now_ms: int) -> dict[str, Any]:
+    """The text is spelled: a backslash begins an escape of JSON."""
+    left_ms = None if question.expires_ms is None else max(0, question.expires_ms - now_ms)
+    return {
+        "id": question.id,
+        "kind": question.kind,
+        "process": sanitise(question.process),
+        "text": question.text,
+        "seconds_left": None if left_ms is None else left_ms / 1_000,
+        "answer": how_to_answer(question),
     }
 
 

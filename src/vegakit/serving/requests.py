@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, json
 
 __all__ = [
     "CardRequest",
+    "InterruptsRequest",
     "KillRequest",
     "ProgramRequest",
     "PsRequest",
@@ -43,6 +44,10 @@ class PsRequest(Struct, frozen=True, forbid_unknown_fields=True):
     at: Annotated[str, Meta(description="another runtime of this user, if that is granted")] = ""
 
 
+class InterruptsRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
 class KillRequest(Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(description="as ps shows it", min_length=1, max_length=1_000)]
     at: Annotated[str, Meta(description="another runtime of this user, if that is granted")] = ""
@@ -54,7 +59,9 @@ class CardRequest(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-Request: TypeAlias = ProgramRequest | RunRequest | PsRequest | KillRequest | CardRequest
+Request: TypeAlias = (
+    ProgramRequest | RunRequest | PsRequest | KillRequest | CardRequest | InterruptsRequest
+)
 
 
 def schema_of(kind: type[Request]) -> dict[str, Any]:

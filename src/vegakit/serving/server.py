@@ -72,8 +72,9 @@ def server_of(desk: Desk) -> "Server[dict[str, Any]]":
 
         current_client.set(_client_of(ctx.request))
         told = await answer(desk, asked.name, asked.arguments, tell)
+        text = told.text if told.is_spelled else sanitise(told.text)
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=sanitise(told.text))],
+            content=[types.TextContent(type="text", text=text)],
             structured_content=told.page,
             is_error=told.refused,
         )

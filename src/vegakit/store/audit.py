@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -22,10 +22,7 @@ from vegakit.ports import Audited, AuditHead, AuditLevel
 from vegakit.records import Json, canonical
 from vegakit.store.audit_chain import EMPTY, AuditVerdict, Link, hash_of, verify_chain
 from vegakit.store.sqlite_file import Format, Synchronous, explained
-from vegakit.store.sqlite_thread import SqliteThread
-
-if TYPE_CHECKING:
-    import sqlite3
+from vegakit.store.sqlite_thread import FileDesk, SqliteThread
 
 __all__ = ["SqliteAudit", "read_audit", "verify_audit"]
 
@@ -57,14 +54,14 @@ class SqliteAudit:
         self, path: str | PathLike[str], hide: Hide, *, synchronous: Synchronous = "full"
     ) -> None:
         self._hide = hide
-        self._thread = SqliteThread(fspath(path), _AUDIT, synchronous, lambda file: file)
+        self._thread = SqliteThread(fspath(path), _AUDIT, synchronous, FileDesk)
 
     async def append(self, entry: Audited, level: AuditLevel = AuditLevel.BASIC) -> None:
         if level is AuditLevel.NONE:
             return
         text = _text_of(entry, level, self._hide)
 
-        def work(file: "sqlite3.Connection") -> tuple[None, Callable[[], object]]:
+        def work(file: FileDesk) -> tuple[None, Callable[[], object]]:
             head = _head_of(file)
             number = head.count + 1
             values = (number, head.hash, hash_of(number, head.hash, text), text)
@@ -103,7 +100,7 @@ def _bounded(value: Json) -> Json:
     return f"{spelled[:_MOST_BYTES].decode(errors='ignore')}… (cut; {len(spelled):,} bytes in all)"
 
 
-def _head_of(file: "sqlite3.Connection") -> AuditHead:
+def _head_of(file: FileDesk) -> AuditHead:
     found = file.execute(_HEAD).fetchone()
     return AuditHead(*found) if found else EMPTY
 

@@ -12,7 +12,7 @@ from vegakit.money import Money
 from vegakit.ports import Run
 from vegakit.records import from_json
 from vegakit.store.secret import RowSeals, seal_of_user
-from vegakit.store.sqlite_file import check_whole, explained
+from vegakit.store.sqlite_file import check_whole, distrust, explained
 from vegakit.store.sqlite_journal import RUN_INTACT, locked, run_files
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def list_runs(path: Path) -> list[RunSummary]:
     check_whole(path)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file:
+            distrust(file, str(path))
             seals = RowSeals(str(path), seal_of_user)
             seals.install(file)
             return _summaries(file, path, seals)

@@ -26,7 +26,7 @@ from vegakit.store.memories import (
     whole_turns,
 )
 from vegakit.store.sqlite_file import Format, Synchronous
-from vegakit.store.sqlite_thread import SqliteThread
+from vegakit.store.sqlite_thread import FileDesk, SqliteThread
 
 if TYPE_CHECKING:
     import sqlite3
@@ -119,11 +119,11 @@ class SqliteMemory:
         return self._thread.do(lambda desk: (look(desk), lambda: None))
 
 
-class _Desk:
+class _Desk(FileDesk):
     def __init__(self, connection: "sqlite3.Connection", path: str, *, fts5: bool) -> None:
-        self._execute, self._execute_many = connection.execute, connection.executemany
+        super().__init__(connection)
         made = "SELECT 1 FROM sqlite_master WHERE name = 'line_index'"
-        self._indexed = self._execute(made).fetchone() is not None
+        self._indexed = self.execute(made).fetchone() is not None
         if self._indexed and not fts5:
             raise StoreError(
                 f"{path} is searched by FTS5, which the SQLite of this Python lacks; "
@@ -133,9 +133,9 @@ class _Desk:
     def append(
         self, owner: str, lines: list[Line], key: str | None
     ) -> tuple[bool, Callable[[], None]]:
-        if key is not None and self._execute(_KNOWS, (owner, key)).fetchone():
+        if key is not None and self.execute(_KNOWS, (owner, key)).fetchone():
             return False, lambda: None
-        (turn,) = self._execute(_NEXT).fetchone()
+        (turn,) = self.execute(_NEXT).fetchone()
         return True, lambda: self._write(owner, turn, lines, key)
 
     def _write(self, owner: str, turn: int, lines: list[Line], key: str | None) -> None:
@@ -144,27 +144,27 @@ class _Desk:
             (id_, owner, turn, line.said, f" {mark}{line.words}")
             for id_, line in enumerate(lines, turn)
         ]
-        self._execute_many(_APPEND, rows)
+        self.executemany(_APPEND, rows)
         if self._indexed:
-            self._execute_many(_ENTER, [(row[0], row[-1]) for row in rows])
+            self.executemany(_ENTER, [(row[0], row[-1]) for row in rows])
         if key is not None:
-            self._execute(_KEEP, (owner, key))
+            self.execute(_KEEP, (owner, key))
 
     def latest(self, owner: str, most: int) -> list[tuple[int, str]]:
-        return self._execute(_LATEST, (owner, most)).fetchall()
+        return self.execute(_LATEST, (owner, most)).fetchall()
 
     def find(self, owner: str, words: list[str], most: int) -> list[str]:
         if self._indexed:
             query = " ".join(f'"{word}"' for word in (_mark(owner), *words))
-            return [said for (said,) in self._execute(_FIND, (query, most))]
-        rows = self._execute(_READ, (owner,))
+            return [said for (said,) in self.execute(_FIND, (query, most))]
+        rows = self.execute(_READ, (owner,))
         return list(islice((said for said, held in rows if holds(held, words)), most))
 
     def forget(self, owner: str) -> None:
         if self._indexed:
-            self._execute(_STRIKE, (owner,))
+            self.execute(_STRIKE, (owner,))
         for table in ("lines", "turn_keys"):
-            self._execute(f"DELETE FROM {table} WHERE owner = ?", (owner,))  # noqa: S608  (ours)
+            self.execute(f"DELETE FROM {table} WHERE owner = ?", (owner,))  # noqa: S608  (ours)
 
 
 def _mark(owner: str) -> str:

@@ -8,6 +8,7 @@ whoever can read the user's files.
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +24,15 @@ from vegakit.errors import StoreError
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["SEAL_BYTES", "RowSeals", "Seal", "open_own", "seal_of_user"]
+__all__ = [
+    "SEAL_BYTES",
+    "RowSeals",
+    "Seal",
+    "keep_private",
+    "open_own",
+    "out_of_the_way",
+    "seal_of_user",
+]
 
 SEAL_BYTES = 16
 _ROWS = msgspec.msgpack.Encoder()
@@ -95,8 +104,15 @@ class RowSeals:
         return StoreError(
             f"{self._place} was damaged, or written by somebody else: the row {key!r} of its table "
             f"{table} does not fit its seal, so nothing in it can be trusted; put a copy of it "
-            f"back, or to start over, type: mv {self._place} {self._place}.damaged"
+            f"back, or to start over, type: {out_of_the_way(self._place)}"
         )
+
+
+def out_of_the_way(place: str) -> str:
+    """The command that moves a file with its log: SQLite would take the log for part of the next
+    file of that name."""
+    folder = shlex.quote(str(Path(place).parent / "damaged"))
+    return f"mkdir -p {folder} && mv {shlex.quote(place)}* {folder}"
 
 
 def open_own(path: Path) -> int:
@@ -110,10 +126,40 @@ def open_own(path: Path) -> int:
             f"cannot open {path}: {error.strerror}; it must be a file that you may write, in a "
             "folder that you may write, and no link: move it away, or name another journal"
         ) from error
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    try:
+        _keep_private(path, file)
+    except BaseException:
         os.close(file)
-        raise StoreError(f"{path} is not a file; move it away, or name another journal")
+        raise
     return file
+
+
+def keep_private(path: Path) -> None:
+    """Take a file that is there from all who are not meant: whoever may read it may lock it, and
+    so hold up or end the run that needs it. Members of its group may keep it if they may write it,
+    which nobody sets by chance. It is not opened: by closing it again, this process would lose the
+    locks that SQLite has on it."""
+    with suppress(FileNotFoundError):
+        _keep_private(path, path)
+
+
+def _keep_private(path: Path, file: Path | int) -> None:
+    """The folder's owner and root could take the file away as well: theirs are as good as ours."""
+    found = os.stat(file, follow_symlinks=isinstance(file, int))  # noqa: PTH116  (or a descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{path} is not a file; move it away, or name another journal")
+    if not hasattr(os, "geteuid"):
+        return  # modes say nothing there
+    if found.st_uid not in {os.geteuid(), path.parent.stat().st_uid, 0}:
+        raise StoreError(
+            f"{path} belongs to another user (uid {found.st_uid}), who could hold up the run; move "
+            "it away, or name a journal in a folder that only you may write"
+        )
+    kept = stat.S_IRWXU | (stat.S_IRWXG if found.st_mode & stat.S_IWGRP else 0)
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & ~kept and found.st_uid == os.geteuid():
+        with suppress(OSError):  # a disk without modes, such as a memory stick
+            os.chmod(file, mode & kept)  # noqa: PTH101
 
 
 def seal_of_user() -> Seal:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from vegakit.errors import InvalidRecordError, StoreError
+from vegakit.store.secret import keep_private, out_of_the_way
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Format", "Synchronous", "check_whole", "connect", "explained", "lay_out"]
+__all__ = ["Format", "Synchronous", "check_whole", "connect", "distrust", "explained", "lay_out"]
 
 Synchronous: TypeAlias = Literal["normal", "full"]
 """Both survive `kill -9`; `full` also keeps the last transactions when the power fails."""
@@ -30,8 +31,12 @@ BUSY_S = 10.0
 _BUSY_POLL_S = 0.01
 _PRIMARY_CODE = 0xFF
 _STATEMENTS = 256
+_LOG_PAGES = 4_000
+"""How long the log of writes grows before it is brought into the file, four times as long as usual:
+a call touches a few pages again and again, and each is brought in once."""
 _MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 100
+_BESIDE = ("-wal", "-shm", "-journal")
 
 
 class Format(NamedTuple):
@@ -42,10 +47,18 @@ class Format(NamedTuple):
 
 def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "sqlite3.Connection":
     """The connection belongs to the thread that opens it."""
-    place = Path(path)
+    place, log = Path(path), Path(f"{path}-wal")
     if not os.path.lexists(place):
+        # Looked for again after its log: another process may just have made both, in that order.
+        if os.path.lexists(log) and not os.path.lexists(place):
+            raise StoreError(
+                f"{log} is the log of a file that is gone, and would be taken for the log of a new "
+                f"one; put {place} back, or to start over, type: {out_of_the_way(path)}"
+            )
         _make(place, layouts)
     check_whole(place)
+    for file in (place, *(place.with_name(f"{place.name}{end}") for end in _BESIDE)):
+        keep_private(file)
     return _opened(path, layouts, synchronous)
 
 
@@ -70,7 +83,7 @@ def check_whole(path: Path) -> None:
             return  # the end of the file may still be in its log
     raise StoreError(
         f"{path} was cut: it has {found.st_size:,} bytes, so what was recorded in it is missing; "
-        f"put a copy of it back, or to start over, type: mv {path} {path}.cut"
+        f"put a copy of it back, or to start over, type: {out_of_the_way(str(path))}"
     )
 
 
@@ -95,9 +108,11 @@ def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
         path, timeout=BUSY_S, isolation_level=None, cached_statements=_STATEMENTS
     )
     try:
+        distrust(connection, path)
         _write_ahead(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA cell_size_check = on")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         connection.execute("BEGIN IMMEDIATE")
         for layout in layouts:
             lay_out(connection.execute, path, layout)
@@ -106,6 +121,18 @@ def _opened(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
         connection.close()
         raise
     return connection
+
+
+def distrust(connection: "sqlite3.Connection", path: str) -> None:
+    """A file that somebody else made can hold statements that run within ours: they could have
+    `vega_seal` seal what they forged. No such statement may call it, and we make none."""
+    connection.execute("PRAGMA trusted_schema = off")
+    query = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view') LIMIT 1"
+    for kind, name in connection.execute(query):
+        raise StoreError(
+            f"{path} was written by somebody else: it holds the {kind} {name!a}, and vegakit makes "
+            f"none; to start over, type: mv {path} {path}.damaged"
+        )
 
 
 def explained(path: str, error: Exception) -> StoreError:
@@ -120,7 +147,7 @@ def explained(path: str, error: Exception) -> StoreError:
         sqlite3.SQLITE_CANTOPEN: "check that it may be written by you and is not a folder",
         sqlite3.SQLITE_READONLY: "it may only be read; make it and its folder writable",
         sqlite3.SQLITE_CORRUPT: "it is damaged; put a copy of it back, or to start over, type: "
-        f"mv {path} {path}.damaged",
+        f"{out_of_the_way(path)}",
     }
     if isinstance(error, OSError):
         return StoreError(

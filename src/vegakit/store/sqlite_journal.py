@@ -34,7 +34,7 @@ from vegakit.money import Money
 from vegakit.ports import Begun, Claimed, Kept, Ledger, Recorded, Run
 from vegakit.records import from_json, to_json
 from vegakit.store.ledger_tables import LEDGER
-from vegakit.store.secret import open_own, seal_of_user
+from vegakit.store.secret import open_own, out_of_the_way, seal_of_user
 from vegakit.store.spool import Spool
 from vegakit.store.sqlite_file import Format
 from vegakit.store.sqlite_ledger import LedgerDesk, SqliteLedger
@@ -53,7 +53,6 @@ def _seal_of(table: str, columns: Sequence[str], **changed: str) -> str:
     return f"vega_seal('{table}', {values})"
 
 
-_NEW = dict(zip([*_EFFECT[:7], *_EFFECT[8:]], (f"?{n}" for n in range(1, 10)), strict=True))
 _INTACT = f"seal = {_seal_of('effects', _EFFECT)}"
 RUN_INTACT = f"runs.seal = {_seal_of('runs', [f'runs.{column}' for column in _RUN])}"
 _RUNS = f"SELECT program, {RUN_INTACT}, run, ended_ms FROM runs"
@@ -64,23 +63,29 @@ _END = f"""UPDATE runs SET ended_ms = ?1, seal = {_seal_of("runs", _RUN, ended_m
 _CHANGE_RUN = f"""UPDATE runs SET run = ?1, seal = {_seal_of("runs", _RUN, run="?1")}
     WHERE program = ?2"""
 _FIND = f"SELECT key, {_INTACT}, digest, outcome FROM effects WHERE key = ?"
-_CLAIM = f"""INSERT INTO effects VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9,
-    {_seal_of("effects", _EFFECT, outcome="NULL", **_NEW)}) ON CONFLICT (key) DO NOTHING"""
+_CLAIM = """INSERT INTO effects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (key) DO NOTHING"""
 _CUT_OFF = f"""SELECT key, {_INTACT}, kind, repeatable, NOT committed FROM effects
     WHERE program = ? AND outcome IS NULL"""
 _CHARGED = f"""SELECT key, {_INTACT}, outcome FROM effects
     WHERE program = ? AND kind = 'CallModel' AND outcome IS NOT NULL"""
 _DAMAGED = f"SELECT key FROM effects WHERE NOT ({_INTACT}) LIMIT 1"
+# What is sealed anew must have been ours before: else a forged outcome would become true.
 _COMMIT = f"""UPDATE effects SET committed = 1, seal = {_seal_of("effects", _EFFECT, committed="1")}
-    WHERE key = ? AND NOT committed"""
+    WHERE key = ? AND NOT committed AND {_INTACT}"""
 _CHANGED = """SELECT 1 FROM effects
     WHERE key >= ? AND key < ? AND key <> ? AND committed AND code <> ? LIMIT 1"""
 _UNCOMMIT = f"""UPDATE effects SET committed = 0,
     seal = {_seal_of("effects", _EFFECT, committed="0")}
-    WHERE program = ? AND claimed_ms >= (SELECT claimed_ms FROM effects WHERE key = ?)"""
+    WHERE program = ? AND claimed_ms >= (SELECT claimed_ms FROM effects WHERE key = ?)
+    AND {_INTACT}"""
 _REPLACE = f"""UPDATE effects SET outcome = ?1, seal = {_seal_of("effects", _EFFECT, outcome="?1")}
     WHERE key = ?2"""
 _RECORD = f"{_REPLACE} AND outcome IS NULL"
+_RECORD_SEALED = "UPDATE effects SET outcome = ?, seal = ? WHERE key = ? AND outcome IS NULL"
+_OUTCOME_AT = _EFFECT.index("outcome")
+_MOST_CLAIMED = 10_000
+"""How many claimed rows are remembered. What was cancelled is never recorded and would pile up."""
 _OUTCOME = f"""SELECT key, {_INTACT}, kind, outcome FROM effects
     WHERE key = ? AND program = ? AND outcome IS NOT NULL"""
 
@@ -202,7 +207,7 @@ class SqliteJournal:
         kind, key = type(effect.request).__name__, effect.key
         repeatable = isinstance(effect.request, CallTool) and effect.request.repeatable
         place = (key, self._program, str(effect.path))
-        values = (*place, kind, repeatable, effect.digest, now, effect.code, not speculative)
+        row = (*place, kind, repeatable, effect.digest, now, None, effect.code, not speculative)
         beside, is_new = place_of(key), self.is_new(key)
         if self._places is not None:
             self._places.add(beside)
@@ -210,23 +215,26 @@ class SqliteJournal:
         def work(file: LedgerDesk) -> tuple[Claimed, Callable[[], object]]:
             others = (f"{beside}.", f"{beside}/", key, effect.code)  # "/" is next after "."
             changed = not is_new and file.execute(_CHANGED, others).fetchone() is not None
-            if file.execute(_CLAIM, values).rowcount:
+            if file.execute(_CLAIM, (*row, file.seals.of("effects", row))).rowcount:
+                if len(file.claimed) >= _MOST_CLAIMED:
+                    file.claimed.clear()
+                file.claimed[key] = row
                 return Claimed(None, changed), _nothing
             if not speculative:
-                file.execute(_COMMIT, (key,))
+                _commit(file, key)
             found = _found(file, key)
             return Claimed(None if found is None else found[1], changed), _nothing
 
         return self._thread.do(work)
 
     def commit(self, key: EffectKey) -> Awaitable[None]:
-        return self._write(_COMMIT, key)
+        return self._thread.do(lambda file: (None, lambda: _commit(file, key)))
 
     def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
         text = to_json(outcome).decode()
 
         def work(file: LedgerDesk) -> tuple[None, Callable[[], object]]:
-            is_first = file.execute(_RECORD, (text, key)).rowcount
+            is_first = _record(file, key, text)
             if not is_first and file.execute(_FIND, (key,)).fetchone() is None:
                 raise BugError(f"the effect {key} was not claimed before it was recorded")
             return None, _nothing
@@ -259,6 +267,7 @@ class SqliteJournal:
 
     async def reopen(self, keys: Sequence[EffectKey]) -> None:
         def work(file: LedgerDesk) -> tuple[None, Callable[[], object]]:
+            file.claimed.clear()  # this changes rows that it does not look at
             for key in keys:
                 found = file.execute(_OUTCOME, (key, self._program)).fetchall()
                 if not found:
@@ -326,7 +335,7 @@ class SqliteJournal:
                     if told != "ok":
                         raise StoreError(
                             f"{self.path} is damaged ({told}); put a copy of it back, or to start "
-                            f"over, type: mv {self.path} {self.path}.damaged"
+                            f"over, type: {out_of_the_way(str(self.path))}"
                         )
                 for (key,) in file.execute(_DAMAGED):
                     raise file.seals.broken("effects", key)
@@ -382,6 +391,21 @@ def _intact(
         if not row[1]:
             raise file.seals.broken(table, row[0])
     return [(row[0], *row[2:]) if with_key else row[2:] for row in rows]
+
+
+def _commit(file: LedgerDesk, key: EffectKey) -> None:
+    file.claimed.pop(key, None)
+    file.execute(_COMMIT, (key,))
+
+
+def _record(file: LedgerDesk, key: EffectKey, outcome: str) -> int:
+    """Say how many rows took it: one, or none that has an outcome already. The seal of a row that
+    was claimed at this desk is made here, which is quicker than within the statement."""
+    row = file.claimed.pop(key, None)
+    if row is None:
+        return int(file.execute(_RECORD, (outcome, key)).rowcount)
+    seal = file.seals.of("effects", (*row[:_OUTCOME_AT], outcome, *row[_OUTCOME_AT + 1 :]))
+    return int(file.execute(_RECORD_SEALED, (outcome, seal, key)).rowcount)
 
 
 def _found(file: LedgerDesk, key: EffectKey) -> Recorded | None:

@@ -30,6 +30,11 @@ class LedgerDesk(FileDesk):
         self.seals = RowSeals(place, seal_of_user)
         self.seals.install(file)
         self.rows = _FileRows(file, self.seals)
+        self.claimed: dict[str, tuple[Any, ...]] = {}
+        """For the journal: effects that were claimed at this desk and have no outcome yet."""
+
+    def begin(self) -> None:
+        self.rows.forget_version()
 
     def flush(self) -> None:
         """Once for a transaction: a scope that many calls in it moved is one statement."""
@@ -66,9 +71,15 @@ def _rows_at(desk: LedgerDesk) -> Rows:
 
 class _FileRows(Rows):
     def __init__(self, connection: "sqlite3.Connection", seals: RowSeals) -> None:
-        version = "PRAGMA data_version"
-        super().__init__(
-            connection,
-            lambda: connection.execute(version).fetchone()[0],
-            seals=seals,
-        )
+        self._known: int | None = None
+        self._file = connection
+        super().__init__(connection, self._data_version, seals=seals)
+
+    def forget_version(self) -> None:
+        """It is asked for once in each transaction, during which nobody else writes."""
+        self._known = None
+
+    def _data_version(self) -> int:
+        if self._known is None:
+            self._known = int(self._file.execute("PRAGMA data_version").fetchone()[0])
+        return self._known

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FileDesk", "SqliteThread"]
 
-Desk = TypeVar("Desk")
-
 
 class FileDesk:
     """The desk of whoever works on the file by statements."""
@@ -22,8 +20,14 @@ class FileDesk:
         self.file = file
         self.execute, self.executemany = file.execute, file.executemany
 
+    def begin(self) -> None:
+        """A transaction has begun, so nobody else writes until it ends."""
+
     def flush(self) -> None:
         """Write what was put off to the end of the transaction."""
+
+
+Desk = TypeVar("Desk", bound=FileDesk)
 
 
 class SqliteThread(StoreThread[Desk]):
@@ -58,9 +62,9 @@ class SqliteThread(StoreThread[Desk]):
             self._connection = self._connect()
             self._desk = self._make_desk(self._connection)
         self._connection.execute("BEGIN IMMEDIATE")
+        self._desk.begin()
         answers = [answered(self._desk, job) for job in batch]
-        if isinstance(self._desk, FileDesk):
-            self._desk.flush()
+        self._desk.flush()
         self._connection.execute("COMMIT")
         return answers
 

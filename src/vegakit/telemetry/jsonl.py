@@ -21,6 +21,8 @@ NO_TRACE = TraceId("0" * 32)
 
 _log = logging.getLogger("vegakit")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""One that somebody planted in a project would have us write to a file that is not ours."""
 _ONLY_MINE = 0o600
 
 
@@ -58,7 +60,8 @@ class JsonLinesSink:
 
     def _append(self, text: bytes) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._path, _FLAGS, _ONLY_MINE)
+        no_link = 0 if self._path.is_relative_to("/dev") else _NO_LINK
+        file = os.open(self._path, _FLAGS | no_link, _ONLY_MINE)
         try:
             rest = memoryview(b"\n" + text if self._torn else text)
             while rest:

@@ -55,6 +55,7 @@ class Redactor:
         self._content = content
         self._lock = threading.Lock()
         self._spellings: dict[str, frozenset[str]] = {}
+        self._names: dict[str, str] = {}
         self._keys = _Keys(frozenset())
         for secret in secrets:
             self.add(secret)
@@ -62,11 +63,18 @@ class Redactor:
     def __repr__(self) -> str:
         return f"Redactor({len(self._spellings)} secrets)"
 
-    def add(self, secret: str) -> None:
+    def named(self) -> dict[str, str]:
+        """The name of each secret that has one, for people who are shown the name."""
+        with self._lock:
+            return dict(self._names)
+
+    def add(self, secret: str, name: str = "") -> None:
         """Each time it is read, so that a key in use is not forgotten."""
         if len(secret) < _SHORTEST:
             return
         with self._lock:
+            if name:
+                self._names[secret] = name
             spellings = self._spellings.pop(secret, None)
             self._spellings[secret] = spellings or frozenset(_spellings(secret))
             if spellings is None:
@@ -74,7 +82,9 @@ class Redactor:
 
     def _forget_the_oldest(self) -> None:
         if len(self._spellings) > _MOST_SECRETS:
-            del self._spellings[next(iter(self._spellings))]
+            oldest = next(iter(self._spellings))
+            del self._spellings[oldest]
+            self._names.pop(oldest, None)
         self._keys = _Keys(frozenset[str]().union(*self._spellings.values()))
 
     def redact(self, text: str) -> str:

@@ -5,10 +5,11 @@ it was entered in, as in an async generator that somebody else closes, leaves th
 """
 
 import asyncio
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from os import urandom
+from random import Random
 from traceback import format_exception_only
 from typing import Any
 
@@ -20,6 +21,12 @@ from vegakit.ports import Clock, Sink
 from vegakit.telemetry.plain import plain
 
 __all__ = ["Span", "Tracer", "current_span", "current_tracer"]
+
+_CHANCE = Random()  # noqa: S311
+"""Names of spans must differ, and need not be hard to guess. Asking the system for each would let
+go of the interpreter's lock, which a busy thread then keeps for longer than the call takes."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_CHANCE.seed)
 
 
 class Span(Struct):
@@ -42,8 +49,8 @@ class Tracer:
     def begin(self, kind: CallKind, name: str, parent: Span | None = None) -> Span:
         """Below `parent`, or the current span, or as a new trace."""
         above = parent or current_span()
-        trace_id = above.trace_id if above else TraceId(urandom(16).hex())
-        span_id = SpanId(urandom(8).hex())
+        trace_id = above.trace_id if above else TraceId(f"{_CHANCE.getrandbits(128):032x}")
+        span_id = SpanId(f"{_CHANCE.getrandbits(64):016x}")
         return Span(trace_id, span_id, above and above.span_id, kind, name, self._clock.now())
 
     def end(self, span: Span, status: CallStatus = CallStatus.OK, **facts: Any) -> None:  # noqa: ANN401

@@ -245,6 +245,27 @@ async def _takes_many_at_once(journal: Journal) -> None:
         assert await journal.find(one.key) == (one.digest, Answered(one.key))
 
 
+async def _reads_back_what_changed_between_claim_and_outcome(journal: Journal) -> None:
+    """A journal that seals its rows must seal what they have become by then."""
+    await journal.begin(Run(_FIRST, 1))
+    by_commit, by_claim, by_reopening, failed = (_at(place) for place in range(4))
+    for one in (by_commit, by_claim):
+        await journal.claim(one, 1, speculative=True)
+    await journal.commit(by_commit.key)
+    await journal.claim(by_claim, 2)
+    await _reads_back_as_recorded(journal, by_commit)
+    await _reads_back_as_recorded(journal, by_claim)
+    await _kept(journal, failed, Refused("BudgetExceeded", "why"))
+    await journal.claim(by_reopening, 3)
+    await journal.reopen([failed.key])
+    await _reads_back_as_recorded(journal, by_reopening)
+
+
+async def _reads_back_as_recorded(journal: Journal, effect: Effect) -> None:
+    await journal.record(effect.key, Answered(effect.key))
+    assert await journal.find(effect.key) == (effect.digest, Answered(effect.key))
+
+
 JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     _takes_up_the_unfinished_run,
     _begins_anew_after_the_end,
@@ -266,4 +287,5 @@ JOURNAL_CHECKS: tuple[JournalCheck, ...] = (
     _tells_what_model_calls_came_to,
     _keeps_runs_apart,
     _takes_many_at_once,
+    _reads_back_what_changed_between_claim_and_outcome,
 )

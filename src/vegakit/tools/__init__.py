@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vegakit.tools.rights import (
         Rights,
         audit_level,
+        brings_text,
         contents_of,
         current_effect,
         declared,
@@ -87,6 +88,7 @@ _HOME_OF = {
     "by_name": "naming",
     "cached": "middleware",
     "contents_of": "rights",
+    "brings_text": "rights",
     "current_effect": "rights",
     "current_sandboxes": "sandboxes",
     "declared": "rights",
@@ -137,6 +139,7 @@ __all__ = [
     "ToolFileError",
     "approved",
     "audit_level",
+    "brings_text",
     "by_name",
     "cached",
     "contents_of",

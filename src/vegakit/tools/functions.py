@@ -62,6 +62,12 @@ class FunctionTool:
         grant: Grant | None = getattr(self._context, "grant", None)
         return Rights() if grant is None else declared(grant)
 
+    @property
+    def brings_text(self) -> bool:
+        """A function that may read files, fetch or run commands gives on what others wrote."""
+        grant: Grant | None = getattr(self._context, "grant", None)
+        return grant is not None and bool(grant.capabilities)
+
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
         result = await self._value(arguments, deps)
         return result if isinstance(result, str) else canonical(_plain(result)).decode()

@@ -49,6 +49,11 @@ class IsolatedTool(FunctionTool):
         if "deps" in self._given:
             raise self._not_isolated("takes `deps`, which cannot be sent; give it arguments")
 
+    @property
+    def brings_text(self) -> bool:
+        """It need not be trusted, and nor is what it says."""
+        return True
+
     def rights(self, arguments: Mapping[str, Any]) -> Rights:
         return replace(super().rights(arguments), sandboxed=True)
 

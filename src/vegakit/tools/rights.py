@@ -2,6 +2,7 @@
 
 A tool may have a method `rights(arguments) -> Rights`, an attribute `audit` and a method
 `contents(arguments)`. One that has none of them may want anything of the world, and says nothing.
+One with a true attribute `brings_text` gives a model text that others wrote.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,15 @@ from vegakit.ids import Digest
 from vegakit.policy import Grant, Use, Wanted
 from vegakit.ports import AuditLevel, Tool
 
-__all__ = ["Rights", "audit_level", "contents_of", "current_effect", "declared", "rights_of"]
+__all__ = [
+    "Rights",
+    "audit_level",
+    "brings_text",
+    "contents_of",
+    "current_effect",
+    "declared",
+    "rights_of",
+]
 
 current_effect: ContextVar[str] = ContextVar("vega_effect", default="")
 """The key of the tool call that is running; empty outside of one."""
@@ -40,6 +49,12 @@ def rights_of(tool: Tool, arguments: Mapping[str, Any]) -> Rights:
 
 def audit_level(tool: Tool) -> AuditLevel:
     return AuditLevel(getattr(tool, "audit", AuditLevel.BASIC))
+
+
+def brings_text(tool: Tool) -> bool:
+    """Whether what it says is marked as text that is not to be trusted, result or error. Tools of
+    servers and commands mark what is not their own words themselves."""
+    return bool(getattr(tool, "brings_text", False))
 
 
 async def contents_of(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Digest]:

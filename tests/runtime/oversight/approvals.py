@@ -8,6 +8,7 @@ Only the store and the journal outlive a restart; all on a clock that the schedu
 """
 
 import asyncio
+import json
 import random
 import re
 from collections.abc import Mapping
@@ -19,7 +20,6 @@ from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.errors import UserError
 from vegakit.ids import Digest, Pid
 from vegakit.policy import InterruptRule, PermissionMode
-from vegakit.records import canonical
 from vegakit.runtime import Agent, Permitting, Question, Runtime
 from vegakit.store import MemoryJournal, MemoryStore
 from vegakit.testing import FakeClock, ScriptedModel
@@ -205,4 +205,4 @@ def _say(request: ModelRequest) -> Any:
 
 def _plain(target: str) -> str:
     """As people see it."""
-    return ascii(canonical(target).decode())[2:-2]
+    return json.dumps(target)[1:-1]

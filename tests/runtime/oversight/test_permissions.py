@@ -11,7 +11,7 @@ from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, resu
 from vegakit.config import CutOffTools, Resumed, load, resume_variables
 from vegakit.errors import InvalidRuleError, ToolCutOff
 from vegakit.policy import PermissionMode
-from vegakit.runtime import Permitting, Runtime
+from vegakit.runtime import Permitting, Runtime, parts_from
 from vegakit.store import read_audit
 from vegakit.testing import FakeClock
 from vegakit.testing.simulation import VirtualClock, run_virtual
@@ -156,7 +156,7 @@ async def test_an_approval_that_was_used_is_used(
     """Cut off during the call: nobody knows whether it was done, and it is not done again unless a
     person says so."""
     shop, path = Shop(stalls=True), tmp_path / "run.db"
-    agent = buyer(shop, calls("pay", amount=3))
+    agent = buyer(shop, calls("pay", amount=3, token=f"{'t' * 900}\x1b"))
 
     async def first_life() -> None:
         async with Runtime(mode="ask", journal=path) as rt:
@@ -172,7 +172,8 @@ async def test_an_approval_that_was_used_is_used(
         async with Runtime(mode="ask", journal=path) as rt:
             await rt.spawn(agent).ask("buy")
 
-    with pytest.raises(ToolCutOff, match=r'the tool pay with ."amount":3. was being called'):
+    shown = r'the tool pay with ."amount":3,"token":"t{900}\\u001b". was being called'
+    with pytest.raises(ToolCutOff, match=shown):
         await goes_on()
     for name, value in resume_variables(Resumed(path, tools=CutOffTools.SKIP)).items():
         monkeypatch.setenv(name, value)
@@ -210,6 +211,25 @@ async def test_settings_decide_too(tmp_path: Path) -> None:
         await rt.ask(agent, "buy")
     assert "a denial always wins" in results(agent)[0]
     assert len(read_audit(tmp_path / "kept" / "audit.db", 10)) == 1
+
+
+def test_settings_say_which_variables_are_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that servers are given, whatever they are called."""
+    monkeypatch.setenv("NOTES", "a secret of notes")
+    monkeypatch.setenv("BOARD", "a secret of board")
+    file = tmp_path / ".config" / "vega" / "vega.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        '[mcp.notes]\ncommand = ["notes"]\nenv = ["NOTES"]\n'
+        '[mcp.board]\nurl = "https://board.example"\nbearer = "BOARD"\n'
+    )
+    home = {"HOME": str(tmp_path)}
+    settings = load({"view.sockets": ""}, environment=home, directory=tmp_path)
+    named = parts_from(settings)["secrets"]()
+    assert named["a secret of notes"] == "NOTES"
+    assert named["a secret of board"] == "BOARD"
 
 
 async def test_it_is_seen_who_waits_for_a_person() -> None:

@@ -49,7 +49,7 @@ async def attempt(kind: SandboxKind, workspace: Path) -> str:
 async def attempt_tool(kind: SandboxKind, workspace: Path) -> str:
     """The same, by a tool that a runtime calls."""
 
-    @tool(capabilities=["process::exec"], allowed_commands=["sh **"], root=workspace)
+    @tool(capabilities=["process::exec"], allowed_commands=["sh -c **"], root=workspace)
     async def run(ctx: ToolContext) -> str:
         ran = await ctx.exec(["sh", "-c", SCRIPT])
         return ran.stdout + ran.stderr
@@ -58,7 +58,7 @@ async def attempt_tool(kind: SandboxKind, workspace: Path) -> str:
     async with Runtime(sandbox=kind) as rt:
         stream = rt.stream(Agent("a", model=ScriptedModel(script), tools=[run]), "go")
         said = [event.content async for event in stream if isinstance(event, ToolReturned)]
-    return said[0]
+    return said[0].removeprefix("<untrusted>\n").removesuffix("\n</untrusted>")
 
 
 async def main(workspace: Path) -> dict[str, str]:

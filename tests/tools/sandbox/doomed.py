@@ -28,7 +28,7 @@ def stayer(number: int, mark: str, folder: Path) -> Agent[str]:
     workspace = folder / str(number)
     workspace.mkdir()
 
-    @tool(capabilities=["process::exec"], allowed_commands=["bash **"], root=workspace)
+    @tool(capabilities=["process::exec"], allowed_commands=["bash -c **"], root=workspace)
     async def stay(ctx: ToolContext) -> str:
         """Stay."""
         return (await ctx.exec(["bash", "-c", STUBBORN.format(mark=mark)])).stdout

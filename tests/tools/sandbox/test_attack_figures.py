@@ -51,6 +51,8 @@ def test_a_failing_test_counts_for_its_attack(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_rule_that_is_ridden_on_is_seen() -> None:
     """And the very command of its rule is not riding."""
-    assert attacks_carried_out.rides({"allow": "git **", "input": "git -c core.pager=x log"})
+    ridden = {"allow": "git ***", "input": "git -c core.pager=x log"}
+    assert attacks_carried_out.rides(ridden)
+    assert not attacks_carried_out.rides({**ridden, "allow": "git **"})
     assert not attacks_carried_out.rides({"allow": "make", "input": "make"})
     assert not attacks_carried_out.rides({"allow": "echo **", "input": "echo hi; touch PWNED"})

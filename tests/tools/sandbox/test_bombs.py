@@ -2,13 +2,19 @@
 
 import asyncio
 import os
+import tempfile
+import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.runtime.children.processes import comes_true, marked
 from tests.tools.sandbox.stage import boxed
-from vegakit.tools.sandbox import Limits
+from vegakit.errors import UserError
+from vegakit.tools.sandbox import Limits, walking
+from vegakit.tools.sandbox.setting_aside import tidied
+from vegakit.tools.sandbox.workspace import look_over
 
 GONE_MS = 30_000
 MB = 1 << 20
@@ -69,19 +75,126 @@ async def test_four_gigabytes_are_refused(tmp_path: Path) -> None:
         assert "MemoryError" in (await box.python("bytearray(4 << 30)")).stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make control groups here")
-async def test_memory_is_the_whole_tree_s(tmp_path: Path) -> None:
-    """Two that each stay below the limit are over it together."""
-    script = """
-import os, signal
+TWO = """
+import os, time
 pid = os.fork()
 x = b"x" * (80 << 20)
-print(len(x), flush=True)
-os.wait() if pid else signal.pause()
+os.wait() if pid else time.sleep(30)
 """
-    async with boxed(tmp_path, Limits(memory_bytes=128 * MB, wall_ms=3_000)) as box:
-        ran = await box.python(script)
-    assert ran.stdout.count(str(80 << 20)) < 2
+SHARED = """
+import mmap, time
+shared = mmap.mmap(-1, 160 << 20)
+for at in range(0, 160 << 20, 4096): shared[at] = 1
+time.sleep(30)
+"""
+SYSTEM_V = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+ctypes.memset(libc.shmat(libc.shmget(0, 160 << 20, 0o1600), None, 0), 1, 160 << 20)
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("script", [TWO, SHARED, SYSTEM_V], ids=["two", "shared", "system v"])
+async def test_memory_is_the_whole_tree_s(script: str, tmp_path: Path) -> None:
+    """Two that each stay below the limit are over it together; and what is shared is memory, too.
+    Control groups end one of them, or we all of them."""
+    async with boxed(tmp_path, Limits(memory_bytes=128 * MB, wall_ms=60_000)) as box:
+        ran = await box.python(f"{script}\nprint('whole')")
+    assert "whole" not in ran.stdout or script == TWO
+    assert ran.duration_ms < 60_000
+    if os.geteuid() != 0:
+        assert ran.notes == (f"ended: it took more than {128 * MB} bytes of memory in all",)
+
+
+async def test_memory_that_nobody_counts_is_not_given(tmp_path: Path) -> None:
+    """Files in memory, and private folders that together are more than the memory."""
+    fill = "import os\nfor d in ('/tmp', '/dev/shm'): open(d + '/x', 'wb').write(b'x' * (50 << 20))"
+    async with boxed(tmp_path, Limits(memory_bytes=64 * MB, file_bytes=64 * MB)) as box:
+        assert "not implemented" in (await box.python("import os; os.memfd_create('x')")).stderr
+        assert (await box.python(fill)).exit_code != 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the limit is of the namespace of another user")
+async def test_inotify_is_not_used_up(tmp_path: Path) -> None:
+    """The kernel gives a user 128: an editor would watch no more files."""
+    script = """
+import ctypes
+libc, made = ctypes.CDLL(None), 0
+while libc.inotify_init1(0) >= 0: made += 1
+print(made)
+"""
+    async with boxed(tmp_path) as box:
+        assert 0 < int((await box.python(script)).stdout) <= 32
+
+
+@pytest.fixture
+def in_memory() -> Generator[Path]:
+    """A disk that nobody else uses meanwhile."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+async def test_what_commands_leave_is_counted(in_memory: Path) -> None:
+    """Over all of them: then the next is refused, until something is removed."""
+    async with boxed(in_memory, Limits(left_bytes=4 * MB)) as box:
+        (box.workspace / "of the person").write_bytes(b"x" * (8 * MB))
+        os.utime(box.workspace / "of the person", (0, 0))
+        await asyncio.sleep(2)  # a change is noted by the second
+    async with boxed(in_memory, Limits(left_bytes=4 * MB)) as box:
+        for number in range(3):
+            await box.sh(f"head -c 2M /dev/zero > {number}")
+        with pytest.raises(UserError, match=r"commands have left 3 files with 6 MB in .* 4 MB are"):
+            await box.run("true")
+        (box.workspace / "0").unlink()
+        assert (await box.run("true")).exit_code == 0
+
+
+async def test_files_are_counted(in_memory: Path) -> None:
+    """While it runs and when it has ended."""
+    make = "import os\nfor n in range({}): os.mknod(str(n))\nimport time; time.sleep({})"
+    async with boxed(in_memory, Limits(entries=1_000)) as box:
+        ran = await box.python(make.format(2_000, 30))
+        assert ran.notes == ("ended: the disk lost room for more than 1000 files while it ran",)
+        with pytest.raises(UserError, match="commands have left 2,000 files"):
+            await box.run("true")
+
+
+async def test_disk_is_not_taken_at_once(tmp_path: Path) -> None:
+    """Faster than anybody looks: who asks for it writes instead."""
+    script = "import ctypes, os; f = os.open('f', os.O_CREAT | os.O_RDWR)\n"
+    call = "print(ctypes.CDLL(None).fallocate(f, 0, ctypes.c_long(0), ctypes.c_long(1 << 20)))"
+    async with boxed(tmp_path) as box:
+        assert (await box.python(script + call)).stdout == "-1\n"
+        assert (await box.python(script + "os.posix_fallocate(f, 0, 1 << 20)")).exit_code == 0
+        assert (box.workspace / "f").stat().st_size == 1 << 20
+
+
+async def test_many_files_do_not_hold_up_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are gone through by another thread; ours reads no more than it must to know that."""
+    for number in range(20_000):
+        (tmp_path / f"{number}").touch()
+    taken: dict[int, int] = {}
+    real = walking.islice
+
+    def counting(scan: Iterator[object], most: int) -> list[object]:
+        some = list(real(scan, most))
+        taken[threading.get_ident()] = taken.get(threading.get_ident(), 0) + len(some)
+        return some
+
+    monkeypatch.setattr(walking, "islice", counting)
+    found = await look_over(tmp_path)
+    await asyncio.to_thread(lambda: None)
+    assert taken.pop(threading.get_ident()) <= 1_000
+    assert [*taken.values()] == [20_000]
+    taken.clear()
+    async with tidied(tmp_path, found, {}):
+        pass
+    assert taken.pop(threading.get_ident()) <= 1_000
+    assert [*taken.values()] == [20_000]
 
 
 async def test_a_full_disk_ends_it(tmp_path: Path) -> None:

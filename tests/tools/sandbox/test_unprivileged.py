@@ -28,7 +28,14 @@ def python_for_all() -> str:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="then all tests here run as such a user")
 @pytest.mark.parametrize(
-    "name", ["test_findings.py", "test_guards.py", "test_workspace_races.py", "test_bombs.py"]
+    "name",
+    [
+        "test_findings.py",
+        "test_guards.py",
+        "test_swaps.py",
+        "test_workspace_races.py",
+        "test_bombs.py",
+    ],
 )
 def test_as_nobody(name: str) -> None:
     """Nothing that is refused to root's commands is open to those of another user."""

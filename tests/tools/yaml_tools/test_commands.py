@@ -34,7 +34,7 @@ async def filed(folder: Path, text: str, **grant: Any) -> AsyncGenerator[tuple[B
     async with boxed(folder) as box:
         path = box.workspace / "tools.yaml"
         path.write_text(text)
-        rights = Grant(("process::exec",), **(grant or {"commands": ("sh **", "echo **")}))
+        rights = Grant(("process::exec",), **(grant or {"commands": ("sh ***", "echo **")}))
         yield box, ToolFile(path, rights, sandbox=box.sandbox).load()[0]
 
 

@@ -70,7 +70,7 @@ GOLDEN: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "program by path": (
         ("[echo,", "[/bin/echo,"),
-        "6: say: '/bin/echo **' allows no command: a program is named, not given by its path",
+        "6: say: '/bin/echo ***' allows no command: a program is named, not given by its path",
     ),
     "no capability": (
         (EXEC, "[]"),

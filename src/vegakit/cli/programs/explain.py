@@ -16,7 +16,7 @@ from vegakit.cli.programs.sources import show
 from vegakit.config import wants_colour
 from vegakit.errors import UserError
 from vegakit.lang import Flow, Manifest, flows_of, manifest_of
-from vegakit.runtime import look_at
+from vegakit.runtime import code_run_by, look_at
 
 __all__ = ["render_manifest", "run"]
 
@@ -38,14 +38,19 @@ def run(words: Sequence[str]) -> int:
     if not found.is_sound or found.checked is None:
         return 1
     flows, manifest = flows_of(found.checked), manifest_of(found.checked)
+    loaded = tuple(map(str, code_run_by(chosen.file)))
     if chosen.json:
-        print(json.dumps(to_builtins(manifest) | {"flows": to_builtins(flows)}, indent=2))
+        print(
+            json.dumps(
+                to_builtins(manifest) | {"at_load": loaded, "flows": to_builtins(flows)}, indent=2
+            )
+        )
     elif chosen.dot:
         print(as_dot(flows))
     elif chosen.svg is not None:
         _write(chosen.svg, as_svg(flows))
     else:
-        _print_all(flows, manifest, found.source.name)
+        _print_all(flows, manifest, found.source.name, loaded)
     return 0
 
 
@@ -74,10 +79,12 @@ def _write(path: Path, drawn: str) -> None:
     print(f"{one_line(str(path))} is written")
 
 
-def _print_all(flows: Sequence[Flow], manifest: Manifest, name: str) -> None:
+def _print_all(flows: Sequence[Flow], manifest: Manifest, name: str, loaded: Sequence[str]) -> None:
     colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
     drawn = render_flows(flows, name, colour=colour, width=width)
-    print("\n\n".join(filter(None, [drawn, render_manifest(manifest, name)])))
+    print(
+        "\n\n".join(filter(None, [drawn, _at_load(loaded, name), render_manifest(manifest, name)]))
+    )
 
 
 def render_manifest(manifest: Manifest, name: str) -> str:
@@ -87,6 +94,16 @@ def render_manifest(manifest: Manifest, name: str) -> str:
     width = max(len(title) for title, _ in rows)
     told = [f"  {title:{width}}  {one_line(text)}" for title, text in rows]
     return "\n".join([f"{one_line(name)} may do this and no more:", *told])
+
+
+def _at_load(loaded: Sequence[str], name: str) -> str:
+    if not loaded:
+        return ""
+    told = [f"  {one_line(code)}" for code in loaded]
+    first = (
+        f"before the program, this code of {one_line(name)} runs as Python with all your rights:"
+    )
+    return "\n".join([first, *told])
 
 
 def _rows(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from vegakit.cli.programs.accounts import Account
 from vegakit.cli.programs.people import PeopleHere
-from vegakit.cli.programs.sources import compiled_at
+from vegakit.cli.programs.sources import check_loading, compiled_at
 from vegakit.config import Settings, load
 from vegakit.errors import (
     BudgetExceeded,
@@ -52,7 +52,8 @@ def run(words: Sequence[str]) -> int:
         return 1
     module, root = made
     given = _given(module, chosen)
-    made_run = _Run(VegaProgram(module, root, bridge=bridge_at(chosen.file)), given, chosen)
+    bridge = bridge_at(chosen.file, check_loading)
+    made_run = _Run(VegaProgram(module, root, bridge=bridge), given, chosen)
     try:
         return asyncio.run(made_run.go())
     except KeyboardInterrupt:
@@ -95,6 +96,11 @@ def _given(module: Module, chosen: argparse.Namespace) -> list[Any]:
         usage = "".join(f" <{name}>" for name, _ in names)
         raise UserError(f"{given}; type: vega run {chosen.file}{usage}")
     return list(given)
+
+
+def _shown(text: str) -> str:
+    """All of it, however long: it is what was paid for. What would steer a terminal is spelled."""
+    return sanitise(text, sys.maxsize)
 
 
 class _Only:
@@ -147,12 +153,13 @@ class _Run:
         self._seen = 0
         self._began = time.monotonic()
         self._runtime: Runtime | None = None
+        self._people: PeopleHere
 
     async def go(self) -> int:
         """What an earlier process recorded as the end of this run, and could not say any more, is
         asked again at once: nobody has to type `vega resume` for that a second time."""
         try:
-            result = await self._once()
+            await self._once()
         except VegaError as error:
             journaled = None if self._runtime is None else self._runtime.journaled
             if journaled is None or not journaled.failed_of_old:
@@ -160,13 +167,12 @@ class _Run:
             journaled.again()
             self._seen, self._printed = len(self._printed), []
             try:
-                result = await self._once()
+                await self._once()
             except VegaError as again:
                 return self._failed(again)
-        self._finished(result)
         return 0
 
-    async def _once(self) -> Any:  # noqa: ANN401
+    async def _once(self) -> None:
         wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
         settings = load({"journal.enabled": False} if self._chosen.no_journal else {})
         await self._check_keys(settings)
@@ -175,7 +181,7 @@ class _Run:
         models = (agent.model for agent in self._program.module.agents)
         await self._runtime.catalogue.prepare(models)
         async with self._runtime as rt:
-            people = PeopleHere(rt)
+            self._people = people = PeopleHere(rt)
             rt.on(Printed, self._on_printed)
             rt.on(Wasted, self._account.on_wasted)
             rt.on(Overlapped, self._account.on_overlapped)
@@ -183,9 +189,13 @@ class _Run:
             for question in rt.interrupts():  # asked before the run was cut off
                 people.ask(question)
             name = self._program.module.functions[self._program.module.main].name
-            return await rt.program.run(
-                self._program, name, self._given, wallet, self._chosen.allow
-            )
+            try:
+                result = await rt.program.run(
+                    self._program, name, self._given, wallet, self._chosen.allow
+                )
+            finally:
+                people.say_all()
+            rt.before_end(lambda: self._finished(result))
 
     async def _check_keys(self, settings: Settings) -> None:
         """Before anything runs, rather than at the first call."""
@@ -212,14 +222,14 @@ class _Run:
         """What was printed before the run went on in this process is printed once."""
         self._printed.append(news.text)
         if not self._chosen.json and len(self._printed) > self._seen:
-            print(sanitise(news.text), flush=True)
+            self._people.say(_shown(news.text))
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
         if self._chosen.json:
             self._page(result=python_value(result))
             return
         if result is not None:
-            print(sanitise(text_of(restored(result))))
+            print(_shown(text_of(restored(result))), flush=True)
         self._tell_account()
 
     def _failed(self, error: VegaError) -> int:
@@ -228,7 +238,7 @@ class _Run:
             more = {"resume": advice.command} if (advice := self._advice(error)) else {}
             self._page(error={"name": name, "reason": str(error)}, **more)
             return 1
-        print(f"{name}: {sanitise(str(error))}", file=sys.stderr)
+        print(f"{name}: {_shown(str(error))}", file=sys.stderr)
         if isinstance(error, SettingsError):
             print(_NO_KEY.format(file=self._chosen.file), file=sys.stderr)
         self._tell_account()
@@ -257,4 +267,4 @@ class _Run:
     def _page(self, **more: Any) -> None:  # noqa: ANN401
         account = self._account.as_json(time.monotonic() - self._began)
         page = {"output": self._printed, **more, "account": account}
-        print(json.dumps(page, indent=2, default=str))
+        print(json.dumps(page, indent=2, default=str), flush=True)

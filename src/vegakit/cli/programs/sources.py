@@ -3,12 +3,16 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vegakit.errors import UserError
 from vegakit.lang import Module, render
 from vegakit.runtime import Looked, built_at, look_at, root_of
 
-__all__ = ["compiled_at", "programs_at", "show"]
+if TYPE_CHECKING:
+    from vegakit.lang import AtLoad
+
+__all__ = ["check_loading", "compiled_at", "programs_at", "show"]
 
 
 def programs_at(paths: Iterable[Path]) -> list[Path]:
@@ -33,6 +37,13 @@ def compiled_at(path: Path) -> tuple[Module, Path] | None:
     if not found.is_sound or found.checked is None:
         return None
     return compile_program(found.checked), found.source.root
+
+
+def check_loading(path: Path, text: str, code: "tuple[AtLoad, ...]") -> None:
+    """Before a file's own code runs: its user trusts it, or there is none."""
+    from vegakit.config import check_code_trusted
+
+    check_code_trusted(path, text, list(map(str, code)))
 
 
 def show(found: Looked) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from vegakit.cli.programs.sources import check_loading
 from vegakit.errors import UserError
 from vegakit.testing import run_test, tests_below
 
@@ -21,7 +22,7 @@ def run(words: Sequence[str]) -> int:
             "no program here says what it shall do; add a line: print(1);  // expect: 1"
         )
     for path in paths:
-        ran = run_test(path)
+        ran = run_test(path, loading=check_loading)
         failed += bool(ran.problems)
         if ran.problems:
             print("\n".join([f"FAILED {path}", *(f"  {problem}" for problem in ran.problems)]))

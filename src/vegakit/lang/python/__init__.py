@@ -7,8 +7,9 @@ Where Python means something else than Vega, the line is refused with what to wr
 program that is let through does what Python would do.
 """
 
+from vegakit.lang.python.at_load import AtLoad, code_at_load
 from vegakit.lang.python.checking import check_python
 from vegakit.lang.python.lowering import Lowered, lower
 from vegakit.lang.python.printing import to_python, to_vega
 
-__all__ = ["Lowered", "check_python", "lower", "to_python", "to_vega"]
+__all__ = ["AtLoad", "Lowered", "check_python", "code_at_load", "lower", "to_python", "to_vega"]

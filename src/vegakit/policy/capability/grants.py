@@ -31,6 +31,7 @@ from vegakit.policy.capability.command_rules import (
     check_command_rule,
     clean_command,
     command_fits,
+    risk_under,
     rule_for,
 )
 from vegakit.policy.capability.doubts import shown
@@ -157,9 +158,7 @@ def _rule_objection(link: Grant, wanted: Wanted) -> str | None:
         case RunCommand(argv):
             if any(command_fits(rule, argv) for rule in link.commands):
                 return None
-            return _missing(
-                "command", " ".join(argv), rule_for(argv), "allowed_commands", link.commands
-            )
+            return _missing_command(argv, link.commands)
         case Fetch(_, host, port):
             if any(rule in link.hosts for rule in hosts_allowing(host, port)):
                 return None
@@ -171,9 +170,24 @@ def _rule_objection(link: Grant, wanted: Wanted) -> str | None:
             assert_never(wanted)
 
 
+def _missing_command(argv: tuple[str, ...], rules: tuple[str, ...]) -> str:
+    """With the word that a rule would have to spell, if but for it one fits."""
+    risky = next(filter(None, (risk_under(rule, argv) for rule in rules)), None)
+    why = f"; no wildcard stands for {shown(risky)}: with it {argv[0]} does more" if risky else ""
+    to_add = rule_for(argv)
+    said = _asked("command", " ".join(argv), "allowed_commands", rules) + why
+    if to_add is None:
+        return f"{said}; no narrow rule says this: put it into a script and allow that by name"
+    return f'{said}; add allowed_commands ["{to_add}"]'
+
+
 def _missing(subject: str, asked: str, to_add: str, clause: str, rules: tuple[str, ...]) -> str:
+    return f'{_asked(subject, asked, clause, rules)}; add {clause} ["{to_add}"]'
+
+
+def _asked(subject: str, asked: str, clause: str, rules: tuple[str, ...]) -> str:
     allowed = ", ".join(map(shown, rules)) or "none"
-    return f'{subject} {shown(asked)} was asked; {clause} are: {allowed}; add {clause} ["{to_add}"]'
+    return f"{subject} {shown(asked)} was asked; {clause} are: {allowed}"
 
 
 def _check_each(rules: tuple[str, ...], check: Callable[[str], None]) -> None:

@@ -21,9 +21,20 @@ from vegakit.policy.interrupts.pending import (
     Interrupts,
     InterruptStatus,
 )
+from vegakit.policy.interrupts.showing import (
+    MOST_SHOWN,
+    Secrets,
+    Unshown,
+    escaped,
+    in_lines,
+    named,
+    spelled,
+    spelled_json,
+)
 
 __all__ = [
     "INTERRUPT_KINDS",
+    "MOST_SHOWN",
     "Action",
     "Answer",
     "Approved",
@@ -40,5 +51,12 @@ __all__ = [
     "KindRule",
     "Replied",
     "Resume",
+    "Secrets",
     "TakeErrorNext",
+    "Unshown",
+    "escaped",
+    "in_lines",
+    "named",
+    "spelled",
+    "spelled_json",
 ]

@@ -123,10 +123,12 @@ INTERRUPT_KINDS: Final[Mapping[InterruptKind, KindRule]] = MappingProxyType(
 
 
 class InterruptRule(Struct, frozen=True):
-    """`kinds` replaces rows of `INTERRUPT_KINDS`; `max_pending` keeps people from being flooded."""
+    """`kinds` replaces rows of `INTERRUPT_KINDS`; `max_pending` and `max_characters`, of all open
+    texts together, keep people from being flooded."""
 
     kinds: dict[InterruptKind, KindRule] = {}
     max_pending: int = 1000
+    max_characters: int = 1_000_000
 
     def __post_init__(self) -> None:
         if self.max_pending < 1:

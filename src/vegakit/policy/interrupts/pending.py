@@ -34,6 +34,7 @@ from vegakit.policy.interrupts.kinds import (
     InterruptRule,
     Replied,
 )
+from vegakit.policy.interrupts.showing import MOST_SHOWN
 
 __all__ = [
     "Interrupt",
@@ -42,6 +43,8 @@ __all__ = [
     "InterruptStatus",
     "Interrupts",
 ]
+
+_LONG = 4_000
 
 
 class InterruptStatus(StrEnum):
@@ -56,6 +59,7 @@ class InterruptRefusal(StrEnum):
     ALREADY_OPENED = "already_opened"
     MISLEADING_TEXT = "misleading_text"
     NO_ACTION = "no_action"
+    TOO_LONG = "too_long"
     TOO_MANY = "too_many"
     SETTLED = "settled"
     LATE = "late"
@@ -169,7 +173,11 @@ class Interrupts(Struct):
         return expired
 
     def reap(self, before_ms: int) -> list[InterruptId]:
-        """Forget what was over before then; ids are never given twice."""
+        """Forget what was over before then; ids are never given twice. Nobody is shown again what
+        is settled, so that a long text is not kept until then."""
+        for key, interrupt in self.by_id.items():
+            if interrupt.settled_ms is not None and len(interrupt.ask.text) > _LONG:
+                self.by_id[key] = replace(interrupt, ask=replace(interrupt.ask, text=""))
         over = [key for key, interrupt in self.by_id.items() if _is_over(interrupt, before_ms)]
         for key in over:
             del self.by_id[key]
@@ -183,11 +191,16 @@ class Interrupts(Struct):
         kind = self.rule.of(ask.kind)
         if ask.id in self.by_id:
             return InterruptRefusal.ALREADY_OPENED
+        if len(ask.text) > MOST_SHOWN:
+            return InterruptRefusal.TOO_LONG
         if ask.misleads:
             return InterruptRefusal.MISLEADING_TEXT
         if kind.use_within_ms is not None and ask.action is None:
             return InterruptRefusal.NO_ACTION
         if kind.needs_response and len(self.deadlines) >= self.rule.max_pending:
+            return InterruptRefusal.TOO_MANY
+        waiting = sum(len(self.by_id[key].ask.text) for _, key in self.deadlines)
+        if waiting + len(ask.text) > self.rule.max_characters:
             return InterruptRefusal.TOO_MANY
         return None
 

@@ -21,7 +21,7 @@ that what changed while a person thought is seen.
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy.capability.wanted import Allowed, Denied, Wanted
@@ -33,13 +33,20 @@ from vegakit.policy.interrupts import (
     InterruptRefusal,
     Interrupts,
     InterruptStatus,
+    Secrets,
+    Unshown,
+    named,
+    spelled,
+    spelled_json,
 )
 from vegakit.policy.permissions.rules import AskFirst, Permissions, permit
-from vegakit.records import canonical, digest128
+from vegakit.records import digest128
 
 __all__ = ["Asked", "Attempt", "dispatch", "follow"]
 
-_SHOWN_CHARACTERS = 4_000
+_UNSHOWN = (
+    "nobody may approve what they are not shown whole and exactly, and the arguments of {} {}"
+)
 
 
 class Attempt(Struct, frozen=True):
@@ -76,15 +83,20 @@ def follow(
     attempt: Attempt,
     interrupts: Interrupts,
     now: int,
+    secrets: Secrets | None = None,
 ) -> Allowed | Asked | Denied:
-    """What comes of a permission that was decided elsewhere, as that of a whole tool call is."""
+    """What comes of a permission that was decided elsewhere, as that of a whole tool call is.
+    `secrets` are shown by their names."""
     if not isinstance(verdict, AskFirst):
         return verdict
+    text = _text(attempt, verdict, secrets)
+    if isinstance(text, Unshown):
+        return Denied(_UNSHOWN.format(attempt.tool, text))
     action = _action(permissions, attempt, verdict.wanted).digest
     question = InterruptId(f"{attempt.place}:{action}")
     standing = interrupts.by_id.get(question)
     if standing is None:
-        return _asked(permissions, attempt, verdict, action, interrupts, now)
+        return _asked(permissions, attempt, text, action, interrupts, now)
     if standing.status is InterruptStatus.PENDING:
         return Asked(question)
     if _of_one_program(standing.answered_by or "", attempt.owner):
@@ -108,7 +120,7 @@ def _action(permissions: Permissions, attempt: Attempt, wanted: Wanted) -> Actio
 def _asked(
     permissions: Permissions,
     attempt: Attempt,
-    verdict: AskFirst,
+    text: str,
     action: Digest,
     interrupts: Interrupts,
     now: int,
@@ -118,7 +130,7 @@ def _asked(
         InterruptId(f"{attempt.place}:{action}"),
         InterruptKind.CONFIRMATION,
         attempt.owner,
-        _text(attempt, verdict),
+        text,
         action,
         expires_ms,
     )
@@ -126,19 +138,21 @@ def _asked(
     return Asked(ask.id) if isinstance(opened, Interrupt) else _refused(attempt, opened)
 
 
-def _text(attempt: Attempt, verdict: AskFirst) -> str:
-    """In ASCII: letters that look alike are told apart, and none turns the line around."""
-    arguments = canonical(attempt.arguments).decode()
-    if len(arguments) > _SHOWN_CHARACTERS:
-        half = _SHOWN_CHARACTERS // 2
-        left_out = f" ({len(arguments) - 2 * half:,} characters not shown) "
-        arguments = arguments[:half] + left_out + arguments[-half:]
-    wanted = canonical(verdict.wanted).decode()
-    text = f"{attempt.principal}: {attempt.tool} {arguments} does {wanted}: {verdict.reason}"
-    return ascii(text)[1:-1]
+def _text(attempt: Attempt, verdict: AskFirst, secrets: Secrets | None) -> str | Unshown:
+    """The exact call: who, the tool and its arguments, each of which ends where it says it ends."""
+    arguments = spelled_json(attempt.arguments, secrets)
+    wanted = spelled_json(to_builtins(verdict.wanted), secrets)
+    if isinstance(arguments, Unshown):
+        return arguments
+    if isinstance(wanted, Unshown):
+        return wanted
+    call = f"{named(attempt.principal)}: {named(attempt.tool)} {arguments}"
+    return f"{call} does {wanted}: {spelled(verdict.reason, secrets)}"
 
 
 def _refused(attempt: Attempt, refusal: InterruptRefusal) -> Denied:
+    if refusal is InterruptRefusal.TOO_LONG:
+        return Denied(_UNSHOWN.format(attempt.tool, Unshown.TOO_LONG))
     return Denied(
         f"{attempt.tool} needs an approval of exactly this, unused and in time: {refusal}"
     )

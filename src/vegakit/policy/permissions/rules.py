@@ -18,9 +18,10 @@ is about all. What no rule is about is decided by the mode:
 
 To allow is to name exactly; to ask or deny is to mean at least. `deny fs secrets` also means what
 lies in it, hidden or in upper case, and about moving the folder that holds it; `deny process::exec
-git push` is about every push, `deny net example.com` about every port. A denied command can still
-be reached through a program that runs others: it is the sandbox that stops it, and a mode that asks
-about what no rule allows.
+git push` is about every push, with whatever options before it and in the words of `env` or a
+shell, `deny net example.com` about every port. A denied command can still be reached through a
+script or a name made up at run time: it is the sandbox that stops it, and a mode that asks about
+what no rule allows.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,11 @@ from typing import Final, assert_never
 from msgspec import Struct
 
 from vegakit.errors import InvalidRuleError
-from vegakit.policy.capability.command_rules import check_command_rule, command_fits
+from vegakit.policy.capability.command_rules import (
+    check_command_rule,
+    command_fits,
+    command_is_meant,
+)
 from vegakit.policy.capability.grants import Grant, capability_of, decide
 from vegakit.policy.capability.host_rules import check_host_rule, hosts_allowing
 from vegakit.policy.capability.names import GET, READ, check_capability, covers
@@ -196,10 +201,7 @@ def _means(about: str, wanted: Wanted) -> bool:
         case WritePath(path):
             return _lies_in(about, path) or _holds(path, about)
         case RunCommand(argv):
-            words = about.removesuffix(" **").split(" ")
-            return len(argv) >= len(words) and all(
-                word in {"*", argument} for word, argument in zip(words, argv, strict=False)
-            )
+            return command_is_meant(about, argv)
         case Fetch(_, host, port):
             return about in {*hosts_allowing(host, port), *hosts_allowing(host, 443)}
         case Use():

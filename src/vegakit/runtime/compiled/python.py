@@ -15,21 +15,26 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from decimal import Decimal
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
-from vegakit.errors import ProgramFailed, UserError
+from vegakit.errors import ProgramFailed
 from vegakit.runtime.askable import only_in_program
 from vegakit.runtime.compiled.bridge import Bridge
 from vegakit.runtime.compiled.loading import VegaProgram, compiled
 from vegakit.tools import FunctionTool
 
+if TYPE_CHECKING:
+    from vegakit.lang import AtLoad
+
 __all__ = [
     "Failed",
+    "Loading",
     "Max",
     "PythonProgram",
     "bridge_at",
+    "code_run_by",
     "parallel",
     "program",
     "session",
@@ -37,6 +42,9 @@ __all__ = [
     "tools_at",
     "vega",
 ]
+
+Loading: TypeAlias = Callable[[Path, str, "tuple[AtLoad, ...]"], None]
+"""Told of a file, its text and the code that runs when it is loaded; raises if it must not."""
 
 Failed = ProgramFailed
 """As a program raises it: `raise Failed("no")`."""
@@ -169,27 +177,50 @@ vega: Any = _Word("vega")
 """The library by its own names: `vega.file.read(path)`, `vega.list.unique(xs)`."""
 
 
-def bridge_at(path: Path) -> Bridge | None:
-    return Bridge(tools_at(path)) if path.suffix == ".py" else None
+def bridge_at(path: Path, loading: Loading | None = None) -> Bridge | None:
+    return Bridge(tools_at(path, loading)) if path.suffix == ".py" else None
 
 
-def tools_at(path: Path) -> list[FunctionTool]:
-    """The functions of a file that stay Python: only where there are some, the file is run."""
+def tools_at(path: Path, loading: Loading | None = None) -> list[FunctionTool]:
+    """The functions of a file that stay Python: only where there are some, the file is run. What
+    `loading` is told is what runs: the file is read once."""
+    text = path.read_text(encoding="utf-8")
+    if not _keeps_python(text, path):
+        return []
+    if loading is not None:
+        loading(path, text, _code_of(text, path))
+    return list(_tools_in(_names_of(text, path)))
+
+
+def code_run_by(path: Path) -> "tuple[AtLoad, ...]":
+    """The code of a program's file that runs as soon as it is loaded, before the program."""
+    if path.suffix != ".py":
+        return ()
+    text = path.read_text(encoding="utf-8")
+    return _code_of(text, path) if _keeps_python(text, path) else ()
+
+
+def _keeps_python(text: str, path: Path) -> bool:
     from vegakit.lang import lower
 
-    if not lower(path.read_text(encoding="utf-8"), path.name).tools:
-        return []
-    return list(_tools_in(_names_at(path)))
+    return bool(lower(text, path.name).tools)
 
 
-def _names_at(path: Path) -> dict[str, Any]:
-    name = f"vega_program_{path.stem}"
-    spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path} cannot be loaded as Python; give the path of a .py file")
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+def _code_of(text: str, path: Path) -> "tuple[AtLoad, ...]":
+    from vegakit.lang import code_at_load
+
+    def is_beside(name: str) -> bool:
+        return (path.parent / f"{name}.py").exists() or (path.parent / name).is_dir()
+
+    return code_at_load(text, is_beside)
+
+
+def _names_of(text: str, path: Path) -> dict[str, Any]:
+    """Compiled from the text itself: Python would read the file again, in the encoding it names."""
+    module = ModuleType(f"vega_program_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102  (it is the user's program)
     return dict(vars(module))
 
 

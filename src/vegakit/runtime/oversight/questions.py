@@ -28,6 +28,7 @@ from vegakit.policy import (
     Interrupts,
     InterruptStatus,
     Permissions,
+    Secrets,
     follow,
 )
 from vegakit.ports import Clock, Store
@@ -67,9 +68,11 @@ class Questions:
         key: str,
         on_asked: Callable[[Question], object],
         rule: InterruptRule | None = None,
+        *,
+        secrets: Callable[[], Secrets] = dict,
     ) -> None:
         self._store, self._clock, self.key = store, clock, key
-        self._on_asked = on_asked
+        self._on_asked, self._secrets = on_asked, secrets
         self._interrupts = Interrupts(rule or InterruptRule())
         self._version = 0
         self._writing = asyncio.Lock()
@@ -155,6 +158,7 @@ class Questions:
             proposed.attempt,
             self._interrupts,
             self._clock.now(),
+            self._secrets(),
         )
         return verdict, len(self._interrupts.by_id) > known
 
@@ -167,9 +171,15 @@ class Questions:
         note: Callable[[Interrupt], Awaitable[None]] | None = None,
     ) -> None:
         """`question` is an id as it is shown, or its beginning; `action` what was shown with it.
-        `note` keeps a record before anybody acts on the answer."""
+        `note` keeps a record before anybody acts on the answer. Who approves names the whole id:
+        it stands for what they saw, and what begins like it may be something else by now."""
         interrupt = self._find(question)
         answer = answer_from(given, permits=self._permits(interrupt))
+        if isinstance(answer, Approved) and question != (whole := shown_id(interrupt.ask.id)):
+            raise UserError(
+                f"yes is given to a whole id, since another question may begin like {question}; "
+                f"look at {whole} with: vega interrupts"
+            )
         shown = interrupt.ask.action if action is None else action
         now = self._clock.now()
         answered = self._interrupts.answer(interrupt.ask.id, answer, by, shown, now)

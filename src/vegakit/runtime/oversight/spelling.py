@@ -1,4 +1,16 @@
-"""A question as people see it, what they may answer, and why an answer is refused."""
+"""A question as people see it, what they may answer, and why an answer is refused.
+
+Everywhere it is shown it is shown by `rendered_question`, whole:
+
+    9c01f4a2be77  confirmation, asked by buyer, 59 m left
+      | buyer: pay {"amount":30} does {"capability":"net::post","type":"Use"}: no rule allows it, a
+      | nd mode ask asks first
+      $ vega answer 9c01f4a2be77 yes|no
+
+Each line of its text stands behind the fence, in narrower lines than the screen has, so that none
+of it can be taken for another question or for how to answer one. To put the lines together and to
+undo the escapes gives what was asked, letter by letter.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,12 +27,29 @@ from vegakit.policy import (
     InterruptKind,
     InterruptRefusal,
     Replied,
+    escaped,
+    in_lines,
+    named,
 )
 from vegakit.records import digest128
 
-__all__ = ["Question", "answer_from", "question_of", "refusal_in_words", "shown_id"]
+__all__ = [
+    "Question",
+    "answer_from",
+    "how_to_answer",
+    "question_of",
+    "refusal_in_words",
+    "rendered_question",
+    "shown_id",
+]
 
 _SHOWN = 12
+_FENCE = "  | "
+_ANY_WIDTH = 80
+_NARROWEST = 12
+_HEAD = 54
+"""Columns of the first line but for the name of who asks, at most."""
+_SHORTEST_NAME, _LONGEST_NAME = 8, 40
 _YES: Final = frozenset({"yes", "y"})
 _NO: Final = frozenset({"no", "n"})
 
@@ -57,6 +86,29 @@ def question_of(interrupt: Interrupt, *, permits: bool) -> Question:
     )
 
 
+def rendered_question(
+    question: Question, *, left: str = "", width: int | None = None, ascii_only: bool = False
+) -> list[str]:
+    """Lines for people. Where the `width` is not known they fit on any screen."""
+    width = width or _ANY_WIDTH
+    who = _shortened(question.process, max(_SHORTEST_NAME, min(_LONGEST_NAME, width - _HEAD)))
+    head = f"{question.id}  {question.kind}, asked by {who}{f', {left}' if left else ''}"
+    text = escaped(question.text, ascii_only=ascii_only)
+    lines = in_lines(text, max(_NARROWEST, width - len(_FENCE) - 1))
+    return [head, *(f"{_FENCE}{line}" for line in lines), f"  $ {how_to_answer(question)}"]
+
+
+def how_to_answer(question: Question) -> str:
+    wants = "yes|no" if question.permits else "'WORDS'"
+    return f"vega answer {question.id} {wants}"
+
+
+def _shortened(process: str, longest: int) -> str:
+    """It stands before the fence, where it may not push a line beyond the screen."""
+    name, half = named(process), longest // 2 - 1
+    return name if len(name) <= longest else f"{name[:half]}..{name[-half:]}"
+
+
 def answer_from(given: bool | str, *, permits: bool) -> Answer:
     """Words permit nothing, and nobody is taken to have meant yes."""
     if not permits:
@@ -81,6 +133,8 @@ _REFUSALS: Final[Mapping[InterruptRefusal, str]] = {
     "with: vega interrupts",
     InterruptRefusal.WRONG_ANSWER: "it wants another kind of answer: yes or no, or words",
     InterruptRefusal.MISLEADING_TEXT: "its text holds characters that would show something else",
+    InterruptRefusal.TOO_LONG: "it is longer than what people are shown at once, and nobody "
+    "approves what they do not see; ask about less at a time",
     InterruptRefusal.TOO_MANY: "too many questions are open already; answer some: vega interrupts",
 }
 

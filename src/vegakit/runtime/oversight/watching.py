@@ -11,31 +11,48 @@ from vegakit.effects import AskHuman, Effect
 from vegakit.errors import LimitReached
 from vegakit.events import Answered, EffectOutcome, Refused
 from vegakit.ids import Digest, EffectKey, InterruptId, Pid
-from vegakit.policy import INTERRUPT_KINDS, Ask, AskFirst, Denied, InterruptKind, Replied, sanitise
+from vegakit.policy import (
+    INTERRUPT_KINDS,
+    Ask,
+    AskFirst,
+    Denied,
+    InterruptKind,
+    InterruptRefusal,
+    Replied,
+    Secrets,
+    spelled,
+)
 from vegakit.ports import Audit, Clock, Store
 from vegakit.runtime.cancelling import to_its_end
 from vegakit.runtime.oversight.auditing import Auditing
 from vegakit.runtime.oversight.calls import ToolUse
 from vegakit.runtime.oversight.permitting import Permitting
 from vegakit.runtime.oversight.questions import Questions
-from vegakit.runtime.oversight.spelling import Question
+from vegakit.runtime.oversight.spelling import Question, refusal_in_words
 from vegakit.runtime.oversight.users import user_name
 
 __all__ = ["Oversight"]
 
-_LONGEST_QUESTION = 8_000
+_LONGEST_QUESTION = 20_000
 
 
 class Oversight:
-    """Of one runtime. Without `permitting` tools run unasked, each within its own grant."""
+    """Of one runtime. Without `permitting` tools run unasked, each within its own grant. `secrets`
+    are the values that people are shown by name, asked for with each question."""
 
     def __init__(
-        self, clock: Clock, store: Store, permitting: Permitting | None, audit: Audit | None
+        self,
+        clock: Clock,
+        store: Store,
+        permitting: Permitting | None,
+        audit: Audit | None,
+        secrets: Callable[[], Secrets] = dict,
     ) -> None:
         self._clock, self._store = clock, store
         self._permitting = permitting
         self._auditing = None if audit is None else Auditing(audit, clock, user_name())
-        self.questions = Questions(store, clock, "", self._on_asked)
+        self._secrets = secrets
+        self.questions = Questions(store, clock, "", self._on_asked, secrets=secrets)
         self.listeners: list[Callable[[Question], object]] = []
 
     @property
@@ -46,7 +63,9 @@ class Oversight:
     def begin(self, key: str) -> None:
         """A run that asked nothing yet, unless it was resumed."""
         if key != self.questions.key:
-            self.questions = Questions(self._store, self._clock, key, self._on_asked)
+            self.questions = Questions(
+                self._store, self._clock, key, self._on_asked, secrets=self._secrets
+            )
 
     async def resume(self, key: str) -> set[EffectKey]:
         """Places where it was waiting for leave, so that nothing was begun there."""
@@ -78,7 +97,10 @@ class Oversight:
         kind = InterruptKind(request.kind)
         permits = INTERRUPT_KINDS[kind].use_within_ms is not None
         action = request.action or (effect.digest if permits else None)
-        text = sanitise(request.question, _LONGEST_QUESTION)
+        text = request.question
+        if len(text) > _LONGEST_QUESTION:  # to spell more of it would hold the event loop
+            return Refused(LimitReached.__name__, refusal_in_words(InterruptRefusal.TOO_LONG))
+        text = spelled(text, self._secrets())
         name = InterruptId(f"{effect.key}:{effect.digest}")
         settled = await self.questions.ask(
             Ask(name, kind, process, text, action, request.expires_ms)

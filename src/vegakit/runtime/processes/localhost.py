@@ -209,6 +209,7 @@ class LocalHost:
             await asyncio.wait(left, timeout=_LEAST_PATIENCE_S)
         if self._writing:
             await asyncio.wait([*self._writing])
+        await self._recording.aclose()
         if self._owns_backlog:
             await self._backlog.aclose()
 

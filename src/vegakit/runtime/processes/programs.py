@@ -11,7 +11,7 @@ from vegakit.conversation import Text
 from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, raised
 from vegakit.events import EffectOutcome
-from vegakit.ids import EffectKey, Pid, new_program_id, pid_of
+from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
 from vegakit.money import Money
 from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule
 from vegakit.program import (
@@ -154,11 +154,22 @@ class ProgramRun:
         form that values of programs have in JSON."""
         deployed = await self._deploy(program, allowed)
         spec = ProcessSpec(deployed.bodies[function], ChildType.TEMPORARY, wallet=wallet)
-        process = self._spawn(Spawn(spec, "", current_process.get()))
+        scope = self._scope_over_lives(function, wallet)
+        process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
         try:
             return await process.ask(list(given))
         finally:
             self._driver.submit(EndProcess(process.path, kill=True))
+
+    def _scope_over_lives(self, function: str, wallet: Money | None) -> ScopeId:
+        """For a run that is recorded: its budget holds over all its lives, whatever they spent."""
+        journaled = self._runtime.journaled
+        if wallet is None or journaled is None:
+            return ScopeId("")
+        number = self._equals[function] = self._equals.get(function, 0) + 1
+        cap = Money(wallet + journaled.run.raised)
+        name = f"{journaled.run.program}:{function}#{number}"
+        return self._runtime.budgets.over_lives(name, cap)
 
     async def run_apart(
         self, program: "VegaProgram", given: Sequence[Any], most: Grant, fuel: int

@@ -5,7 +5,7 @@
 | committed           | is committed   | is recorded     | is recorded                          |
 | speculative         | is speculative | is recorded     | is set aside, and its claim dropped  |
 | … and then wanted   | becomes so     | stands          | is recorded now                      |
-| … and then given up | stays          | stays for later | is forgotten                         |
+| … and then given up | stays          | stays for later | what it cost is recorded at the end  |
 
 A refusal or a failure that was met ahead of its turn may not be met when its turn comes, in this
 life or in the next, so nobody may find it in the journal before the program has come to it.
@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from vegakit.effects import AskHuman, CallModel, CallTool, Effect, changed
 from vegakit.errors import Paused, StoreError
-from vegakit.events import Answered, Cancelled, EffectOutcome, Refused
+from vegakit.events import Answered, Cancelled, EffectOutcome, Refused, Unknown, charged_for
 from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.ports import Claimed, Clock, Journal
@@ -47,11 +47,14 @@ class Recording:
         self._changed: set[EffectKey] = set()
         self._unclaimed: set[EffectKey] = set()
         """New model calls: the gate claims them in the transaction that reserves for them."""
+        self._abandoned: dict[EffectKey, tuple[Effect, Unknown]] = {}
+        """Calls that were given up and cost something all the same."""
 
     def begin(self, effect: Effect, *, speculative: bool) -> None:
         """Before its claim, which may be made later, when it has become committed."""
         if self._keeps(effect):
             self.forget(effect.key)
+            self._abandoned.pop(effect.key, None)
             if speculative:
                 self._speculative[effect.key] = effect
 
@@ -98,8 +101,10 @@ class Recording:
         it after all, the ledger knows whether it was sent. What was cancelled by a deadline is
         recorded: its asker was told, and may have lived on."""
         journal, key = self._journal, effect.key
-        given_up = isinstance(outcome, Cancelled) and not outcome.late
-        if journal is None or not self._keeps(effect) or given_up:
+        if journal is None or not self._keeps(effect):
+            return
+        if isinstance(outcome, Cancelled) and not outcome.late:
+            self._abandon(effect, outcome)
             return
         if isinstance(outcome, Refused) and outcome.error == Paused.__name__:
             await _surely(journal.drop(key))
@@ -149,10 +154,27 @@ class Recording:
         except asyncio.CancelledError:
             await _surely(self._record(journal, key, outcome))
 
+    async def aclose(self) -> None:
+        """Record what was spent on calls that were given up and not begun again: the account of the
+        run must show it, and the program counts it in if it comes to them in another life."""
+        abandoned, self._abandoned = self._abandoned, {}
+        for effect, outcome in abandoned.values():
+            assert self._journal is not None
+            now = 0 if self._clock is None else self._clock.now()
+            await self._journal.claim(effect, now, speculative=True)
+            await self._record(self._journal, effect.key, outcome)
+
+    def _abandon(self, effect: Effect, outcome: EffectOutcome) -> None:
+        if (charged := charged_for(outcome)) and isinstance(effect.request, CallModel):
+            lost = Unknown(charged, again=effect.key in self._speculative)
+            self._abandoned[effect.key] = effect, lost
+
     def forget(self, key: EffectKey) -> None:
         """It is not wanted, and has landed."""
+        outcome = self._set_aside.pop(key, None)
+        if outcome is not None and key in self._speculative:
+            self._abandon(self._speculative[key], outcome)
         self._speculative.pop(key, None)
-        self._set_aside.pop(key, None)
         self._changed.discard(key)
         self._unclaimed.discard(key)
 

@@ -16,7 +16,7 @@ from vegakit.models import ScriptedModel
 from vegakit.money import Money, dollars, show
 from vegakit.program import DEFAULT_WINDOW, Action, Bounds, Event, Machine, Noted, Printed, Program
 from vegakit.records import from_json, to_json
-from vegakit.runtime import Question, Runtime, Source, VegaProgram, bridge_at, look_at
+from vegakit.runtime import Loading, Question, Runtime, Source, VegaProgram, bridge_at, look_at
 from vegakit.testing.programs.expecting import Expected, Place, read_expected
 from vegakit.testing.simulation.loop import VirtualClock, run_virtual
 from vegakit.vm import restored, text_of
@@ -60,9 +60,10 @@ def run_test(
     step_by_step: bool = False,
     window: int = DEFAULT_WINDOW,
     run: Callable[[Ran, Expected], object] | None = None,
+    loading: Loading | None = None,
 ) -> Ran:
     """`step_by_step`: the whole program goes through JSON after every single instruction. `run` is
-    for another host."""
+    for another host. `loading` is told what a program in Python runs when it is loaded."""
     found = look_at(path)
     expected = read_expected(found.text, path.name)
     ran = Ran(path)
@@ -72,7 +73,7 @@ def run_test(
     ran.module = compile_program(found.checked)
     try:
         if run is None:
-            run_program(ran, expected, step_by_step=step_by_step, window=window)
+            run_program(ran, expected, step_by_step=step_by_step, window=window, loading=loading)
         else:
             run(ran, expected)
     except UserError as error:
@@ -82,19 +83,32 @@ def run_test(
 
 
 def run_program(
-    ran: Ran, expected: Expected, *, step_by_step: bool = False, window: int = DEFAULT_WINDOW
+    ran: Ran,
+    expected: Expected,
+    *,
+    step_by_step: bool = False,
+    window: int = DEFAULT_WINDOW,
+    loading: Loading | None = None,
 ) -> None:
+    assert ran.module is not None
+    bridge = bridge_at(ran.path, loading)
     with tempfile.TemporaryDirectory(prefix="vega-test-") as folder:
         root = Path(folder).resolve()
         for name, content in expected.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(content, encoding="utf-8")
         bounds = Bounds(slice=1 if step_by_step else Bounds().slice, window=window)
-        run_virtual(_run(ran, expected, root, bounds, step_by_step=step_by_step))
+        program = VegaProgram(ran.module, root, bridge=bridge)
+        run_virtual(_run(ran, expected, program, bounds, step_by_step=step_by_step))
 
 
 async def _run(
-    ran: Ran, expected: Expected, root: Path, bounds: Bounds, *, step_by_step: bool
+    ran: Ran,
+    expected: Expected,
+    program: VegaProgram,
+    bounds: Bounds,
+    *,
+    step_by_step: bool,
 ) -> None:
     assert ran.module is not None
     clock = VirtualClock()
@@ -110,7 +124,6 @@ async def _run(
             _go_through_json(rt)
         wallet = dollars(expected.budget or "$100")
         try:
-            program = VegaProgram(ran.module, root, bridge=bridge_at(ran.path))
             result = await rt.program.run(program, main.name, given, wallet, expected.allow)
             ran.result = text_of(restored(result))
         except VegaError as error:

@@ -26,12 +26,14 @@ from vegakit.policy import Denied, Grant, ReadPath, WritePath, decide
 __all__ = [
     "ABSENT_FILES",
     "ABSENT_FOLDERS",
+    "NO_SECRET",
     "Kind",
     "folded",
     "is_ours",
     "is_run_unasked",
     "is_sealed",
     "kind_of",
+    "patterns",
     "permit",
 ]
 
@@ -60,7 +62,7 @@ _TRUSTED = frozenset(
     .nvim.lua .gvimrc .dir-locals.el .dir-locals-2.el .rprofile .renviron .octaverc .irbrc .pryrc
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
     .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xsessionrc .inputrc .tmux.conf
-    .screenrc
+    .screenrc .less .lesskey .curlrc .wgetrc .perldb .psqlrc .sqliterc .pip
     """.split()
 ).union(ABSENT_FOLDERS, ABSENT_FILES)
 _CREDENTIALS = frozenset(
@@ -77,15 +79,16 @@ _SECRET = frozenset(
     """.split()
 )
 _SECRET_ENDINGS = frozenset("pem key p12 pfx kdbx jks keystore ppk".split())
-_NO_SECRET = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+NO_SECRET = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _NAMED = {
     **dict.fromkeys(_SECRET, Kind.SECRET),
     **dict.fromkeys(_TRUSTED, Kind.TRUSTED),
     **dict.fromkeys(_CREDENTIALS, Kind.CREDENTIALS),  # `.npmrc` is trusted and holds tokens
 }
+_CONFIG = "git fish nvim vim tmux pip uv curlrc lesskey autostart systemd"
 _IN_CONFIG = {
     **dict.fromkeys("gcloud gh hub rclone".split(), Kind.CREDENTIALS),
-    **dict.fromkeys("git fish nvim autostart systemd".split(), Kind.TRUSTED),
+    **dict.fromkeys(_CONFIG.split(), Kind.TRUSTED),
 }
 _BELOW = {".config": _IN_CONFIG, ".local": {"bin": Kind.TRUSTED}}
 """Names that mean something only in a folder of this name."""
@@ -137,11 +140,27 @@ def kind_of(name: str, above: str = "") -> Kind | None:
     stem, dot, ending = name.rpartition(".")
     if ending in _SECRET_ENDINGS and dot and stem:
         return Kind.SECRET
-    if name.startswith(".env.") and name not in _NO_SECRET:
+    if name.startswith(".env.") and name not in NO_SECRET:
         return Kind.SECRET
     if above in _BELOW:
         return _BELOW[above].get(name)
     return Kind.OURS if ".db" in name and is_ours(name) else None
+
+
+def patterns(*kinds: Kind) -> list[str]:
+    """The list as regular expressions for whoever cannot ask `kind_of`, over one or two names of a
+    path, in lower case."""
+    found = [re.escape(name) for name, kind in _NAMED.items() if kind in kinds]
+    found += [
+        f"{re.escape(above)}/{re.escape(name)}"
+        for above, names in _BELOW.items()
+        for name, kind in names.items()
+        if kind in kinds
+    ]
+    if Kind.SECRET in kinds:
+        found += [rf"[^/]+\.{ending}" for ending in _SECRET_ENDINGS]
+        found += [r"\.env\.[^/]+"]
+    return sorted(found)
 
 
 def is_ours(name: str) -> bool:

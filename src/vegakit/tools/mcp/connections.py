@@ -96,5 +96,5 @@ class Connection:
             raise CapabilityDenied(
                 f"{name} of {server} is not what was accepted, so it is not called. "
                 f"A person may look, and type: vega mcp accept {server}\n"
-                f"{for_model(sanitise(what))}"
+                f"{for_model(sanitise(what, 4_000))}"
             )

@@ -14,7 +14,7 @@ from msgspec import Struct, field, json
 
 from vegakit.errors import InvalidRecordError, StoreError
 from vegakit.ids import Digest
-from vegakit.policy import sanitise
+from vegakit.policy import escaped, in_lines, named, spelled
 from vegakit.records import digest128, from_json, to_json
 from vegakit.tools.mcp.offering import Offer, Offered
 from vegakit.tools.mcp.servers import McpServer
@@ -22,7 +22,7 @@ from vegakit.tools.mcp.servers import McpServer
 __all__ = ["PINS_VERSION", "McpPins", "McpReview", "Pinned", "changes", "digest_of", "review_of"]
 
 PINS_VERSION = 1
-_MOST_SHOWN_BYTES = 4_000
+_WIDTH = 75
 
 
 class Pinned(Struct, frozen=True):
@@ -105,9 +105,10 @@ class McpReview(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        changed = (f"changed: {name}\n{what}" for name, what in self.changed.items())
-        added = (f"new: {shown}" for shown in self.added.values())
-        left_out = (f"left out: {name}: {why}" for name, why in self.offer.left_out)
+        """All of it, behind a fence: no description can look like another tool or like us."""
+        changed = (_fenced("changed", name, what) for name, what in self.changed.items())
+        added = (_fenced("new", name, shown) for name, shown in self.added.items())
+        left_out = (_fenced("left out", name, why) for name, why in self.offer.left_out)
         return "\n\n".join([*changed, *added, *left_out])
 
 
@@ -134,14 +135,19 @@ def changes(before: Iterable[Offered], offer: Offer) -> dict[str, str]:
 def _shown(tool: Offered) -> str:
     """Everything that its digest covers, harmless to read."""
     schema = json.format(json.encode(tool.schema, order="sorted"), indent=2).decode()
-    text = f"{tool.name}\n{tool.description}\n{schema}"
-    return sanitise(text, 1 << 20)
+    lines = map(spelled, tool.description.split("\n"))
+    return "\n".join([*lines, *map(escaped, schema.split("\n"))])
 
 
 def _difference(before: Offered, now: Offered) -> str:
-    old, new = (_shown(tool).splitlines() for tool in (before, now))
+    old, new = (_shown(tool).split("\n") for tool in (before, now))
     lines = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:2] != "@@"]
-    return sanitise("\n".join(lines[2:]), _MOST_SHOWN_BYTES)
+    return "\n".join(lines[2:])
+
+
+def _fenced(what: str, name: str, text: str) -> str:
+    lines = (part for line in text.split("\n") for part in in_lines(line, _WIDTH))
+    return "\n".join([f"{what}: {named(name)}", *(f"  | {line}" for line in lines)])
 
 
 def _because(why: str | None) -> str:

@@ -13,6 +13,7 @@ follow a link that a command in the same workspace puts there meanwhile.
          └─ the command
 """
 
+import asyncio
 import os
 import platform
 import shutil
@@ -34,7 +35,14 @@ from vegakit.ports import (
 )
 from vegakit.tools.sandbox.groups import control_groups
 from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
-from vegakit.tools.sandbox.running import Birth, joined, run_within, serve_within, with_limits
+from vegakit.tools.sandbox.running import (
+    Birth,
+    Leavings,
+    joined,
+    run_within,
+    serve_within,
+    with_limits,
+)
 from vegakit.tools.sandbox.seccomp import MACHINES, filter_file
 from vegakit.tools.sandbox.setting_aside import remove_stubs, tidied
 from vegakit.tools.sandbox.walking import Identity
@@ -110,6 +118,7 @@ class Bubblewrap:
         self._stubs: dict[str, Identity] = {}
         self._secret: set[Identity] = set()
         self._running = 0
+        self._leavings = Leavings(self._workspace, limits, clock.now())
 
     async def probe(self) -> None:
         """Raises what must be done before commands can run."""
@@ -172,6 +181,7 @@ class Bubblewrap:
     @asynccontextmanager
     async def _looked_over(self) -> AsyncGenerator[tuple[Found, Sequence[str]]]:
         """What there was before; and what was done about what came, which is known afterwards."""
+        await self._leavings.check()
         self._running += 1
         try:
             before = await look_over(
@@ -185,18 +195,22 @@ class Bubblewrap:
                 yield before, ()
                 return
             async with tidied(self._workspace, before, self._stubs) as notes:
-                yield before, notes
+                with self._leavings.noted():
+                    yield before, notes
         finally:
             self._running -= 1
             if not self._running:
-                remove_stubs(self._workspace, self._stubs)
+                removed = remove_stubs(self._workspace, self._stubs)
+                asyncio.get_running_loop().run_in_executor(None, _close_all, removed)
 
     def wrap(self, argv: Sequence[str], *, cleared: bool = True) -> list[str]:
         clear = ["--clearenv"] if cleared else []
         return [self._program, *clear, *self._fixed, *_SEALED, *self._last, *argv]
 
     def _fixed_options(self) -> Iterator[str]:
-        size, workspace = str(self._limits.file_bytes), str(self._workspace)
+        # both folders are memory
+        size = str(min(self._limits.file_bytes, self._limits.memory_bytes // 2))
+        workspace = str(self._workspace)
         yield from _FLAGS
         yield from _variables({"PATH": self._path, "HOME": _HOME, "LANG": "C.UTF-8"})
         yield from _system_folders()
@@ -226,6 +240,11 @@ class Bubblewrap:
 
     def _birth(self, found: Found) -> Birth:
         return Birth({_FILTER_FD: str(self._filter)}, self._groups, self.guarded(found))
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _each(option: str, paths: Iterable[Path]) -> Iterator[str]:

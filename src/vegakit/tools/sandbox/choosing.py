@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from vegakit.errors import UserError
 from vegakit.ports import Clock, Launcher, Sandbox
 from vegakit.tools.sandbox.bubblewrap import Bubblewrap
 from vegakit.tools.sandbox.container import Container
@@ -41,7 +42,20 @@ async def open_sandbox(
         await container.probe()
         return container
     if kind is SandboxKind.SEATBELT or (kind is SandboxKind.AUTO and sys.platform == "darwin"):
-        return Seatbelt(launcher, clock, workspace, limits=limits, writable=writable)
+        return Seatbelt(
+            launcher,
+            clock,
+            workspace,
+            readable=readable,
+            path=path,
+            limits=limits,
+            writable=writable,
+        )
+    if sys.platform == "win32":
+        raise UserError(
+            "no command is run: there is no sandbox for Windows, and Vega runs none without; "
+            "start Vega in WSL 2 or in a Linux container"
+        )
     bubblewrap = Bubblewrap(
         launcher,
         clock,

@@ -133,4 +133,4 @@ def _alone(command: RunCommand) -> Allowed | Denied:
 def _only(command: RunCommand) -> Grant:
     """Its program with any arguments."""
     program = command.argv[0] if command.argv else ""
-    return Grant((_EXEC,), commands=(f"{program} **",))
+    return Grant((_EXEC,), commands=(f"{program} ***",))

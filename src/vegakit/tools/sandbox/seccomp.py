@@ -5,6 +5,8 @@
 | those of `_REFUSED`                             | always                                      |
 | clone                                           | with a new namespace                        |
 | clone3, openat2                                 | as unknown: their flags cannot be looked at |
+| memfd_create                                    | as unknown: such memory is not counted      |
+| fallocate                                       | as unsupported: it is too quick to be ended |
 | socket                                          | except IPv4, IPv6 and netlink               |
 | socketpair                                      | datagrams, which can be sent elsewhere      |
 | ioctl                                           | typing into a terminal                      |
@@ -22,7 +24,7 @@ from typing import NamedTuple
 
 __all__ = ["MACHINES", "filter_file", "program"]
 
-_EPERM, _ENOSYS = 1, 38
+_EPERM, _ENOSYS, _EOPNOTSUPP = 1, 38, 95
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
 _NEW_NAMESPACE = 0x7E020000
@@ -87,7 +89,15 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "modify_ldt": (154, None),
     "uselib": (134, None),
 }
-_UNKNOWN = {"clone3": (435, 435), "openat2": (437, 437)}
+_UNKNOWN = {
+    "clone3": (435, 435),
+    "openat2": (437, 437),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+}
+"""Memory that is a file belongs to no process, so nobody counts it."""
+_UNSUPPORTED = {"fallocate": (285, 47)}
+"""It takes any size of disk at once, before anybody has looked; who asks for it writes instead."""
 
 
 class _Has(NamedTuple):
@@ -165,7 +175,8 @@ def _blocks(column: int) -> Iterator[_Step]:
     if column == 0:
         yield _Step(_Code.IF_AT_LEAST, _X32, no=1)
         yield _Step(_Code.RETURN, _ERRNO | _ENOSYS)
-    for error, calls in ((_EPERM, _REFUSED), (_ENOSYS, _UNKNOWN)):
+    refused = ((_EPERM, _REFUSED), (_ENOSYS, _UNKNOWN), (_EOPNOTSUPP, _UNSUPPORTED))
+    for error, calls in refused:
         for numbers in calls.values():
             yield from _block(numbers[column], [_Step(_Code.RETURN, _ERRNO | error)])
     for numbers, conditions in _REFUSED_WITH:

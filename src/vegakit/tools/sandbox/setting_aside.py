@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from vegakit.errors import UserError
-from vegakit.tools.confined.beneath import best_way
+from vegakit.tools.confined.beneath import best_way, flags
 from vegakit.tools.confined.protected import Kind, folded, kind_of
 from vegakit.tools.sandbox.walking import (
     SMALL,
@@ -36,6 +36,7 @@ _LONGEST = 255
 """Bytes in a name."""
 _TOLD = 20
 _TRIES = 3
+_SEE = flags("O_PATH O_NOFOLLOW O_CLOEXEC")
 _NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -66,15 +67,20 @@ def set_aside(workspace: Path, before: Found, stubs: Mapping[str, Identity]) -> 
     return notes
 
 
-def remove_stubs(workspace: Path, stubs: dict[str, Identity]) -> None:
-    """Those that are still ours and still empty."""
+def remove_stubs(workspace: Path, stubs: dict[str, Identity]) -> list[int]:
+    """Those that are still ours and still empty. Returns a descriptor of each: they have no name
+    any more, but some disks are told of what is free and waited for, a millisecond each, and that
+    is when the descriptor is closed."""
+    removed: list[int] = []
     with suppress(UserError), opened_root(workspace) as root:
         for name, identity in stubs.items():
             with suppress(OSError):
-                about = os.stat(name, dir_fd=root, follow_symlinks=False)
-                if identity_of(about) == identity:
+                stub = os.open(name, _SEE, dir_fd=root)
+                removed.append(stub)
+                if identity_of(os.fstat(stub)) == identity:
                     _remove_empty(root, name, identity)
     stubs.clear()
+    return removed
 
 
 def _remove_empty(root: int, name: str, identity: Identity) -> None:

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "Visitor",
     "identity_of",
     "is_empty",
+    "opened_at",
     "opened_root",
     "shielded",
     "trail_to",
@@ -35,6 +37,8 @@ _T = TypeVar("_T")
 
 SMALL = 500
 """So many entries are gone through at once: a thread's turn would cost more."""
+_AT_ONCE = 1_000
+"""Entries read, or forgotten, before another thread has its turn."""
 _DEEPEST = 100
 """Folders in folders; each holds a descriptor while it is gone through."""
 _READ = flags("O_RDONLY O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_NONBLOCK")
@@ -61,12 +65,11 @@ def walk(root: int, visitor: Visitor, most: int = sys.maxsize) -> bool:
     def enter(fd: int, trail: Trail) -> None:
         nonlocal seen
         stack.append((fd, trail, iter(())))
-        with os.scandir(fd) as scan:
-            entries = list(scan)
+        entries = _entries(fd, most - seen)
         seen += len(entries)
-        if seen > most:
-            raise _TooManyError
         stack[-1] = (fd, trail, iter(visitor.visit(fd, trail, entries)))
+        while entries:
+            del entries[-_AT_ONCE:]
 
     try:
         enter(os.dup(root), ())
@@ -91,6 +94,16 @@ def walk(root: int, visitor: Visitor, most: int = sys.maxsize) -> bool:
         for fd, _, _ in stack:
             os.close(fd)
     return True
+
+
+def _entries(fd: int, most: int) -> list["os.DirEntry[str]"]:
+    found: list[os.DirEntry[str]] = []
+    with os.scandir(fd) as scan:
+        while some := list(islice(scan, _AT_ONCE)):
+            found += some
+            if len(found) > most:
+                raise _TooManyError
+    return found
 
 
 @contextmanager
@@ -145,6 +158,21 @@ def is_empty(fd: int, name: str, about: os.stat_result) -> bool:
             return next(scan, None) is None
     finally:
         os.close(folder)
+
+
+def opened_at(root: int, trail: Trail) -> int:
+    """Raises OSError where something else is in the way than there was."""
+    here = os.dup(root)
+    for name, identity in trail:
+        try:
+            below = os.open(name, _READ, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+        if identity_of(os.fstat(here)) != identity:
+            os.close(here)
+            raise OSError(errno.ESTALE, "changed meanwhile")
+    return here
 
 
 def trail_to(root: int, names: Sequence[str]) -> Trail:

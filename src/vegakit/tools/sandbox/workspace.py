@@ -7,7 +7,8 @@
 | such a name at the top where it is absent               | cannot make it                         |
 | such a name made elsewhere                              | may make it; it is set aside afterwards|
 | a file that has another name outside                    | may read it: it would change that too  |
-| a file of a runtime, such as `run.db` or `audit.db`     | may read it                            |
+| a file of a runtime: `run.db`, one with `.spool` beside | may read it                            |
+| its `-wal` and `-journal` where they are absent         | cannot make it                         |
 | what cannot be looked into                              | finds it empty                         |
 | a folder above one of these                             | can neither move nor remove it         |
 
@@ -30,11 +31,13 @@ from msgspec import Struct, field
 
 from vegakit.errors import UserError
 from vegakit.ports import Guard, GuardsOutdatedError
+from vegakit.tools.confined.beneath import flags
 from vegakit.tools.confined.protected import (
     ABSENT_FILES,
     ABSENT_FOLDERS,
     Kind,
     folded,
+    is_ours,
     kind_of,
 )
 from vegakit.tools.sandbox.walking import (
@@ -43,6 +46,7 @@ from vegakit.tools.sandbox.walking import (
     Trail,
     identity_of,
     is_empty,
+    opened_at,
     opened_root,
     shielded,
     trail_to,
@@ -56,9 +60,16 @@ _AT_THE_TOP = frozenset({"tools.yaml"})
 _OF_A_REPOSITORY = (
     "head config config.worktree commondir objects refs hooks info packed-refs worktrees modules"
 ).split()
+_MAKE = flags("O_WRONLY O_CREAT O_EXCL O_NOFOLLOW O_CLOEXEC")
 _FEW = 16
 """More linked files below one name at the top, and all of it is frozen: each costs a mount."""
 _MOST_GUARDS = 5_000
+_LOOKS = 3
+"""If something is gone before it is opened: perhaps it was moved, and lies where nobody looked. No
+command can do that to what is guarded; after so many looks it is a build that is under way."""
+_LOGS = ("-wal", "-journal")
+"""What SQLite brings into a file when it opens it, whoever wrote that."""
+_BESIDE = (*_LOGS, "-shm", ".lock", ".spool")
 _STRENGTH = ("pin", "freeze", "hide")
 
 
@@ -113,9 +124,13 @@ def _look(
     known: Collection[Identity],
 ) -> Found | None:
     with opened_root(workspace) as root:
-        before = _Before(workspace, root, known)
-        if not walk(root, before, most):
-            return None
+        looks = 0
+        while True:
+            before, looks = _Before(workspace, root, known), looks + 1
+            if not walk(root, before, most):
+                return None
+            if not before.missed or looks == _LOOKS:
+                break
         before.finish()
         if stubs is not None:
             before.make_absent(stubs)
@@ -134,6 +149,8 @@ class _Before:
         self._counts: dict[Identity, int] = {}
         self._present: set[str] = set()
         self._guards = 0
+        self.missed = False
+        self._logs: list[tuple[Trail, str]] = []
 
     def visit(self, fd: int, trail: Trail, entries: list["os.DirEntry[str]"]) -> list[str]:
         names = {folded(entry.name) for entry in entries}
@@ -146,15 +163,37 @@ class _Before:
         if not trail:
             self._present = names
         below: list[str] = []
+        ours = self._kept_by_runtimes(trail, entries, names)
         for entry in entries:
-            with suppress(FileNotFoundError):  # it is gone again
-                if self._is_gone_into(fd, trail, entry, inner=repository):
+            try:
+                if self._is_gone_into(fd, trail, entry, inner=repository, ours=ours):
                     below.append(entry.name)
+            except FileNotFoundError:
+                self.missed = True
         return below
+
+    def _kept_by_runtimes(
+        self, trail: Trail, entries: list["os.DirEntry[str]"], names: set[str]
+    ) -> set[str]:
+        """Names of journals, whatever they are called, and of what lies beside them."""
+        ours: set[str] = set()
+        if not any(name.endswith((".spool", ".db")) for name in names):
+            return ours
+        for entry in entries:
+            short = folded(entry.name)
+            if f"{short}.spool" in names or (short.endswith(".db") and is_ours(short)):
+                ours |= {short, *(f"{short}{ending}" for ending in _BESIDE)}
+                self._logs += [
+                    (trail, f"{entry.name}{ending}")
+                    for ending in _LOGS
+                    if f"{short}{ending}" not in names
+                ]
+        return ours
 
     def unopened(self, fd: int, trail: Trail, name: str, error: OSError) -> None:
         """What we cannot look into the command might: its owner can change its mode."""
         if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            self.missed = True
             return
         if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM}:
             raise UserError(
@@ -167,9 +206,17 @@ class _Before:
             self._guard(trail, name, identity_of(about), "hide")
 
     def _is_gone_into(
-        self, fd: int, trail: Trail, entry: "os.DirEntry[str]", *, inner: bool
+        self,
+        fd: int,
+        trail: Trail,
+        entry: "os.DirEntry[str]",
+        *,
+        inner: bool,
+        ours: Collection[str],
     ) -> bool:
         kind = kind_at(trail, entry.name)
+        if kind is None and ours and folded(entry.name) in ours:
+            kind = Kind.OURS
         if entry.is_symlink():
             if kind:
                 self._follow(fd, trail, entry.name, kind)
@@ -278,6 +325,26 @@ class _Before:
                 continue  # nobody can make anything here
             stubs[name] = identity_of(os.stat(name, dir_fd=self._root, follow_symlinks=False))
             self._guard((), name, stubs[name], "freeze")
+        for trail, name in self._logs:
+            self._make_log(trail, name)
+
+    def _make_log(self, trail: Trail, name: str) -> None:
+        """An empty one means nothing to SQLite. It is not taken away again: a runtime may have
+        begun to write to it."""
+        try:
+            folder = opened_at(self._root, trail)
+        except OSError as error:
+            raise GuardsOutdatedError(f"the folder of {name} was moved; look again") from error
+        try:
+            made = os.open(name, _MAKE, 0o600, dir_fd=folder)
+        except FileExistsError as error:
+            raise GuardsOutdatedError(f"{name} was made meanwhile; look again") from error
+        except OSError:
+            return  # nobody can make anything here
+        finally:
+            os.close(folder)
+        self._guard(trail, name, identity_of(os.fstat(made)), "freeze")
+        os.close(made)
 
 
 def kind_at(trail: Trail, name: str) -> Kind | None:

@@ -130,6 +130,8 @@ class _Command(_Around):
 
 
 class _Request(_Around):
+    brings_text = True
+
     def __init__(self, written: _Written, request: Request, url: Template, grant: Grant) -> None:
         super().__init__(written)
         self._method, self._url, self._grant = request.method, url, grant
@@ -177,7 +179,7 @@ def _command(written: _Written) -> Tool:
         if len(template) > 1 and written.arrays(template):
             array = written.arrays(template)[0]
             raise written.wrong("command", f'an array is a word of its own; write "{{{array}}}"')
-    grant = written.grant("command", commands=(f"{words[0]} **",))
+    grant = written.grant("command", commands=(f"{words[0]} ***",))
     own = replace(grant, within=())
     _check_granted(written, own, RunCommand((words[0],)), "command")
     return _Command(written, templates, grant, written.given.sandbox)

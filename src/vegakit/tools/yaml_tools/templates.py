@@ -4,6 +4,7 @@
 |--------------------------------|---------------------------|-------------------------------------|
 | `[grep, "{text}", src]`        | `a; rm -rf /`             | one word: no shell reads it         |
 | the same                       | `-f`, `@list`, `A=b`      | refused: no value begins an option  |
+| `[sed, -n, "{script}", a]`     | `w x`                     | refused: sed would write a file     |
 | `"--regexp={text}"`            | `-f`                      | `--regexp=-f`                       |
 | `"{paths}"`, an array          | `[a, b]`                  | two words                           |
 | `https://host/items/{item}?q=` | `../x?y#z`                | `..%2Fx%3Fy%23z`                    |
@@ -16,13 +17,15 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from vegakit.errors import CapabilityDenied
-from vegakit.policy import Denied, Grant, RunCommand, decide
+from vegakit.policy import Denied, Grant, RunCommand, decide, risky_word
 from vegakit.tools.functions import ToolArgumentsError
 
 __all__ = ["Template", "filled_url", "filled_words", "template_of"]
 
 Template: TypeAlias = tuple[tuple[str, str | None], ...]
 """Literal text, and the parameter after it."""
+
+_ONE_PLAIN = Grant(("process::exec",), commands=("program *",))
 
 
 def template_of(text: str) -> Template | str:
@@ -39,13 +42,19 @@ def template_of(text: str) -> Template | str:
 
 def filled_words(templates: Sequence[Template], values: Mapping[str, Any]) -> tuple[str, ...]:
     words: list[str] = []
-    program = _filled(templates[0], {}, _text)
+    given: list[int] = []
     for template in templates:
         made = _words(template, values)
         if template and template[0][0] == "":
-            for word in made:
-                _check_plain(program, word)
+            given += range(len(words), len(words) + len(made))
         words += made
+    for at in given:
+        _check_plain(words[at])
+    risky = risky_word(tuple(words), given)
+    if risky is not None:
+        raise CapabilityDenied(
+            f"with {risky[:80]!a} {words[0]} writes or runs something else; give another value"
+        )
     return tuple(words)
 
 
@@ -86,10 +95,9 @@ def _path(url: str) -> list[str]:
     return url.partition("?")[0].partition("#")[0].split("/")
 
 
-def _check_plain(program: str, word: str) -> None:
+def _check_plain(word: str) -> None:
     """`*` in a rule is one plain argument, and so is a value that begins a word."""
-    one_plain = Grant(("process::exec",), commands=(f"{program} *",))
-    if isinstance(decide(one_plain, RunCommand((program, word))), Denied):
+    if isinstance(decide(_ONE_PLAIN, RunCommand(("program", word))), Denied):
         raise CapabilityDenied(
             f"{word[:80]!a} is no plain argument: it is empty, holds a control character, or "
             "begins like an option (-, +), a list (@) or an assignment (NAME=); give another value"

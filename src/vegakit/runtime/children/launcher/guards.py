@@ -52,6 +52,8 @@ _READ_ONLY, _NO_SETUID, _NO_DEVICES = 1, 2, 4
 _SAFE = _NO_SETUID | _NO_DEVICES
 _SET_STRING, _CREATE = 1, 6
 _HERE = -100
+_MOST = {"max_inotify_instances": "32", "max_inotify_watches": "16384"}
+"""Of what the kernel gives each user a few hundred: a command would use up the person's."""
 _AT = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else os.O_NOFOLLOW
 _FOLDER = _AT | os.O_DIRECTORY
 
@@ -134,6 +136,9 @@ def _leave_namespace() -> None:
         _put("/proc/self/setgroups", "deny")
     _put("/proc/self/uid_map", f"{user} {user} 1")
     _put("/proc/self/gid_map", f"{group} {group} 1")
+    for name, most in _MOST.items():
+        with suppress(OSError):  # a kernel that does not count it by namespace
+            _put(f"/proc/sys/user/{name}", most)
 
 
 def _opened(folder: int, name: str, how: int) -> int:
