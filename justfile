@@ -44,6 +44,10 @@ programs size="":
     python -m benchmarks.python_programs {{ if size == "full" { "10000" } else { "500" } }}
     python -m benchmarks.authored {{ if size == "full" { "1000" } else { "200" } }}
 
+# Hostile programs and whoever looks at them: CPU and memory of 200 bombs, the loop meanwhile, clients beside a flood of them
+admission bombs="200":
+    python -m benchmarks.admission {{bombs}}
+
 # Models that write programs, end to end: scripted over three wires, a real small one, MCP clients, the plan for 355 agents
 agents-write:
     bash .ci/setup_e2e

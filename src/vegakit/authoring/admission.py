@@ -5,20 +5,26 @@ those of the given agents or named in the leave, their tools those that were giv
 Vega beside them, under the rights of the program.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from vegakit.authoring.may import May, lacking
 from vegakit.authoring.refusals import (
     Refusal,
     Refused,
     dear,
+    heavy,
     mistaken,
     over_room,
     refused,
     unbounded,
 )
+from vegakit.conversation import ModelRequest
 from vegakit.lang import (
+    MOST_STEPS,
     AgentSpec,
     Checked,
     Manifest,
@@ -26,9 +32,11 @@ from vegakit.lang import (
     Module,
     Quote,
     Signature,
+    StepsSpentError,
     Type,
     check,
     compile_program,
+    counted,
     manifest_of,
     quote,
 )
@@ -40,6 +48,8 @@ MOST_BYTES = 40_000
 LANGUAGES = {"vega": "vega", "python": "py"}
 """By name, with the endings of their files."""
 _MOST_TOLD = 12
+
+Count: TypeAlias = Callable[[ModelRequest], int]
 
 
 class TermsOf:
@@ -54,6 +64,23 @@ class TermsOf:
         if spec.name in self._agents:
             return self._agents[spec.name]
         return self._models.get(spec.model)
+
+    def renamed(self, count: Callable[[str], Count]) -> "TermsOf":
+        """The same, with other counts, each by a name that `counts` knows."""
+        return TermsOf(
+            {key: _with(one, count(f"agent {key}")) for key, one in self._agents.items()},
+            {key: _with(one, count(f"model {key}")) for key, one in self._models.items()},
+        )
+
+    @property
+    def counts(self) -> dict[str, Count]:
+        agents = {f"agent {key}": one for key, one in self._agents.items()}
+        models = {f"model {key}": one for key, one in self._models.items()}
+        return {key: one.count for key, one in (agents | models).items() if one is not None}
+
+
+def _with(terms: ModelTerms | None, count: Count) -> ModelTerms | None:
+    return None if terms is None else replace(terms, count=count)
 
 
 @dataclass(frozen=True)
@@ -93,7 +120,12 @@ def admit(source: str, language: str, leave: Leave) -> Accepted | Refused:
             f"it has {size:,} bytes; a program has at most {MOST_BYTES:,}",
             "make it shorter: loops and functions for what repeats, `arguments` for long texts",
         )
-    return _checked(source, f"program.{LANGUAGES[language]}", leave)
+    try:
+        with counted(MOST_STEPS) as steps:
+            verdict = _checked(source, f"program.{LANGUAGES[language]}", leave)
+    except StepsSpentError:
+        return heavy()
+    return heavy() if steps.are_spent else verdict
 
 
 def _checked(source: str, name: str, leave: Leave) -> Accepted | Refused:

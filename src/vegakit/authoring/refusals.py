@@ -8,7 +8,7 @@
 | unbounded | the lines without a bound                       | `[T; n]`, `limit n`, a session |
 | cost      | the quote, its dearest line, what it may be     | fewer rounds, a session, …     |
 | room      | the quote and what is left                      | the same                       |
-| size      | how long it may be                              | a shorter program              |
+| size      | how long it may be, or how much work it makes   | a shorter, plainer program     |
 | many      | how many programs a turn may run or try         | an answer without more         |
 | nested    | how deep programs may run programs              | asking agents from this one    |
 """
@@ -21,7 +21,7 @@ from msgspec import Struct
 from vegakit.lang import Diagnostic, Quote, QuotedLine, render
 from vegakit.money import NANOS, Money, show
 
-__all__ = ["Refusal", "Refused", "dear", "mistaken", "over_room", "refused", "unbounded"]
+__all__ = ["Refusal", "Refused", "dear", "heavy", "mistaken", "over_room", "refused", "unbounded"]
 
 _MOST_TOLD = 12
 
@@ -83,6 +83,15 @@ def unbounded(quoted: Quote, most: Money) -> Refused:
         "bound the list, as in `[str; 20]` or `list::take(items, 20)`, or the loop, as in "
         "`while more limit 10 { … }`",
         f"or put `session budget {_dollars(most)} {{` before these lines and `}}` after them",
+    )
+
+
+def heavy() -> Refused:
+    return refused(
+        Refusal.SIZE,
+        "it makes too much work for whoever checks and prices it",
+        "nest fewer loops, and give the inner ones to a function",
+        "or make it shorter: loops for what repeats, `arguments` for long lists and texts",
     )
 
 

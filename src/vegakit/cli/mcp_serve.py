@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -138,6 +139,8 @@ async def _while_served(
     async with Runtime(**parts) as rt:
         desk = Desk(rt, charter)
         gone = await desk.runs.open()
+        gc.collect()
+        gc.freeze()  # what lives as long as the server is not gone through again and again
         serving = asyncio.ensure_future(serve(desk))
         await asyncio.wait({serving, gone, stopped}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()

@@ -4,8 +4,9 @@ The tables are keyed by `id(node)`; the sources here keep the nodes alive.
 """
 
 from enum import StrEnum
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from vegakit.lang.tree import Source
 from vegakit.lang.types import Type
@@ -43,6 +44,14 @@ class Unit(Struct):
     source: Source
     uses: dict[str, str]
     name: str = ""
+    _line_ends: list[int] | None = None
+
+    @property
+    def line_ends(self) -> list[int]:
+        """Where its lines end, found once: every function of the file asks."""
+        if self._line_ends is None:
+            self._line_ends = [at for at, char in enumerate(self.text) if char == "\n"]
+        return self._line_ends
 
 
 class Checked(Struct):
@@ -57,6 +66,7 @@ class Checked(Struct):
     - `full_names`: of Names of agents and supervisors, of their declarations, of functions, tools
       and `ToolRef`s: `unit::Name`, or `Name` in the main file; a tool inside an agent is
       `Agent.tool`
+    - `kept`: what was made of it, by who made it, for the phases that need it again
     """
 
     main: str
@@ -66,3 +76,4 @@ class Checked(Struct):
     arguments: dict[int, tuple[int | None, ...]]
     names: dict[int, NameKind]
     full_names: dict[int, str]
+    kept: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -21,6 +21,8 @@ from unicodedata import category, combining, east_asian_width
 
 from msgspec import Struct
 
+from vegakit.lang.steps import took
+
 __all__ = [
     "MAX_DIAGNOSTICS",
     "Diagnostic",
@@ -97,7 +99,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """The known word that was meant, or ''."""
     if len(word) > _LONGEST_WORD:
         return ""
-    close = get_close_matches(word, sorted(known), 1, 0.7)
+    words = sorted(known)
+    took(1 + 4 * len(words))
+    close = get_close_matches(word, words, 1, 0.7)
     return close[0] if close else ""
 
 

@@ -8,6 +8,7 @@ from vegakit.lang.checking import check as check_vega
 from vegakit.lang.checking.importing import Read
 from vegakit.lang.diagnostics import Diagnostic
 from vegakit.lang.signatures import Signature
+from vegakit.lang.steps import StepsSpentError, counted
 from vegakit.lang.types import Type
 
 __all__ = ["check"]
@@ -25,8 +26,13 @@ def check(
     """`read` gives the text of a file below the project root; `tools` are Python functions that are
     passed in, with what they take and give if that is known, and `types` are types from there;
     `agents` are declared by who runs the program."""
-    if file.endswith(".py"):
-        from vegakit.lang.python import check_python
+    try:
+        with counted():
+            if file.endswith(".py"):
+                from vegakit.lang.python import check_python
 
-        return check_python(text, file, read, tools=tools, types=types, agents=agents)
-    return check_vega(text, file, read, tools=tools, types=types, agents=agents)
+                return check_python(text, file, read, tools=tools, types=types, agents=agents)
+            return check_vega(text, file, read, tools=tools, types=types, agents=agents)
+    except StepsSpentError as spent:
+        what, _, remedy = str(spent).partition("; ")
+        return None, (Diagnostic("too-much-work", what, file, 0, 1, remedy),)

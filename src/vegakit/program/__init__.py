@@ -22,6 +22,7 @@ from vegakit.program.actions import (
     ToolEnded,
     Wasted,
 )
+from vegakit.program.authored import MOST_TRIES, source_in
 from vegakit.program.bodies import (
     AgentBody,
     Author,
@@ -72,6 +73,7 @@ from vegakit.program.wallet import Wallet
 
 __all__ = [
     "DEFAULT_WINDOW",
+    "MOST_TRIES",
     "STATE_VERSION",
     "Action",
     "After",
@@ -148,4 +150,5 @@ __all__ = [
     "Wasted",
     "child_path",
     "restore",
+    "source_in",
 ]

@@ -30,9 +30,10 @@ from vegakit.program.state import Authored, Process, Send
 from vegakit.records import digest128
 from vegakit.vm import restored, text_of
 
-__all__ = ["Programs"]
+__all__ = ["MOST_TRIES", "Programs", "source_in"]
 
-_TRIES = 4
+MOST_TRIES = 4
+"""Programs that a turn may try, for each that it may run."""
 _NO_SOURCE = "it has no source; send the whole program as text in `source`"
 _NO_ARGUMENTS = "`arguments` is an object with the parameters of main by name; send {} for none"
 
@@ -57,7 +58,7 @@ class Programs:
         body = self._core.body_of(process)
         assert isinstance(body, AgentBody)
         author, send = body.authors[plan.call.name], (process.sends or {})[letter]
-        written = _written(plan.call.arguments)
+        written = source_in(plan.call.arguments)
         if isinstance(written, str):
             return _outcome(refused(Refusal.MISTAKES, written))
         source, language, arguments = written
@@ -104,10 +105,10 @@ class Programs:
         self, path: str, send: Send, author: Author, source: str, language: str
     ) -> Accepted | Refused:
         send.tries += 1
-        if send.programs >= author.most or send.tries > author.most * _TRIES:
+        if send.programs >= author.most or send.tries > author.most * MOST_TRIES:
             return refused(
                 Refusal.MANY,
-                f"one turn may run {author.most} programs and try {author.most * _TRIES}",
+                f"one turn may run {author.most} programs and try {author.most * MOST_TRIES}",
                 "answer with what you have",
             )
         if (above := len(list(self._core.authored_around(path)))) > author.nested:
@@ -151,7 +152,7 @@ class Programs:
         return ToolOutcome(sanitise(text), is_error=isinstance(outcome, Fell))
 
 
-def _written(given: object) -> tuple[str, str, dict[str, Any]] | str:
+def source_in(given: object) -> tuple[str, str, dict[str, Any]] | str:
     """Source, language and arguments, or what is wrong."""
     fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     source, language = fields.get("source"), fields.get("language") or ""

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from vegakit.runtime.agents import Agent
     from vegakit.runtime.asking import run
     from vegakit.runtime.asks import Ask
-    from vegakit.runtime.authored import RunProgram, run_program
+    from vegakit.runtime.authored import Permit, RunProgram, run_program
     from vegakit.runtime.clock import SteadyClock
     from vegakit.runtime.compiled import (
         ProgramRefused,
@@ -78,7 +78,7 @@ _HOMES = {
     "agents": ("Agent",),
     "asking": ("run",),
     "asks": ("Ask",),
-    "authored": ("RunProgram", "run_program"),
+    "authored": ("Permit", "RunProgram", "run_program"),
     "clock": ("SteadyClock",),
     "compiled": (
         "ProgramRefused",
@@ -194,6 +194,7 @@ __all__ = [
     "Oversight",
     "Perform",
     "Performing",
+    "Permit",
     "Permitting",
     "Process",
     "ProcessView",

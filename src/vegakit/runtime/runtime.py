@@ -28,6 +28,7 @@ from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, St
 from vegakit.program import DEFAULT_WINDOW, Bounds, News
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.asks import Ask
+from vegakit.runtime.authored import Judges
 from vegakit.runtime.backlog import Backlog
 from vegakit.runtime.budgets import Budgets, rule_of
 from vegakit.runtime.cancelling import all_of
@@ -128,6 +129,7 @@ class Runtime:
         self._lasting = ledger is not None
         self.recent = Recent(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
+        self.judges = Judges(self.children, self.clock)
         self.backlog = Backlog(self.clock)
         self.memory = memory
         self.name = name
@@ -211,6 +213,7 @@ class Runtime:
             await self._program.aclose()
             replayed = self._program.host.replayed
         await self.mcp.aclose()
+        await self.judges.aclose()
         await self.children.aclose()
         if self.memory is not None:
             await self.memory.aclose()

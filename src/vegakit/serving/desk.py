@@ -1,6 +1,7 @@
 """What each tool does for a client: look at a program, price it, run it, see and end what runs."""
 
 import asyncio
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,17 +10,18 @@ from msgspec import to_builtins
 from vegakit.authoring import (
     Accepted,
     Leave,
+    Looked,
     Refusal,
     Refused,
     TermsOf,
-    judge,
+    Wish,
     poor,
     refused,
 )
 from vegakit.errors import ContractViolated, UserError
-from vegakit.lang import Checked, ModelTerms, as_json, card, flows_of, manifest_of, quote
+from vegakit.lang import ModelTerms, card
 from vegakit.money import dollars, show
-from vegakit.runtime import Agent, Runtime, VegaProgram, arguments, rendered_question
+from vegakit.runtime import Agent, Permit, Runtime, VegaProgram, arguments, rendered_question
 from vegakit.serving.charter import Charter
 from vegakit.serving.elsewhere import Elsewhere
 from vegakit.serving.pages import flow_page, question_row, quote_page, shown, view_row
@@ -35,7 +37,10 @@ from vegakit.serving.requests import (
 )
 from vegakit.serving.runs import Runs, short
 
-__all__ = ["Desk", "Told"]
+__all__ = ["Desk", "Told", "current_client"]
+
+current_client: ContextVar[str] = ContextVar("vega_client", default="")
+"""Whose request it is: clients take turns."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Told:
 
 
 class Desk:
-    """Work on sources is done in threads: a large one keeps nobody else waiting."""
+    """Programs are looked at in processes of their own, each client in its turn, and long pages
+    are written in threads: a large program keeps nobody else waiting."""
 
     def __init__(self, runtime: Runtime, charter: Charter) -> None:
         self._runtime = runtime
@@ -62,40 +68,41 @@ class Desk:
         self._leave = Leave(
             charter.budget, charter.may, {}, charter.models, TermsOf({}, known), languages=()
         )
+        self._permit = Permit(self._leave)
+        runtime.judges.warm(wholly=True)
 
     async def check(self, asked: ProgramRequest) -> Told:
-        found = await self._project.look(asked)
-        page = {"in_order": found.is_sound, "diagnostics": as_json(found.diagnostics, found.texts)}
-        if not found.is_sound:
-            return Told(found.shown, page, refused=True)
-        return Told("\n".join(filter(None, [found.shown, "in order"])), page)
+        looked = await self._look(Wish.CHECK, asked)
+        page = {"in_order": looked.is_sound, "diagnostics": list(looked.found)}
+        if not looked.is_sound:
+            return Told(looked.shown, page, refused=True)
+        return Told("\n".join(filter(None, [looked.shown, "in order"])), page)
 
     async def cost(self, asked: ProgramRequest) -> Told:
-        checked = await self._sound(asked)
-        if isinstance(checked, Told):
-            return checked
-        quoted = await asyncio.to_thread(quote, checked, self._leave.terms)
-        page = quote_page(quoted) | {"left": show(self.runs.left())}
-        return Told(shown(page), page)
+        looked = await self._look(Wish.COST, asked)
+        if looked.quoted is None:
+            return Told(looked.shown, refused=True)
+        page = await asyncio.to_thread(quote_page, looked.quoted)
+        page["left"] = show(self.runs.left())
+        return Told(await asyncio.to_thread(shown, page), page)
 
     async def explain(self, asked: ProgramRequest) -> Told:
-        checked = await self._sound(asked)
-        if isinstance(checked, Told):
-            return checked
-        manifest = await asyncio.to_thread(manifest_of, checked)
-        flows = await asyncio.to_thread(flows_of, checked)
+        looked = await self._look(Wish.EXPLAIN, asked)
+        manifest = looked.manifest
+        if manifest is None:
+            return Told(looked.shown, refused=True)
         page = {
             "manifest": to_builtins(manifest),
             "not_granted": self._charter.outside(manifest),
-            "flows": list(map(flow_page, flows)),
+            "flows": await asyncio.to_thread(lambda: list(map(flow_page, looked.flows or ()))),
         }
-        return Told(shown(page), page)
+        return Told(await asyncio.to_thread(shown, page), page)
 
     async def run(self, asked: RunRequest, tell: Tell | None = None) -> Told:
-        checked = await self._sound(asked)
-        if isinstance(checked, Told):
-            return checked
-        accepted = await self._admitted(checked, asked.budget)
+        looked = await self._look(Wish.RUN, asked, asked.budget)
+        if looked.verdict is None:
+            return Told(looked.shown, refused=True)
+        accepted = self._admitted(looked.verdict)
         if isinstance(accepted, Refused):
             return Told(accepted.text, {"refused": accepted.kind}, refused=True)
         module = accepted.module
@@ -135,17 +142,16 @@ class Desk:
     async def card(self, asked: CardRequest) -> Told:
         return Told(card(asked.language))
 
-    async def _sound(self, asked: ProgramRequest) -> Checked | Told:
-        found = await self._project.look(asked)
-        if found.checked is None or not found.is_sound:
-            return Told(found.shown, refused=True)
-        return found.checked
+    async def _look(self, wish: Wish, asked: ProgramRequest, budget: str = "") -> Looked:
+        name, text = await self._project.taken(asked)
+        permit, most = self._permit, self._leave.max_cost
+        if budget and dollars(budget) < most:
+            permit = Permit(replace(self._leave, max_cost=dollars(budget)))
+        judges, read = self._runtime.judges, self._project.text
+        return await judges.look(wish, text, name, permit, current_client.get(), read)
 
-    async def _admitted(self, checked: Checked, budget: str) -> Accepted | Refused:
+    def _admitted(self, verdict: Accepted | Refused) -> Accepted | Refused:
         """Before its first call: inside the charter, and of a price that is left."""
-        most = self._leave.max_cost
-        leave = replace(self._leave, max_cost=min(dollars(budget), most)) if budget else self._leave
-        verdict = await asyncio.to_thread(judge, checked, leave)
         if isinstance(verdict, Refused):
             return verdict
         if wrong := self._charter.outside(verdict.manifest):

@@ -134,7 +134,7 @@ async def serve_http(
 
 def _listening(address: Address) -> socket.socket:
     try:
-        return socket.create_server(
+        listening = socket.create_server(
             (address.host, address.port),
             family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
         )
@@ -143,6 +143,9 @@ def _listening(address: Address) -> socket.socket:
             f"{address.host}:{address.port} cannot be listened on: {error.strerror or error}; "
             "try another port"
         ) from None
+    # For those it accepts too: else the end of each answer waits 40 ms for an acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _names(address: Address, port: int) -> list[str]:

@@ -3,14 +3,13 @@
 import json
 from typing import Any
 
+from vegakit.authoring import MOST_LINKS
 from vegakit.lang import Flow, Quote
 from vegakit.money import Money, show
 from vegakit.policy import sanitise
 from vegakit.runtime import ProcessView, Question, how_to_answer
 
 __all__ = ["flow_page", "question_row", "quote_page", "shown", "view_row"]
-
-_MOST_TOLD = 100
 
 
 def shown(page: dict[str, Any]) -> str:
@@ -40,10 +39,10 @@ def flow_page(flow: Flow) -> dict[str, Any]:
     places = {step.id: f"line {step.line} {step.what}" for step in flow.steps}
     return {
         "function": flow.name,
-        "at_once": [[places[one] for one in wave] for wave in flow.waves[:_MOST_TOLD]],
+        "at_once": [[places[one] for one in wave] for wave in flow.waves[:MOST_LINKS]],
         "waits": [
             f"{places[link.after]} after {places[link.before]}: {link.text}"
-            for link in flow.links[:_MOST_TOLD]
+            for link in flow.links[:MOST_LINKS]
         ],
     }
 

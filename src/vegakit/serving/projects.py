@@ -1,40 +1,20 @@
-"""Programs that clients send or name: read below one folder, and looked at in a thread.
+"""Programs that clients send or name: read below one folder.
 
 A path is opened beneath the root, without links; what a program uses of other files is read so too.
 """
 
-import asyncio
-from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from vegakit.errors import CapabilityDenied, ToolFailed, UserError
-from vegakit.lang import Checked, Diagnostic, check, render
 from vegakit.policy import Grant
 from vegakit.serving.requests import ProgramRequest
 from vegakit.tools import Files
 
-__all__ = ["Looked", "Project"]
+__all__ = ["Project"]
 
 _SUFFIXES = {"vega": ".vega", "python": ".py"}
 _READS = Grant(("fs::read",), paths=("**",))
 _MOST_BYTES = 1 << 20
-_WITHIN_S = 60.0
-
-
-@dataclass(frozen=True)
-class Looked:
-    checked: Checked | None
-    diagnostics: tuple[Diagnostic, ...]
-    texts: dict[str, str] = field(repr=False)
-
-    @property
-    def is_sound(self) -> bool:
-        return self.checked is not None and all(d.severity != "error" for d in self.diagnostics)
-
-    @property
-    def shown(self) -> str:
-        return render(self.diagnostics, self.texts)
 
 
 class Project:
@@ -42,21 +22,7 @@ class Project:
         self.root = root.resolve()
         self._files = Files(self.root, _READS, max_bytes=_MOST_BYTES)
 
-    async def look(self, asked: ProgramRequest) -> Looked:
-        name, text = await self._taken(asked)
-        loop = asyncio.get_running_loop()
-        texts = {name: text}
-
-        def read(used: str) -> str | None:
-            coming: Future[str | None] = asyncio.run_coroutine_threadsafe(self._text(used), loop)
-            found = coming.result(_WITHIN_S)
-            if found is not None:
-                texts[used] = found
-            return found
-
-        return Looked(*await asyncio.to_thread(check, text, name, read), texts)
-
-    async def _taken(self, asked: ProgramRequest) -> tuple[str, str]:
+    async def taken(self, asked: ProgramRequest) -> tuple[str, str]:
         if bool(asked.source) == bool(asked.path):
             raise UserError("give either `source`, the text of a program, or `path`, its file")
         if asked.source:
@@ -71,7 +37,7 @@ class Project:
                 f"{error}; give a plain path from the project's folder, such as lib/review.vega"
             ) from None
 
-    async def _text(self, name: str) -> str | None:
+    async def text(self, name: str) -> str | None:
         try:
             return await self._content(name)
         except (CapabilityDenied, ToolFailed):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from vegakit.errors import UserError
 from vegakit.policy import sanitise
-from vegakit.serving.desk import Desk
+from vegakit.serving.desk import Desk, current_client
 from vegakit.serving.offers import OFFERS, answer
 from vegakit.serving.requests import schema_of
 
@@ -35,6 +35,13 @@ def check_installed() -> None:
         ) from None
 
 
+def _client_of(request: Any) -> str:  # noqa: ANN401
+    """By its session over HTTP, or its connection where it has none; on stdio there is one."""
+    if request is None:
+        return ""
+    return request.headers.get("mcp-session-id") or ":".join(map(str, request.client or ()))
+
+
 def server_of(desk: Desk) -> "Server[dict[str, Any]]":
     from importlib.metadata import version
 
@@ -63,6 +70,7 @@ def server_of(desk: Desk) -> "Server[dict[str, Any]]":
         async def tell(count: int, said: str) -> None:
             await ctx.session.report_progress(count, message=said or "still running")
 
+        current_client.set(_client_of(ctx.request))
         told = await answer(desk, asked.name, asked.arguments, tell)
         text = told.text if told.is_spelled else sanitise(told.text)
         return types.CallToolResult(

@@ -56,13 +56,14 @@ class Sessions:
             if message["type"] == "http.response.start" and made is not None:
                 self._busy[made] = 1
                 opened.append(made)
+                self._opening -= 1  # it is counted as opened from now on
             await send(message)
 
         try:
             await self._make_room(scope)
             await self._app(scope, receive, watch)
         finally:
-            self._opening -= 1
+            self._opening -= not opened
             self._leave(opened)
 
     async def _go_on(self, named: bytes, scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from vegakit.lang.checking.context import Body
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Block, Stmt
 
 __all__ = ["STATEMENTS", "StatementRule", "check_all", "check_block", "forget_assigned"]
@@ -28,6 +29,7 @@ def check_all(body: Body, statements: tuple[Stmt, ...]) -> bool:
         if not (goes_on or told):
             told = True
             body.reports.warn("unreachable", statement, "this is never reached")
+        took(2)
         body.program.place = statement
         if not STATEMENTS[type(statement)](body, statement):
             goes_on = False

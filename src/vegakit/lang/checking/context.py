@@ -14,6 +14,7 @@ from vegakit.lang.checking.relations import Holes
 from vegakit.lang.checking.reports import Reports
 from vegakit.lang.checking.variables import Facts, Scopes
 from vegakit.lang.signatures import Signature
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Expr, FnDecl, Node, ToolDecl, TypeDecl
 from vegakit.lang.types import NOTHING, Type
 
@@ -82,6 +83,7 @@ EXPRESSIONS: dict[type, Rule] = {}
 
 
 def infer(body: Body, node: Expr, want: Type | None = None) -> Type:
+    took(2)
     kind = body.holes.seen(EXPRESSIONS[type(node)](body, node, want))
     body.program.types[id(node)] = kind
     return kind

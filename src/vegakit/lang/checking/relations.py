@@ -13,6 +13,7 @@ everywhere, so that one mistake gives one diagnostic.
 | anything        | `any`, but not the other way: that is what `as` is for      |
 """
 
+from vegakit.lang.steps import took
 from vegakit.lang.types import (
     ANY,
     NOTHING,
@@ -58,6 +59,7 @@ class Holes:
 
     def full(self, kind: Type, otherwise: Type | None = None) -> Type:
         """With all holes filled; `otherwise` takes the place of those still open."""
+        took()
         kind = self.seen(kind)
         match kind:
             case Plain():
@@ -89,6 +91,7 @@ class Holes:
         return isinstance(kind, Plain) and kind.name[0] == "?" and kind.name not in self._filled
 
     def fits(self, this: Type, there: Type) -> bool:  # noqa: C901, PLR0912
+        took()
         if this is there:
             return True
         this, there = self.seen(this), self.seen(there)
@@ -172,6 +175,7 @@ class Holes:
     def _holds(self, kind: Type, hole: Type) -> bool:
         kind = self.seen(kind)
         while isinstance(kind, OptionalOf | ListOf | MapOf | FutureOf):
+            took()
             kind = self.seen(kind.inner)
             if kind == hole:
                 return True

@@ -13,6 +13,7 @@ from vegakit.lang.compiling.settings import settings_of
 from vegakit.lang.compiling.writing import Label, Writer
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.opcodes import Op
+from vegakit.lang.steps import took
 from vegakit.lang.tree import (
     Ask,
     Await,
@@ -65,6 +66,7 @@ def value(w: Writer, node: Expr) -> int:
 
 
 def put(w: Writer, node: Expr, into: int) -> None:
+    took(2)
     w.at(node)
     _PUT[type(node)](w, node, into)
 

@@ -17,6 +17,7 @@ from vegakit.lang.compiling.pools import Pools, rights_of
 from vegakit.lang.compiling.statements import write_all
 from vegakit.lang.compiling.writing import Program, Writer
 from vegakit.lang.opcodes import Op
+from vegakit.lang.steps import counted
 from vegakit.lang.tree import (
     AgentDecl,
     FnDecl,
@@ -34,10 +35,19 @@ __all__ = ["compile_program"]
 D = TypeVar("D", AgentDecl, SupervisorDecl, UseMcp)
 
 MAIN = "main"
+_MODULE = "module"
 
 
 def compile_program(checked: Checked) -> Module:
-    """Of a program that was checked without errors."""
+    """Of a program that was checked without errors; made once, since other phases need it too."""
+    module = checked.kept.get(_MODULE)
+    if module is None:
+        with counted():
+            module = checked.kept[_MODULE] = _compiled(checked)
+    return module
+
+
+def _compiled(checked: Checked) -> Module:
     bodies = dict(bodies_of(checked))
     places = {name: at for at, name in enumerate(bodies)}
     program = Program(checked, Pools(), places, _rounds(checked))

@@ -9,6 +9,7 @@ from vegakit.lang.compiling.expressions import put, value
 from vegakit.lang.compiling.settings import settings_of
 from vegakit.lang.compiling.writing import Label, Loop, Writer
 from vegakit.lang.opcodes import Op
+from vegakit.lang.steps import took
 from vegakit.lang.tree import (
     Assign,
     Block,
@@ -44,6 +45,7 @@ def write_all(w: Writer, body: tuple[Stmt, ...]) -> None:
 
 
 def write(w: Writer, node: Stmt) -> None:
+    took(2)
     w.at(node)
     with w.scratch():
         _WRITE[type(node)](w, node)

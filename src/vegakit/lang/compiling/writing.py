@@ -15,6 +15,7 @@ from vegakit.lang.bytecode import Function, Handler, Site
 from vegakit.lang.checked import Checked, Unit
 from vegakit.lang.compiling.pools import Pools
 from vegakit.lang.opcodes import Op
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Node
 from vegakit.lang.types import Type
 
@@ -57,7 +58,7 @@ class Writer:
         self._sites: list[Site] = []
         self._handlers: list[tuple[int, int, Label, tuple[str, ...], int, int]] = []
         self._behind: list[Callable[[], None]] = []
-        self._newlines = [at for at, char in enumerate(unit.text) if char == "\n"]
+        self._newlines = unit.line_ends
         self.line = 1
 
     # Registers
@@ -80,6 +81,7 @@ class Writer:
 
     @contextmanager
     def scratch(self) -> Generator[None]:
+        took(1 + len(self.variables) // 16)
         free, known = self._free, set(self.variables.values())
         yield
         declared = [r for r in self.variables.values() if r not in known]

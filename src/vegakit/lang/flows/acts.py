@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from vegakit.lang.bytecode import AgentSpec
 from vegakit.lang.rows import NOTHING_TOUCHED, Effects, conflict, paths_touch
+from vegakit.lang.steps import took
 
 __all__ = [
     "PAUSES",
@@ -137,6 +138,7 @@ def clash(one: Act, other: Act) -> str:
 
 
 def _shared(one: Effects, other: Effects) -> str:
+    took(8)
     pairs = [(mine, theirs) for mine in one.writes for theirs in other.reads | other.writes]
     pairs += [(mine, theirs) for mine in other.writes for theirs in one.reads]
     return _few({mine for mine, theirs in pairs if paths_touch(mine, theirs)})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from vegakit.lang.flows.acts import Act, clash, is_strong, may_be_one
 from vegakit.lang.flows.records import FlowLink, FlowStep, LinkKind
+from vegakit.lang.steps import took
 
 __all__ = ["Noted", "Notes", "bits"]
 
@@ -40,6 +41,7 @@ class Notes:
     def link(
         self, before: int, after: int, why: LinkKind, text: str, round_of: int | None = None
     ) -> None:
+        took()
         key = before, after, why, round_of
         if why is LinkKind.NEEDS:
             names = {*self._links.get(key, "").split(", "), text} - {""}
@@ -59,6 +61,7 @@ class Notes:
     def _last_of(self, mask: int) -> int:
         """Those that no other of them waits for."""
         covered = 0
+        took(mask.bit_count() // 4)
         for one in bits(mask):
             covered |= self.noted[one].before
         return mask & ~covered
@@ -76,6 +79,7 @@ class Notes:
     def _rivals(self, number: int, among: int) -> Iterator[int]:
         act = self.noted[number].act
         for before in bits(among & ~(1 << number)):
+            took()
             other = self.noted[before].act
             if is_strong(act.row) or is_strong(other.row) or act.agents & other.agents:
                 yield before

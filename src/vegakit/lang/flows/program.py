@@ -13,6 +13,7 @@ from vegakit.lang.flows.records import Flow
 from vegakit.lang.flows.values import NOTHING_NEEDED
 from vegakit.lang.flows.walking import Facts, TooLargeError, Walk
 from vegakit.lang.rows import ModuleRows, effects_of
+from vegakit.lang.steps import counted
 from vegakit.lang.tree import Ask, Call, Monitor, Parallel, Spawn, below
 
 __all__ = ["flows_of", "walk_function"]
@@ -23,8 +24,9 @@ _MAIN = "main"
 def flows_of(checked: Checked) -> tuple[Flow, ...]:
     """Of a program that was checked without errors: `main` first, then the functions that it calls,
     as it comes to them. What only computes is left out."""
-    facts = _facts(checked)
-    main = walk_function(facts, _MAIN)
+    with counted():
+        facts = _facts(checked)
+        main = walk_function(facts, _MAIN)
     called = (flow for name, flow in facts.flows.items() if name != _MAIN)
     return (main, *(flow for flow in called if flow is not None and flow.steps))
 

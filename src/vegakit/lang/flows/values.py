@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from vegakit.lang.steps import took
+
 __all__ = [
     "NOTHING_NEEDED",
     "Frames",
@@ -118,15 +120,18 @@ class Scopes:
             self.put((depth, name), value.nameless())
 
     def put(self, place: Place, value: Value) -> None:
+        took(1 + len(self._watches))
         depth, name = place
         self.frames[depth][name] = value
         for seen in self._watches:
             seen[place] = either(seen[place], value) if place in seen else value
 
     def copy(self) -> Frames:
+        took(1 + sum(map(len, self.frames)) // 16)
         return [dict(frame) for frame in self.frames]
 
     def restore(self, frames: Frames) -> None:
+        took(1 + sum(map(len, frames)) // 16)
         self.frames = [dict(frame) for frame in frames]
 
     def changed(self, before: Frames) -> dict[Place, Value]:
@@ -150,6 +155,7 @@ class Scopes:
         self.restore(ends[0])
         for frames in ends[1:]:
             for mine, theirs in zip(self.frames, frames, strict=True):
+                took(1 + len(mine) // 4)
                 for name in mine.keys() & theirs.keys():
                     mine[name] = either(mine[name], theirs[name])
 

@@ -16,6 +16,7 @@ from vegakit.lang.flows.noting import Noted, Notes, bits
 from vegakit.lang.flows.records import Flow, FlowStep, LinkKind, StepKind
 from vegakit.lang.flows.values import Frames, Need, Place, Scopes, Value
 from vegakit.lang.rows import NOTHING_TOUCHED, Effects
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Block, FnDecl, Node, Stmt, ToolDecl
 
 __all__ = ["Facts", "Here", "TooLargeError", "Walk"]
@@ -58,6 +59,7 @@ class Facts:
     nodes: int = 0
 
     def count(self, nodes: int = 1) -> None:
+        took(3 * nodes)
         self.nodes += nodes
         if self.nodes > _MOST_NODES:
             raise TooLargeError
@@ -102,7 +104,7 @@ class Walk:
         return self.facts.places[self.unit.path]
 
     def __post_init__(self) -> None:
-        self._line_ends = [at for at, letter in enumerate(self.unit.text) if letter == "\n"]
+        self._line_ends = self.unit.line_ends
 
     def line(self, node: Node) -> int:
         return bisect_right(self._line_ends, node.at - 1) + 1

@@ -11,6 +11,7 @@ from vegakit.lang.lexer import tokenize
 from vegakit.lang.parsing.agents import AgentParser
 from vegakit.lang.parsing.blocks import UnclosedError
 from vegakit.lang.parsing.cursor import FaultError
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Decl, Source, Stmt
 
 __all__ = ["Parsed", "parse"]
@@ -33,8 +34,10 @@ class Parsed(Struct, frozen=True):
 def parse(text: str, file: str = "main.vega") -> Parsed:
     findings = Findings(file)
     source = Source(0, len(text), None, (), ())
+    took(1 + len(text) // 20)
     with suppress(EnoughFoundError):
         parser = _Parser(text, tokenize(text, findings), findings)
+        took(len(parser.kinds))
         source = parser.file()
     return Parsed(source, findings.in_order())
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 from vegakit.lang.diagnostics import Edit, Findings
 from vegakit.lang.python.places import Places
 from vegakit.lang.signatures import Signature
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Expr, Node, Param, TypeExpr
 
 __all__ = [
@@ -167,4 +168,5 @@ STATEMENTS: dict[type, Rule] = {}
 
 
 def expression(body: Body, node: ast.expr) -> Expr:
+    took(4)
     return EXPRESSIONS[type(node)](body, node)

@@ -5,6 +5,7 @@ import re
 import warnings
 
 from vegakit.lang.python.context import File
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Node
 
 __all__ = ["parsed", "too_deep"]
@@ -24,6 +25,8 @@ def parsed(file: File) -> ast.Module | None:
             "split it, or move what is not part of the program elsewhere",
         )
         return None
+    # Python reads on without counting, and what stands in braces in a text it reads one by one.
+    took(len(file.text) // 16 + 14 * file.text.count("{"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -43,6 +46,7 @@ def parsed(file: File) -> ast.Module | None:
 def _is_text(file: File, module: ast.Module) -> bool:
     """Half a character, such as "\\ud800", cannot be written down."""
     for number, node in enumerate(ast.walk(module)):
+        took(6)  # and as much again in the passes that follow
         if number > _MOST_NODES:
             file.report(
                 "too-large",

@@ -12,6 +12,7 @@ from vegakit.lang.python.simple import is_simple
 from vegakit.lang.python.standard import is_vega
 from vegakit.lang.python.storing import annotated, append, assigned, augmented, bound
 from vegakit.lang.python.words import NO_STATEMENTS
+from vegakit.lang.steps import took
 from vegakit.lang.tree import (
     Block,
     Break,
@@ -33,6 +34,7 @@ def statements(body: Body, nodes: list[ast.stmt]) -> tuple[Stmt, ...]:
     for node in nodes:
         try:
             made += declared_before(body, node)
+            took(2)
             made += STATEMENTS[type(node)](body, node)
         except RefusedError:
             _declare_all(body, node)

@@ -15,6 +15,7 @@ from vegakit.lang.quoting.records import Quote, QuotedLine, Terms, Unbounded
 from vegakit.lang.quoting.spending import Gap, Spend
 from vegakit.lang.quoting.values import of_type
 from vegakit.lang.quoting.walking import Facts, TooLargeError, Walk
+from vegakit.lang.steps import StepsSpentError, counted
 from vegakit.lang.tree import AgentDecl, Node, Spawn, SupervisorDecl, below
 
 __all__ = ["facts_of", "quote", "walk_all"]
@@ -38,13 +39,14 @@ def quote(
     caps = [cap for cap in (budget, ceiling) if cap is not None]
     most = min(caps, default=None)
     try:
-        facts = facts_of(checked, terms, budget, max_tokens)
-        spent = walk_all(facts)
-        if spent.processes > _FEW:
+        with counted():
             facts = facts_of(checked, terms, budget, max_tokens)
-            facts.spawns_may_fail = True
             spent = walk_all(facts)
-    except (TooLargeError, RecursionError):
+            if spent.processes > _FEW:
+                facts = facts_of(checked, terms, budget, max_tokens)
+                facts.spawns_may_fail = True
+                spent = walk_all(facts)
+    except (TooLargeError, StepsSpentError, RecursionError):
         gap = Unbounded(checked.main, 1, "the program is too large to be quoted", most)
         return Quote(most, None, None, (), (gap,))
     return _told(spent, inf if most is None else most)

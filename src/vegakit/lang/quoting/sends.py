@@ -31,6 +31,7 @@ from vegakit.lang.bytecode import AgentSpec
 from vegakit.lang.quoting.pots import EMPTY, Amount, Grain, Pot, pot_of
 from vegakit.lang.quoting.records import ModelTerms, Terms
 from vegakit.lang.schemas import answer_schema
+from vegakit.lang.steps import took
 from vegakit.lang.types import STR, RecordOf, Type
 from vegakit.prices import DEFAULT_PART, worst_case
 
@@ -151,6 +152,7 @@ def _calls_cost(sending: Sending, known: ModelTerms) -> tuple[Amount, Amount, Am
     """The first at its least and at its most, and one of the later ones."""
     max_tokens = sending.spec.max_tokens or known.max_tokens
     room = inf if known.window is None else max(known.window - max_tokens, 0)
+    took(10 + min(sending.least, _TOO_LONG) // 1_000)
     least: Amount = known.count(
         _request(sending, "x" * min(sending.least, _TOO_LONG), 0, max_tokens)
     )
@@ -170,6 +172,7 @@ def _calls_cost(sending: Sending, known: ModelTerms) -> tuple[Amount, Amount, Am
 def _longest_input(sending: Sending, known: ModelTerms, notes: int, max_tokens: int) -> Amount:
     if sending.size is None or sending.size > _TOO_LONG or sending.specs is None:
         return inf
+    took(10 + sending.size // 1_000)
     return known.count(_request(sending, _longest(sending.size), notes, max_tokens))
 
 

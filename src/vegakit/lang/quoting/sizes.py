@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from vegakit.lang.steps import took
+
 __all__ = [
     "Size",
     "after_rounds",
@@ -45,6 +47,9 @@ def number(size: Size | None) -> int | None:
 def greater(one: Size | None, other: Size | None) -> Size | None:
     if one is None or other is None:
         return None
+    if not one.symbols and not other.symbols:
+        return one if one.number >= other.number else other
+    took(1 + (len(one.symbols) + len(other.symbols)) // 4)
     symbols = dict(one.symbols)
     for name, more in other.symbols:
         symbols[name] = max(more, symbols.get(name, more))
@@ -99,6 +104,7 @@ def _after(
         size = grown[name]
         if size is None:
             return None
+        took(2 + len(size.symbols))
         own = tuple((other, more) for other, more in size.symbols if other in grown)
         outer = tuple((other, more) for other, more in size.symbols if other not in grown)
         reached = greater(greater(reached, before[name]), Size(size.number, outer))
@@ -111,6 +117,7 @@ def _after(
 def _feeding(name: str, grown: Mapping[str, Size | None]) -> set[str]:
     found, due = {name}, [name]
     while due:
+        took()
         size = grown[due.pop()]
         for other, _ in () if size is None else size.symbols:
             if other in grown and other not in found:

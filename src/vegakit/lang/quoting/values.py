@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vegakit.lang.quoting.sizes import Size, exactly, greater, smaller, symbol
+from vegakit.lang.steps import took
 from vegakit.lang.types import ChoiceOf, ListOf, MapOf, OptionalOf, Plain, RecordOf, Type
 
 __all__ = [
@@ -49,6 +50,7 @@ NULL_VALUE = Value(exactly(0))
 
 
 def of_type(kind: Type) -> Value:
+    took()
     match kind:
         case OptionalOf(inner=inner):
             return of_type(inner)
@@ -65,6 +67,7 @@ def of_type(kind: Type) -> Value:
 
 
 def either(one: Value, other: Value) -> Value:
+    took()
     item = None
     if one.item is not None and other.item is not None:
         item = either(one.item, other.item)

@@ -1,5 +1,6 @@
 """A walk over the checked tree that runs nothing: it follows sizes and adds up what is spent."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from math import inf
@@ -13,6 +14,7 @@ from vegakit.lang.quoting.scopes import Frames, Scopes
 from vegakit.lang.quoting.sizes import Size
 from vegakit.lang.quoting.spending import NONE, Place, Spend, dearer, plus
 from vegakit.lang.quoting.values import Value
+from vegakit.lang.steps import took
 from vegakit.lang.tree import Block, FnDecl, Node, Stmt, ToolDecl
 from vegakit.lang.types import ANY, Type
 
@@ -69,6 +71,7 @@ class Facts:
         return self.nodes > _MOST_NODES // 4
 
     def count(self) -> None:
+        took(2)
         self.nodes += 1
         if self.nodes > _MOST_NODES:
             raise TooLargeError
@@ -130,7 +133,7 @@ class Walk:
         self.spent = before
 
     def place(self, node: Node, what: str) -> Place:
-        return Place(self.unit.path, self.unit.text.count("\n", 0, node.at) + 1, what)
+        return Place(self.unit.path, bisect_left(self.unit.line_ends, node.at) + 1, what)
 
     def scope(self, cap: int | None, body: Callable[[], None]) -> None:
         """In a budget, first as if it had room for all; again if that is not so."""

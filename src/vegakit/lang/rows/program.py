@@ -4,18 +4,20 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from vegakit.lang.bytecode import AgentSpec, Module, Rights, SupervisorSpec
+from vegakit.lang.bytecode import AgentSpec, Function, Module, Rights, SupervisorSpec
 from vegakit.lang.checked import CalleeKind, Checked, NameKind, Unit
 from vegakit.lang.compiling import compile_program
 from vegakit.lang.compiling.declarations import bodies_of
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.rows.records import NOTHING_TOUCHED, Effects, joined
+from vegakit.lang.steps import counted, took
 from vegakit.lang.tree import Ask, Call, FnDecl, Name, Node, Spawn, Stmt, ToolDecl, below
 from vegakit.lang.types import ProcessOf
 
 __all__ = ["effects_of", "granted", "library_row"]
 
 _MAIN = "main"
+_ROWS = "rows"
 _ANYWHERE = frozenset({"**"})
 
 
@@ -28,8 +30,17 @@ class _Body(Struct):
 
 def effects_of(checked: Checked) -> dict[str, Effects]:
     """By full name; what stands at the top of the file is `main`. Agents are `agent Name`."""
+    rows = checked.kept.get(_ROWS)
+    if rows is None:
+        with counted():
+            rows = checked.kept[_ROWS] = _effects(checked)
+    return rows
+
+
+def _effects(checked: Checked) -> dict[str, Effects]:
     module = compile_program(checked)
-    bodies = {name: _body(checked, module, name, node) for name, node in _nodes(checked)}
+    functions = {function.name: function for function in module.functions}
+    bodies = {name: _body(checked, module, functions[name], node) for name, node in _nodes(checked)}
     written = {tool.name for tool in module.tools}
     bodies |= {f"agent {spec.name}": _agent(spec, written) for spec in module.agents}
     return _closed(bodies)
@@ -43,6 +54,7 @@ def _closed(bodies: dict[str, _Body]) -> dict[str, Effects]:
         changed = False
         for name, body in bodies.items():
             row = rows[name]
+            took(1 + len(body.through))
             for other in body.through:
                 row = joined(row, rows.get(other, NOTHING_TOUCHED))
             changed |= row != rows[name]
@@ -66,8 +78,7 @@ def _agent(spec: AgentSpec, written: set[str]) -> _Body:
     return _Body(row, set(spec.tools))
 
 
-def _body(checked: Checked, module: Module, name: str, node: object) -> _Body:
-    function = next(each for each in module.functions if each.name == name)
+def _body(checked: Checked, module: Module, function: Function, node: object) -> _Body:
     rights = module.rights[function.rights]
     body = _Body(NOTHING_TOUCHED, set())
     if isinstance(node, ToolDecl):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from vegakit.lang.rows.paths import paths_touch
+from vegakit.lang.steps import took
 
 __all__ = ["NOTHING_TOUCHED", "Class", "Effects", "conflict", "joined"]
 
@@ -55,6 +56,9 @@ NOTHING_TOUCHED = Effects()
 
 
 def joined(one: Effects, other: Effects) -> Effects:
+    if one is NOTHING_TOUCHED or other is NOTHING_TOUCHED:
+        return other if one is NOTHING_TOUCHED else one
+    took(2 + (len(one.sends) + len(other.sends) + len(one.reads) + len(other.reads)) // 16)
     return Effects(
         *(getattr(one, name) | getattr(other, name) for name in Effects.__struct_fields__)
     )
@@ -75,4 +79,5 @@ def _conflicts_with_all(row: Effects) -> bool:
 
 
 def _touch(paths: frozenset[str], others: frozenset[str]) -> bool:
+    took(1 + len(paths) * len(others))
     return any(paths_touch(one, other) for one in paths for other in others)

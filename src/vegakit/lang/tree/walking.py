@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from vegakit.lang.steps import took
 from vegakit.lang.tree.code import Assign, Expr, Index, Member, Name, Node
 
 __all__ = ["assigned_in", "below", "root_of"]
@@ -15,6 +16,7 @@ def below(node: object) -> Iterator[Node]:
         if isinstance(one, tuple):
             due.extend(one)  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(one, Node):
+            took()
             yield one
             due.extend(getattr(one, name) for name in one.__struct_fields__[2:])
 

@@ -1,17 +1,19 @@
 """From an accepted source to bodies of a runtime: `program.Author` for one tool of one agent."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from vegakit.authoring import Accepted, Leave, Refused, TermsOf, admit
+from vegakit.authoring import MOST_BYTES, Accepted, Leave, Refused, TermsOf, Wish, admit
+from vegakit.errors import BugError
 from vegakit.lang import AgentSpec, ModelTerms
 from vegakit.money import Money
 from vegakit.policy import RetryRule
 from vegakit.ports import Model, Tool
 from vegakit.prices import DEFAULT_PART
-from vegakit.program import FiberBody
+from vegakit.program import MOST_TRIES, FiberBody
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.authored.tool import RunProgram
 from vegakit.runtime.compiled.deploying import deploy
@@ -20,6 +22,7 @@ from vegakit.runtime.compiled.tools import VegaTool
 from vegakit.tools import FunctionTool
 
 if TYPE_CHECKING:
+    from vegakit.runtime.authored.judging import Judges, Permit
     from vegakit.runtime.catalogue import Catalogue
     from vegakit.runtime.processes.registry import Registry
 
@@ -35,23 +38,63 @@ _CALM = frozenset({"", "normal", "low", "idle"})
 class HostAuthor:
     """Implements `program.Author`."""
 
-    def __init__(self, tool: RunProgram, registry: "Registry", catalogue: "Catalogue") -> None:
+    def __init__(
+        self, tool: RunProgram, registry: "Registry", catalogue: "Catalogue", judges: "Judges"
+    ) -> None:
         self._tool, self._registry = tool, registry
         self.most, self.nested = tool.most, tool.nested
         self.timeout_ms, self.cost = tool.timeout_ms, tool.cost
         self._models = _models(tool, catalogue)
         self._given = {agent.name: _Given(agent, registry) for agent in tool.agents}
         self._leave = self._all_it_may_use(catalogue)
+        self._judges = judges
         self._known: OrderedDict[tuple[str, str], Accepted | Refused] = OrderedDict()
         self._installed: dict[str, str] = {}
 
     def admit(self, source: str, language: str) -> Accepted | Refused:
         key = source, language
         if key not in self._known:
-            self._known[key] = admit(source, language, self._leave)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._keep(key, admit(source, language, self._leave))
         return self._known[key]
+
+    def warm(self) -> None:
+        """While the model still thinks: whoever is to look at its program is there then."""
+        self._judges.warm()
+
+    async def admit_ahead(self, written: Sequence[tuple[str, str]], client: str) -> None:
+        """The sources and languages of one answer, in a process of its own, so that `admit` only
+        has to look them up; as many as a turn may try. They are the latest that are known when
+        this ends, whatever others sent meanwhile."""
+        found: dict[tuple[str, str], Accepted | Refused] = {}
+        for key in dict.fromkeys(written[: self.most * MOST_TRIES]):
+            verdict = self._known.get(key) or await self._judged(key, client)
+            if verdict is not None:
+                found[key] = verdict
+        for key, verdict in found.items():
+            self._keep(key, verdict)
+
+    async def _judged(self, key: tuple[str, str], client: str) -> Accepted | Refused | None:
+        """None for a bug: the state machine tells of it, as it does where nobody was ahead."""
+        source, language = key
+        if len(source) > MOST_BYTES:
+            return None
+        try:
+            looked = await self._judges.look(Wish.ADMIT, source, language, self._permit, client)
+        except BugError:
+            return None
+        return looked.verdict
+
+    def _keep(self, key: tuple[str, str], verdict: Accepted | Refused) -> None:
+        self._known.pop(key, None)
+        self._known[key] = verdict
+        if len(self._known) > max(_KEPT, 2 * self.most * MOST_TRIES):
+            self._known.popitem(last=False)
+
+    @cached_property
+    def _permit(self) -> "Permit":
+        from vegakit.runtime.authored.judging import Permit
+
+        return Permit(self._leave)
 
     def install(self, prefix: str, accepted: Accepted) -> str:
         if prefix not in self._installed:

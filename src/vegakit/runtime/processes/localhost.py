@@ -19,6 +19,7 @@ is told as cancelled and left behind, by name; what it still does nobody waits f
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -65,13 +66,16 @@ class LocalHost:
         *,
         variables_of: Callable[[Effect], Context | None] = lambda _: None,
         on_recorded: Callable[[Effect, EffectOutcome], Awaitable[None]] | None = None,
+        before_told: Callable[[Effect, EffectOutcome], Awaitable[None]] | None = None,
     ) -> None:
         """`check` raises what ends the program instead of an effect that must not begin. An effect
         is carried out with a copy of the context variables that `variables_of` names, and of those
         of whoever starts it where it names none. `on_recorded` is told of an outcome when it is in
-        the journal, before the program is."""
+        the journal, before the program is; `before_told` makes ready what the program will want to
+        know of any outcome, and changes none."""
         self._variables_of = variables_of
         self._on_recorded = on_recorded
+        self._before_told = before_told
         self._performers = performers
         self._clock = clock
         self._backlog = Backlog(clock) if backlog is None else backlog
@@ -243,6 +247,7 @@ class LocalHost:
                     await self._recording.keep(effect, outcome)
             if self._on_recorded is not None:
                 await self._on_recorded(effect, outcome)
+            await self._make_ready(effect, outcome)
         except Exception as error:  # noqa: BLE001
             if self._forget(asyncio.current_task()):
                 self._fail(error)
@@ -256,7 +261,16 @@ class LocalHost:
             self._fail(error)
 
     async def _run(self, effect: Effect) -> None:
-        self._end(effect, await self._outcome(effect, Account()))
+        outcome = await self._outcome(effect, Account())
+        await self._make_ready(effect, outcome)
+        self._end(effect, outcome)
+
+    async def _make_ready(self, effect: Effect, outcome: EffectOutcome) -> None:
+        """What is paid is told, also when it is cancelled meanwhile: the rest is done later then,
+        by whoever needs it."""
+        if self._before_told is not None:
+            with suppress(asyncio.CancelledError):
+                await self._before_told(effect, outcome)
 
     async def _outcome(self, effect: Effect, account: Account) -> EffectOutcome:
         self._accounts[effect.key] = account

@@ -77,6 +77,8 @@ class Performing:
     """Attempts that somebody made at the call before us, all of which came to nothing."""
     counted: bool = False
     """The program runs beside us, so its figures are of the same models and prices as ours."""
+    warm: Callable[[Effect], None] = lambda _: None
+    """Told when a model is asked: what its answer may need is started meanwhile."""
     performers: dict[type[Request], Perform] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +98,7 @@ class Performing:
         )
         request, model = effect.request, rt.catalogue.model_of(agent)
         assert isinstance(request, CallModel)
+        self.warm(effect)
         current_process.set(self.place.process_of(effect))
         scope = await rt.budgets.ready(request.scope or rt.budgets.root)
         call = ModelCall(

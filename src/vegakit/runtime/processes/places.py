@@ -1,18 +1,22 @@
 """Where an effect stands: its process, its message, its agent, and what its asker brought along."""
 
 import contextvars
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
+from vegakit.conversation import ModelReply, ToolCall
 from vegakit.effects import Effect
-from vegakit.events import CallKind
+from vegakit.events import Answered, CallKind, EffectOutcome
 from vegakit.ports import Tool
-from vegakit.program import Machine, Mail
+from vegakit.program import AgentBody, Machine, Mail, source_in
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.processes.asked import Asks
 from vegakit.runtime.processes.performing import Context
 from vegakit.runtime.processes.registry import Registry
 from vegakit.telemetry import Span, Tracer
+
+if TYPE_CHECKING:
+    from vegakit.runtime.authored.authors import HostAuthor
 
 __all__ = ["Places"]
 
@@ -66,6 +70,31 @@ class Places:
             return None
         context = self._asks.context_of(self._mail_of(effect).ask)
         return None if context is None else context.variables
+
+    async def admit_ahead(self, effect: Effect, outcome: EffectOutcome) -> None:
+        """Programs that a model has just sent are looked at elsewhere before the machine decides on
+        them: it does so at once, and nothing else goes on meanwhile."""
+        if not isinstance(outcome, Answered) or not isinstance(outcome.value, ModelReply):
+            return
+        authors, path = self._authors_of(effect)
+        for name, author in authors.items():
+            calls = (part for part in outcome.value.message.parts if isinstance(part, ToolCall))
+            given = [source_in(call.arguments) for call in calls if call.name == name]
+            written = [(one[0], one[1]) for one in given if not isinstance(one, str)]
+            await author.admit_ahead(written, path)
+
+    def warm(self, effect: Effect) -> None:
+        """While the model still thinks."""
+        for author in self._authors_of(effect)[0].values():
+            author.warm()
+
+    def _authors_of(self, effect: Effect) -> "tuple[Mapping[str, HostAuthor], str]":
+        flight = self.machine.state.flights.get(effect.key)
+        process = None if flight is None else self.machine.state.processes.get(flight.path)
+        body = None if process is None else self._registry.code.get(process.spec.body)
+        if flight is None or not isinstance(body, AgentBody):
+            return {}, ""
+        return cast("Mapping[str, HostAuthor]", body.authors), flight.path
 
     def close(self) -> None:
         if self._span is not None:

@@ -91,7 +91,7 @@ class ProgramRun:
         on_said = self._memory.on_said if self._memory else None
         self._asks = Asks(runtime.tracer, self._submit, on_said)
         self._places = Places(self.machine, self.registry, self._asks, runtime.tracer)
-        performing = Performing(runtime, self._places, counted=True)
+        performing = Performing(runtime, self._places, counted=True, warm=self._places.warm)
         performers = performing.performers
         if goes_on:
             performers[CallModel] = self._caught_up(performers[CallModel])
@@ -104,6 +104,7 @@ class ProgramRun:
             None if journaled is None else journaled.check_decided,
             variables_of=self._places.variables_of,
             on_recorded=performing.on_recorded,
+            before_told=self._places.admit_ahead,
         )
         self._driver = Driver(self.machine, self.host, self._on_action)
         self.host.listen(self._on_events, self._is_alone)

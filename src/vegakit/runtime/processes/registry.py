@@ -150,7 +150,7 @@ class Registry:
     def _author(self, tool: RunProgram) -> Author:
         from vegakit.runtime.authored.authors import HostAuthor
 
-        return HostAuthor(tool, self, self._runtime.catalogue)
+        return HostAuthor(tool, self, self._runtime.catalogue, self._runtime.judges)
 
     def _agent_body(self, agent: Agent[Any]) -> AgentBody:
         model = self._runtime.catalogue.model_of(agent)
