@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from vegakit.testing.provider import Provider
 
@@ -55,7 +55,12 @@ class Home:
         (self.folder / name).write_text(source)
         return name
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+    def start(
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        out: int | IO[str] = subprocess.PIPE,
+    ) -> "subprocess.Popen[str]":
         variables = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
@@ -67,7 +72,7 @@ class Home:
             cwd=self.folder,
             env={name: value for name, value in variables.items() if value},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=out,
             stderr=subprocess.PIPE,
             text=True,
         )

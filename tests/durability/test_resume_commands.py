@@ -392,3 +392,17 @@ def test_who_starts_a_program_anew_is_told_of_its_unfinished_run(home: Home) -> 
     assert home.asked.count("first") == 2
     assert home.vega("resume").status == 0
     assert "unfinished" not in home.vega("run", file).err
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+@scripted(first="one", second="two")
+def test_a_result_that_finds_no_place_is_kept(home: Home, options: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        failed = home.start("-m", "vegakit", "run", *options, home.write(TWO), out=full)
+        complained = failed.communicate()[1]
+    assert failed.returncode == 1
+    assert "No space left on device" in complained
+    assert "Traceback" not in complained
+    assert complained.endswith("vega resume\n"), complained
+    assert "one two" in home.vega("resume").out
+    assert home.asked == ["first", "second one"]

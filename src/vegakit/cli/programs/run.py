@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import os
 import shlex
 import sys
 import time
@@ -104,6 +105,15 @@ def _shown(text: str) -> str:
     return sanitise(text, sys.maxsize)
 
 
+class _UntoldError(UserError):
+    """The program came to its end, and its result found no place."""
+
+
+def _silence() -> None:
+    """What could not be written is not tried again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class _Only:
     """One model for all agents, whatever they name: a script goes on from one to the other."""
 
@@ -161,6 +171,9 @@ class _Run:
         asked again at once: nobody has to type `vega resume` for that a second time."""
         try:
             await self._once()
+        except _UntoldError as error:
+            print(error, file=sys.stderr)
+            return 1
         except VegaError as error:
             journaled = None if self._runtime is None else self._runtime.journaled
             if journaled is None or not journaled.failed_of_old:
@@ -197,7 +210,7 @@ class _Run:
                 )
             finally:
                 people.say_all()
-            rt.before_end(lambda: self._finished(result))
+            rt.before_end(lambda: self._tell_result(result))
 
     async def _tell_unfinished(self, rt: Runtime) -> None:
         before = None if rt.journaled is None else await rt.journaled.unfinished_before()
@@ -234,6 +247,19 @@ class _Run:
         self._printed.append(news.text)
         if not self._chosen.json and len(self._printed) > self._seen:
             self._people.say(_shown(news.text))
+
+    def _tell_result(self, result: Any) -> None:  # noqa: ANN401
+        try:
+            self._finished(result)
+        except BrokenPipeError:  # who reads us has seen enough, like `head`
+            _silence()
+        except OSError as error:
+            _silence()
+            advice = self._advice(None)
+            raise _UntoldError(
+                f"the result cannot be written: {error.strerror}; make room, or name another place"
+                + (f". It is recorded; {advice}" if advice else "")
+            ) from error
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
         if self._chosen.json:
