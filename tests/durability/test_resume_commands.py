@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -406,3 +407,30 @@ def test_a_result_that_finds_no_place_is_kept(home: Home, options: list[str]) ->
     assert complained.endswith("vega resume\n"), complained
     assert "one two" in home.vega("resume").out
     assert home.asked == ["first", "second one"]
+
+
+@pytest.mark.parametrize("options", [[], ["--sequential"]], ids=["overlapping", "in order"])
+@scripted(first="one", second=[Hang(), "two"], third="three")
+def test_a_run_that_goes_on_is_told_the_time_that_it_was_told(
+    home: Home, options: list[str]
+) -> None:
+    """A request that holds the time would be another one, and its answer bought again."""
+    source = """agent A { model fast  max_tokens 100 }
+    fn main() -> str {
+        let now = time::now();
+        let one = A <- "first {now}";
+        let two = A <- "second {one}";
+        let three = A <- "third {time::now()}";
+        return "{one} {two} {three} {now}";
+    }
+    """
+    words = ["-m", "vegakit", "run", *options, home.write(source)]
+    home.stopped(lambda: "second one" in home.asked, *words)
+    time.sleep(1.1)  # the time is told in seconds
+    gone_on = home.vega("resume")
+    now = home.asked[0].removeprefix("first ")
+    assert gone_on.out == f"one two three {now}\n", gone_on
+    assert home.asked.count(f"first {now}") == 1
+    assert home.asked.count("second one") == 2
+    [run] = home.runs()
+    assert home.vega("replay", run["run"]["program"]).out == gone_on.out

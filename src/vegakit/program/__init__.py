@@ -52,6 +52,7 @@ from vegakit.program.commands import (
     TrapExits,
     Unlink,
 )
+from vegakit.program.host_calls import NOW, time_text
 from vegakit.program.machine import Machine
 from vegakit.program.mail import Down, Exited, Fell, Heard, Mail, Outcome, Prompt, Said, Told
 from vegakit.program.paths import child_path
@@ -74,6 +75,7 @@ from vegakit.program.wallet import Wallet
 __all__ = [
     "DEFAULT_WINDOW",
     "MOST_TRIES",
+    "NOW",
     "STATE_VERSION",
     "Action",
     "After",
@@ -151,4 +153,5 @@ __all__ = [
     "child_path",
     "restore",
     "source_in",
+    "time_text",
 ]

@@ -15,15 +15,21 @@ from vegakit.program.actions import Noted
 from vegakit.program.core import Core
 from vegakit.vm import CallHost, restored, text_of
 
-__all__ = ["CATCHABLE", "OWN", "tool_call", "tool_error", "tool_value"]
+__all__ = ["CATCHABLE", "NOW", "OWN", "time_text", "tool_call", "tool_error", "tool_value"]
 
 CATCHABLE = frozenset(kind.__name__ for kind in Raised.__subclasses__())
+
+NOW = "time::now"
+"""Answered here, except where a journal records what the world says: then it is a call of a tool,
+so that a run that goes on is told the time that it was told, and comes to the same requests."""
 
 _PYTHON = "python:"
 
 
 def tool_call(want: CallHost, parameters: Mapping[str, Sequence[str]]) -> CallTool:
     """`mcp:server.tool(a,,b)` has the names that were written for its arguments."""
+    if want.function == NOW:
+        return CallTool(NOW, {}, ScopeId(""), repeatable=True)
     row = LIBRARY.get(want.function)
     name, _, written = want.function.partition("(")
     if row is not None:
@@ -58,9 +64,12 @@ def _own_path(core: Core, path: str, want: CallHost) -> Any:  # noqa: ANN401
     return {"$": "process", "of": path}
 
 
+def time_text(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _now(core: Core, path: str, want: CallHost) -> Any:  # noqa: ANN401
-    at = datetime.fromtimestamp(core.now / 1000, UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(core.now)
 
 
 def _noted(kind: str) -> Callable[[Core, str, CallHost], Any]:
@@ -74,7 +83,7 @@ def _noted(kind: str) -> Callable[[Core, str, CallHost], Any]:
 
 OWN: dict[str, Callable[[Core, str, CallHost], Any]] = {
     "process::self": _own_path,
-    "time::now": _now,
+    NOW: _now,
     "trace::span": _noted("span"),
     "trace::event": _noted("event"),
     "trace::set_attribute": _noted("attribute"),

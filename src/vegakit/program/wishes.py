@@ -29,7 +29,7 @@ from vegakit.program.ahead import Ahead
 from vegakit.program.commands import Spawn
 from vegakit.program.confirming import Confirming
 from vegakit.program.core import Core
-from vegakit.program.host_calls import CATCHABLE, OWN, tool_call, tool_error, tool_value
+from vegakit.program.host_calls import CATCHABLE, NOW, OWN, tool_call, tool_error, tool_value
 from vegakit.program.lives import Lives
 from vegakit.program.mail import VOID, Fell, Mail, Outcome, Prompt, Said, Told
 from vegakit.program.messages import parts_of
@@ -266,7 +266,7 @@ class Wishes:
 
     def _call_host(self, run: Run, want: CallHost) -> bool:
         own = OWN.get(want.function)
-        if own is not None:
+        if own is not None and not (want.function == NOW and self._core.state.recorded):
             run.vm.answer(want.ticket, own(self._core, run.path, want))
             return True
         self._ahead.on_begun(run.fiber.course, want.ticket)

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vegakit.agent import PlannedCall
+from vegakit.agent import PlannedCall, ToolOutcome
 from vegakit.conversation import ModelReply, TextDelta, ToolCall
 from vegakit.effects import AskHuman, CallModel, CallTool, Effect, Request, RunForeign, SetTimer
 from vegakit.errors import BugError, Raised, WorldError
@@ -15,7 +15,8 @@ from vegakit.events import Answered, EffectOutcome, Failed, Refused
 from vegakit.ids import Pid, pid_of
 from vegakit.money import Money
 from vegakit.ports import Tool
-from vegakit.program import Outcome
+from vegakit.program import NOW, Outcome, time_text
+from vegakit.records import to_json
 from vegakit.runtime.agents import Agent
 from vegakit.runtime.gate import Account, ModelCall
 from vegakit.runtime.oversight import Caller
@@ -170,6 +171,8 @@ class Performing:
     async def _call_tool(self, effect: Effect, account: Account) -> EffectOutcome:
         request, context = effect.request, self.place.context_of(effect)
         assert isinstance(request, CallTool)
+        if request.tool == NOW:
+            return Answered(ToolOutcome(to_json(time_text(self.runtime.clock.now())).decode()))
         tool, who = self.place.tool_of(effect, request.tool)
         index = effect.path.loop[-1] if effect.path.loop else 0
         plan = PlannedCall(index, ToolCall("", request.tool, request.arguments))
