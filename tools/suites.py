@@ -69,7 +69,7 @@ SUITES = {
     "layers": Suite(90, [["lint-imports", "--no-cache"]]),
     "fast": Suite(150, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(
-        1_200,
+        2_000,
         [
             ["coverage", "erase"],
             [*"coverage run -m pytest -q -n2".split(), *(f"--ignore={path}" for path in APART)],
@@ -84,7 +84,7 @@ SUITES = {
     ),
     "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
     "parallel": Suite(240, [["python", "-m", "benchmarks.parallel", "400"]]),
-    "kills": Suite(600, [["pytest", "-q", "-n2", *APART[1:]]]),
+    "kills": Suite(900, [["pytest", "-q", "-n2", *APART[1:]]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(120, [["bash", "tools/try_wheel.sh"]]),
     "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),

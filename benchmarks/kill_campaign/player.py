@@ -23,7 +23,7 @@ MOST_KILLS = 6
 MOST_LIVES = 30
 LONGEST_LIFE_S = 120.0
 """Longer than any life takes; one that takes longer hangs."""
-_ASKED = re.compile(r"^asks: (.*)\n +answer with: vega answer (\S+)", re.MULTILINE)
+_ASKED = re.compile(r"^((?:  \| .*\n)+)  \$ vega answer (\S+)", re.MULTILINE)
 _SETTINGS = """
 window = {window}
 

@@ -131,7 +131,7 @@ def distrust(connection: "sqlite3.Connection", path: str) -> None:
     for kind, name in connection.execute(query):
         raise StoreError(
             f"{path} was written by somebody else: it holds the {kind} {name!a}, and vegakit makes "
-            f"none; to start over, type: mv {path} {path}.damaged"
+            f"none; to start over, type: {out_of_the_way(path)}"
         )
 
 
