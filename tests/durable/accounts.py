@@ -32,6 +32,8 @@ CALLS = 6
 FAULT = ""
 """A fault that workers shall have."""
 REPOSITORY = Path(__file__).parents[2]
+HEARTBEAT_MS = 2_500
+"""How long a worker may give no sign of life before its call is handed out again."""
 
 
 class Scene(NamedTuple):
@@ -57,7 +59,7 @@ class Scene(NamedTuple):
         self, at_once: int, first: int = 0, calls: int = CALLS
     ) -> "tuple[ProgramHandle, asyncio.Future[Any]]":
         """Questions from the first on."""
-        program = await self.connection.start_program(heartbeat_ms=2_500)
+        program = await self.connection.start_program(heartbeat_ms=HEARTBEAT_MS)
         await program.spawn("guide", wallet="$5")
         await program.spawn("chain")
         message = {"first": first, "count": calls, "at_once": at_once}

@@ -2,7 +2,9 @@
 
 A call whose outcome was recorded is never sent again. One that was in flight when its worker or the
 server was killed may be: between the request before and the one after there is such a kill, and the
-program was told that the call before came to nothing known.
+program was told that the call before came to nothing known. So may one that a worker began while
+the server was away, or had only just come back: the server does not know that it handed it out, or
+waits in vain for a sign of life that was sent to the server before, and hands it out again.
 """
 
 from collections import Counter
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tests.durable.accounts import Bill, Scene, is_unknown
+from tests.durable.accounts import HEARTBEAT_MS, Bill, Scene, is_unknown
 from tests.durable.oracle import number_in
 
 __all__ = ["Kill", "Repeat", "check_known", "repeats", "table_of"]
@@ -21,6 +23,14 @@ class Kill(NamedTuple):
     at_ms: int
     who: str
     """worker, server, or both."""
+    until_ms: int = 0
+    """When a server that was killed answered again."""
+
+    @property
+    def felt_until_ms(self) -> int:
+        """What a worker held of a server that was killed is handed out again when no sign of life
+        has come for as long as the heartbeat may stay out."""
+        return self.until_ms + HEARTBEAT_MS if self.until_ms else self.at_ms
 
 
 class Repeat(NamedTuple):
@@ -36,6 +46,8 @@ class Repeat(NamedTuple):
     def cause(self) -> str:
         if self.kill is None:
             return "no kill in between: NOT EXPLAINED"
+        if self.kill.at_ms < self.before_ms:
+            return f"begun while the server was away, or just back, when killed: {self.kill.who}"
         if self.ended_ms is not None and self.ended_ms < self.kill.at_ms:
             return f"answered, not yet recorded when killed: {self.kill.who}"
         return f"in flight at the provider when killed: {self.kill.who}"
@@ -64,9 +76,11 @@ def repeats(scene: Scene, kills: list[Kill]) -> list[Repeat]:
     found: list[Repeat] = []
     for number, requests in sent.items():
         for before, again in pairwise(requests):
-            between = [k for k in kills if before["started_ms"] <= k.at_ms <= again["started_ms"]]
+            first, second = before["started_ms"], again["started_ms"]
+            between = [k for k in kills if first <= k.at_ms <= second]
+            felt = [k for k in kills if k.at_ms <= second and k.felt_until_ms >= first]
             ended_ms = ended.get(before["n"])
-            kill = between[0] if between else None
+            kill = next(iter(between + felt[-1:]), None)
             found.append(Repeat(number, before["started_ms"], ended_ms, again["started_ms"], kill))
     return sorted(found, key=lambda repeat: repeat.again_ms)
 

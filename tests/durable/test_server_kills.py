@@ -109,6 +109,7 @@ async def _killed_at_random(
             if kills[-1].who != "worker":
                 server.kill()
                 await asyncio.to_thread(server.start)
+                kills[-1] = kills[-1]._replace(until_ms=_now_ms())
         told = zip(begun, firsts, strict=True)
         found = [
             await audit(scene, program, await asking, at, CALLS) for (program, asking), at in told
