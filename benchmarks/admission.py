@@ -116,7 +116,7 @@ async def _bombs(bombs: list[Bomb]) -> list[Figure]:
     print(f"this machine is taken for {slower:.1f} times slower than that of the limits")
     return [
         Figure(f"{len(bombs)} bombs, refused", f"{refused}"),
-        at_most(round(CPU_MS * slower), worst, "ms", "  CPU of the dearest"),
+        at_most(round(CPU_MS * slower), worst, "ms", "  CPU of the most expensive"),
         at_most(MEMORY_MB, most, "MB", "  memory above an idle process"),
         at_most(round(QUICK_MS * slower), median(quick), "ms", quickly),
     ]

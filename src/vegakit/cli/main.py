@@ -11,7 +11,7 @@ from importlib import import_module
 
 from vegakit.errors import UserError
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "silence"]
 
 COMMANDS = {
     "answer": ("vegakit.cli.answer", "answer what an agent or a program asks a person"),
@@ -59,9 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"vega {words[0]}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # who reads us has seen enough, like `head`; closing must not complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         return 1
     return status
+
+
+def silence() -> None:
+    """What could not be written is not tried again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help(words: list[str]) -> int:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import os
 import shlex
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vegakit.cli.main import silence
 from vegakit.cli.programs.accounts import Account
 from vegakit.cli.programs.people import PeopleHere
 from vegakit.cli.programs.sources import check_loading, compiled_at
@@ -60,6 +60,9 @@ def run(words: Sequence[str]) -> int:
         return asyncio.run(made_run.go())
     except KeyboardInterrupt:
         return made_run.interrupted()
+    except _UntoldError as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,13 +108,8 @@ def _shown(text: str) -> str:
     return sanitise(text, sys.maxsize)
 
 
-class _UntoldError(UserError):
+class _UntoldError(Exception):
     """The program came to its end, and its result found no place."""
-
-
-def _silence() -> None:
-    """What could not be written is not tried again when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Only:
@@ -171,9 +169,6 @@ class _Run:
         asked again at once: nobody has to type `vega resume` for that a second time."""
         try:
             await self._once()
-        except _UntoldError as error:
-            print(error, file=sys.stderr)
-            return 1
         except VegaError as error:
             journaled = None if self._runtime is None else self._runtime.journaled
             if journaled is None or not journaled.failed_of_old:
@@ -252,9 +247,9 @@ class _Run:
         try:
             self._finished(result)
         except BrokenPipeError:  # who reads us has seen enough, like `head`
-            _silence()
+            silence()
         except OSError as error:
-            _silence()
+            silence()
             advice = self._advice(None)
             raise _UntoldError(
                 f"the result cannot be written: {error.strerror}; make room, or name another place"

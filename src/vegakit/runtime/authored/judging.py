@@ -47,6 +47,7 @@ _QUICK_STEPS = 10_000
 """About twenty milliseconds: five times what a program of 2,000 characters mostly takes."""
 _LOW_PRIORITY = 10
 _MOST_WAITING, _MOST_OF_ONE = 256, 32
+"""Programs that wait in a lane, of all clients and of one: each holds its text in memory."""
 _MOST_HEAVY = 1_000
 _WITHIN_S = 60.0
 _LARGE, _LONG = 1 << 16, 8_000
