@@ -31,22 +31,22 @@ language size="":
 
 # Parallel runs as sequential ones: 1,000 random programs, or 10,000 with `full`; planted faults; makespan
 parallel size="":
-    python -m benchmarks.parallel {{size}}
+    python -m campaigns.parallel {{size}}
 
 # Programs that models write, 1,000 by chance and 149 by malice: their quotes and manifests are kept
 authored programs="1000":
-    python -m benchmarks.authored {{programs}}
+    python -m campaigns.authored {{programs}}
 
 # Programs from Python people and from models: pairs and refusals; 500 generated programs under CPython and under
 # Vega, or 10,000 with `full`; 200 by chance and 149 by malice under their quotes, or 1,000
 programs size="":
     pytest -q -n2 tests/lang/python tests/authored
     python -m benchmarks.python_programs {{ if size == "full" { "10000" } else { "500" } }}
-    python -m benchmarks.authored {{ if size == "full" { "1000" } else { "200" } }}
+    python -m campaigns.authored {{ if size == "full" { "1000" } else { "200" } }}
 
 # Hostile programs and whoever looks at them: CPU and memory of 200 bombs, the loop meanwhile, clients beside a flood of them
 admission bombs="200":
-    python -m benchmarks.admission {{bombs}}
+    python -m campaigns.admission {{bombs}}
 
 # Models that write programs, end to end: scripted over three wires, a real small one, MCP clients, the plan for 355 agents
 agents-write:
@@ -64,6 +64,14 @@ grammar programs="10000":
 # Hostile bytecode: 10,000 mutated .vgb files, refused or run to a clean end within their fuel
 bytecode mutants="10000":
     VEGA_MUTANTS={{mutants}} pytest -q -n2 --timeout=0 tests/vm/test_mutants.py
+
+# Files, lines, heads, import circles, class names and words of the source tree, beside their limits
+shape:
+    python tools/shape.py
+
+# Which source files a call enters, beside its limit; with `--files` their names
+flow *args:
+    python tools/flow.py {{args}}
 
 # Operations per second, as ratios to a bare function call
 bench:
@@ -91,12 +99,12 @@ mutants size="300":
 money size="":
     pytest -q tests/store tests/runtime/test_{gate,wire,attacks_budget,refusals}.py \
         tests/runtime/test_{cancel_leaks,kill_leaks,timeouts_on_the_wire}.py
-    python -m benchmarks.money {{size}}
+    python -m campaigns.money {{size}}
 
 # A thousand asks in flight on one core: memory, answers, what is left behind; 2,000 programs and asks at once on a loop
 # that stands still for longer than its lease
 concurrency:
-    python -m benchmarks.stalls
+    python -m campaigns.stalls
     python -m benchmarks.concurrency
 
 # What a process takes and how quick it is, at 100,000 of them
@@ -120,16 +128,16 @@ supervise size="":
 
 # `kill -9` of generated programs, of Python ones and on Temporal: a few, or thousands with `full`
 kills size="":
-    python -m benchmarks.kill_campaign {{ if size == "full" { "full --cold 50" } else { "150 --cold 10" } }}
-    python -m benchmarks.kills {{ if size == "full" { "2000 20" } else { "50 5" } }}
+    python -m campaigns.kill_campaign {{ if size == "full" { "full --cold 50" } else { "150 --cold 10" } }}
+    python -m campaigns.kills {{ if size == "full" { "2000 20" } else { "50 5" } }}
     VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_kills.py
     VEGA_KILLS={{ if size == "full" { "200" } else { "10" } }} pytest -q -s -n0 --timeout=0 tests/durable/test_server_kills.py
-    python -m benchmarks.dataflow {{ if size == "full" { "500" } else { "20" } }}
+    python -m campaigns.dataflow {{ if size == "full" { "500" } else { "20" } }}
 
 # Resume after every kind of failure, stores down for seconds, or 30 s and 60 s with `full`; damaged files, fewer or 250
 resume size="":
-    short=0; python -m benchmarks.resume_matrix {{ if size == "full" { "1" } else { "" } }} || short=1; \
-        python -m benchmarks.damage {{ if size == "full" { "" } else { "60 20" } }} || short=1; exit $short
+    short=0; python -m campaigns.resume_matrix {{ if size == "full" { "1" } else { "" } }} || short=1; \
+        python -m campaigns.damage {{ if size == "full" { "" } else { "60 20" } }} || short=1; exit $short
 
 # Recorded runs again: offline, from earlier formats, from every prefix of the log
 replay:
@@ -151,11 +159,11 @@ approvals size="":
 
 # Renames and links swapped under the file tools, 100,000 calls of each, and under commands that start, 10,000: 0 escapes
 races calls="100000":
-    python -m benchmarks.races {{calls}}
+    python -m campaigns.races {{calls}}
 
 # The whole corpus of attacks by class, and the races: a few swaps, or 100,000 calls with `full`
 attacks size="":
-    python -m benchmarks.attacks {{size}}
+    python -m campaigns.attacks {{size}}
 
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:
@@ -185,7 +193,7 @@ screens:
 
 # How close quotes come to the dearest runs: 200 random programs, or as many as you say
 quotes programs="200":
-    python -m benchmarks.quotes {{programs}}
+    python -m campaigns.quotes {{programs}}
 
 # Write the reference of the language anew, from the tables of the source
 reference:

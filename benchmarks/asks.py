@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, at_most
 from benchmarks.handing import BareThread
+from vegakit.concurrency import SteadyClock
 from vegakit.conversation import (
     AssistantMessage,
     ModelChunk,
@@ -23,15 +24,17 @@ from vegakit.conversation import (
     Usage,
     UserMessage,
 )
+from vegakit.host import Agent, LimiterRules
+from vegakit.host.limiter import CallHealth, Limiter
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import RateRule, Reserved, ScopeRule
-from vegakit.ports import Ledger
+from vegakit.ports.storage import Ledger
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.runtime import Agent, Lane, LaneRules, Runtime, SteadyClock
-from vegakit.runtime.lanes import Outcome
-from vegakit.store import MemoryLedger, SqliteLedger
-from vegakit.telemetry import JsonLinesSink
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryLedger
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.telemetry.jsonl import JsonLinesSink
 
 __all__ = ["ConstantModel", "ask_all", "ask_figures"]
 
@@ -135,18 +138,18 @@ async def ask_all(
 
 async def _admissions() -> None:
     clock, ledger, holder, scope = SteadyClock(), MemoryLedger(), HolderId("here"), ScopeId("all")
-    lane, now = Lane(MODEL.name, LaneRules(RateRule()), clock), clock.now()
+    limiter, now = Limiter(MODEL.name, LimiterRules(RateRule()), clock), clock.now()
     await ledger.renew(holder, now + 1_000_000)
     await ledger.open(scope, ScopeRule(Money(10**15)), now)
     for number in range(ASKS):
-        await _admission(lane, ledger, holder, scope, EffectKey(str(number)), now)
+        await _admission(limiter, ledger, holder, scope, EffectKey(str(number)), now)
 
 
 async def _admission(
-    lane: Lane, ledger: Ledger, holder: HolderId, scope: ScopeId, key: EffectKey, now: int
+    limiter: Limiter, ledger: Ledger, holder: HolderId, scope: ScopeId, key: EffectKey, now: int
 ) -> None:
-    permit = await lane.enter(key, 1_100, 2)
+    permit = await limiter.enter(key, 1_100, 2)
     verdict = await ledger.reserve(key, 1, scope, Money(5_100_000), holder, now, sent=True)
     assert isinstance(verdict, Reserved)
-    lane.leave(key, permit, Outcome.SUCCESS)
+    limiter.leave(key, permit, CallHealth.SUCCESS)
     await ledger.answer(key, 1, Money(27_000), now)

@@ -33,12 +33,15 @@ from vegakit.conversation import (
     Usage,
     UserMessage,
 )
-from vegakit.models import ProviderAccess, build_model
-from vegakit.ports import Model
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import SqliteLedger
-from vegakit.telemetry import JsonLinesSink
-from vegakit.testing.provider import Provider, Reply, Request
+from vegakit.host import Agent
+from vegakit.ports.execution import Model
+from vegakit.providers.access import ProviderAccess
+from vegakit.providers.registry import build_model
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.testing.provider.script import ProviderReply, ProviderRequest
+from vegakit.testing.provider.server import Provider
 
 __all__ = ["main"]
 
@@ -192,14 +195,14 @@ def _answer(question: str) -> str:
 async def _provide() -> None:
     started: dict[str, float] = {}
 
-    def answer(request: Request) -> Reply:
+    def answer(request: ProviderRequest) -> ProviderReply:
         if request.text == WARM:
-            return Reply(_answer(WARM))
+            return ProviderReply(_answer(WARM))
         now, batch = time.monotonic(), request.text.rpartition(" ")[2]
         left_s = started.setdefault(batch, now) + HOLD_S - now
         if left_s <= 0:
-            return Reply(f"too late by {-left_s:.1f} s")
-        return Reply(_answer(request.text), delay_ms=int(left_s * 1_000))
+            return ProviderReply(f"too late by {-left_s:.1f} s")
+        return ProviderReply(_answer(request.text), delay_ms=int(left_s * 1_000))
 
     async with Provider(answer) as provider:
         print(provider.url, flush=True)

@@ -18,8 +18,9 @@ from typing import Any
 
 from benchmarks.asks import ConstantModel
 from benchmarks.figures import Figure, at_least, at_most, show
+from vegakit.host import Agent, Process, Reducer
 from vegakit.program import ProcessRestarted, ProcessSpawned, Respond
-from vegakit.runtime import Agent, Process, Reducer, Runtime
+from vegakit.sdk.runtime import Runtime
 
 __all__ = ["main"]
 

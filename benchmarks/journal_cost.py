@@ -22,9 +22,10 @@ from pathlib import Path
 from benchmarks.figures import Figure, at_most, show
 from benchmarks.handing import BareThread
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.runtime import Agent, Process, Runtime
-from vegakit.store import MemoryLedger
-from vegakit.testing import ScriptedModel
+from vegakit.host import Agent, Process
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryLedger
 
 __all__ = ["main"]
 

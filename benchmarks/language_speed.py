@@ -11,13 +11,18 @@ import sys
 import time
 from collections.abc import Callable
 
+from campaigns.fairness import fairness_figures, sends_figures
+
 from benchmarks import decisions
-from benchmarks.fairness import fairness_figures, sends_figures
 from benchmarks.figures import Figure, at_least, show
 from benchmarks.language_program import program
 from benchmarks.starting import starting_figures
 from benchmarks.timing import ns_per_step
-from vegakit.lang import Module, check, compile_program, format_source, parse
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.formatter import format_source
+from vegakit.lang.syntax.parser import parse
 from vegakit.vm import Status, Vm, start
 
 LINES = 5_000
@@ -68,7 +73,7 @@ def _lines_a_second(
 
 
 def _instructions_a_second(name: str, limit: int) -> Figure:
-    found, _ = check(LOOP, "main.vega", lambda _path: None)
+    found, _ = check_program(LOOP, "main.vega", lambda _path: None)
     assert found is not None
     module = compile_program(found)
     slower = max(1.0, ns_per_step(decisions.bare_call, 50) / BARE_CALL_NS)
@@ -87,7 +92,7 @@ def _loop(module: Module) -> float:
 
 
 def _check(text: str) -> None:
-    found, _ = check(text, "main.vega", lambda _path: None)
+    found, _ = check_program(text, "main.vega", lambda _path: None)
     assert found is not None
 
 

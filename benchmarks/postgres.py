@@ -23,8 +23,9 @@ from benchmarks.figures import Figure, at_least, show
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved, ScopeRule
-from vegakit.ports import Ledger
-from vegakit.store import PostgresLedger, SqliteLedger
+from vegakit.ports.storage import Ledger
+from vegakit.store.postgres import PostgresLedger
+from vegakit.store.sqlite.stores import SqliteLedger
 
 __all__ = ["main"]
 

@@ -18,12 +18,13 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.containment import contained
+from campaigns.containment import contained
+
 from benchmarks.figures import Figure, at_most, show
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools.confined.protected import ABSENT_FILES, ABSENT_FOLDERS
-from vegakit.tools.sandbox import Bubblewrap
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
+from vegakit.tools.protected_names import ABSENT_FILES, ABSENT_FOLDERS
+from vegakit.tools.sandbox.bubblewrap import Bubblewrap
 from vegakit.tools.sandbox.seccomp import filter_file
 
 __all__ = ["main"]

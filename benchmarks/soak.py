@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from benchmarks.asks import ConstantModel
 from benchmarks.figures import at_least, at_most, show
 from vegakit.errors import VegaError
-from vegakit.runtime import Agent, Process, Runtime, Supervisor
-from vegakit.store import SqliteLedger
-from vegakit.telemetry import JsonLinesSink
+from vegakit.host import Agent, Process, Supervisor
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.telemetry.jsonl import JsonLinesSink
 
 __all__ = ["main"]
 

@@ -22,7 +22,7 @@ from temporalio.client import Client
 from benchmarks.figures import Figure, show
 from benchmarks.temporal_cost_workers import Plain, serve_ours, serve_plain, start
 from benchmarks.temporal_server import temporal_server
-from vegakit.durable import Connection, ProgramHandle, connect
+from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
 
 __all__ = ["main"]
 
@@ -60,7 +60,7 @@ async def measured(worker: int, server: int, work: Callable[[], Awaitable[object
     return Cpu(*((now - was) / calls * 1000 for was, now in zip(before, after, strict=True)))
 
 
-async def run_ours(connection: Connection) -> ProgramHandle:
+async def run_ours(connection: TemporalConnection) -> ProgramHandle:
     program = await connection.start_program()
     for body in ("guide", "chain"):
         await program.spawn(body)
@@ -77,7 +77,7 @@ async def run_plain(client: Client, sizes: Sizes) -> None:
     )
 
 
-async def sizes_of(program: ProgramHandle, connection: Connection) -> Sizes:
+async def sizes_of(program: ProgramHandle, connection: TemporalConnection) -> Sizes:
     history = await connection.client.get_workflow_handle(program.id).fetch_history()
     given, returned = list[int](), list[int]()
     for event in history.events:

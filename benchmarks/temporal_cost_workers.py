@@ -13,11 +13,12 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from vegakit.conversation import ModelRequest, ModelSettings, Text, UserMessage
-from vegakit.durable import Deployment, connect, serve
-from vegakit.program import Ask, Do, Heard, Later, Prompt, Respond
-from vegakit.runtime import Agent, Reducer
-from vegakit.store import SqliteLedger, SqliteStore
-from vegakit.testing import ScriptedModel
+from vegakit.durable.client import connect
+from vegakit.durable.deployment import Deployment, serve
+from vegakit.host import Agent, Reducer
+from vegakit.program import AskProcess, DeferReply, Prompt, ReducerAction, Respond, ResultMessage
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
 
 __all__ = ["Plain", "serve_ours", "serve_plain", "start"]
 
@@ -42,16 +43,16 @@ def _run(serving: Any, facts: tuple[Any, ...]) -> None:
     asyncio.run(served)
 
 
-def chain(left: int | None, message: Any) -> tuple[int | None, list[Do]]:
+def chain(left: int | None, message: Any) -> tuple[int | None, list[ReducerAction]]:
     """Asks so many questions, one after the other."""
-    if isinstance(message, Heard):
+    if isinstance(message, ResultMessage):
         assert left is not None
         return left - 1, [_asked()] if left > 1 else [Respond("done", "client")]
-    return message, [Later("client"), _asked()]
+    return message, [DeferReply("client"), _asked()]
 
 
-def _asked() -> Ask:
-    return Ask("guide", Prompt((Text(_QUESTION),)), "a")
+def _asked() -> AskProcess:
+    return AskProcess("guide", Prompt((Text(_QUESTION),)), "a")
 
 
 async def serve_ours(address: str, queue: str, folder: Path) -> None:

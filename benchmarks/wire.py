@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from benchmarks.callers import CALLERS, MODELS
+from campaigns.callers import CALLERS, MODELS
+
 from benchmarks.figures import Figure, at_most
 
 __all__ = ["PEERS", "wire_figures"]
@@ -120,7 +121,7 @@ def _missing(wire: str, name: str, error: str) -> Figure:
 @contextmanager
 def _talking(name: str, wire: str, url: str) -> Generator[Talk]:
     python = str(BENCH_PYTHON) if name in IN_BENCH else sys.executable
-    with _running([python, "-m", "benchmarks.callers", name, wire, url]) as process:
+    with _running([python, "-m", "campaigns.callers", name, wire, url]) as process:
         yield Talk(process)
 
 

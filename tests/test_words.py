@@ -9,8 +9,8 @@ from vegakit.effects import (
     CallTool,
     Effect,
     EffectPath,
-    Life,
-    Request,
+    EffectRequest,
+    Incarnation,
     SetTimer,
     Site,
     Start,
@@ -55,8 +55,8 @@ def path(
     loop: tuple[int, ...] = (),
     occurrence: int = 0,
 ) -> EffectPath:
-    lives = (Life(name, generation),)
-    return EffectPath(TENANT, PROGRAM, lives, Site(function, ordinal), loop, occurrence)
+    incarnations = (Incarnation(name, generation),)
+    return EffectPath(TENANT, PROGRAM, incarnations, Site(function, ordinal), loop, occurrence)
 
 
 NOTHING = Digest("")
@@ -114,7 +114,7 @@ def test_an_unreadable_record_says_so() -> None:
 def test_an_unreadable_union_says_so() -> None:
     """A kind that nobody knows is named as such."""
     with pytest.raises(InvalidRecordError, match=r"expected a record of .*SetTimer.*'Teleport'"):
-        from_json(Request, b'{"type": "Teleport"}')  # pyright: ignore[reportArgumentType]
+        from_json(EffectRequest, b'{"type": "Teleport"}')  # pyright: ignore[reportArgumentType]
 
 
 def test_readers_ignore_what_they_do_not_know() -> None:

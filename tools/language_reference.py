@@ -8,15 +8,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from vegakit.lang import CATCHABLE, LIBRARY, Op, Row
-from vegakit.lang.checking import fields
-from vegakit.lang.checking.importing import MOST_FILES
+from vegakit.lang.check import settings as fields
+from vegakit.lang.check.symbols import MOST_FILES
+from vegakit.lang.codegen.bytecode import Op
 from vegakit.lang.diagnostics import MAX_DIAGNOSTICS
-from vegakit.lang.lexer import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, RESERVED
-from vegakit.lang.parsing.words import CLAUSES_OF, FOREIGN_WORDS, TOP_WORDS
+from vegakit.lang.library import CATCHABLE, LIBRARY, LibraryFunction
+from vegakit.lang.syntax.cursor import CLAUSES_OF, FOREIGN_WORDS, TOP_WORDS
+from vegakit.lang.syntax.lexer import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, RESERVED
 from vegakit.program import Bounds
-from vegakit.testing.programs import expecting
-from vegakit.vm.values import MAX_CHARS, MAX_ITEMS
+from vegakit.testing import expectations as expecting
+from vegakit.vm.values import MAX_CHARS, MAX_ITEMS, MAX_PARSED
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs/reference/language.md"
@@ -67,28 +68,28 @@ def foreign() -> str:
     )
 
 
-def taken(kind: fields.Kind) -> str:
+def taken(kind: fields.SettingKind) -> str:
     """What a setting takes."""
     match kind:
-        case fields.Number(least=least, most=most):
+        case fields.NumberSetting(least=least, most=most):
             return f"a whole number from {least:,} to {most:,}"
-        case fields.Fraction(least=least, most=most):
+        case fields.FractionSetting(least=least, most=most):
             return f"a number from {least:g} to {most:g}"
-        case fields.Amount(period=period):
+        case fields.AmountSetting(period=period):
             return "money" + (", also `/hour`, `/day`, `/month`" if period else "")
-        case fields.Time():
+        case fields.TimeSetting():
             return "a duration"
-        case fields.OneOf(words=words):
+        case fields.ChoiceSetting(words=words):
             return code(words)
-        case fields.Words(words=words):
+        case fields.ListSetting(words=words):
             return f"a list of {code(words)}"
-        case fields.Growth():
+        case fields.BackoffSetting():
             return "`exponential(first, factor, most)`"
-        case fields.Literal(bare=bare):
+        case fields.LiteralSetting(bare=bare):
             return "text" + (", or a bare word: an alias of vega.toml" if bare else "")
 
 
-def settings(known: dict[str, fields.Kind]) -> str:
+def settings(known: dict[str, fields.SettingKind]) -> str:
     return table(["setting", "takes"], ([f"`{name}`", taken(kind)] for name, kind in known.items()))
 
 
@@ -114,13 +115,13 @@ def errors() -> str:
 
 
 def library() -> str:
-    spaces: dict[str, list[Row]] = {}
+    spaces: dict[str, list[LibraryFunction]] = {}
     for row in LIBRARY.values():
         spaces.setdefault(row.name.partition("::")[0] if "::" in row.name else "", []).append(row)
     return "\n\n".join(_namespace(name, rows) for name, rows in spaces.items())
 
 
-def _namespace(name: str, rows: list[Row]) -> str:
+def _namespace(name: str, rows: list[LibraryFunction]) -> str:
     head = f"### {name}::" if name else "### Everywhere"
     cells = (
         [f"`{row.signature}`", f"`{row.capability}`" if row.capability else "", row.doc]
@@ -135,7 +136,7 @@ def opcodes() -> str:
 
 
 def operands() -> str:
-    from vegakit.lang import opcodes as module
+    from vegakit.lang.codegen import bytecode as module
 
     return _table_in(module.__doc__ or "")
 
@@ -163,6 +164,7 @@ def limits() -> str:
         ("diagnostics", f"{MAX_DIAGNOSTICS}"),
         ("text", f"{MAX_CHARS:,} characters"),
         ("list or map", f"{MAX_ITEMS:,} items"),
+        ("one text that `json::parse` reads", f"{MAX_PARSED:,} lists and maps"),
         ("processes below processes", f"{bounds.depth} levels"),
         ("processes that one process spawns", f"{bounds.width}"),
         ("living processes of a program", f"{bounds.living:,}"),

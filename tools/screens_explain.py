@@ -10,11 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from vegakit.cli.programs.explain import render_manifest
-from vegakit.cli.programs.explain_svg import as_svg
-from vegakit.cli.programs.explain_tree import render_flows
-from vegakit.lang import flows_of, manifest_of
-from vegakit.runtime import look_at
+from vegakit.cli.drawing.svg import as_svg
+from vegakit.cli.drawing.text import render_flows
+from vegakit.cli.explain import render_manifest
+from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.analysis.effects import manifest_of
+from vegakit.sdk.sources import check_source
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -26,17 +27,17 @@ FONT_FROM_ELSEWHERE = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
 def main() -> None:
     for name in DRAWN:
-        checked = look_at(ROOT / "examples" / f"{name}.vega").checked
+        checked = check_source(ROOT / "examples" / f"{name}.vega").checked
         assert checked is not None, name
-        _write(f"explain-{name}", as_svg(flows_of(checked)))
+        _write(f"explain-{name}", as_svg(dataflow_of(checked)))
     _write("explain", _screen())
 
 
 def _screen() -> str:
     name = f"{SHOWN}.vega"
-    checked = look_at(ROOT / "examples" / name).checked
+    checked = check_source(ROOT / "examples" / name).checked
     assert checked is not None
-    tree = render_flows(flows_of(checked), name, colour=True, width=WIDTH)
+    tree = render_flows(dataflow_of(checked), name, colour=True, width=WIDTH)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(f"{tree}\n\n{render_manifest(manifest_of(checked), name)}"))
     drawn = console.export_svg(title=f"vega explain {name}", unique_id="vega-explain")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 PURE = (
-    "agent/** conversation errors effects events ids lang/** money policy/** ports/** prices "
+    "agent/** conversation errors lazy effects events ids lang/** money policy/** ports/** prices "
     "program/** records vm/**".split()
 )
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
@@ -83,7 +83,7 @@ SUITES = {
         600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
     ),
     "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
-    "parallel": Suite(240, [["python", "-m", "benchmarks.parallel", "400"]]),
+    "parallel": Suite(240, [["python", "-m", "campaigns.parallel", "400"]]),
     "kills": Suite(900, [["pytest", "-q", "-n2", *APART[1:]]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
     "wheel": Suite(120, [["bash", "tools/try_wheel.sh"]]),

@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 from benchmarks.peers_programs.plans import CAP, MODEL
-from vegakit.models import ProviderAccess, build_model
+from vegakit.host import Agent, run_program
 from vegakit.policy import RetryRule
-from vegakit.runtime import Agent, Runtime, run_program
-from vegakit.store import SqliteJournal, SqliteLedger
+from vegakit.providers.access import ProviderAccess
+from vegakit.providers.registry import build_model
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.store.sqlite.stores import SqliteLedger
 
 __all__ = ["MAX_TOKENS", "open_reader"]
 

@@ -14,10 +14,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.peers_programs.plans import MODEL, TOOLS
 from vegakit.conversation import Usage
-from vegakit.models import ProviderAccess, build_model
 from vegakit.money import Money
 from vegakit.prices import bill
-from vegakit.testing.provider import Call, Provider, Reply, Request, RequestStatus
+from vegakit.providers.access import ProviderAccess
+from vegakit.providers.registry import build_model
+from vegakit.testing.provider.script import (
+    ProviderReply,
+    ProviderRequest,
+    ProviderToolCall,
+    RequestStatus,
+)
+from vegakit.testing.provider.server import Provider
 
 __all__ = ["PEERS_PYTHON", "SLOW_MS", "Killed", "Moment", "Seen", "Way", "killed", "seen"]
 
@@ -74,16 +81,16 @@ class Killed(NamedTuple):
     error: str
 
 
-def answer(request: Request, delay_ms: int) -> Reply:
+def answer(request: ProviderRequest, delay_ms: int) -> ProviderReply:
     """The planner has tools; it sends the plan that it is asked for, and repeats what came back."""
     if not request.tools:
-        return Reply("It says so.", usage=_USAGE, delay_ms=delay_ms)
+        return ProviderReply("It says so.", usage=_USAGE, delay_ms=delay_ms)
     if request.tool_results:
-        return Reply(_text(request.body["messages"][-1]["content"]), usage=Usage(30, 1))
+        return ProviderReply(_text(request.body["messages"][-1]["content"]), usage=Usage(30, 1))
     [name] = request.tools.keys() & TOOLS.keys()
     argument, plans = TOOLS[name]
     source = plans[request.text.removeprefix("plan ")]
-    return Reply(calls=[Call(name, {argument: source})], usage=Usage(30, 1))
+    return ProviderReply(calls=[ProviderToolCall(name, {argument: source})], usage=Usage(30, 1))
 
 
 def _text(content: Any) -> str:
@@ -142,11 +149,11 @@ def _started(way: Way, plan: str, url: str, folder: str) -> "subprocess.Popen[st
     )
 
 
-def _asks(requests: list[Request]) -> list[Request]:
+def _asks(requests: list[ProviderRequest]) -> list[ProviderRequest]:
     return [one for one in list(requests) if not one.tools]
 
 
-def _answered(requests: list[Request]) -> list[Request]:
+def _answered(requests: list[ProviderRequest]) -> list[ProviderRequest]:
     return [one for one in _asks(requests) if one.status is RequestStatus.ANSWERED]
 
 

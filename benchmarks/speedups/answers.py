@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.speedups.cases import System
-from vegakit.testing.provider import Call, Reply, Request
+from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
 
 __all__ = ["LEAST_MS", "Answers", "Asked", "asked"]
 
@@ -101,14 +101,16 @@ class Answers:
     def __init__(self) -> None:
         self.is_quick = False
 
-    def __call__(self, request: Request) -> Reply:
+    def __call__(self, request: ProviderRequest) -> ProviderReply:
         said = asked(request.body["messages"])
         number = int.from_bytes(sha256(repr(said).encode()).digest()[:6])
         delay_ms = 0 if self.is_quick else LEAST_MS + number % (MOST_MS - LEAST_MS + 1)
         prompt, system = _Prompt(request.text, number >> 10), said[0][1]
         if typed := _TYPED.get(system):
-            return Reply(output=typed(prompt), delay_ms=delay_ms)
+            return ProviderReply(output=typed(prompt), delay_ms=delay_ms)
         if system == System.RESEARCHER and not request.tool_results:
             name = DOCUMENTS[prompt.number % len(DOCUMENTS)]
-            return Reply(calls=[Call("read", {"name": name})], delay_ms=delay_ms)
-        return Reply(f"Words {prompt.number % 1_000_003}.", delay_ms=delay_ms)
+            return ProviderReply(
+                calls=[ProviderToolCall("read", {"name": name})], delay_ms=delay_ms
+            )
+        return ProviderReply(f"Words {prompt.number % 1_000_003}.", delay_ms=delay_ms)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.speedups.cases import CASES, FOLDER, MODEL
-from vegakit.models import ProviderAccess, build_model
 from vegakit.program import Printed
-from vegakit.runtime import Runtime
-from vegakit.store import SqliteLedger
-from vegakit.telemetry import JsonLinesSink
+from vegakit.providers.access import ProviderAccess
+from vegakit.providers.registry import build_model
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.telemetry.jsonl import JsonLinesSink
 
 __all__ = ["open_programs"]
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.speedups.answers import Asked, asked
 from benchmarks.speedups.ways import Way
-from vegakit.testing.provider import Provider, RequestStatus
+from vegakit.testing.provider.script import RequestStatus
+from vegakit.testing.provider.server import Provider
 
 __all__ = ["Lane", "NotRunningError", "Run", "lane_of"]
 

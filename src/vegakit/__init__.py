@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vegakit.authoring import May
     from vegakit.errors import (
         AgentFailed,
         BudgetExceeded,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         ToolFailed,
         VegaError,
     )
+    from vegakit.host import Agent, Child, Process, Reducer, Reply, Supervisor, run_program
     from vegakit.lang import card
     from vegakit.money import Money, dollars
     from vegakit.program import (
@@ -33,21 +33,16 @@ if TYPE_CHECKING:
         BreakerClosed,
         BreakerOpened,
         CostAlert,
+        May,
         ProcessExited,
         ProcessRestarted,
         ProcessSpawned,
         ProcessStuck,
     )
-    from vegakit.runtime import (
-        Agent,
-        Child,
+    from vegakit.sdk import (
         Failed,
         Max,
-        Process,
-        Reducer,
-        Reply,
         Runtime,
-        Supervisor,
         load,
         map_all,
         parallel,
@@ -55,7 +50,6 @@ if TYPE_CHECKING:
         race,
         retry_until,
         run,
-        run_program,
         session,
         spawn,
         vega,
@@ -63,8 +57,8 @@ if TYPE_CHECKING:
     from vegakit.telemetry import trace
     from vegakit.tools import tool
 
-_ROOM_OF = {
-    "Agent": "runtime",
+_PACKAGE_OF = {
+    "Agent": "sdk",
     "AgentFailed": "errors",
     "Bounds": "program",
     "BreakerClosed": "program",
@@ -72,45 +66,45 @@ _ROOM_OF = {
     "BudgetExceeded": "errors",
     "Cancelled": "errors",
     "CapabilityDenied": "errors",
-    "Child": "runtime",
+    "Child": "sdk",
     "CircuitOpen": "errors",
     "ContractViolated": "errors",
     "CostAlert": "program",
-    "Failed": "runtime",
+    "Failed": "sdk",
     "LimitReached": "errors",
-    "Max": "runtime",
-    "May": "authoring",
+    "Max": "sdk",
+    "May": "program",
     "Money": "money",
     "OutputTruncated": "errors",
-    "Process": "runtime",
+    "Process": "sdk",
     "ProcessExited": "program",
     "ProcessRestarted": "program",
     "ProcessSpawned": "program",
     "ProcessStuck": "program",
     "ProgramChanged": "errors",
     "RateLimited": "errors",
-    "Reducer": "runtime",
-    "Reply": "runtime",
-    "Runtime": "runtime",
-    "Supervisor": "runtime",
+    "Reducer": "sdk",
+    "Reply": "sdk",
+    "Runtime": "sdk",
+    "Supervisor": "sdk",
     "Timeout": "errors",
     "ToolFailed": "errors",
     "VegaError": "errors",
     "card": "lang",
     "dollars": "money",
-    "load": "runtime",
-    "map_all": "runtime",
-    "parallel": "runtime",
-    "program": "runtime",
-    "race": "runtime",
-    "retry_until": "runtime",
-    "run": "runtime",
-    "run_program": "runtime",
-    "session": "runtime",
-    "spawn": "runtime",
+    "load": "sdk",
+    "map_all": "sdk",
+    "parallel": "sdk",
+    "program": "sdk",
+    "race": "sdk",
+    "retry_until": "sdk",
+    "run": "sdk",
+    "run_program": "sdk",
+    "session": "sdk",
+    "spawn": "sdk",
     "tool": "tools",
     "trace": "telemetry",
-    "vega": "runtime",
+    "vega": "sdk",
 }
 
 __all__ = [
@@ -167,9 +161,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name == "__version__":
         return import_module("importlib.metadata").version("vegakit")
-    if name not in _ROOM_OF:
+    if name not in _PACKAGE_OF:
         raise AttributeError(f"vegakit has no {name!r}; public names: {', '.join(__all__)}")
-    value = getattr(import_module(f"vegakit.{_ROOM_OF[name]}"), name)
+    value = getattr(import_module(f"vegakit.{_PACKAGE_OF[name]}"), name)
     globals()[name] = value
     return value
 
@@ -178,17 +172,17 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-class _Door(ModuleType):
+class _LazyPackage(ModuleType):
     """`program` is a room too, which the import system would put in place of what marks programs
     in Python; who wants the room imports from it."""
 
     @property
     def program(self) -> Any:  # noqa: ANN401
-        return import_module("vegakit.runtime").program
+        return import_module("vegakit.sdk").program
 
     @program.setter
     def program(self, room: ModuleType) -> None:
         pass
 
 
-sys.modules[__name__].__class__ = _Door
+sys.modules[__name__].__class__ = _LazyPackage

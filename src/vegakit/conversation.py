@@ -1,8 +1,8 @@
 """What is said to a model and what it answers, in our own records (base, pure).
 
 No library's message format is ever stored: `models` translates both ways. What only a provider
-understands (signatures, item ids) travels in `opaque`, by provider, and is handed back untouched to
-the provider it came from. Formats grow by adding fields.
+understands (signatures, item ids) travels in `opaque`, by provider, and is handed back untouched
+to the provider it came from. Formats grow by adding fields.
 
     ModelRequest ──▶ model ──▶ TextDelta | ToolCallStarted … ──▶ ModelReply
 """
@@ -39,6 +39,7 @@ __all__ = [
     "UserMessage",
     "UserPart",
 ]
+
 
 CONVERSATION_VERSION = 1
 

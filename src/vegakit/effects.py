@@ -1,19 +1,19 @@
 """What the world is asked to do, and how each asking is named (base, pure).
 
-An effect's key says *where in the program* it stands and *what* it asks, never *when* it happened.
-Its place is the path of generations, the site in the source, the loop rounds around it and its
-occurrence. Engines that number steps by arrival hand out wrong answers when independent calls
-finish in another order.
+An effect's key says *where in the program* it stands and *what* it asks, never *when* it
+happened. Its place is the path of generations, the site in the source, the loop rounds around it
+and its occurrence. Engines that number steps by arrival hand out wrong answers when independent
+calls finish in another order.
 
     tenant / program / generation path / site / loop indices / occurrence   ── hash ──▶  place
     the request                                                             ── hash ──▶  digest
                                                               EffectKey = place.digest
 
 What is begun speculatively depends on money and time, so it differs from life to life of a host.
-A request that the program does not come to is therefore another effect than the one that it makes
-at the same place: it is waste, never an answer to that, and never an error. Two requests that the
-program did come to at one place, made by different code, are `ProgramChanged`. Requests leave out
-what is at its default, so that a field added later changes no digest.
+A request that the program does not come to is therefore another effect than the one that it
+makes at the same place: it is waste, never an answer to that, and never an error. Two requests
+that the program did come to at one place, made by different code, are `ProgramChanged`. Requests
+leave out what is at its default, so that a field added later changes no digest.
 """
 
 from typing import Any, TypeAlias
@@ -34,10 +34,10 @@ __all__ = [
     "Commit",
     "Effect",
     "EffectPath",
+    "EffectRequest",
     "HostAction",
-    "Life",
-    "Request",
-    "RunForeign",
+    "Incarnation",
+    "RunCoroutine",
     "SetTimer",
     "Site",
     "Start",
@@ -57,7 +57,7 @@ class Site(Struct, frozen=True):
     ordinal: int
 
 
-class Life(Struct, frozen=True):
+class Incarnation(Struct, frozen=True):
     """One process on the way down to the effect; a restart is the next generation."""
 
     name: str
@@ -67,15 +67,17 @@ class Life(Struct, frozen=True):
 class EffectPath(Struct, frozen=True):
     tenant: TenantId
     program: ProgramId
-    lives: tuple[Life, ...]
+    incarnations: tuple[Incarnation, ...]
     site: Site
     loop: tuple[int, ...] = ()
     occurrence: int = 0
 
     def __str__(self) -> str:
-        lives = "/".join(f"{life.name}#{life.generation}" for life in self.lives)
+        incarnations = "/".join(
+            f"{incarnation.name}#{incarnation.generation}" for incarnation in self.incarnations
+        )
         loop = "".join(f"[{index}]" for index in self.loop)
-        return f"{lives}/{self.site.function}:{self.site.ordinal}{loop}@{self.occurrence}"
+        return f"{incarnations}/{self.site.function}:{self.site.ordinal}{loop}@{self.occurrence}"
 
 
 class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -117,7 +119,7 @@ class AskHuman(Struct, frozen=True, tag=True, omit_defaults=True):
     action: Digest | None = None
 
 
-class RunForeign(Struct, frozen=True, tag=True, omit_defaults=True):
+class RunCoroutine(Struct, frozen=True, tag=True, omit_defaults=True):
     """Hand one message to a body that only the local host can run, such as a Python coroutine."""
 
     body: str
@@ -128,7 +130,7 @@ class WatchProgram(Struct, frozen=True, tag=True, omit_defaults=True):
     program: ProgramId
 
 
-Request: TypeAlias = CallModel | CallTool | SetTimer | AskHuman | RunForeign | WatchProgram
+EffectRequest: TypeAlias = CallModel | CallTool | SetTimer | AskHuman | RunCoroutine | WatchProgram
 
 
 class Effect(Struct, frozen=True, omit_defaults=True):
@@ -139,7 +141,7 @@ class Effect(Struct, frozen=True, omit_defaults=True):
     key: EffectKey
     path: EffectPath
     digest: Digest
-    request: Request
+    request: EffectRequest
     deadline_ms: int | None = None
     priority: int = 2
     code: str = ""
@@ -171,9 +173,9 @@ HostAction: TypeAlias = Start | Commit | Cancel
 
 def key_of(path: EffectPath, digest: Digest) -> EffectKey:
     """Spelled out part by part: a field added to the path later must not move old keys."""
-    lives = [[life.name, life.generation] for life in path.lives]
+    incarnations = [[incarnation.name, incarnation.generation] for incarnation in path.incarnations]
     site = [path.site.function, path.site.ordinal]
-    place = [path.tenant, path.program, lives, site, path.loop, path.occurrence]
+    place = [path.tenant, path.program, incarnations, site, path.loop, path.occurrence]
     return EffectKey(f"{digest128(place)}.{digest}")
 
 
@@ -181,7 +183,7 @@ def place_of(key: EffectKey) -> str:
     return key.partition(".")[0]
 
 
-def digest_of(request: Request) -> Digest:
+def digest_of(request: EffectRequest) -> Digest:
     """Of what is asked, not of what it may cost, who pays, or until when a person may answer: a new
     price list changes no answer, and a program that is resumed asks the same question."""
     match request:
@@ -197,7 +199,7 @@ def digest_of(request: Request) -> Digest:
 
 def effect(
     path: EffectPath,
-    request: Request,
+    request: EffectRequest,
     *,
     deadline_ms: int | None = None,
     priority: int = 2,

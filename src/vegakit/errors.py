@@ -1,23 +1,23 @@
 """Every error of Vega, as one tree (base, pure).
 
-VegaError
-├── UserError                  yours: shown with its place, fixed by editing a program or a setting
-│   ├── InvalidMoneyError      an amount that is not money: "$1.5x", NaN, a seventh decimal
-│   ├── InvalidRecordError     stored or received JSON that does not fit its type
-│   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
-│   ├── ProgramChanged         a recorded effect was asked again with another request
-│   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
-│   ├── ToolCutOff             a tool call that was cut off waits for a person's decision
-│   ├── StoreError             a ledger or store that cannot be opened, read or written
-│   └── Raised                 what a program may catch, by the names the language shows
-│       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
-│       │   └── Paused         │                      │
-│       ├── AgentFailed        ├── RateLimited        ├── LimitReached
-│       ├── ToolFailed         ├── CircuitOpen        ├── Cancelled
-│       ├── ContractViolated   ├── CapabilityDenied
-│       └── ProgramFailed      a compiled program's own fault: `name` says which
-├── WorldError                 theirs: goes to retry and breaker, by its ErrorClass and Phase
-└── BugError                   ours: crashes the process it is found in; the supervisor sees it
+  VegaError
+  ├── UserError                  yours: shown with its place, fixed by editing a program or setting
+  │   ├── InvalidMoneyError      an amount that is not money: "$1.5x", NaN, a seventh decimal
+  │   ├── InvalidRecordError     stored or received JSON that does not fit its type
+  │   ├── InvalidRuleError       a policy that cannot hold: zero probes, a negative window
+  │   ├── ProgramChanged         a recorded effect was asked again with another request
+  │   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
+  │   ├── ToolCutOff             a tool call that was cut off waits for a person's decision
+  │   ├── StoreError             a ledger or store that cannot be opened, read or written
+  │   └── CatchableError         what a program may catch, by the names the language shows
+  │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
+  │       │   └── Paused         │                      │
+  │       ├── AgentFailed        ├── RateLimited        ├── LimitReached
+  │       ├── ToolFailed         ├── CircuitOpen        ├── Cancelled
+  │       ├── ContractViolated   ├── CapabilityDenied
+  │       └── ProgramFailed      a compiled program's own fault: `name` says which
+  ├── WorldError                 theirs: goes to retry and breaker, by its ErrorClass and Phase
+  └── BugError                   ours: crashes the process it is found in; the supervisor sees it
 
 A message says what was expected, what came, and what to do. Expected outcomes are not errors:
 policies answer with values such as `Refused(wait_ms=2000)`.
@@ -32,6 +32,7 @@ __all__ = [
     "BugError",
     "Cancelled",
     "CapabilityDenied",
+    "CatchableError",
     "CircuitOpen",
     "ContractViolated",
     "ErrorClass",
@@ -44,7 +45,6 @@ __all__ = [
     "Phase",
     "ProgramChanged",
     "ProgramFailed",
-    "Raised",
     "RateLimited",
     "SettingsError",
     "StoreError",
@@ -55,7 +55,7 @@ __all__ = [
     "VegaError",
     "WorldError",
     "causes_of",
-    "name_of",
+    "error_name",
     "raised",
 ]
 
@@ -107,7 +107,7 @@ class InvalidRuleError(UserError, ValueError):
     pass
 
 
-class ProgramChanged(UserError):  # noqa: N818  (shown to users by this name)
+class ProgramChanged(UserError):
     pass
 
 
@@ -115,7 +115,7 @@ class SettingsError(UserError, ValueError):
     pass
 
 
-class ToolCutOff(UserError):  # noqa: N818  (shown to users by this name)
+class ToolCutOff(UserError):
     """A tool that must not be called twice was cut off: a person has to decide."""
 
 
@@ -123,11 +123,11 @@ class StoreError(UserError):
     """Not the world's: a full disk here must not open the breaker of a provider."""
 
 
-class Raised(UserError):  # noqa: N818
+class CatchableError(UserError):
     """A program may catch it: `catch BudgetExceeded { … }`, `except BudgetExceeded`."""
 
 
-class BudgetExceeded(Raised):
+class BudgetExceeded(CatchableError):
     pass
 
 
@@ -135,47 +135,47 @@ class Paused(BudgetExceeded):
     """Of a budget that is set to ask: raise it and resume, and the program goes on from here."""
 
 
-class AgentFailed(Raised):
+class AgentFailed(CatchableError):
     pass
 
 
-class ToolFailed(Raised):
+class ToolFailed(CatchableError):
     pass
 
 
-class ContractViolated(Raised):
+class ContractViolated(CatchableError):
     pass
 
 
-class Timeout(Raised):
+class Timeout(CatchableError):
     pass
 
 
-class RateLimited(Raised):
+class RateLimited(CatchableError):
     pass
 
 
-class CircuitOpen(Raised):
+class CircuitOpen(CatchableError):
     pass
 
 
-class CapabilityDenied(Raised):
+class CapabilityDenied(CatchableError):
     pass
 
 
-class OutputTruncated(Raised):
+class OutputTruncated(CatchableError):
     pass
 
 
-class LimitReached(Raised):
+class LimitReached(CatchableError):
     pass
 
 
-class Cancelled(Raised):
+class Cancelled(CatchableError):
     pass
 
 
-class ProgramFailed(Raised):
+class ProgramFailed(CatchableError):
     """`name` is what the program calls it: Failed, IndexError, FuelExhausted."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -188,18 +188,18 @@ _FAULTS = frozenset(
 )
 
 
-def name_of(error: VegaError) -> str:
+def error_name(error: VegaError) -> str:
     """As programs know it."""
     return error.name if isinstance(error, ProgramFailed) else type(error).__name__
 
 
-def raised(name: str, reason: str) -> "Raised | UserError":
+def raised(name: str, reason: str) -> "CatchableError | UserError":
     """The error of this name; what has no name in the language is a failed agent."""
     if name == UserError.__name__:
         return UserError(reason)
     if name in _FAULTS:
         return ProgramFailed(name, reason)
-    kinds = {kind.__name__: kind for kind in (Paused, *Raised.__subclasses__())}
+    kinds = {kind.__name__: kind for kind in (Paused, *CatchableError.__subclasses__())}
     del kinds[ProgramFailed.__name__]
     return kinds.get(name, AgentFailed)(reason)
 

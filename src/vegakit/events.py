@@ -1,8 +1,8 @@
 """What happened, in one envelope for journal, kernel and telemetry (base, pure).
 
-A program is told of the world by `HostEvent`s; the events of one wake-up are sorted by call path,
-so that a program's meaning never depends on which answer came first. What is stored or sent travels
-in an `Envelope`; it grows by adding only, and readers ignore what they do not know.
+A program is told of the world by `HostEvent`s; the events of one wake-up are sorted by call
+path, so that a program's meaning never depends on which answer came first. What is stored or
+sent travels in an `Envelope`; it grows by adding only, and readers ignore what they do not know.
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ __all__ = [
     "CallStatus",
     "CallTraced",
     "CancelRequested",
-    "Cancelled",
     "ChunkArrived",
     "Crashed",
+    "EffectCancelled",
     "EffectOutcome",
     "Envelope",
     "Failed",
@@ -39,6 +39,7 @@ __all__ = [
     "in_program_order",
     "reopened",
 ]
+
 
 ENVELOPE_VERSION = 1
 
@@ -82,7 +83,7 @@ class Unknown(Struct, frozen=True, tag=True, omit_defaults=True):
     again: bool = False
 
 
-class Cancelled(Struct, frozen=True, tag=True, omit_defaults=True):
+class EffectCancelled(Struct, frozen=True, tag=True, omit_defaults=True):
     """As the program wanted; what may be billed is charged. One that was `late` was given up by a
     deadline, which its asker was told: that is recorded, since it must be told the same again."""
 
@@ -99,7 +100,7 @@ class Crashed(Struct, frozen=True, tag=True, omit_defaults=True):
     cause: tuple[EffectKey, ...] = ()
 
 
-EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | Cancelled | Crashed
+EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | EffectCancelled | Crashed
 
 
 def charged_for(outcome: EffectOutcome) -> Money:
@@ -221,6 +222,16 @@ def _place(event: HostEvent) -> tuple[object, ...]:
     if not isinstance(event, OutcomeArrived | ChunkArrived):
         return _NOWHERE
     path = event.path
-    lives = tuple((life.name, life.generation) for life in path.lives)
+    incarnations = tuple(
+        (incarnation.name, incarnation.generation) for incarnation in path.incarnations
+    )
     sequence = event.sequence if isinstance(event, ChunkArrived) else 1 << 62
-    return (0, lives, path.site.function, path.site.ordinal, path.loop, path.occurrence, sequence)
+    return (
+        0,
+        incarnations,
+        path.site.function,
+        path.site.ordinal,
+        path.loop,
+        path.occurrence,
+        sequence,
+    )

@@ -30,6 +30,7 @@ __all__ = [
     "pid_of",
 ]
 
+
 TenantId = NewType("TenantId", str)
 ProgramId = NewType("ProgramId", str)
 Pid = NewType("Pid", str)

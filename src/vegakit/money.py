@@ -16,7 +16,17 @@ from msgspec import Struct
 
 from vegakit.errors import InvalidMoneyError
 
-__all__ = ["NANOS", "Allowance", "Money", "Period", "cost", "dollars", "parse_allowance", "show"]
+__all__ = [
+    "NANOS",
+    "Allowance",
+    "Money",
+    "Period",
+    "cost",
+    "dollars",
+    "parse_allowance",
+    "show",
+]
+
 
 Money = NewType("Money", int)
 

@@ -1,8 +1,9 @@
 """What a call could cost before it is sent, and what it did cost after (base, pure).
 
-Prices are nano-dollars per million tokens. A tier replaces the row's prices for the whole call once
-its input passes a size (long-context pricing). Before the call nobody knows how much of the input
-is read from or written to a cache, so the worst case takes the dearest way each token could go.
+Prices are nano-dollars per million tokens. A tier replaces the row's prices for the whole call
+once its input passes a size (long-context pricing). Before the call nobody knows how much of the
+input is read from or written to a cache, so the worst case takes the most expensive way each token
+could go.
 """
 
 from msgspec import Struct
@@ -11,9 +12,16 @@ from vegakit.conversation import Usage
 from vegakit.errors import InvalidMoneyError
 from vegakit.money import Money, cost, dollars
 
-__all__ = ["DEFAULT_PART", "PriceRow", "PriceTier", "bill", "worst_case"]
+__all__ = [
+    "DEFAULT_SEND_BUDGET",
+    "PriceRow",
+    "PriceTier",
+    "bill",
+    "worst_case",
+]
 
-DEFAULT_PART = dollars("$0.50")
+
+DEFAULT_SEND_BUDGET = dollars("$0.50")
 """What a send to an agent with tools may spend where nobody says."""
 
 
@@ -44,7 +52,7 @@ class PriceRow(Struct, frozen=True):
 def worst_case(row: PriceRow, input_tokens: int, max_tokens: int) -> Money:
     """Over every tier that the input may reach, since its count is itself an upper bound."""
     return max(
-        _total(row, (input_tokens, _dearest_input(tier)), (max_tokens, tier.output))
+        _total(row, (input_tokens, _most_expensive_input(tier)), (max_tokens, tier.output))
         for tier in row.reachable(input_tokens)
     )
 
@@ -65,7 +73,7 @@ def bill(row: PriceRow, usage: Usage) -> Money:
     )
 
 
-def _dearest_input(tier: PriceTier) -> Money:
+def _most_expensive_input(tier: PriceTier) -> Money:
     return max(tier.input, tier.cache_read, tier.cache_write)
 
 

@@ -1,8 +1,8 @@
 """State and messages as JSON, exactly there and back (base, pure).
 
 Everything that is stored or sent is a `msgspec.Struct`: frozen for what happened, mutable for a
-machine's own state. Readers ignore fields they do not know and fill those they miss from defaults,
-so formats grow by adding fields only.
+machine's own state. Readers ignore fields they do not know and fill those they miss from
+defaults, so formats grow by adding fields only.
 """
 
 import hashlib
@@ -12,7 +12,14 @@ import msgspec
 
 from vegakit.errors import InvalidRecordError
 
-__all__ = ["Json", "canonical", "digest128", "from_json", "to_json"]
+__all__ = [
+    "Json",
+    "canonical",
+    "digest128",
+    "from_json",
+    "to_json",
+]
+
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 

@@ -7,24 +7,25 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.agent.test_turn_properties import TurnAgainstLog
-from vegakit.agent import Dropped, Turn, tool_round
-from vegakit.agent.history import History
-from vegakit.agent.spent import Spent
+from vegakit.agent import DroppedHistory, Turn
+from vegakit.agent import turn as tool_round
+from vegakit.agent.actions import TurnUsage
+from vegakit.agent.turn import History
 
 FAST = settings(max_examples=2_000, phases=[Phase.generate], report_multiple_bugs=False)
 
 
-def one_step_more(self: Spent, rule, input_tokens, steps):
+def one_step_more(self: TurnUsage, rule, input_tokens, steps):
     return _begin_call(self, rule, input_tokens, steps - 1)
 
 
-def calls_tools_in_vain(self: Spent, rule, calls):
+def calls_tools_in_vain(self: TurnUsage, rule, calls):
     steps, self.steps = self.steps, 0
     refused, self.steps = _begin_tools(self, rule, calls), steps
     return refused
 
 
-def forgets_silent_calls(self: Spent, usage) -> None:
+def forgets_silent_calls(self: TurnUsage, usage) -> None:
     if usage is not None:
         _on_answered(self, usage)
 
@@ -47,28 +48,28 @@ def drops_one_too_many(self: History, size, room) -> int:
 
 def counts_the_summary(self: History, text) -> None:
     _on_summary(self, text)
-    self.dropped = Dropped(self.dropped.messages + 1, self.dropped.exchanges)
+    self.dropped = DroppedHistory(self.dropped.messages + 1, self.dropped.exchanges)
 
 
 def keeps_empty_answers(self: Turn, count):
-    self.said += (self.said[0],)
+    self.messages += (self.messages[0],)
     return _on_empty(self, count)
 
 
-_begin_call, _begin_tools = Spent.begin_call, Spent.begin_tools
-_on_answered, _excess, _on_summary = Spent.on_answered, History.excess, History.on_summary
+_begin_call, _begin_tools = TurnUsage.begin_call, TurnUsage.begin_tools
+_on_answered, _excess, _on_summary = TurnUsage.on_answered, History.excess, History.on_summary
 _failures_in_a_row, _results_of = tool_round.failures_in_a_row, tool_round.results_of
 _on_empty = Turn._on_empty
 
 FAULTS: list[tuple[str, Callable[..., object]]] = [
-    ("vegakit.agent.spent.Spent.begin_call", one_step_more),
-    ("vegakit.agent.spent.Spent.begin_tools", calls_tools_in_vain),
-    ("vegakit.agent.spent.Spent.on_answered", forgets_silent_calls),
+    ("vegakit.agent.actions.TurnUsage.begin_call", one_step_more),
+    ("vegakit.agent.actions.TurnUsage.begin_tools", calls_tools_in_vain),
+    ("vegakit.agent.actions.TurnUsage.on_answered", forgets_silent_calls),
     ("vegakit.agent.turn.failures_in_a_row", never_forgets_a_failure),
     ("vegakit.agent.turn.results_of", by_arrival),
-    ("vegakit.agent.history._split", parts_calls_from_results),
-    ("vegakit.agent.history.History.excess", drops_one_too_many),
-    ("vegakit.agent.history.History.on_summary", counts_the_summary),
+    ("vegakit.agent.turn._split", parts_calls_from_results),
+    ("vegakit.agent.turn.History.excess", drops_one_too_many),
+    ("vegakit.agent.turn.History.on_summary", counts_the_summary),
     ("vegakit.agent.turn.Turn._on_empty", keeps_empty_answers),
 ]
 

@@ -6,7 +6,15 @@ import pytest
 
 from tests.agent.turns import PROMPT, begin, call, calls, count, failure, rule, said, text, user
 from vegakit import errors
-from vegakit.agent import AskModel, CallTools, Dropped, Failed, Finished, ToolOutcome, Turn
+from vegakit.agent import (
+    AskModel,
+    CallTools,
+    DroppedHistory,
+    Finished,
+    ToolOutcome,
+    Turn,
+    TurnFailed,
+)
 from vegakit.conversation import (
     Conversation,
     Finish,
@@ -40,7 +48,7 @@ def test_the_first_request_holds_all_that_the_rule_says() -> None:
 def test_a_text_finishes_the_turn() -> None:
     """The answer, its message, what was used and how many calls it took."""
     action = begin().on_reply(text("done"), count=count)
-    assert action == Finished("done", said("done"), Usage(10, 5), 1, Dropped())
+    assert action == Finished("done", said("done"), Usage(10, 5), 1, DroppedHistory())
 
 
 def test_results_go_back_by_index_whatever_came_first() -> None:
@@ -101,7 +109,7 @@ def test_a_reply_cut_by_its_limit_is_no_answer(reply: ModelReply) -> None:
     error, reason = failure(turn.on_reply(cut, count=count))
     assert error == "OutputTruncated"
     assert "max_tokens=100; set max_tokens higher, for example 200" in reason
-    assert turn.said == (user("go"),)
+    assert turn.messages == (user("go"),)
 
 
 def test_a_filtered_reply_fails_the_turn() -> None:
@@ -135,20 +143,20 @@ def test_thoughts_alone_are_an_empty_reply() -> None:
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Refused("BudgetExceeded", "no money"), Failed("BudgetExceeded", "no money")),
-        (CallFailed(ErrorClass.TIMEOUT, "slow"), Failed("Timeout", "slow")),
-        (CallFailed(ErrorClass.RATE_LIMIT, "429"), Failed("RateLimited", "429")),
-        (CallFailed(ErrorClass.CONTEXT_LENGTH, "long"), Failed("LimitReached", "long")),
-        (CallFailed(ErrorClass.SERVER, "500"), Failed("AgentFailed", "500")),
+        (Refused("BudgetExceeded", "no money"), TurnFailed("BudgetExceeded", "no money")),
+        (CallFailed(ErrorClass.TIMEOUT, "slow"), TurnFailed("Timeout", "slow")),
+        (CallFailed(ErrorClass.RATE_LIMIT, "429"), TurnFailed("RateLimited", "429")),
+        (CallFailed(ErrorClass.CONTEXT_LENGTH, "long"), TurnFailed("LimitReached", "long")),
+        (CallFailed(ErrorClass.SERVER, "500"), TurnFailed("AgentFailed", "500")),
     ],
 )
 def test_a_failed_call_ends_the_turn_by_its_name(
-    outcome: Refused | CallFailed, expected: Failed
+    outcome: Refused | CallFailed, expected: TurnFailed
 ) -> None:
     """Refusals keep their name; the world's failures get the language's."""
     turn = begin()
     assert turn.on_model_failed(outcome) == expected
-    assert issubclass(getattr(errors, expected.error), errors.Raised)
+    assert issubclass(getattr(errors, expected.error), errors.CatchableError)
 
 
 def test_a_call_that_was_cut_off_says_that_it_is_charged() -> None:

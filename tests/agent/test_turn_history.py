@@ -3,7 +3,7 @@
 from tests.agent.turns import call, calls, count, failure, rule, said, text, user
 from vegakit.agent import (
     AskModel,
-    Dropped,
+    DroppedHistory,
     Finished,
     HistoryPolicy,
     Summarise,
@@ -108,7 +108,7 @@ def test_what_was_dropped_is_told_at_the_end() -> None:
     assert messages(asked)[:2] == LAST
     action = turn.on_reply(text("done"), count=count)
     assert isinstance(action, Finished)
-    assert action.dropped == Dropped(messages=6, exchanges=2)
+    assert action.dropped == DroppedHistory(messages=6, exchanges=2)
 
 
 def test_the_current_prompt_is_never_dropped() -> None:
@@ -159,7 +159,7 @@ def test_a_summary_stands_for_what_was_dropped() -> None:
     assert messages(asked) == (opening, *LAST, user("the prompt"))
     action = turn.on_reply(text("done"), count=small)
     assert isinstance(action, Finished)
-    assert (action.dropped, action.steps) == (Dropped(6, 2), 2)
+    assert (action.dropped, action.steps) == (DroppedHistory(6, 2), 2)
     assert turn.conversation.messages == (opening, *LAST, user("the prompt"), said("done"))
 
 
@@ -175,7 +175,7 @@ def test_a_later_summary_takes_in_the_earlier_one() -> None:
     )
     asked = turn.on_summary(text("Second."), count=small)
     assert messages(asked)[0] == user("Summary of the earlier conversation: Second.")
-    assert turn.history.dropped == Dropped(8, 3)
+    assert turn.history.dropped == DroppedHistory(8, 3)
 
 
 def test_a_summary_that_does_not_fit_either_is_an_error() -> None:

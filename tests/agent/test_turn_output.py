@@ -81,6 +81,6 @@ def test_an_answer_above_its_bound_is_still_an_answer() -> None:
 def test_quotes_count_what_is_said_of_an_empty_answer() -> None:
     """In the words of the turn."""
     from vegakit.agent import turn
-    from vegakit.lang.quoting.sends import EMPTY_NOTE
+    from vegakit.lang.analysis.cost_sends import EMPTY_NOTE
 
     assert EMPTY_NOTE == turn._NO_TOOLS  # pyright: ignore[reportPrivateUsage]

@@ -19,14 +19,14 @@ from tests.agent.turns import restored, user
 from vegakit.agent import (
     AskModel,
     CallTools,
-    Dropped,
-    Failed,
+    DroppedHistory,
     Finished,
     HistoryPolicy,
     Summarise,
     ToolOutcome,
     Turn,
     TurnAction,
+    TurnFailed,
     TurnRule,
 )
 from vegakit.conversation import (
@@ -101,7 +101,7 @@ class TurnAgainstLog(RuleBasedStateMachine):
     def first_turn(self, made: TurnRule, prompt: str) -> None:
         self.begin(made, prompt, ())
 
-    @precondition(lambda self: isinstance(self.action, Finished | Failed))
+    @precondition(lambda self: isinstance(self.action, Finished | TurnFailed))
     @rule(made=RULES, prompt=TEXTS)
     def next_turn(self, made: TurnRule, prompt: str) -> None:
         """Whatever became of the last one: a failed turn's conversation is whole too."""
@@ -119,7 +119,9 @@ class TurnAgainstLog(RuleBasedStateMachine):
         self.action = event(self.turn)
         assert event(copy) == self.action
         assert copy == self.turn
-        kind = self.action.error if isinstance(self.action, Failed) else type(self.action).__name__
+        kind = (
+            self.action.error if isinstance(self.action, TurnFailed) else type(self.action).__name__
+        )
         assert kind == expected.kind
         if isinstance(self.action, AskModel):
             assert self.action.request.messages == expected.messages
@@ -127,17 +129,17 @@ class TurnAgainstLog(RuleBasedStateMachine):
             assert tuple(plan.index for plan in self.action.calls) == expected.indexes
         if isinstance(self.action, AskModel | Summarise):
             assert self.action.step == len(self.log.sent) - 1
-        self.endings += isinstance(self.action, Finished | Failed)
+        self.endings += isinstance(self.action, Finished | TurnFailed)
 
     def tell_reply(self, reply: ModelReply, problem: str | None = None) -> None:
         expected = self.log.reply(reply, problem)
         probe = restored(self.turn)
         probe.on_reply(reply, lambda _: problem, count=count)
-        added = probe.said[len(self.log.said) :]
+        added = probe.messages[len(self.log.messages) :]
         if expected.kind == "again":
             (why,) = added
             assert problem is None or problem in str(why)
-            self.log.said.append(why)
+            self.log.messages.append(why)
             expected = self.log.ask()
         elif expected.kind == "results":
             (told,) = added
@@ -154,7 +156,7 @@ class TurnAgainstLog(RuleBasedStateMachine):
             wanted = given.get(index, ToolOutcome(result.content, True))
             assert (result.content, result.is_error) == (wanted.content, wanted.is_error)
         pairs = zip(calls, told.results, strict=True)
-        self.log.said.append(told)
+        self.log.messages.append(told)
         ended = self.log.results([failure_of(c, r.content) for c, r in pairs if r.is_error])
         return ended or self.log.ask()
 
@@ -184,7 +186,7 @@ class TurnAgainstLog(RuleBasedStateMachine):
     @rule(back=st.integers(0, 2), shares=SHARES)
     def model_calls_the_same_again(self, back: int, shares: Any) -> None:
         """The last calls, or some before them, so that a row of failures is broken and resumed."""
-        rounds = [m for m in self.log.said if isinstance(m, AssistantMessage) and m.tool_calls]
+        rounds = [m for m in self.log.messages if isinstance(m, AssistantMessage) and m.tool_calls]
         self.tell_reply(ModelReply(rounds[-1 - back % len(rounds)], self.usage(shares)))
 
     @precondition(lambda self: isinstance(self.action, CallTools))
@@ -195,9 +197,9 @@ class TurnAgainstLog(RuleBasedStateMachine):
         given = {index: data.draw(OUTCOMES) for index in order}
         probe = restored(self.turn)
         probe.on_tools(given, count=count)
-        message = self.turn.said[-1]
+        message = self.turn.messages[-1]
         assert isinstance(message, AssistantMessage)
-        expected = self.recorded(probe.said[len(self.log.said)], message.tool_calls, given)
+        expected = self.recorded(probe.messages[len(self.log.messages)], message.tool_calls, given)
         self.tell(lambda turn: turn.on_tools(given, count=count), expected)
 
     @precondition(lambda self: isinstance(self.action, Summarise))
@@ -215,7 +217,7 @@ class TurnAgainstLog(RuleBasedStateMachine):
             name = fault.error if isinstance(fault, Refused) else "AgentFailed"
             self.tell(lambda turn: turn.on_model_failed(fault), Expected(name))
 
-    @precondition(lambda self: isinstance(self.action, Finished | Failed))
+    @precondition(lambda self: isinstance(self.action, Finished | TurnFailed))
     @rule()
     def nothing_comes_after_the_end(self) -> None:
         reply = ModelReply(AssistantMessage((Text("late"),)), None)
@@ -249,11 +251,11 @@ class TurnAgainstLog(RuleBasedStateMachine):
     @invariant()
     def what_was_dropped_is_counted(self) -> None:
         gone = self.log.exchanges[: self.log.kept_from]
-        assert self.turn.history.dropped == Dropped(sum(map(len, gone)), len(gone))
+        assert self.turn.history.dropped == DroppedHistory(sum(map(len, gone)), len(gone))
 
     @invariant()
     def it_ends_once(self) -> None:
-        assert self.endings == isinstance(self.action, Finished | Failed)
+        assert self.endings == isinstance(self.action, Finished | TurnFailed)
 
 
 TestTurn = TurnAgainstLog.TestCase

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.agent.turns import begin, call, calls, count, failure, restored, results, rule, text
-from vegakit.agent import AskModel, CallTools, Failed, ToolOutcome, Turn, TurnAction
+from vegakit.agent import AskModel, CallTools, ToolOutcome, Turn, TurnAction, TurnFailed
 from vegakit.conversation import ToolCall
 from vegakit.errors import BugError
 
@@ -98,13 +98,13 @@ def test_other_calls_beside_it_do_not_end_the_row() -> None:
     both = ((call("add"), FINE), (call("find"), FAILED))
     assert isinstance(round_of(turn, *both), AskModel)
     assert isinstance(round_of(turn, *reversed(both)), AskModel)
-    assert isinstance(round_of(turn, *both), Failed)
+    assert isinstance(round_of(turn, *both), TurnFailed)
 
 
 def test_the_same_failure_thrice_in_one_answer_is_three() -> None:
     """They are in a row."""
     turn = begin()
-    assert isinstance(round_of(turn, *[(call("find"), FAILED)] * 3), Failed)
+    assert isinstance(round_of(turn, *[(call("find"), FAILED)] * 3), TurnFailed)
 
 
 def test_made_up_tools_count_as_failures() -> None:

@@ -3,18 +3,26 @@
 import asyncio
 
 from tests.agent.turns import PROMPT, restored, rule, said, user
-from vegakit.agent import AskModel, CallTools, Failed, Finished, HistoryPolicy, ToolOutcome, Turn
+from vegakit.agent import (
+    AskModel,
+    CallTools,
+    Finished,
+    HistoryPolicy,
+    ToolOutcome,
+    Turn,
+    TurnFailed,
+)
 from vegakit.conversation import Message
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
 
 
 async def carry_out(
     turn: Turn, model: ScriptedModel, history: tuple[Message, ...] = ()
-) -> Finished | Failed:
+) -> Finished | TurnFailed:
     """Stored and loaded between any two steps."""
     count = model.bound_input
     action = turn.start(PROMPT, history, count=count)
-    while not isinstance(action, Finished | Failed):
+    while not isinstance(action, Finished | TurnFailed):
         turn = restored(turn)
         if isinstance(action, CallTools):
             sums = {p.index: ToolOutcome(str(sum(p.call.arguments.values()))) for p in action.calls}

@@ -39,7 +39,7 @@ class Expected:
 class Log:
     rule: TurnRule
     exchanges: list[list[Message]]
-    said: list[Message]
+    messages: list[Message]
     summary: list[Message] = field(default_factory=list)
     kept_from: int = 0
     fold_to: int = 0
@@ -59,7 +59,7 @@ class Log:
         return [*self.summary, *(m for exchange in self.exchanges[start:] for m in exchange)]
 
     def size(self, start: int) -> int:
-        return sum(letters(m) for m in [*self.earlier(start), *self.said])
+        return sum(letters(m) for m in [*self.earlier(start), *self.messages])
 
     def first_start(self, room: int) -> int:
         starts = range(self.kept_from, len(self.exchanges))
@@ -75,11 +75,11 @@ class Log:
                 self.rule.history is HistoryPolicy.SUMMARISE
                 and may_summarise
                 and self.kept_from < len(self.exchanges)
-                and sum(map(letters, self.said)) <= room
+                and sum(map(letters, self.messages)) <= room
             ):
                 self.fold_to = self.first_start(room // 2)
                 return self.call("Summarise", SUMMARY_SIZE, steps=2)
-        messages = (*self.earlier(self.kept_from), *self.said)
+        messages = (*self.earlier(self.kept_from), *self.messages)
         return self.call("AskModel", sum(map(letters, messages)), messages=messages)
 
     def call(
@@ -113,7 +113,7 @@ class Log:
         if not reply.message.text.strip():
             self.empties += 1
             return Expected("AgentFailed") if self.empties == 2 else Expected("again")
-        self.said.append(reply.message)
+        self.messages.append(reply.message)
         if problem is None:
             return Expected("Finished")
         self.problems += 1
@@ -126,7 +126,7 @@ class Log:
         if len(self.sent) == self.rule.max_steps:
             return Expected("LimitReached")
         self.called.append(len(calls))
-        self.said.append(message)
+        self.messages.append(message)
         good = [i for i, c in enumerate(calls) if self.possible(c)]
         return Expected("CallTools", indexes=tuple(good)) if good else Expected("results")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vegakit.agent import AskModel, Failed, Turn, TurnRule
+from vegakit.agent import AskModel, Turn, TurnFailed, TurnRule
 from vegakit.conversation import (
     AssistantMessage,
     Finish,
@@ -78,11 +78,11 @@ def restored(turn: Turn) -> Turn:
 
 
 def results(turn: Turn) -> tuple[ToolResult, ...]:
-    last = turn.said[-1]
+    last = turn.messages[-1]
     assert isinstance(last, ToolMessage)
     return last.results
 
 
 def failure(action: object) -> tuple[str, str]:
-    assert isinstance(action, Failed)
+    assert isinstance(action, TurnFailed)
     return action.error, action.reason

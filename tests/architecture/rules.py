@@ -48,7 +48,7 @@ def room_of(src: Path, path: Path) -> str:
     return path.relative_to(src).parts[0].removesuffix(".py")
 
 
-TEST_COMMANDS = {"test.py"}
+TEST_COMMANDS = {"run.py"}
 """`vega test` is the kit as a command."""
 
 
@@ -121,7 +121,9 @@ def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:
 
 
 def public_names_are_listed(src: Path) -> Iterator[str]:
-    for path in files(src):
+    """A package lists what it offers in `__init__`, a package of one module in that module. Inside,
+    an underscore marks what is private to a module, and a second list would say the same again."""
+    for path in [*src.glob("*.py"), *src.rglob("*/__init__.py")]:
         tree = ast.parse(_read(path))
         listed = _dunder_all(tree)
         if path.name.startswith("__main__"):
@@ -144,7 +146,7 @@ def rooms_offer_what_they_list(src: Path) -> Iterator[str]:
     for front in rooms(src).values():
         if front.name != "__init__.py":
             continue
-        imported = {name for _, name in _imports(front)}
+        imported = {name for module, name in _imports(front) if module != "vegakit.lazy"}
         for name in sorted(imported ^ set(_dunder_all(ast.parse(_read(front))) or ())):
             yield f"{front}: {name} is imported but not listed, or listed but not imported"
 
@@ -243,8 +245,10 @@ def _package_of(path: Path) -> str:
 
 def _dunder_all(tree: ast.Module) -> list[str] | None:
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return ast.literal_eval(node.value)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if value is not None and [t.id for t in targets if isinstance(t, ast.Name)] == ["__all__"]:
+            return ast.literal_eval(value)
     return None
 
 

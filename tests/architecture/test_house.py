@@ -34,7 +34,7 @@ def test_the_front_door_has_these_names() -> None:
 @pytest.mark.parametrize("name", ROOT_NAMES)
 def test_a_public_name_comes_from_its_room(name: str) -> None:
     """It is loaded on first use and is the room's own object."""
-    room = import_module(f"vegakit.{vegakit._ROOM_OF[name]}")
+    room = import_module(f"vegakit.{vegakit._PACKAGE_OF[name]}")
     assert getattr(vegakit, name) is getattr(room, name)
 
 

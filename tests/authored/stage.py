@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vegakit.conversation import ModelRequest, ToolMessage
-from vegakit.models import ScriptedModel
-from vegakit.runtime import Agent, Reply, Runtime, run_program
+from vegakit.host import Agent, Reply, run_program
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 __all__ = ["Played", "call", "play", "results", "until"]
 

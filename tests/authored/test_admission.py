@@ -5,17 +5,28 @@ from collections.abc import Callable
 
 import pytest
 
-from vegakit.authoring import MOST_BYTES, Accepted, Leave, May, Refusal, Refused, TermsOf, admit
-from vegakit.authoring import poor as too_poor
-from vegakit.lang import STR, AgentSpec, ModelTerms, Parameter, Signature
-from vegakit.models import ScriptedModel
+from vegakit.lang.analysis.cost_sends import ModelTerms
+from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.types import STR, Parameter, Signature
 from vegakit.money import Money, dollars
+from vegakit.program import (
+    MOST_BYTES,
+    AdmittedProgram,
+    AgentTerms,
+    May,
+    ProgramGrant,
+    RefusalReason,
+    RefusedProgram,
+    admit,
+)
+from vegakit.program import over_remaining_budget as too_poor
+from vegakit.providers.scripted import ScriptedModel
 
 MODEL = ScriptedModel("")
 assert MODEL.price is not None
 TERMS = ModelTerms(MODEL.price, None, 4096, MODEL.bound_input)
 READER = AgentSpec("reader", "fast", "Read.", max_tokens=100, retry={"max_attempts": 3})
-LEAVE = Leave(
+LEAVE = ProgramGrant(
     dollars("$0.10"),
     May(
         capabilities=["fs::read", "process::exec", "net::get"],
@@ -25,92 +36,92 @@ LEAVE = Leave(
     ),
     {"reader": READER},
     frozenset({"fast"}),
-    TermsOf({"reader": TERMS}, {"fast": TERMS}),
+    AgentTerms({"reader": TERMS}, {"fast": TERMS}),
     {"look": Signature("look", (Parameter("path", STR),), STR)},
 )
 
 
-def admitted(source: str, leave: Leave = LEAVE) -> Accepted:
+def admitted(source: str, leave: ProgramGrant = LEAVE) -> AdmittedProgram:
     found = admit(source, "vega", leave)
-    assert isinstance(found, Accepted), found
+    assert isinstance(found, AdmittedProgram), found
     return found
 
 
-def refused(source: str, kind: Refusal, leave: Leave = LEAVE) -> str:
+def refused(source: str, kind: RefusalReason, leave: ProgramGrant = LEAVE) -> str:
     found = admit(source, "vega", leave)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, RefusedProgram), found
     assert found.kind is kind, found.text
     assert found.text.startswith(f"refused ({kind}), nothing was run: ")
-    assert "- to mend it: " in found.text
+    assert "- fix: " in found.text
     return found.text
 
 
 REPAIRS = [
     pytest.param(
-        Refusal.MISTAKES,
+        RefusalReason.MISTAKES,
         'let a = raeder <- "hi"; print(a);',
         r"line 1: write `(\w+)` instead of `raeder`",
         lambda text, found: text.replace("raeder", found[1]),
         id="a misspelt agent",
     ),
     pytest.param(
-        Refusal.MISTAKES,
+        RefusalReason.MISTAKES,
         'print(file::read("src/a.py"));',
         r"line 1: insert `(program may \[fs::read\])`",
         lambda text, found: f"{found[1]}\n{text}",
         id="a right that is not written down",
     ),
     pytest.param(
-        Refusal.RIGHTS,
+        RefusalReason.RIGHTS,
         'program may [fs::read] allowed_paths ["/etc/**"]\nprint(file::read("src/a"));',
         r'write ("src/\*\*")',
         lambda text, found: text.replace('"/etc/**"', found[1]),
         id="a path outside",
     ),
     pytest.param(
-        Refusal.AGENTS,
+        RefusalReason.AGENTS,
         'agent A { model "gpt-9" max_tokens 10 }\nlet a = A <- "hi"; print(a);',
         r'write one of: model ("\w+")',
         lambda text, found: text.replace('"gpt-9"', found[1]),
         id="a model that is not given",
     ),
     pytest.param(
-        Refusal.UNBOUNDED,
+        RefusalReason.UNBOUNDED,
         'fn main(items: [str]) {\n    for i in items { let a = reader <- "hi"; print(a); }\n}',
         r"bound the list, as in `(\[str; 20\])`",
         lambda text, found: text.replace("[str]", found[1]),
         id="a list without a bound",
     ),
     pytest.param(
-        Refusal.UNBOUNDED,
+        RefusalReason.UNBOUNDED,
         'let on = true;\nwhile on { let a = reader <- "hi"; on = a != "no"; }',
         r"`while more (limit 10) ",
         lambda text, found: text.replace("while on {", f"while on {found[1]} {{"),
         id="a loop without a bound",
     ),
     pytest.param(
-        Refusal.UNBOUNDED,
+        RefusalReason.UNBOUNDED,
         'let on = true;\nwhile on { let a = reader <- "hi"; on = a != "no"; }',
         r"put `(session budget \$[\d.]+ {)` before",
         lambda text, found: text.replace("while", f"{found[1]} while") + " }",
         id="a loop without a bound, capped",
     ),
     pytest.param(
-        Refusal.COST,
+        RefusalReason.COST,
         'for i in range(355) { let a = reader <- "hi {i}"; print(a); }',
         r"put `(session budget \$[\d.]+ {)` before",
         lambda text, found: f"{found[1]} {text} }}",
-        id="too dear, capped",
+        id="too expensive, capped",
     ),
     pytest.param(
-        Refusal.COST,
+        RefusalReason.COST,
         'for i in range(355) { let a = reader <- "hi {i}"; print(a); }',
-        r"there, (\d+) % as often",
+        r"on this line \((\d+) % of",
         lambda text, found: text.replace("355", str(355 * int(found[1]) // 100)),
-        id="too dear, asked less often",
+        id="too expensive, asked less often",
     ),
     pytest.param(
-        Refusal.SIZE,
+        RefusalReason.SIZE,
         f'print("{"x" * MOST_BYTES}");',
         r"at most ([\d,]+)",
         lambda text, found: text.replace("x" * MOST_BYTES, "x"),
@@ -119,15 +130,15 @@ REPAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "source", "pattern", "mend"), REPAIRS)
+@pytest.mark.parametrize(("kind", "source", "pattern", "fix"), REPAIRS)
 def test_a_refusal_names_an_edit_that_makes_it_pass(
-    kind: Refusal, source: str, pattern: str, mend: Callable[[str, re.Match[str]], str]
+    kind: RefusalReason, source: str, pattern: str, fix: Callable[[str, re.Match[str]], str]
 ) -> None:
     """Who does what the text says has a program that runs."""
     text = refused(source, kind)
     found = re.search(pattern, text)
     assert found is not None, text
-    admitted(mend(source, found))
+    admitted(fix(source, found))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +169,8 @@ def test_a_refusal_names_an_edit_that_makes_it_pass(
 def test_what_is_not_granted_is_not_admitted(source: str) -> None:
     """Whether its own code or an agent of its own would do it."""
     found = admit(source, "vega", LEAVE)
-    assert isinstance(found, Refused)
-    assert found.kind in (Refusal.RIGHTS, Refusal.AGENTS), found.text
+    assert isinstance(found, RefusedProgram)
+    assert found.kind in (RefusalReason.RIGHTS, RefusalReason.AGENTS), found.text
 
 
 @pytest.mark.parametrize(
@@ -189,7 +200,7 @@ def test_what_is_granted_is_admitted(source: str) -> None:
 
 def test_an_agent_that_was_given_cannot_be_declared_anew() -> None:
     """Else a program could give it other tools, or another budget."""
-    text = refused('agent reader { model fast }\nprint("");', Refusal.MISTAKES)
+    text = refused('agent reader { model fast }\nprint("");', RefusalReason.MISTAKES)
     assert "`reader` is an agent that you were given already" in text
 
 
@@ -201,7 +212,7 @@ def test_the_quote_is_what_the_program_gets() -> None:
     assert too_poor(found, None) is None
     refusal = too_poor(found, Money(found.cost - 1))
     assert refusal is not None
-    assert refusal.kind is Refusal.ROOM
+    assert refusal.kind is RefusalReason.ROOM
     assert "is left for this turn" in refusal.text
 
 
@@ -209,4 +220,4 @@ def test_the_same_source_is_admitted_the_same() -> None:
     """On any host, in any life of it."""
     source = 'let a = reader <- "hi"; print(a);'
     assert admit(source, "vega", LEAVE) == admit(source, "vega", LEAVE)
-    assert isinstance(admit(source, "cobol", LEAVE), Refused)
+    assert isinstance(admit(source, "cobol", LEAVE), RefusedProgram)

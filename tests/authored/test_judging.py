@@ -10,27 +10,39 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.admission import LongestStep, bomb_figures, scale
-from benchmarks.admission_bombs import harmless, nested_loops
+from campaigns.admission import LongestStep, bomb_figures, scale
+from campaigns.admission_bombs import harmless, nested_loops
 
 from tests.authored.stage import call, play, until
-from vegakit.authoring import Accepted, Leave, May, Refusal, Refused, TermsOf, Wish, admit, look
-from vegakit.errors import UserError
-from vegakit.lang import MOST_STEPS, ModelTerms
-from vegakit.models import ScriptedModel
+from vegakit.errors import AgentFailed, BugError, UserError
+from vegakit.host import Agent, PreparedGrant, run_program
+from vegakit.host.admission_worker import message_of
+from vegakit.lang.analysis.cost_sends import ModelTerms
+from vegakit.lang.diagnostics import MOST_STEPS
 from vegakit.money import dollars
-from vegakit.runtime import Agent, Permit, Runtime, run_program
-from vegakit.runtime.authored.judge import message_of
+from vegakit.program import (
+    AdmissionRequest,
+    AdmittedProgram,
+    AgentTerms,
+    May,
+    ProgramGrant,
+    RefusalReason,
+    RefusedProgram,
+    admit,
+    inspect_program,
+)
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 MODEL = ScriptedModel("", context_tokens=100_000)
 assert MODEL.price is not None
 TERMS = ModelTerms(MODEL.price, MODEL.context_tokens, 4096, MODEL.bound_input)
-LEAVE = Leave(
+LEAVE = ProgramGrant(
     dollars("$1000"),
     May(),
     {},
     frozenset({"any"}),
-    TermsOf({}, {"any": TERMS}),
+    AgentTerms({}, {"any": TERMS}),
     languages=("vega",),
 )
 STALL_MS = 20
@@ -38,10 +50,10 @@ HEAVY = nested_loops(60)
 
 
 @asynccontextmanager
-async def judging() -> AsyncGenerator[tuple[Runtime, Permit]]:
+async def judging() -> AsyncGenerator[tuple[Runtime, PreparedGrant]]:
     async with Runtime() as rt:
-        await rt.judges.ready()
-        yield rt, Permit(LEAVE)
+        await rt.admission_service.ready()
+        yield rt, PreparedGrant(LEAVE)
 
 
 async def test_a_model_that_sends_a_bomb_does_not_stop_the_loop() -> None:
@@ -65,8 +77,10 @@ async def test_a_model_that_sends_a_bomb_does_not_stop_the_loop() -> None:
 async def test_who_looks_elsewhere_comes_to_the_same(source: str) -> None:
     """So a run that is taken up again, wherever, accepts what was accepted."""
     async with judging() as (rt, permit):
-        there = await rt.judges.look(Wish.ADMIT, source, "vega", permit, "a")
-    here = look(Wish.ADMIT, source, "vega", LEAVE, MOST_STEPS)
+        there = await rt.admission_service.inspect_program(
+            AdmissionRequest.ADMIT, source, "vega", permit, "a"
+        )
+    here = inspect_program(AdmissionRequest.ADMIT, source, "vega", LEAVE, MOST_STEPS)
     assert there.verdict == admit(source, "vega", LEAVE)
     assert here is None or here == there
 
@@ -75,26 +89,32 @@ async def test_a_light_program_does_not_wait_for_heavy_ones() -> None:
     """Of whichever client: eight send theirs first."""
     async with judging() as (rt, permit):
         heavy = [
-            asyncio.ensure_future(rt.judges.look(Wish.ADMIT, HEAVY, "vega", permit, f"foe {n}"))
+            asyncio.ensure_future(
+                rt.admission_service.inspect_program(
+                    AdmissionRequest.ADMIT, HEAVY, "vega", permit, f"foe {n}"
+                )
+            )
             for n in range(8)
         ]
         await asyncio.wait(heavy, timeout=0.01)
-        light = await rt.judges.look(Wish.ADMIT, harmless(), "vega", permit, "friend")
-        assert isinstance(light.verdict, Accepted)
+        light = await rt.admission_service.inspect_program(
+            AdmissionRequest.ADMIT, harmless(), "vega", permit, "friend"
+        )
+        assert isinstance(light.verdict, AdmittedProgram)
         assert sum(one.done() for one in heavy) < len(heavy) // 2
         told = await asyncio.gather(*heavy)
-        assert {one.verdict.kind for one in told if isinstance(one.verdict, Refused)} == {
-            Refusal.SIZE
+        assert {one.verdict.kind for one in told if isinstance(one.verdict, RefusedProgram)} == {
+            RefusalReason.SIZE
         }
 
 
 async def test_a_flood_of_one_client_delays_that_client() -> None:
     """Heavy ones too take turns: the only one of another client is second, not last."""
     async with judging() as (rt, permit):
-        look, done = rt.judges.look, list[str]()
+        inspect_program, done = rt.admission_service.inspect_program, list[str]()
 
         async def send(client: str) -> None:
-            await look(Wish.COST, HEAVY, "a.vega", permit, client)
+            await inspect_program(AdmissionRequest.COST, HEAVY, "a.vega", permit, client)
             done.append(client)
 
         await send("foe")
@@ -107,10 +127,12 @@ async def test_a_flood_of_one_client_delays_that_client() -> None:
 
 async def test_who_waits_for_too_many_is_told_so() -> None:
     async with judging() as (rt, permit):
-        look = rt.judges.look
-        await look(Wish.COST, HEAVY, "a.vega", permit, "foe")
+        inspect_program = rt.admission_service.inspect_program
+        await inspect_program(AdmissionRequest.COST, HEAVY, "a.vega", permit, "foe")
         flood = [
-            asyncio.ensure_future(look(Wish.COST, HEAVY, "a.vega", permit, "foe"))
+            asyncio.ensure_future(
+                inspect_program(AdmissionRequest.COST, HEAVY, "a.vega", permit, "foe")
+            )
             for _ in range(40)
         ]
         await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
@@ -121,26 +143,86 @@ async def test_who_waits_for_too_many_is_told_so() -> None:
         for one in flood:
             one.cancel()
         await asyncio.wait(flood)
-        light = await look(Wish.COST, harmless(), "a.vega", permit, "friend")
+        light = await inspect_program(AdmissionRequest.COST, harmless(), "a.vega", permit, "friend")
         assert light.quoted is not None
 
 
 async def test_a_process_that_is_ended_is_replaced() -> None:
     """What it looked at is refused; nobody else notices."""
     async with judging() as (rt, permit):
-        _, slow = await rt.judges.ready()
-        look = rt.judges.look
-        doomed = asyncio.ensure_future(look(Wish.ADMIT, HEAVY, "vega", permit, "foe"))
+        _, slow = await rt.admission_service.ready()
+        inspect_program = rt.admission_service.inspect_program
+        doomed = asyncio.ensure_future(
+            inspect_program(AdmissionRequest.ADMIT, HEAVY, "vega", permit, "foe")
+        )
         began = _cpu_of(slow)
         await until(lambda: _cpu_of(slow) > began + 5_000_000)
         os.kill(slow, signal.SIGKILL)
         told = (await doomed).verdict
-        assert isinstance(told, Refused)
-        assert told.kind is Refusal.SIZE
-        _, other = await rt.judges.ready()
+        assert isinstance(told, RefusedProgram)
+        assert told.kind is RefusalReason.SIZE
+        _, other = await rt.admission_service.ready()
         assert other != slow
-        again = await look(Wish.ADMIT, harmless(8_000), "vega", permit, "foe")
-        assert isinstance(again.verdict, Accepted)
+        again = await inspect_program(
+            AdmissionRequest.ADMIT, harmless(8_000), "vega", permit, "foe"
+        )
+        assert isinstance(again.verdict, AdmittedProgram)
+
+
+async def test_after_a_process_is_lost_nothing_is_looked_at_in_the_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What ended it may be sent again at once, and a thread of the runtime has no limit but steps:
+    it would hold up everybody."""
+    here = list[object]()
+
+    def record(*given: object) -> None:
+        here.append(given)
+
+    async with judging() as (rt, permit):
+        monkeypatch.setattr("vegakit.host.admission.inspect_program", record)
+        look = rt.admission_service.inspect_program
+        quick, _ = await rt.admission_service.ready()
+        os.kill(quick, signal.SIGKILL)
+        looks = [
+            look(AdmissionRequest.ADMIT, harmless(), "vega", permit, f"client {n}")
+            for n in range(4)
+        ]
+        told = await asyncio.gather(*looks)
+    assert not here
+    assert all(isinstance(one.verdict, AdmittedProgram) for one in told)
+
+
+def _strange(*_: object) -> None:
+    raise ValueError("nobody thought of this")
+
+
+async def test_what_a_thread_does_not_expect_is_told_as_a_bug(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a process: a client was told the words of Python, and nobody caught it."""
+    monkeypatch.setattr("vegakit.host.admission.inspect_program", _strange)
+    async with Runtime() as rt:
+        permit = PreparedGrant(LEAVE)
+        permit.sent = None
+        with pytest.raises(BugError, match="fault of Vega"):
+            await rt.admission_service.inspect_program(
+                AdmissionRequest.COST, "print(1);", "a.vega", permit, "somebody"
+            )
+
+
+@pytest.mark.parametrize("ahead", ["elsewhere", "here"])
+async def test_a_bug_of_whoever_looks_fails_the_ask(
+    monkeypatch: pytest.MonkeyPatch, ahead: str
+) -> None:
+    """It waited for ever: the answer of the model was not told to the program any more."""
+    monkeypatch.setattr("vegakit.host.registry.admit", _strange)
+    monkeypatch.setattr("vegakit.host.admission.inspect_program", _strange)
+    if ahead == "here":
+        monkeypatch.setattr("vegakit.host.registry.HostAuthor._reviewed", _strange)
+    with pytest.raises(AgentFailed, match="nobody thought of this"):
+        async with asyncio.timeout(20):
+            await play(call("fn main() -> int { return 7; }"))
 
 
 def _is_there(pid: int) -> bool:
@@ -163,14 +245,14 @@ def _cpu_of(pid: int) -> int:
 async def test_its_memory_is_limited() -> None:
     """To little above what it has when it is idle."""
     async with judging() as (rt, _):
-        for pid in await rt.judges.ready():
+        for pid in await rt.admission_service.ready():
             assert _room_of(pid) <= 80
 
 
 def test_the_kernel_ends_it_when_one_program_takes_too_much_cpu() -> None:
     """Should steps ever say too little: here they are not limited, and the CPU time is."""
-    boot = "import vegakit.runtime.authored.judge as j; j._MOST_CPU_S = 0.1; j.main()"
-    job = (Wish.ADMIT, HEAVY, "vega", Permit(LEAVE).sent, 10**9)
+    boot = "import vegakit.host.admission_worker as j; j._MOST_CPU_S = 0.1; j.main()"
+    job = (AdmissionRequest.ADMIT, HEAVY, "vega", PreparedGrant(LEAVE).sent, 10**9)
     command = [sys.executable, "-c", boot]
     sent = message_of((0,)) + message_of(job)
     ran = subprocess.run(command, input=sent, capture_output=True, check=False)
@@ -185,9 +267,11 @@ def test_a_few_bombs_cost_little() -> None:
 
 async def test_nothing_of_it_is_left() -> None:
     async with judging() as (rt, permit):
-        pids = await rt.judges.ready()
+        pids = await rt.admission_service.ready()
         waiting = asyncio.ensure_future(
-            rt.judges.look(Wish.ADMIT, HEAVY, "vega", permit, "somebody")
+            rt.admission_service.inspect_program(
+                AdmissionRequest.ADMIT, HEAVY, "vega", permit, "somebody"
+            )
         )
         await asyncio.wait([waiting], timeout=0.01)
     assert waiting.cancelled() or waiting.done()

@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from benchmarks.kills import kill_runs, killed_run
-from benchmarks.kills_authored import live_authored
-from benchmarks.kills_program import Fault
+from campaigns.kills import kill_runs, killed_run
+from campaigns.kills_authored import live_authored
+from campaigns.kills_program import Fault
 
 from tests.journal import faults
 

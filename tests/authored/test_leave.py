@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.authored.stage import call, play, results
-from vegakit.authoring import May
 from vegakit.errors import UserError
-from vegakit.models import ScriptedModel
-from vegakit.runtime import Agent, Runtime, run_program
-from vegakit.tools import tool
+from vegakit.host import Agent, run_program
+from vegakit.program import May
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.decorator import tool
 
 ASK = 'fn main() -> str { let a = reader <- "hi"; return a; }'
 
@@ -106,7 +107,7 @@ async def test_a_program_in_python_is_the_same() -> None:
     script = [call(dear, language="python"), call(PYTHON, language="python")]
     played = await play(*script)
     assert played.told[0].startswith("refused (cost)")
-    assert "Dearest is line 8" in played.told[0]
+    assert "Most expensive is line 8" in played.told[0]
     assert played.last["result"] == 12
     assert played.last["printed"] == "12 letters\n"
     assert len(played.reader.requests) == 3

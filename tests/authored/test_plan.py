@@ -1,11 +1,11 @@
-"""A model that plans 355 agents: told the price before a cent is spent, it mends its plan."""
+"""A model that plans 355 agents: told the price before a cent is spent, it fixes its plan."""
 
 import re
 
 from tests.authored.stage import call, play
 from vegakit.money import dollars
 from vegakit.program import ProcessSpawned
-from vegakit.runtime import Runtime
+from vegakit.sdk.runtime import Runtime
 
 PLAN = """\
 fn main() -> int {
@@ -31,8 +31,8 @@ async def test_the_plan_is_refused_with_its_dear_line_and_then_runs() -> None:
     played = await play(call(PLAN), call(REPAIRED), answers="a b c", max_cost="$0.25", watch=watch)
     refused, ran = played.told
     assert refused.startswith("refused (cost), nothing was run: it may cost $1.1")
-    assert "Dearest is line 3: `reader <-`, at most 2,130 calls" in refused
-    share = re.search(r"(\d+) % as often", refused)
+    assert "Most expensive is line 3: `reader <-`, at most 2,130 calls" in refused
+    share = re.search(r"(\d+) % of today's count", refused)
     assert share is not None
     assert 355 * int(share[1]) // 100 >= 60
     assert "session budget $0.25 {" in refused
@@ -58,18 +58,18 @@ async def test_the_account_is_the_bill() -> None:
 
 async def test_all_355_run_in_parallel_where_they_may_cost_it() -> None:
     """At once, not one after another."""
-    flying = most = 0
+    in_flight = most = 0
 
     def answers(_: object) -> str:
-        nonlocal flying, most
-        flying += 1
+        nonlocal in_flight, most
+        in_flight += 1
         most = max(most, len(_flights()))
         return "fine"
 
     runtimes: list[Runtime] = []
 
     def _flights() -> list[object]:
-        return list(runtimes[0].program.machine.state.flights)
+        return list(runtimes[0].program.machine.state.effects_in_flight)
 
     played = await play(
         call(PLAN), answers=answers, max_cost="$2", latency_ms=1, watch=runtimes.append, window=0

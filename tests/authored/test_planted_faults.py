@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.authored import Seen, faults_of, run_one
+from campaigns.authored import Seen, faults_of, run_one
 from msgspec import structs
 
-from vegakit.authoring import Accepted, Leave, Refused, admission
-from vegakit.authoring import may as rights
-from vegakit.lang import quoting
+from vegakit.host import deployment as library
+from vegakit.lang.analysis import quotes as quoting
 from vegakit.money import Money, dollars
 from vegakit.policy import Grant
-from vegakit.program import authored
-from vegakit.program.commands import ProcessSpec
-from vegakit.runtime.compiled import library
+from vegakit.program import AdmittedProgram, ProgramGrant, RefusedProgram, admission
+from vegakit.program import admission as rights
+from vegakit.program import tool_calls as authored
+from vegakit.program.protocol import ProcessSpec
 
 DEAR = 'for i in range(600) { reader <- "x"; }'
 ASKS = 'for i in range(20) { reader <- "x"; }'
@@ -28,7 +28,7 @@ STRANGER = 'agent A { model "planner" max_tokens 5 } A <- "x";'
 async def broken(source: str, folder: Path) -> list[str]:
     """What is seen of it, and whether it was let in although it should not be."""
     seen = await run_one(source, 1, folder)
-    let_in = isinstance(seen.admitted, Accepted)
+    let_in = isinstance(seen.admitted, AdmittedProgram)
     return [*faults_of(seen), *_seen(source, seen, let_in=let_in)]
 
 
@@ -42,19 +42,21 @@ def _seen(source: str, seen: Seen, *, let_in: bool) -> Iterator[str]:
 def not_compared(patch: pytest.MonkeyPatch) -> None:
     real = admission.admit
 
-    def any_cost(source: str, language: str, leave: Leave) -> Accepted | Refused:
+    def any_cost(
+        source: str, language: str, leave: ProgramGrant
+    ) -> AdmittedProgram | RefusedProgram:
         return real(source, language, replace(leave, max_cost=dollars("$1000")))
 
-    patch.setattr("vegakit.runtime.authored.authors.admit", any_cost)
-    patch.setattr(authored, "poor", lambda accepted, room: None)
+    patch.setattr("vegakit.host.registry.admit", any_cost)
+    patch.setattr(authored, "over_remaining_budget", lambda accepted, room: None)
 
 
 def manifest_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(admission, "lacking", lambda manifest, may, known: [])
+    patch.setattr(admission, "missing_rights", lambda manifest, may, known: [])
 
 
 def agents_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(admission, "_strangers", lambda module, leave: [])
+    patch.setattr(admission, "_foreign_agents", lambda module, leave: [])
 
 
 def grant_not_cut(patch: pytest.MonkeyPatch) -> None:

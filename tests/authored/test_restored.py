@@ -10,10 +10,11 @@ from vegakit.conversation import ModelReply, ToolMessage
 from vegakit.effects import CallModel
 from vegakit.errors import ProgramChanged
 from vegakit.events import Answered
-from vegakit.models import ScriptedModel
+from vegakit.host import Agent, Registry, run_program
 from vegakit.money import Money
 from vegakit.program import Code, Event
-from vegakit.runtime import Agent, Registry, Runtime, run_program
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 SOURCE = """
 agent Own { model "scripted"  max_tokens 20 }
@@ -31,7 +32,8 @@ def code(**options: Any) -> Code:
     model = ScriptedModel("?", context_tokens=9_000)
     reader = Agent("reader", model, max_tokens=30)
     tool = run_program([reader], teach=False, **options)
-    registry = Registry(Runtime())
+    rt = Runtime()
+    registry = Registry(rt.model_registry, rt.admission_service)
     registry.register(Agent("planner", model, tools=[tool], budget="$2", max_tokens=20))
     return registry.code
 

@@ -8,9 +8,10 @@ import pytest
 from tests.authored.stage import call, play, results, until
 from vegakit.conversation import ModelRequest
 from vegakit.errors import ErrorClass, Phase, WorldError
-from vegakit.models import ScriptedModel
+from vegakit.host import Agent, run_program
 from vegakit.money import dollars, show
-from vegakit.runtime import Agent, Runtime, run_program
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 ASK = 'fn main() -> str { let a = reader <- "hi"; return a; }'
 
@@ -193,7 +194,7 @@ async def test_it_ends_with_its_agent(how: str) -> None:
         else:
             await process.kill()
         await asyncio.wait([asking])
-        await until(lambda: not (state.authored or state.flights))
+        await until(lambda: not (state.authored or state.effects_in_flight))
         assert [path for path in state.processes if "/" in path] == []
         assert not [key for key in state.wallets if "|" in key or "/" in key]
 

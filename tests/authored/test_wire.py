@@ -5,8 +5,10 @@ import json
 import pytest
 
 from tests.runtime.test_wire import WIRES, on_wire
-from vegakit.runtime import Agent, Runtime, run_program
-from vegakit.testing.provider import Call, Provider, Reply, Request
+from vegakit.host import Agent, run_program
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.provider.script import ProviderReply, ProviderRequest, ProviderToolCall
+from vegakit.testing.provider.server import Provider
 
 PLAN = """\
 fn main() -> [str] {
@@ -16,15 +18,19 @@ fn main() -> [str] {
 """
 
 
-def answer(request: Request) -> Reply:
+def answer(request: ProviderRequest) -> ProviderReply:
     """A planner has tools; it mends what was refused."""
     if not request.tools:
-        return Reply(f"<{request.text}>")
+        return ProviderReply(f"<{request.text}>")
     if request.tool_results == 0:
-        return Reply(calls=(Call("run_program", {"source": PLAN.replace("COUNT", "355")}),))
+        return ProviderReply(
+            calls=(ProviderToolCall("run_program", {"source": PLAN.replace("COUNT", "355")}),)
+        )
     if "refused (cost)" in request.raw.decode() and request.tool_results == 1:
-        return Reply(calls=(Call("run_program", {"source": PLAN.replace("COUNT", "4")}),))
-    return Reply("Four parts.")
+        return ProviderReply(
+            calls=(ProviderToolCall("run_program", {"source": PLAN.replace("COUNT", "4")}),)
+        )
+    return ProviderReply("Four parts.")
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -1,15 +1,15 @@
 """Programs that models write, by chance and by malice: what is accepted keeps its quote and its
-manifest, what is not does nothing (G19). The full size: `python -m benchmarks.authored 1000`."""
+manifest, what is not does nothing (G19). The full size: `python -m campaigns.authored 1000`."""
 
 from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.authored import faults_of, run_one
-from benchmarks.authored_hostile import hostile
-from benchmarks.authored_programs import written
+from campaigns.authored import faults_of, run_one
+from campaigns.authored_hostile import hostile
+from campaigns.authored_programs import written
 
-from vegakit.authoring import Accepted, Refused
+from vegakit.program import AdmittedProgram, RefusedProgram
 
 HOSTILE = list(hostile())
 
@@ -38,6 +38,6 @@ async def test_some_are_accepted_and_some_refused(tmp_path: Path) -> None:
     seeds = range(12)
     seen = [await run_one(written(Random(seed)), seed, tmp_path) for seed in seeds]
     kinds = {type(one.admitted) for one in seen}
-    assert kinds == {Accepted, Refused}
+    assert kinds == {AdmittedProgram, RefusedProgram}
     assert sum(one.calls for one in seen) > 10
     assert any(one.looked for one in seen)

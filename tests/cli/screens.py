@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.cli.scene import NOW, RUNTIME, VIEWS, Painted
-from vegakit.cli.looking import headings
-from vegakit.cli.process_table import render_table, render_tree
+from vegakit.cli.display import headings, render_table, render_tree
 from vegakit.cli.top_app import TopApp
 
 ROOT = Path(__file__).parents[2]

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from vegakit.cli.interrupts import render_questions
+from vegakit.cli.questions import render_questions
+from vegakit.control.protocol import Question
 from vegakit.ids import Digest
 from vegakit.policy import InterruptKind
-from vegakit.runtime import Question
 
 PROGRAM = """
 import asyncio
 from pathlib import Path
 from vegakit import Agent, Runtime
 from vegakit.conversation import ToolMessage
-from vegakit.runtime import Question
+from vegakit.control import Question
 from vegakit.testing import ScriptedModel
 from vegakit.tools import tool
 

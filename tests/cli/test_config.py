@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from vegakit.cli import main
-from vegakit.cli.config import table
-from vegakit.cli.config_page import page
-from vegakit.config import Row, config_schema
+from vegakit.cli.config import page, table
+from vegakit.config import SettingRow, config_schema
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -73,7 +72,7 @@ def test_trusting_what_needs_none(project: Path, capsys: pytest.CaptureFixture[s
 
 def test_what_was_set_stands_out() -> None:
     """Bold beside dim, on a terminal."""
-    rows = [Row("a", "1", "default"), Row("b.c", "22", "flag")]
+    rows = [SettingRow("a", "1", "default"), SettingRow("b.c", "22", "flag")]
     assert table(rows) == "a    1   default\nb.c  22  flag"
     assert table(rows, colour=True) == (
         "\x1b[2ma    1   default\x1b[0m\n\x1b[1mb.c  22  flag\x1b[0m"
@@ -81,13 +80,13 @@ def test_what_was_set_stands_out() -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Make it anew: python -m vegakit.cli.config_page > docs/reference/configuration.md"""
+    """Make it anew: python -m vegakit.cli.config > docs/reference/configuration.md"""
     written = REPOSITORY / "docs" / "reference" / "configuration.md"
     assert written.read_text(encoding="utf-8") == page()
 
 
 def test_the_page_is_made_by_a_command() -> None:
     """It prints the page and nothing else."""
-    command = [sys.executable, "-m", "vegakit.cli.config_page"]
+    command = [sys.executable, "-m", "vegakit.cli.config"]
     ran = subprocess.run(command, capture_output=True, check=True)
     assert io.TextIOWrapper(io.BytesIO(ran.stdout), encoding="utf-8").read() == page()

@@ -32,7 +32,7 @@ def test_a_table_tells_the_total_and_marks_the_dearest(
     assert main(["cost", program]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "p.vega: at most $1.13 in 30 calls"
-    assert lines[3].split() == ["▸", "4", "A", "<-", "24", "$1.00", "◂", "dearest"]
+    assert lines[3].split() == ["▸", "4", "A", "<-", "24", "$1.00", "◂", "most", "expensive"]
     assert lines[4].split() == ["5", "A", "<-", "6", "$0.13"]
 
 
@@ -150,7 +150,7 @@ def test_recorded_runs_stand_beside_the_quote(
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith("p.vega: at most $3.1")
     assert rest[-1] == (
-        "2 recorded runs came to $0.001126 on average, the dearest to $0.00165 "
+        "2 recorded runs came to $0.001126 on average, the most expensive to $0.00165 "
         "(an estimate, no promise)"
     )
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from vegakit.cli import demo, main
-from vegakit.cli.demo_stage import Live
+from vegakit.cli.demo.screen import LiveScreen
 from vegakit.events import CallKind
-from vegakit.telemetry import Run, load_runs
+from vegakit.telemetry.jsonl import TracedRun, load_runs
 
 COMMAND = [sys.executable, "-m", "vegakit", "demo"]
 CONTROL = re.compile(r"[^\n -~\u00a0-\uffff]")
@@ -143,9 +143,9 @@ def test_books_that_disagree_are_told(
 ) -> None:
     """A call that the trace has lost costs the demo its good end."""
 
-    def forgetful(path: Path, wanted: str) -> list[Run]:
+    def forgetful(path: Path, wanted: str) -> list[TracedRun]:
         (run,) = load_runs(path, wanted)
-        return [Run(run.trace_id, [call for call in run.calls if call.agent != "critic"])]
+        return [TracedRun(run.trace_id, [call for call in run.calls if call.agent != "critic"])]
 
     monkeypatch.setattr(demo, "load_runs", forgetful)
     assert main(["demo", "--fast"]) == 1
@@ -169,7 +169,7 @@ def test_settings_that_cannot_be_read_do_not_stop_it(
 def test_in_a_terminal_only_the_last_tree_remains() -> None:
     """The frames before it are wiped away, the events stay, and the cursor comes back."""
     out = io.StringIO()
-    asyncio.run(demo.play(Live(out, 80), 0.05))
+    asyncio.run(demo.play(LiveScreen(out, 80), 0.05))
     written = STYLE.sub("", out.getvalue())
     screen = shown_by_a_terminal(written)
     assert written.count("└─ announcer") > 3

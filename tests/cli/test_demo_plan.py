@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.cli.test_demo import COMMAND, place
-from vegakit.cli import demo_plan, main
+from vegakit.cli import main
+from vegakit.cli.demo import plan as demo_plan
 from vegakit.money import dollars
 
 PLAN = [*COMMAND, "plan", "--fast"]
@@ -22,7 +23,7 @@ def test_the_facts_hold(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "plan", "--fast", "--json"]) == 0
     facts: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert facts["refusal"].startswith("refused (cost), nothing was run")
-    assert "Dearest is line 3" in facts["refusal"]
+    assert "Most expensive is line 3" in facts["refusal"]
     assert facts["asked"] == 0
     assert facts["calls"] == facts["account"]["calls"] == 360
     assert dollars(facts["account"]["spent"]) < dollars(facts["account"]["quote"]) < dollars("$1")
@@ -43,7 +44,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
     told = [
         "◂ dear",
         "refused, it may cost $",
-        "mends it",
+        "fixes it",
         "accepted, at most $",
         "quote  ",
         "answer",
@@ -56,7 +57,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
 async def test_a_terminal_sees_it_move() -> None:
     """The bar is wiped away at the end, and the cursor is back."""
     out = io.StringIO()
-    facts = await demo_plan.play(demo_plan.Screen(out, colour=True), 0.3)
+    facts = await demo_plan.play(demo_plan.PlanScreen(out, colour=True), 0.3)
     assert facts.holds
     text = out.getvalue()
     assert "\x1b[?25l" in text

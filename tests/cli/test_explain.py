@@ -10,11 +10,12 @@ import pytest
 
 from tests.lang.flows.writing import Writer
 from vegakit.cli import main
-from vegakit.cli.programs import explain_layout
-from vegakit.cli.programs.explain_layout import Box, Edge, boxes_of, laid_out
-from vegakit.cli.programs.explain_svg import as_svg
-from vegakit.cli.programs.explain_tree import render_flows
-from vegakit.lang import Flow, check, flows_of
+from vegakit.cli.drawing import svg as explain_layout
+from vegakit.cli.drawing.svg import Box, Edge, as_svg, boxes_of, laid_out
+from vegakit.cli.drawing.text import render_flows
+from vegakit.lang.analysis.dataflow import DataflowGraph
+from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.frontends import check_program
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.vega"))
 PROGRAM = """
@@ -37,10 +38,10 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "p.vega"
 
 
-def flows(text: str) -> tuple[Flow, ...]:
-    checked, problems = check(text, "p.vega", lambda _: None)
+def flows(text: str) -> tuple[DataflowGraph, ...]:
+    checked, problems = check_program(text, "p.vega", lambda _: None)
     assert checked is not None, problems
-    return flows_of(checked)
+    return dataflow_of(checked)
 
 
 def test_a_tree_numbers_what_runs_at_once(program: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +149,7 @@ def crossed(box: Box, edge: Edge) -> bool:
     return False
 
 
-def wrong_places(flow: Flow) -> list[str]:
+def wrong_places(flow: DataflowGraph) -> list[str]:
     tops, lines = boxes_of(flow)
     laid_out(tops, lines)
     wrong: list[str] = []

@@ -10,12 +10,10 @@ from msgspec.structs import replace
 from tests.cli.scene import ENTRIES, NOW, RUNTIME, VIEWS
 from tests.runtime.viewing.conftest import watched
 from vegakit.cli import main
-from vegakit.cli.kill import render_killed
-from vegakit.cli.logs import render_entry
-from vegakit.cli.looking import amount, duration, headings
-from vegakit.cli.process_table import render_table, render_tree
+from vegakit.cli.display import amount, duration, headings, render_table, render_tree
+from vegakit.cli.processes import render_entry, render_killed
+from vegakit.control.protocol import KillResult
 from vegakit.money import Money, dollars
-from vegakit.runtime import Killed
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -60,12 +58,12 @@ def test_a_log_is_lines_that_cannot_steer_a_terminal() -> None:
 
 def test_a_kill_says_what_is_left() -> None:
     """Also when that is not nothing."""
-    assert render_killed(Killed(("a", "a/b"), 0, 0, 0, ("a",))) == (
+    assert render_killed(KillResult(("a", "a/b"), 0, 0, 0, ("a",))) == (
         "ended: a, a/b\n"
         "started again by its supervisor: a; for good: vega kill --tree\n"
         "left: 0 processes, 0 tasks, 0 OS children"
     )
-    assert render_killed(Killed(("a",), 1, 2, 3)).endswith(
+    assert render_killed(KillResult(("a",), 1, 2, 3)).endswith(
         "left: 1 processes, 2 tasks, 3 OS children"
     )
 

@@ -15,13 +15,15 @@ from vegakit.cli import main
 from vegakit.cli.runs import render_runs
 from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars
-from vegakit.ports import Run
-from vegakit.store import RunSummary, list_runs
+from vegakit.ports.storage import RunRecord
+from vegakit.store.sqlite.runs import RunSummary, list_runs
 
 STARTED = 1_794_719_004_676
 RUNS = [
     RunSummary(
-        Run(ProgramId("01a1dd96b8045d7ee978fa89"), STARTED, ("python", "report.py"), "/home/ada"),
+        RunRecord(
+            ProgramId("01a1dd96b8045d7ee978fa89"), STARTED, ("python", "report.py"), "/home/ada"
+        ),
         STARTED + 61_000,
         is_running=False,
         recorded=12,
@@ -29,7 +31,7 @@ RUNS = [
         spent=dollars("$1.25"),
     ),
     RunSummary(
-        Run(
+        RunRecord(
             ProgramId("01a1dd9a11f3aa01bb02cc03"), STARTED + 90_000, ("python", "a b.py", "\x1b[2J")
         ),
         None,
@@ -162,10 +164,10 @@ def test_a_run_that_goes_on_is_not_started_twice(
     paused: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The one that writes holds the lock."""
-    from vegakit.store.sqlite_journal import locked
+    from vegakit.store.sqlite.journal import lock_file
 
     monkeypatch.chdir(paused)
-    lock = locked(Path("run.db"))
+    lock = lock_file(Path("run.db"))
     assert lock is not None
     try:
         assert main(["resume", "run.db"]) == 1

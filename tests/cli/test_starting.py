@@ -17,4 +17,4 @@ def test_no_runtime_is_loaded(command: str, tmp_path: Path) -> None:
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())
     assert "vegakit.lang" in loaded
-    assert not loaded & {"asyncio", "pydantic", "vegakit.runtime.runtime", "vegakit.program"}
+    assert not loaded & {"asyncio", "pydantic", "vegakit.sdk.runtime", "vegakit.program"}

@@ -10,9 +10,10 @@ from textual.widgets import DataTable, Static
 from tests.cli.scene import Painted
 from tests.patience import until
 from vegakit.cli.top_app import TopApp
-from vegakit.runtime import Remote, Runtime, Supervisor
-from vegakit.runtime.viewing import ViewServer
-from vegakit.runtime.viewing.sockets import find
+from vegakit.control.client import ControlClient, find
+from vegakit.host import Supervisor
+from vegakit.sdk.control_server import ControlServer
+from vegakit.sdk.runtime import Runtime
 
 
 async def at_work(message: Any) -> None:
@@ -33,10 +34,10 @@ def said(app: TopApp, name: str) -> str:
 
 async def test_it_shows_what_runs_and_kills_what_is_chosen(tmp_path: Path) -> None:
     """A kill waits for a yes; the rest stays, and so does the cursor."""
-    async with Runtime(name="night", view=ViewServer(tmp_path)) as rt:
+    async with Runtime(name="night", view=ControlServer(tmp_path)) as rt:
         rt.spawn(Supervisor("restart_all", [at_work, idle], name="team"))
         rt.program.tell("team/at_work", "go")
-        app = TopApp(Remote(find(None, tmp_path)), every_s=3600)
+        app = TopApp(ControlClient(find(None, tmp_path)), every_s=3600)
         async with app.run_test(size=(120, 30)) as pilot:
             await until(lambda: rows(app) == ["└─ team", "   ├─ at_work", "   └─ idle"])
             assert said(app, "summary").startswith("night · OS process")
@@ -54,9 +55,9 @@ async def test_it_shows_what_runs_and_kills_what_is_chosen(tmp_path: Path) -> No
 async def test_a_runtime_that_ended_is_told(tmp_path: Path) -> None:
     """What was seen last stays on the screen."""
     async with AsyncExitStack() as stack:
-        rt = await stack.enter_async_context(Runtime(view=ViewServer(tmp_path)))
+        rt = await stack.enter_async_context(Runtime(view=ControlServer(tmp_path)))
         rt.spawn(idle)
-        app = TopApp(Remote(find(None, tmp_path)), every_s=3600)
+        app = TopApp(ControlClient(find(None, tmp_path)), every_s=3600)
         async with app.run_test():
             await until(lambda: rows(app) == ["└─ idle"])
             await stack.aclose()

@@ -8,7 +8,7 @@ from tests.telemetry.calls import call, paid
 from vegakit.cli import main
 from vegakit.events import CallTraced
 from vegakit.ids import TraceId
-from vegakit.telemetry.lines import line_of
+from vegakit.telemetry.jsonl import line_of
 
 ONE = paid(1)
 TWO = call(2, trace_id=TraceId("ab" * 16), name="other")

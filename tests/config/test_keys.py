@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.config.house import House
-from vegakit.config import KeySource, explain, held_secrets, load, toml_of
+from vegakit.config import KeySource, environment_secrets, explain, load, toml_of
 from vegakit.errors import SettingsError
 
 
@@ -221,7 +221,7 @@ def test_secrets_of_variables_are_known_by_their_names() -> None:
         "SHORT_KEY": "1234567",
         "EMPTY_KEY": "",
     }
-    assert held_secrets(["NOTES"], environment) == {
+    assert environment_secrets(["NOTES"], environment) == {
         "ghp_abcdefgh": "GITHUB_TOKEN",
         "/run/secret": "DB_PASSWORD_FILE",
         "wJalrXUt": "aws_secret_access_key",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.house import House
-from vegakit.config import Source, SourceKind, load
+from vegakit.config import SettingSource, SourceKind, load
 from vegakit.errors import SettingsError
 from vegakit.money import Period, dollars
 from vegakit.policy import OnExceed, ScopeRule, WindowRule
@@ -34,11 +34,11 @@ def test_the_later_place_wins(house: House) -> None:
     ]
     assert settings.model("smart").startswith("anthropic:")
     assert [settings.sources[f"models.{name}"] for name in ("smart", "fast", "b", "c", "d")] == [
-        Source(SourceKind.DEFAULT),
-        Source(SourceKind.USER, str(user), 2),
-        Source(SourceKind.PROJECT, str(project), 2),
-        Source(SourceKind.ENVIRONMENT, "VEGA_MODELS_C"),
-        Source(SourceKind.FLAG),
+        SettingSource(SourceKind.DEFAULT),
+        SettingSource(SourceKind.USER, str(user), 2),
+        SettingSource(SourceKind.PROJECT, str(project), 2),
+        SettingSource(SourceKind.ENVIRONMENT, "VEGA_MODELS_C"),
+        SettingSource(SourceKind.FLAG),
     ]
 
 

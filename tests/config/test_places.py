@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vegakit.config import wants_colour
-from vegakit.config.files import find_places, lines_of, read_file
+from vegakit.config.layers import find_settings_paths, lines_of, read_file
 from vegakit.errors import SettingsError
 
 
@@ -14,12 +14,12 @@ def test_the_platform_says_where(tmp_path: Path) -> None:
     """XDG's variables, Windows' variables, or the home directory."""
     root = tmp_path.resolve()
     home = {"HOME": str(root), "USERPROFILE": str(root)}
-    unix = find_places(home, tmp_path, "linux")
+    unix = find_settings_paths(home, tmp_path, "linux")
     assert (unix.config_dir, unix.data_dir) == (root / ".config/vega", root / ".local/share/vega")
     moved = {"XDG_CONFIG_HOME": str(root / "c"), "XDG_DATA_HOME": str(root / "d")}
-    xdg = find_places(home | moved, tmp_path, "darwin")
+    xdg = find_settings_paths(home | moved, tmp_path, "darwin")
     assert (xdg.user_file, xdg.data_dir) == (root / "c/vega/vega.toml", root / "d/vega")
-    windows = find_places(home | {"APPDATA": str(root / "a")}, tmp_path, "win32")
+    windows = find_settings_paths(home | {"APPDATA": str(root / "a")}, tmp_path, "win32")
     assert (windows.config_dir, windows.data_dir) == (
         root / "a/vega",
         root / "AppData/Local/vega",
@@ -28,7 +28,7 @@ def test_the_platform_says_where(tmp_path: Path) -> None:
 
 def test_a_relative_home_is_no_home(tmp_path: Path) -> None:
     """Otherwise a repository could be somebody's home."""
-    places = find_places({"HOME": "x", "XDG_CONFIG_HOME": "."}, tmp_path, "linux")
+    places = find_settings_paths({"HOME": "x", "XDG_CONFIG_HOME": "."}, tmp_path, "linux")
     assert (places.home, places.config_dir, places.user_file) == (None, None, None)
 
 

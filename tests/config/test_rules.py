@@ -3,7 +3,7 @@
 import pytest
 
 from tests.config.house import House
-from vegakit.config import Limits, parse_backoff, parse_duration_ms, parse_rate
+from vegakit.config import ModelLimits, parse_backoff, parse_duration_ms, parse_rate
 from vegakit.errors import ErrorClass, SettingsError
 from vegakit.money import dollars
 from vegakit.policy import (
@@ -21,7 +21,7 @@ from vegakit.prices import PriceRow, PriceTier
 
 def test_the_defaults_are_the_policies_own(house: House) -> None:
     """They are written down twice, so they are compared."""
-    assert house.load().limits_for("any:model") == Limits(
+    assert house.load().limits_for("any:model") == ModelLimits(
         RateRule(), RetryRule(), RetryBudgetRule(), BreakerRule()
     )
 
@@ -47,7 +47,7 @@ queue_size = 7
 def test_every_word_reaches_its_rule(house: House) -> None:
     """The narrower name wins, word by word."""
     house.write(LIMITS)
-    assert house.load().limits_for("openai:gpt-x") == Limits(
+    assert house.load().limits_for("openai:gpt-x") == ModelLimits(
         RateRule(
             requests=Rate(60, 60_000, 10),
             tokens=Rate(100_000, 60_000, 100_000),

@@ -9,8 +9,15 @@ import pytest
 from tests.config.house import House
 from vegakit.config import config_schema, default_toml, explain
 from vegakit.config.layers import default_layer, layer_of
-from vegakit.config.names import Name, name_of_variable, parse_name, show_name, variable_of
-from vegakit.config.sources import Source, SourceKind
+from vegakit.config.names import (
+    Name,
+    SettingSource,
+    SourceKind,
+    name_of_variable,
+    parse_name,
+    show_name,
+    variable_of,
+)
 
 SCHEMA = config_schema()
 
@@ -46,12 +53,12 @@ def test_an_example_is_right(name: Name) -> None:
         for word in reversed(name):
             tree = {word: tree}
         if name[2:3] != ("key",):
-            assert layer_of(tree, lambda _: Source(SourceKind.FLAG))[name].value == example
+            assert layer_of(tree, lambda _: SettingSource(SourceKind.FLAG))[name].value == example
 
 
 def test_the_default_file_is_what_holds_by_default() -> None:
     """Written into a file it changes nothing."""
-    written = layer_of(tomllib.loads(default_toml()), lambda _: Source(SourceKind.DEFAULT))
+    written = layer_of(tomllib.loads(default_toml()), lambda _: SettingSource(SourceKind.DEFAULT))
     assert written == default_layer()
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import format_source
-from vegakit.testing import run_test
+from vegakit.lang.syntax.formatter import format_source
+from vegakit.testing.programs import run_test
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])

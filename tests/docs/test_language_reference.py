@@ -6,7 +6,7 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-from vegakit.lang import CATCHABLE
+from vegakit.lang.library import CATCHABLE
 
 REPOSITORY = Path(__file__).parents[2]
 LANG = REPOSITORY / "src/vegakit/lang"
@@ -21,7 +21,7 @@ NAMED = {
 
 def words() -> Iterator[str]:
     """All texts in the code of the front end that stand alone."""
-    for path in [*LANG.glob("*.py"), *LANG.glob("parsing/*.py"), *LANG.glob("checking/*.py")]:
+    for path in [*LANG.glob("*.py"), *LANG.glob("syntax/*.py"), *LANG.glob("check/*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from vegakit.testing.provider import Provider
+from vegakit.testing.provider.server import Provider
 
 __all__ = ["Home"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
 
 _SPAWNS = multiprocessing.get_context("spawn")
 

@@ -9,8 +9,8 @@ import pytest
 
 from vegakit import Agent, Runtime, tool
 from vegakit.errors import AgentFailed
-from vegakit.testing import ScriptedCall, ScriptedModel, ScriptedReply
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 
 class Stubborn:

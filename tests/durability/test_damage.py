@@ -14,10 +14,12 @@ import pytest
 
 from vegakit.cli import main
 from vegakit.errors import StoreError, VegaError
+from vegakit.host import Agent
 from vegakit.money import dollars
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import SqliteLedger, list_runs
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.runs import list_runs
+from vegakit.store.sqlite.stores import SqliteLedger
 
 CALLS = 4
 

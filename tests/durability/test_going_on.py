@@ -4,8 +4,8 @@ import asyncio
 import sys
 
 import pytest
-from benchmarks.damage import damage
-from benchmarks.resume_matrix import CASES, Case, resume_matrix
+from campaigns.damage import damage
+from campaigns.resume_matrix import CASES, Case, resume_matrix
 
 pytestmark = [
     pytest.mark.timeout(600),

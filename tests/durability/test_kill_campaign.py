@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from benchmarks.figures import show
-from benchmarks.kill_campaign.__main__ import Options, campaign
-from benchmarks.kill_campaign.player import Ways
+from campaigns.kill_campaign.__main__ import Options, campaign
+from campaigns.kill_campaign.player import Ways
 
 pytestmark = [
     pytest.mark.timeout(900),

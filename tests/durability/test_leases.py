@@ -16,8 +16,10 @@ from vegakit.errors import StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import LEASE_MS, ScopeRule
-from vegakit.store import MemoryLedger, SqliteLedger
-from vegakit.testing import FakeClock, ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.store.memory import MemoryLedger
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.testing.harness import FakeClock
 
 DAY_MS = 86_400_000
 ROOT = ScopeId("runtime:default")

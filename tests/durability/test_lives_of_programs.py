@@ -17,30 +17,32 @@ from vegakit.conversation import AssistantMessage, ModelReply, Text, Usage, User
 from vegakit.effects import CallModel, CallTool, Effect
 from vegakit.errors import ErrorClass, Phase
 from vegakit.events import Answered, Failed
+from vegakit.host import Driver, Registry, deploy
 from vegakit.ids import ProgramId
-from vegakit.lang import Module, check, compile_program
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.money import Money, dollars
 from vegakit.policy import ChildType
 from vegakit.program import (
     Action,
     Answer,
     Bounds,
-    Fell,
     Machine,
-    Mail,
+    MessageFailed,
     Outcome,
     Post,
     Printed,
+    ProcessMessage,
     ProcessSpec,
     Program,
     Spawn,
     Spawned,
 )
-from vegakit.runtime import Driver, Registry, Runtime, deploy
-from vegakit.store import MemoryJournal
-from vegakit.testing import ScriptedModel
-from vegakit.testing.host import Fate
-from vegakit.testing.simulation.host import SimulatedHost
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryJournal
+from vegakit.testing.host import ScriptedOutcome, SimulatedHost
 from vegakit.vm import restored, text_of
 
 COURSE = """
@@ -168,20 +170,20 @@ class World:
         self.files = {"x.txt": "at first"}
         self.bought_again: list[str] = []
 
-    def __call__(self, effect: Effect, life: Life) -> Fate:
+    def __call__(self, effect: Effect, life: Life) -> ScriptedOutcome:
         request = effect.request
         chance = Random(f"{life.seed} {effect.key}")
         if isinstance(request, CallTool):
-            return Fate(chance.randrange(30), Answered(self._file(request)))
+            return ScriptedOutcome(chance.randrange(30), Answered(self._file(request)))
         assert isinstance(request, CallModel)
         text = _text(request)
         if text in self._recorded():
             self.bought_again.append(text)
         takes_ms = 1 + chance.randrange(60)
         if Random(f"{self.seed} {text}").random() < 0.3:
-            return Fate(takes_ms, Failed(ErrorClass.REJECTED, "no", Phase.NOTHING_SENT))
+            return ScriptedOutcome(takes_ms, Failed(ErrorClass.REJECTED, "no", Phase.NOTHING_SENT))
         reply = ModelReply(AssistantMessage((Text(f"<{text[-20:]}>"),)), Usage(30, 7))
-        return Fate(takes_ms, Answered(reply, Money(65_000)))
+        return ScriptedOutcome(takes_ms, Answered(reply, Money(65_000)))
 
     def _file(self, request: CallTool) -> ToolOutcome:
         path = request.arguments["path"]
@@ -227,13 +229,13 @@ async def live(module: Module, life: Life, world: World) -> Lived:
 
     host = SimulatedHost(lambda effect: world(effect, life), world.journal)
     async with Runtime("$1000", models=lambda _: ScriptedModel("")) as rt:
-        registry = Registry(rt)
+        registry = Registry(rt.model_registry, rt.admission_service)
         bodies = deploy(module, Path(), registry, ["read", "write"]).bodies
         program = Program(ProgramId("p"), bounds=Bounds(window=life.window), recorded=True)
         driver = Driver(Machine(program, registry.code), host, on_action)
         spec = ProcessSpec(bodies["main"], ChildType.TEMPORARY, wallet=life.wallet)
         [path] = [made.path for made in driver.submit(Spawn(spec)) if isinstance(made, Spawned)]
-        driver.submit(Post(path, Mail([], _ASK)))
+        driver.submit(Post(path, ProcessMessage([], _ASK)))
         steps = 0
         while not outcomes and steps != life.steps:
             steps += 1
@@ -245,13 +247,13 @@ async def live(module: Module, life: Life, world: World) -> Lived:
 def told(lived: Lived) -> tuple[list[str], str]:
     outcome = lived.outcome
     assert outcome is not None
-    if isinstance(outcome, Fell):
+    if isinstance(outcome, MessageFailed):
         return lived.printed, f"{outcome.error}: {outcome.reason}"
     return lived.printed, text_of(restored(outcome.value))
 
 
 def compiled(text: str) -> Module:
-    checked, found = check(text, "main.vega", lambda _: None)
+    checked, found = check_program(text, "main.vega", lambda _: None)
     assert checked is not None, found
     return compile_program(checked)
 

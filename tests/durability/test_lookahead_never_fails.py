@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import check, compile_program
-from vegakit.program.ahead import Ahead
-from vegakit.runtime import Runtime, VegaProgram
-from vegakit.testing import ScriptedModel
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
+from vegakit.program.speculation import Speculation
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
 from vegakit.vm import strict_lookahead
-from vegakit.vm.faults import bad
-from vegakit.vm.scouting import Scout
+from vegakit.vm.lookahead import Lookahead
+from vegakit.vm.values import bad
 
 HELD = """
 agent echo { model "any" }
@@ -27,7 +29,7 @@ fn main(items: int, sends: int) -> int {
 
 async def ran(items: int, window: int) -> tuple[int, int]:
     """The result, and how many calls were made."""
-    checked, found = check(HELD, "main.vega", lambda _path: None)
+    checked, found = check_program(HELD, "main.vega", lambda _path: None)
     assert checked is not None, found
     model = ScriptedModel(lambda _: "yes")
     async with Runtime("$100", models=lambda _: model, window=window) as rt:
@@ -51,7 +53,9 @@ async def test_a_list_of_50_000_items_is_no_obstacle(window: int) -> None:
 @pytest.mark.parametrize(
     "error", [RuntimeError("a bug"), RecursionError(), MemoryError(), bad("no such thing")]
 )
-@pytest.mark.parametrize("part", [(Scout, "__init__"), (Scout, "walk"), (Ahead, "admits")])
+@pytest.mark.parametrize(
+    "part", [(Lookahead, "__init__"), (Lookahead, "walk"), (Speculation, "admits")]
+)
 @pytest.mark.usefixtures("lenient")
 async def test_the_program_goes_on_whatever_the_lookahead_raises(
     monkeypatch: pytest.MonkeyPatch, error: Exception, part: tuple[type, str]
@@ -67,10 +71,10 @@ async def test_the_program_goes_on_whatever_the_lookahead_raises(
 async def test_a_bug_of_the_lookahead_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(_: Scout) -> None:
+    def fails(_: Lookahead) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Scout, "walk", fails)
+    monkeypatch.setattr(Lookahead, "walk", fails)
     with caplog.at_level(logging.ERROR, logger="vegakit"):
         await ran(10, 64)
     assert "the program goes on in order" in caplog.text
@@ -79,9 +83,9 @@ async def test_a_bug_of_the_lookahead_is_logged(
 async def test_a_bug_of_the_lookahead_is_not_hidden_from_tests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fails(_: Scout) -> None:
+    def fails(_: Lookahead) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Scout, "walk", fails)
+    monkeypatch.setattr(Lookahead, "walk", fails)
     with pytest.raises(Exception, match="a bug"):
         await ran(10, 64)

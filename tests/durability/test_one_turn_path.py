@@ -9,21 +9,15 @@ import pytest
 
 from vegakit.errors import ErrorClass, Phase, RateLimited, Timeout, UserError, WorldError
 from vegakit.events import CallKind, CallTraced
+from vegakit.host import Agent, LimiterRules, TextChunk, ToolCalled, TurnEnded
+from vegakit.host.agents import ToolReturned
 from vegakit.money import dollars
 from vegakit.policy import Backoff, BreakerRule, Rate, RateRule, RateStrategy, RetryRule
-from vegakit.runtime import (
-    Agent,
-    LaneRules,
-    Runtime,
-    TextChunk,
-    ToolCalled,
-    ToolReturned,
-    TurnEnded,
-)
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 QUICK = RetryRule(max_attempts=3, backoff=Backoff(1, 1.0, 1))
-MANY = LaneRules(RateRule(), BreakerRule(threshold=1_000_000))
+MANY = LimiterRules(RateRule(), BreakerRule(threshold=1_000_000))
 
 
 class Spans:

@@ -1,7 +1,7 @@
 """PostgreSQL restarted and stopped under callers: no answer is thrown away, no money is stuck."""
 
 import pytest
-from benchmarks.postgres_outage import outages, size_of
+from campaigns.postgres_outage import outages, size_of
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.durability.commands import Home
 from vegakit.conversation import Usage
-from vegakit.testing.provider import Call, Failure, Hang, Provider, Reply, Script
+from vegakit.testing.provider.script import Failure, Hang, ProviderReply, ProviderToolCall, Script
+from vegakit.testing.provider.server import Provider
 
 TWO = """agent A { model fast  max_tokens 100 }
 fn main() -> str {
@@ -226,7 +227,7 @@ def killed_while_it_pays(home: Home, tool: str) -> None:
     (home.folder / "quick").touch()
 
 
-@scripted(settle=[Reply(calls=[Call("pay", {"amount": 30})]), "done"])
+@scripted(settle=[ProviderReply(calls=[ProviderToolCall("pay", {"amount": 30})]), "done"])
 def test_a_tool_that_was_cut_off_waits_for_a_person_who_has_it_called_again(home: Home) -> None:
     killed_while_it_pays(home, "pay")
     for _ in range(2):
@@ -240,7 +241,7 @@ def test_a_tool_that_was_cut_off_waits_for_a_person_who_has_it_called_again(home
     assert len(home.asked) == 2
 
 
-@scripted(settle=[Reply(calls=[Call("pay", {"amount": 30})]), "done"])
+@scripted(settle=[ProviderReply(calls=[ProviderToolCall("pay", {"amount": 30})]), "done"])
 def test_a_tool_that_was_cut_off_is_skipped_if_a_person_says_so(home: Home) -> None:
     """The model hears that nobody knows whether it was done."""
     killed_while_it_pays(home, "pay")
@@ -250,7 +251,7 @@ def test_a_tool_that_was_cut_off_is_skipped_if_a_person_says_so(home: Home) -> N
     assert "nobody knows whether it was done" in str(home.provider.requests[-1].body)
 
 
-@scripted(settle=[Reply(calls=[Call("pay", {"amount": 30})]), "done"])
+@scripted(settle=[ProviderReply(calls=[ProviderToolCall("pay", {"amount": 30})]), "done"])
 def test_a_tool_that_may_be_repeated_is_called_again_unasked(home: Home) -> None:
     killed_while_it_pays(home, "tool(repeatable=True)(pay)")
     assert home.vega("resume").out == "done\n"
@@ -261,11 +262,11 @@ def test_a_tool_that_may_be_repeated_is_called_again_unasked(home: Home) -> None
 KILLED_AS_IT_FAILS = """
 import os
 from vegakit.cli.main import main
-from vegakit.runtime import Journaled
+from vegakit.host import JournaledRun
 from pathlib import Path
 if not Path("once").exists():
     Path("once").touch()
-    Journaled.reopen = lambda *_: os.kill(os.getpid(), 9)
+    JournaledRun.reopen = lambda *_: os.kill(os.getpid(), 9)
 raise SystemExit(main(["run", "main.vega"]))
 """
 
@@ -352,7 +353,7 @@ def test_what_was_begun_early_and_given_up_shows_in_the_account(home: Home) -> N
     assert run["spent"] > run["lost"]
 
 
-@scripted(first="one", second=Reply("two", usage=Usage(10, 900)))
+@scripted(first="one", second=ProviderReply("two", usage=Usage(10, 900)))
 def test_the_budget_of_the_user_is_for_each_run(home: Home) -> None:
     """Not for all runs of a life, after which nothing would run any more; with a period it is."""
     home.add('[budget]\ndefault = "$0.0015"\n')

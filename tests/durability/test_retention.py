@@ -8,15 +8,17 @@ import pytest
 
 from vegakit.cli.main import main
 from vegakit.conversation import ModelRequest, ModelSettings
-from vegakit.effects import CallModel, EffectPath, Life, Site, effect
+from vegakit.effects import CallModel, EffectPath, Incarnation, Site, effect
 from vegakit.errors import StoreError
 from vegakit.events import Answered
+from vegakit.host import Agent
 from vegakit.ids import ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.ports import Run
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import SqliteJournal, forget_runs, list_runs
-from vegakit.testing import ScriptedModel
+from vegakit.ports.storage import RunRecord
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.store.sqlite.runs import forget_runs, list_runs
 
 DAY_MS = 86_400_000
 TEXT = 100_000
@@ -24,9 +26,9 @@ TEXT = 100_000
 
 async def recorded(path: Path, program: str, ended_ms: int | None, chars: int = 100) -> None:
     async with aclosing(SqliteJournal(path, shared=True)) as journal:
-        await journal.begin(Run(ProgramId(program), 0))
+        await journal.begin(RunRecord(ProgramId(program), 0))
         request = CallModel(ModelRequest("m", (), ModelSettings(1)), Money(1), ScopeId("s"))
-        where = EffectPath(TenantId("t"), ProgramId(program), (Life("a", 1),), Site("f", 0))
+        where = EffectPath(TenantId("t"), ProgramId(program), (Incarnation("a", 1),), Site("f", 0))
         made = effect(where, request)
         await journal.claim(made, 0)
         await journal.record(made.key, Answered("x" * chars))

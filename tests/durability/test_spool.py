@@ -14,16 +14,17 @@ from tests.durability.lives import LoggedModel, asked, die, live
 from vegakit.conversation import ModelReply
 from vegakit.errors import StoreError
 from vegakit.events import Answered, EffectOutcome
+from vegakit.host import Agent
 from vegakit.ids import EffectKey, ProgramId
 from vegakit.money import Money, dollars
-from vegakit.policy import Settled
-from vegakit.ports import Kept
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import SqliteJournal, SqliteLedger
-from vegakit.store.secret import Seal
-from vegakit.store.spool import Spool
-from vegakit.testing import ScriptedModel
-from vegakit.tools import tool
+from vegakit.policy import Settlement
+from vegakit.ports.storage import KeptOutcome
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.seals import Seal
+from vegakit.store.sqlite.journal import Spool, SqliteJournal
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.tools.decorator import tool
 
 BURST = 60
 QUESTIONS = sorted(f"q{number}" for number in range(BURST))
@@ -36,7 +37,7 @@ class KilledInABurst(SqliteLedger):
         super().__init__(path)
         self._waiting = 0
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settled:
+    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
         self._waiting += 1
         if self._waiting == BURST:
             die()
@@ -110,12 +111,12 @@ async def _paid(folder: Path) -> None:
     await pay_once(folder, is_killed=False)
 
 
-def frame(number: int, text: str = "reply") -> Kept:
+def frame(number: int, text: str = "reply") -> KeptOutcome:
     key = EffectKey(f"effect{number}")
-    return Kept(ProgramId("run"), key, 1, Money(7), Answered(text, Money(7)))
+    return KeptOutcome(ProgramId("run"), key, 1, Money(7), Answered(text, Money(7)))
 
 
-def written(path: Path, *frames: Kept) -> None:
+def written(path: Path, *frames: KeptOutcome) -> None:
     spool = Spool(path, Seal(b"secret"))
     for one in frames:
         spool.append(one)

@@ -11,14 +11,17 @@ import pytest
 from tests.durability.lives import LoggedModel, asked
 from vegakit.errors import StoreError
 from vegakit.events import EffectOutcome
+from vegakit.host import Agent
+from vegakit.host.recovery import Backlog, retry_store
 from vegakit.ids import EffectKey
 from vegakit.money import Money, dollars
-from vegakit.policy import Admission, Settled
-from vegakit.runtime import Agent, Runtime
-from vegakit.runtime.backlog import Backlog, patiently
-from vegakit.store import MemoryLedger, SqliteJournal, SqliteLedger
-from vegakit.testing import ScriptedModel
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.policy import Admission, Settlement
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryLedger
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 AWAY = "the server is being restarted; try again"
 
@@ -30,7 +33,7 @@ class AwayWhenAnswered(MemoryLedger):
         super().__init__()
         self.is_away = True
 
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settled:
+    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
         if self.is_away:
             raise StoreError(AWAY)
         return await super().answer(effect, attempt, bill, now)
@@ -91,7 +94,7 @@ def test_a_store_that_stays_away_is_waited_for_within_bounds() -> None:
     async def wait() -> int:
         began = clock.now()
         with pytest.raises(StoreError, match=AWAY):
-            await patiently(clock, is_away)
+            await retry_store(clock, is_away)
         return clock.now() - began
 
     assert 1_000 < run_virtual(wait()) <= 5_000

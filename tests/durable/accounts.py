@@ -21,8 +21,8 @@ from tests.durable.nursery import start_worker
 from tests.durable.oracle import answer_to, number_in, usage_of
 from tests.durable.warm import PRICE
 from tests.store.postgres import asked
-from vegakit.durable import Connection, ProgramHandle, connect
-from vegakit.durable.messages import Performed, Work
+from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
+from vegakit.durable.messages import ActivityInput, ActivityResult
 from vegakit.effects import CallModel
 from vegakit.events import Answered, Unknown
 from vegakit.prices import bill
@@ -39,7 +39,7 @@ HEARTBEAT_MS = 2_500
 class Scene(NamedTuple):
     folder: Path
     url: str
-    connection: Connection
+    connection: TemporalConnection
     address: str
     schema: str = ""
     """Of a ledger on PostgreSQL; else it is a file."""
@@ -128,15 +128,15 @@ async def audit(
 
 async def look(scene: Scene, program: ProgramHandle) -> Bill:
     history = await scene.connection.client.get_workflow_handle(program.id).fetch_history()
-    works, outcomes, claims = dict[int, Work](), dict[int, list[Any]](), dict[int, Any]()
+    works, outcomes, claims = dict[int, ActivityInput](), dict[int, list[Any]](), dict[int, Any]()
     for event in history.events:
         if event.HasField("activity_task_scheduled_event_attributes"):
             payload = event.activity_task_scheduled_event_attributes.input.payloads[0]
-            works[event.event_id] = from_json(Work, payload.data)
+            works[event.event_id] = from_json(ActivityInput, payload.data)
         if event.HasField("activity_task_completed_event_attributes"):
             ended = event.activity_task_completed_event_attributes
             work = works[ended.scheduled_event_id]
-            performed = from_json(Performed, ended.result.payloads[0].data)
+            performed = from_json(ActivityResult, ended.result.payloads[0].data)
             assert isinstance(performed.outcome, Answered | Unknown), performed
             number = number_of(work)
             outcomes.setdefault(number, []).append(performed.outcome)
@@ -145,7 +145,7 @@ async def look(scene: Scene, program: ProgramHandle) -> Bill:
     return Bill(outcomes, claims, requests_in(scene), state.wallets["guide"].spent)
 
 
-def number_of(work: Work) -> int:
+def number_of(work: ActivityInput) -> int:
     request = work.effect.request
     assert isinstance(request, CallModel)
     return number_in(msgspec.json.encode(request.request.messages).decode())

@@ -3,24 +3,25 @@
 import asyncio
 from typing import Any
 
+from vegakit.control.protocol import Question
 from vegakit.conversation import ModelReply, ModelRequest, Text
-from vegakit.durable import ProgramHandle
+from vegakit.durable.client import ProgramHandle
+from vegakit.host import Reducer
 from vegakit.money import dollars
 from vegakit.policy import InterruptKind
 from vegakit.program import (
-    After,
-    Ask,
     AskPerson,
-    Heard,
-    Later,
-    Make,
+    AskProcess,
+    DeferReply,
     ProcessSpec,
     Prompt,
     Respond,
-    Told,
+    ResultMessage,
+    Returned,
+    SendAfter,
+    SpawnChild,
 )
-from vegakit.runtime import Question, Reducer
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
 
 
 def count(state: int, message: Any) -> tuple[int, list[Any]]:
@@ -71,28 +72,28 @@ def boss(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Starts a worker with a part of its own wallet, and passes on what that one answers."""
     if message == "go":
         spec = ProcessSpec("worker", wallet=dollars("$0.004"))
-        ask = Ask("boss/worker", Prompt((Text("?"),)), "w")
-        return state, [Make(spec, "worker"), ask, Later("client")]
-    heard = message if isinstance(message, Heard) else None
+        ask = AskProcess("boss/worker", Prompt((Text("?"),)), "w")
+        return state, [SpawnChild(spec, "worker"), ask, DeferReply("client")]
+    heard = message if isinstance(message, ResultMessage) else None
     said = heard.outcome if heard else None
-    return state, [Respond("told" if isinstance(said, Told) else str(said), "client")]
+    return state, [Respond("told" if isinstance(said, Returned) else str(said), "client")]
 
 
 def clerk(state: Any, message: Any) -> tuple[Any, list[Any]]:
     if message == "may I?":
-        return state, [Later("request")]
+        return state, [DeferReply("request")]
     if isinstance(message, int):
-        return state, [After(message, "wake"), Later("request")]
+        return state, [SendAfter(message, "wake"), DeferReply("request")]
     return state, [Respond(f"it was: {message}", "request")]
 
 
 def buyer(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Asks leave, or which one, and tells what came of it."""
-    if isinstance(message, Heard):
+    if isinstance(message, ResultMessage):
         return state, [Respond(getattr(message.outcome, "value", str(message.outcome)), "client")]
     kind = InterruptKind.CLARIFICATION if message["open"] else InterruptKind.CONFIRMATION
     asked = AskPerson(message["question"], "q", kind, message.get("timeout_ms"))
-    return state, [Later("client"), asked]
+    return state, [DeferReply("client"), asked]
 
 
 async def asked(program: ProgramHandle) -> Question | None:
@@ -105,4 +106,4 @@ async def waits(program: Any, count: int = 1) -> bool:
 
 async def landed(program: Any) -> Any:
     state = await program.state()
-    return None if state.flights else state
+    return None if state.effects_in_flight else state

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from vegakit.conversation import Usage
-from vegakit.testing.provider import Provider, Reply, Request
+from vegakit.testing.provider.script import ProviderReply, ProviderRequest
+from vegakit.testing.provider.server import Provider
 
 DELAY_MS = 80
 
@@ -32,9 +33,9 @@ def number_in(text: str) -> int:
     return int(found[1])
 
 
-def choose(request: Request) -> Reply:
+def choose(request: ProviderRequest) -> ProviderReply:
     number = number_in(request.text)
-    return Reply(answer_to(number), usage=usage_of(number), delay_ms=DELAY_MS)
+    return ProviderReply(answer_to(number), usage=usage_of(number), delay_ms=DELAY_MS)
 
 
 async def main(log: Path) -> None:

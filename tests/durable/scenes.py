@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from tests.durable.bodies import COUNTER, Gated, Hanging, asked, boss, buyer, clerk, landed, waits
 from tests.durable.stage import until
 from vegakit.conversation import ModelReply, ModelRequest, Text
-from vegakit.durable import ProgramHandle
+from vegakit.durable.client import ProgramHandle
 from vegakit.errors import ErrorClass, StoreError, VegaError
+from vegakit.host import Agent, Reducer
 from vegakit.policy import (
     Backoff,
     BreakerRule,
@@ -21,9 +22,18 @@ from vegakit.policy import (
     RestartStrategy,
     RetryRule,
 )
-from vegakit.program import Ask, Exit, GroupSpec, Heard, Later, ProcessSpec, Prompt, Respond, Tell
-from vegakit.runtime import Agent, Reducer
-from vegakit.testing import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.program import (
+    AskProcess,
+    DeferReply,
+    Exit,
+    GroupSpec,
+    ProcessSpec,
+    Prompt,
+    Respond,
+    ResultMessage,
+    Tell,
+)
+from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
 
 __all__ = ["SCENES", "Scene"]
 
@@ -75,9 +85,11 @@ def people(city: str) -> str:
 def fan(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Asks five at once, and answers with what they said by their numbers."""
     if message == "go":
-        asks = [Ask(f"guide {n}", Prompt((Text(f"question {n}"),)), str(n)) for n in range(5)]
-        return {}, [Later("client"), *asks]
-    assert isinstance(message, Heard)
+        asks = [
+            AskProcess(f"guide {n}", Prompt((Text(f"question {n}"),)), str(n)) for n in range(5)
+        ]
+        return {}, [DeferReply("client"), *asks]
+    assert isinstance(message, ResultMessage)
     state = {**state, message.ask: str(message.outcome)[:40]}
     return state, [Respond(sorted(state), "client")] if len(state) == 5 else []
 
@@ -91,9 +103,9 @@ def relay(state: Any, message: Any) -> tuple[Any, list[Any]]:
 
 def patient(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Asks the clerk, who never answers, and tells what came of it."""
-    if isinstance(message, Heard):
+    if isinstance(message, ResultMessage):
         return state, [Respond(type(message.outcome).__name__, "client")]
-    return state, [Later("client"), Ask("clerk", "may I?", "c", timeout_ms=message)]
+    return state, [DeferReply("client"), AskProcess("clerk", "may I?", "c", timeout_ms=message)]
 
 
 @scene(lambda: [guide("Paris", "Madrid")])

@@ -11,22 +11,19 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from vegakit.durable import (
-    RECORDS,
-    Connection,
-    Deployment,
-    ProgramHandle,
-    ProgramWorkflow,
-    connect,
-    serve,
-    workflows,
+    workflow as workflows,
 )
-from vegakit.store import SqliteLedger, SqliteStore
+from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
+from vegakit.durable.deployment import Deployment, serve
+from vegakit.durable.messages import RECORDS
+from vegakit.durable.workflow import ProgramWorkflow
+from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
 
 PATIENCE_S = 60
 
 
 class Stage:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: TemporalConnection) -> None:
         self.connection = connection
         self.programs: list[ProgramHandle] = []
 

@@ -13,18 +13,27 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.durable.stage import until
 from vegakit.conversation import ModelReply, ModelRequest, ModelSettings
-from vegakit.durable import Deployment
-from vegakit.durable.activities import Activities
-from vegakit.durable.messages import Performed, Work
-from vegakit.effects import CallModel, CallTool, EffectPath, Life, Request, Site, effect
+from vegakit.durable.deployment import Activities, Deployment
+from vegakit.durable.messages import ActivityInput, ActivityResult
+from vegakit.effects import (
+    CallModel,
+    CallTool,
+    EffectPath,
+    EffectRequest,
+    Incarnation,
+    Site,
+    effect,
+)
 from vegakit.errors import StoreError
-from vegakit.events import Answered, Cancelled, Crashed, Unknown
+from vegakit.events import Answered, Crashed, EffectCancelled, Unknown
+from vegakit.host import Agent
 from vegakit.ids import HolderId, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
 from vegakit.policy import ClaimState
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import MemoryStore, SqliteLedger
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryStore
+from vegakit.store.sqlite.stores import SqliteLedger
 
 CALL = CallModel(ModelRequest("scripted", (), ModelSettings(100)), Money(500), ScopeId(""))
 LOOKS: list[str] = []
@@ -49,9 +58,11 @@ class Broken(ScriptedModel):
         raise self._error
 
 
-def work(request: Request = CALL, **more: Any) -> Work:
-    path = EffectPath(TenantId("t"), ProgramId("p"), (Life("a", 1),), Site("send", 1), (0, 0))
-    return Work(effect(path, request), "guide", "a", **more)
+def work(request: EffectRequest = CALL, **more: Any) -> ActivityInput:
+    path = EffectPath(
+        TenantId("t"), ProgramId("p"), (Incarnation("a", 1),), Site("send", 1), (0, 0)
+    )
+    return ActivityInput(effect(path, request), "guide", "a", **more)
 
 
 class Bench:
@@ -64,14 +75,14 @@ class Bench:
         env.info = dataclasses.replace(env.info, attempt=attempt)
         return env
 
-    async def call(self, given: Work, attempt: int = 1) -> Any:
+    async def call(self, given: ActivityInput, attempt: int = 1) -> Any:
         is_model = isinstance(given.effect.request, CallModel)
         act = self.activities.call_model if is_model else self.activities.call_tool
-        performed: Performed = await self.at(attempt).run(act, given)
+        performed: ActivityResult = await self.at(attempt).run(act, given)
         assert performed.digest == given.effect.digest
         return performed.outcome
 
-    async def send(self, given: Work) -> None:
+    async def send(self, given: ActivityInput) -> None:
         """As a worker did that died then."""
         scope, now = self.runtime.budgets.root, self.runtime.clock.now()
         holder = HolderId("a worker that died")
@@ -145,11 +156,11 @@ async def test_a_tool_is_repeated_only_if_it_may_be(tmp_path: Path, repeatable: 
 async def test_the_aftermath_of_a_cancel(tmp_path: Path) -> None:
     """Cancelled before any worker had it, or while a dead one had sent it."""
     async with bench(tmp_path) as here:
-        act = here.activities.aftermath
+        act = here.activities.find_outcome
         given = work(cancelled=True)
-        assert (await here.at(1).run(act, given)).outcome == Cancelled()
+        assert (await here.at(1).run(act, given)).outcome == EffectCancelled()
         await here.send(given)
-        assert (await here.at(1).run(act, given)).outcome == Cancelled(Money(500))
+        assert (await here.at(1).run(act, given)).outcome == EffectCancelled(Money(500))
         assert (await here.at(1).run(act, work())).outcome == Unknown(Money(500))
 
 
@@ -177,7 +188,7 @@ async def test_only_the_program_cancels(tmp_path: Path, wanted: bool) -> None:
         env.cancel(details)
         if wanted:
             outcome = (await calling).outcome
-            assert isinstance(outcome, Cancelled)
+            assert isinstance(outcome, EffectCancelled)
             assert outcome.charged > 0
         else:
             with pytest.raises(asyncio.CancelledError):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.authored.stage import call, results
 from tests.durable.stage import stage
-from vegakit.runtime import Agent, run_program
-from vegakit.testing import ScriptedModel
+from vegakit.host import Agent, run_program
+from vegakit.providers.scripted import ScriptedModel
 
 SOURCE = """
 agent Own { model "reader"  max_tokens 20 }

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.dataflow_worker import Workers
+from campaigns.dataflow_worker import Workers
 
 from tests.durable.bodies import clerk
 from tests.durable.stage import replay, until
-from vegakit.durable import Deployment, ProgramHandle, connect, provide
-from vegakit.durable.workflows import ProgramWorkflow
-from vegakit.runtime import Reducer
-from vegakit.store import MemoryLedger
+from vegakit.durable.client import ProgramHandle, connect
+from vegakit.durable.deployment import Deployment
+from vegakit.durable.workflow import ProgramWorkflow, register_code
+from vegakit.host import Reducer
+from vegakit.store.memory import MemoryLedger
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -45,7 +46,7 @@ async def kill_before_a_timer(
     """
     queue = f"between-{secrets.token_hex(4)}"
     deployment = Deployment(bodies(), MemoryLedger())
-    provide(queue, deployment.registry(deployment.runtime()).code)
+    register_code(queue, deployment.registry(deployment.runtime()).code)
     program = await (await connect(address, queue=queue)).start_program()
     workers = Workers(queue, address, folder, 1_000, fault)
     await program.spawn("clerk")

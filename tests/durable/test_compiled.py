@@ -10,12 +10,16 @@ from tests.durable.bodies import COUNTER, Hanging, landed
 from tests.durable.stage import PATIENCE_S, Stage, stage, until
 from tests.hosts.test_simulated import CORE, FOLDER
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
-from vegakit.durable import ProgramHandle
+from vegakit.durable.client import ProgramHandle
 from vegakit.errors import AgentFailed, UserError
-from vegakit.lang import Module, check, compile_program
-from vegakit.runtime import Source, VegaProgram
-from vegakit.testing import ScriptedModel
-from vegakit.testing.programs import Expected, Ran, compare, given_to, model_of, read_expected
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.sources import Source
+from vegakit.testing.expectations import Expectations, read_expectations
+from vegakit.testing.programs import ProgramTestResult, compare, main_arguments, scripted_model
 
 
 class Actor(ScriptedModel):
@@ -31,7 +35,7 @@ class Actor(ScriptedModel):
 
 
 def compiled(text: str, path: Path = Path("main.vega")) -> Module:
-    checked, diagnostics = check(text, path.name, Source(path).read)
+    checked, diagnostics = check_program(text, path.name, Source(path).read)
     assert checked is not None, diagnostics
     return compile_program(checked)
 
@@ -52,13 +56,15 @@ async def gone(program: ProgramHandle, question: str) -> bool:
     return all(asked.id != question for asked in await program.questions())
 
 
-async def play(here: Stage, actor: Actor, ran: Ran, expected: Expected, body: str) -> None:
+async def play(
+    here: Stage, actor: Actor, ran: ProgramTestResult, expected: Expectations, body: str
+) -> None:
     assert ran.module is not None
-    actor.part = model_of(expected, latency_ms=expected.latency_ms)
+    actor.part = scripted_model(expected, latency_ms=expected.latency_ms)
     program = await here.start()
     answering = asyncio.ensure_future(answers(program, iter(expected.answers)))
     try:
-        given = given_to(ran.module, expected)
+        given = main_arguments(ran.module, expected)
         work = program.run(body, *given, wallet=expected.budget or "$100")
         ran.result = await asyncio.wait_for(work, PATIENCE_S)
     except TimeoutError:
@@ -80,10 +86,10 @@ async def test_programs_do_the_same_on_temporal(temporal: str, tmp_path: Path) -
     actor, problems = Actor("?"), dict[str, list[str]]()
     async with stage(temporal, tmp_path, bodies, models=lambda _: actor) as here:
         for number, (name, text, module) in enumerate(zip(CORE, texts, modules, strict=True)):
-            expected = read_expected(text, name)
+            expected = read_expectations(text, name)
             expected.time_ms = expected.spent = expected.result = None
             expected.notes = []
-            ran = Ran(paths[number], module=module)
+            ran = ProgramTestResult(paths[number], module=module)
             await play(here, actor, ran, expected, body_of(number))
             compare(ran, expected)
             if ran.problems:

@@ -3,15 +3,15 @@
 from typing import Any
 
 import pytest
-from benchmarks.dataflow import run_killed
-from benchmarks.dataflow_programs import bodies, evaluate, flow, graph, hasty
+from campaigns.dataflow import run_killed
+from campaigns.dataflow_programs import bodies, evaluate, flow, graph, hasty
 
-from vegakit.durable.activities import Activities
-from vegakit.durable.messages import Performed
+from vegakit.durable.deployment import Activities
+from vegakit.durable.messages import ActivityResult
 from vegakit.effects import Effect
 from vegakit.records import from_json
-from vegakit.runtime import Runtime
-from vegakit.store import MemoryLedger
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryLedger
 
 pytestmark = pytest.mark.timeout(300)
 PROGRAMS, UNCACHED, FAULTY = 20, 6, 8
@@ -41,12 +41,12 @@ def keyed_by_arrival() -> list[Any]:
 def answers_of_others() -> list[Any]:
     """A later attempt takes an answer that anybody kept."""
 
-    async def known(self: Activities, effect: Effect) -> Performed | int:
+    async def known(self: Activities, effect: Effect) -> ActivityResult | int:
         assert self._answers is not None
         for key in await self._answers.keys("answer"):
             kept = await self._answers.get("answer", key)
-            if kept and (read := from_json(Performed, kept[0])):
-                return Performed(effect.digest, read.outcome)
+            if kept and (read := from_json(ActivityResult, kept[0])):
+                return ActivityResult(effect.digest, read.outcome)
         return 0
 
     Activities._known = known  # type: ignore[method-assign]

@@ -17,16 +17,16 @@ from temporalio.api.enums.v1 import EventType
 from tests.durable.histories import FOLDER, code_of, queue_of_scene, stored
 from tests.durable.scenes import SCENES, fan
 from tests.durable.stage import replay
-from vegakit.durable import provide
+from vegakit.durable.workflow import register_code
 from vegakit.effects import Effect, EffectPath, effect
+from vegakit.host import Reducer
 from vegakit.program import Respond, core
-from vegakit.runtime import Reducer
 
 
 def with_bodies(name: str, change: Callable[[Any], Any] = lambda body: body) -> None:
     scene = SCENES[name]
     changed = scene._replace(bodies=lambda: [change(body) for body in scene.bodies()])
-    provide(queue_of_scene(name), code_of(changed))
+    register_code(queue_of_scene(name), code_of(changed))
 
 
 def kinds_of(name: str) -> list[str]:

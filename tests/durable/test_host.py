@@ -15,18 +15,18 @@ from temporalio import workflow
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import Worker
 
-from vegakit.durable import Connection, Deployment, TemporalHost, connect
-from vegakit.durable.activities import Activities
-from vegakit.durable.host import queue_of
-from vegakit.durable.messages import Call, Work
+from vegakit.durable.client import TemporalConnection, connect
+from vegakit.durable.deployment import Activities, Deployment
+from vegakit.durable.messages import ActivityInput, ActivityName
+from vegakit.durable.workflow import TemporalHost, queue_of
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome, HostEvent
+from vegakit.host import Account, EffectHandler
 from vegakit.ids import ProgramId
-from vegakit.ports import Journal
-from vegakit.program import Flight, Process, ProcessSpec, Program
-from vegakit.runtime import Account, Perform
-from vegakit.store import SqliteLedger
-from vegakit.telemetry import Span
+from vegakit.ports.storage import Journal
+from vegakit.program import InFlightEffect, ProcessRecord, ProcessSpec, Program
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.telemetry.spans import Span
 from vegakit.testing.host import HOST_CHECKS, HostCheck, World
 
 WORLDS: dict[str, World] = {}
@@ -45,7 +45,7 @@ class Checked(TemporalHost):
     """It is told what the machine would know of an effect."""
 
     def start(self, effect: Effect, *, speculative: bool = False) -> None:
-        self._state.flights[effect.key] = Flight(effect, "a", 1)
+        self._state.effects_in_flight[effect.key] = InFlightEffect(effect, "a", 1)
         super().start(effect, speculative=speculative)
 
 
@@ -56,13 +56,13 @@ class TellsTwice(Checked):
 
 
 class WorldActivities(Activities):
-    def _performer(self, work: Work, span: Span, earlier: int) -> Perform:
+    def _performer(self, work: ActivityInput, span: Span, earlier: int) -> EffectHandler:
         async def perform(effect: Effect, account: Account) -> EffectOutcome:
             fate = WORLDS[work.body](effect)
             await asyncio.sleep(fate.takes_ms / 1000)
-            if isinstance(fate.comes_to, Exception):
-                raise fate.comes_to
-            return fate.comes_to
+            if isinstance(fate.outcome, Exception):
+                raise fate.outcome
+            return fate.outcome
 
         return perform
 
@@ -77,28 +77,28 @@ class CheckingWorkflow:
 def make_host(world: World, journal: Journal | None, kind: str) -> TemporalHost:
     here = workflow.info()
     WORLDS[here.workflow_id] = world
-    state = Program(ProgramId("p"), processes={"a": Process(ProcessSpec(here.workflow_id))})
+    state = Program(ProgramId("p"), processes={"a": ProcessRecord(ProcessSpec(here.workflow_id))})
     made = {"Checked": Checked, "TellsTwice": TellsTwice}[kind]
     return made(state, here.task_queue, 500)
 
 
 @asynccontextmanager
-async def checking(address: str, folder: Path) -> AsyncGenerator[Connection]:
+async def checking(address: str, folder: Path) -> AsyncGenerator[TemporalConnection]:
     connection = await connect(address, queue=f"check-{secrets.token_hex(4)}")
     deployment = Deployment([], SqliteLedger(folder / "ledger.db"))
     client, queue = connection.client, connection.queue
     async with deployment.runtime() as runtime:
         made = WorldActivities(deployment, runtime, deployment.registry(runtime))
-        programs = {"workflows": [CheckingWorkflow], "activities": [made.aftermath]}
+        programs = {"workflows": [CheckingWorkflow], "activities": [made.find_outcome]}
         tools: dict[str, Any] = {"activities": [made.call_tool]}
         async with (
             Worker(client, task_queue=queue, build_id="test", **programs),  # type: ignore[arg-type]
-            Worker(client, task_queue=queue_of(queue, Call.TOOL), build_id="test", **tools),
+            Worker(client, task_queue=queue_of(queue, ActivityName.TOOL), build_id="test", **tools),
         ):
             yield connection
 
 
-async def run_check(connection: Connection, check: str, kind: str) -> None:
+async def run_check(connection: TemporalConnection, check: str, kind: str) -> None:
     await connection.client.execute_workflow(
         CheckingWorkflow.run,
         args=[check, kind],

@@ -11,12 +11,13 @@ from temporalio.exceptions import ApplicationError
 
 from tests.durable.bodies import COUNTER, Gated, clerk, waits
 from tests.durable.stage import PATIENCE_S, replay, stage, until
-from vegakit.durable import Deployment, provide
+from vegakit.durable.deployment import Deployment
+from vegakit.durable.workflow import register_code
 from vegakit.errors import AgentFailed, BugError, LimitReached, UserError
+from vegakit.host import Agent, Reducer
 from vegakit.program import Respond
-from vegakit.runtime import Agent, Reducer
-from vegakit.store import MemoryLedger
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.store.memory import MemoryLedger
 
 
 async def test_a_program_moves_to_its_next_run(temporal: str, tmp_path: Path) -> None:
@@ -94,11 +95,11 @@ async def test_an_edited_program_gets_no_recorded_answer(
         deployment = Deployment([edited], MemoryLedger())
         code = deployment.registry(deployment.runtime()).code
         good = here.code
-        provide(queue, code if change == "system" else {"guide": good["counter"]})
+        register_code(queue, code if change == "system" else {"guide": good["counter"]})
         with pytest.raises(Exception, match=r".*") as raised:
             await replay(histories)
         assert "[TMPRL1100]" in str(raised.value)
-        provide(queue, good)
+        register_code(queue, good)
 
 
 async def test_what_is_too_large_is_refused(temporal: str, tmp_path: Path) -> None:

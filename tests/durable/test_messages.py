@@ -4,11 +4,10 @@ import subprocess
 import sys
 
 from vegakit.conversation import Conversation
-from vegakit.durable import RECORDS, Launch
-from vegakit.durable.messages import Command, Reply, Spoken
-from vegakit.durable.workflows import _latest
+from vegakit.durable.messages import RECORDS, ChargedReply, Command, Launch, Reply
+from vegakit.durable.workflow import _latest
 from vegakit.ids import ProgramId
-from vegakit.program import Mail, Post, Program, Said, Told
+from vegakit.program import AgentReply, Post, ProcessMessage, Program, Returned
 
 THREADS = """
 import sys, threading
@@ -26,7 +25,7 @@ threads = [threading.Thread(target=run) for _ in range(16)]
 def test_records_are_readable_json() -> None:
     """In the histories of Temporal, where people look."""
     convert = RECORDS.payload_converter
-    command = Command("c1", Post("counter", Mail("more", "c1"), "c1"), 500)
+    command = Command("c1", Post("counter", ProcessMessage("more", "c1"), "c1"), 500)
     (payload,) = convert.to_payloads([command])
     assert b'"event":{"type":"Post","to":"counter"' in payload.data
     assert convert.from_payload(payload, Command) == command
@@ -41,7 +40,10 @@ def test_nothing_and_bytes_travel_as_usual() -> None:
 
 def test_a_launch_comes_back() -> None:
     """Also with the replies that move along."""
-    replies: dict[str, Reply] = {"a": Told(1), "b": Spoken(Said("yes", Conversation()))}
+    replies: dict[str, Reply] = {
+        "a": Returned(1),
+        "b": ChargedReply(AgentReply("yes", Conversation())),
+    }
     launch = Launch(Program(ProgramId("p")), "queue", replies=replies)
     convert = RECORDS.payload_converter
     assert convert.from_payload(convert.to_payload(launch), Launch) == launch
@@ -49,9 +51,9 @@ def test_a_launch_comes_back() -> None:
 
 def test_the_latest_replies_move_along() -> None:
     """In their order, as many as fit; one that is too large keeps out those before it."""
-    small = {str(n): Told(n) for n in range(3)}
-    large = {"large": Told("x" * 600_000)}
-    assert list(_latest({**small, "3": Told(3)})) == ["0", "1", "2", "3"]
+    small = {str(n): Returned(n) for n in range(3)}
+    large = {"large": Returned("x" * 600_000)}
+    assert list(_latest({**small, "3": Returned(3)})) == ["0", "1", "2", "3"]
     assert _latest({**small, **large}) == {}
     assert list(_latest({**large, **small})) == ["0", "1", "2"]
 

@@ -8,8 +8,9 @@ import pytest
 from tests.durable.bodies import COUNTER, Hanging, OnlyStreaming, boss, clerk, landed, waits
 from tests.durable.stage import PATIENCE_S, stage, until
 from vegakit.conversation import Text
-from vegakit.durable import Deployment
+from vegakit.durable.deployment import Deployment
 from vegakit.errors import AgentFailed, BudgetExceeded, Timeout, UserError
+from vegakit.host import Agent, Reducer
 from vegakit.money import dollars
 from vegakit.policy import RestartRule
 from vegakit.program import (
@@ -17,9 +18,8 @@ from vegakit.program import (
     ProcessSpec,
     Prompt,
 )
-from vegakit.runtime import Agent, Reducer
-from vegakit.store import MemoryLedger
-from vegakit.testing import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.store.memory import MemoryLedger
 
 
 async def test_an_agent_is_asked_twice(temporal: str, tmp_path: Path) -> None:

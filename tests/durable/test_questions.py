@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.dataflow_worker import Workers
+from campaigns.dataflow_worker import Workers
 
 from tests.durable.bodies import COUNTER, asked, buyer
 from tests.durable.stage import stage, until
-from vegakit.durable import ProgramHandle, connect
+from vegakit.control.protocol import Question
+from vegakit.durable.client import ProgramHandle, connect
 from vegakit.errors import UserError
-from vegakit.runtime import Question, Reducer
+from vegakit.host import Reducer
 
 
 def bodies() -> list[Any]:

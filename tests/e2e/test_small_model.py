@@ -17,10 +17,13 @@ from pydantic import BaseModel
 from tests.e2e.plain_requests import BRIEF
 from vegakit.conversation import ToolMessage, Usage
 from vegakit.errors import BudgetExceeded, OutputTruncated
-from vegakit.models import ProviderAccess, build_model
+from vegakit.host import Agent, TextChunk, ToolCalled, TurnEnded
+from vegakit.host.agents import ToolReturned
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.runtime import Agent, Runtime, TextChunk, ToolCalled, ToolReturned, TurnEnded
+from vegakit.providers.access import ProviderAccess
+from vegakit.providers.registry import build_model
+from vegakit.sdk.runtime import Runtime
 
 MODEL = "openai-chat:smollm2"
 BRIEF_MODEL = f"{MODEL}{BRIEF}"

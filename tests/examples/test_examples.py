@@ -17,8 +17,9 @@ import pytest
 
 from tests.typist import type_when_asked
 from vegakit.cli.main import main
-from vegakit.lang import check, format_source
-from vegakit.testing import run_test
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.formatter import format_source
+from vegakit.testing.programs import run_test
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTED = Path(__file__).parent / "printed"
@@ -57,7 +58,7 @@ def test_there_are_enough_of_them() -> None:
 def test_an_example_is_in_order(program: Path) -> None:
     """No errors, no warnings, formatted, and no line that is cut in a window of 100 columns."""
     text = program.read_text(encoding="utf-8")
-    assert check(text, program.name, lambda _: None)[1] == ()
+    assert check_program(text, program.name, lambda _: None)[1] == ()
     assert format_source(text) == text
     assert max(map(len, text.splitlines())) <= 100
 

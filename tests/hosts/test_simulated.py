@@ -28,7 +28,7 @@ def _name(path: Path) -> str:
 
 
 PROGRAMS = [
-    path for path in programs.tests_below([FOLDER]) if not _name(path).startswith(OF_THE_GATE)
+    path for path in programs.find_tests([FOLDER]) if not _name(path).startswith(OF_THE_GATE)
 ]
 
 

@@ -6,10 +6,10 @@ from itertools import count
 
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome, Unknown
+from vegakit.host import recovery
 from vegakit.ids import EffectKey
-from vegakit.ports import Begun, Claimed, Ledger
-from vegakit.runtime import recovery
-from vegakit.store import SqliteJournal
+from vegakit.ports.storage import ClaimResult, Ledger, UnfinishedEffect
+from vegakit.store.sqlite.journal import SqliteJournal
 
 
 def claims_after_the_answer() -> None:
@@ -19,10 +19,10 @@ def claims_after_the_answer() -> None:
 
     async def claim_later(
         self: SqliteJournal, effect: Effect, now: int, *, speculative: bool = False
-    ) -> Claimed:
+    ) -> ClaimResult:
         begun[effect.key] = (effect, now)
         found = await self.find(effect.key)
-        return Claimed(None if found is None else found[1])
+        return ClaimResult(None if found is None else found[1])
 
     def record_both(self: SqliteJournal, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
         if key in begun:
@@ -51,7 +51,7 @@ def forgets_what_was_cut_off() -> None:
     """A call that was sent is begun anew as if it had not been."""
     outcome_of = recovery._outcome
 
-    async def forget(ledger: Ledger, begun: Begun, now: int) -> Unknown | None:
+    async def forget(ledger: Ledger, begun: UnfinishedEffect, now: int) -> Unknown | None:
         await outcome_of(ledger, begun, now)
         return None
 

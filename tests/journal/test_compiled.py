@@ -11,10 +11,12 @@ import pytest
 from tests.journal.test_resume import CutOffError, echo
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.errors import ProgramChanged
-from vegakit.lang import check, compile_program
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.program import Printed
-from vegakit.runtime import Runtime, VegaProgram
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
 
 ROUNDS = """
 agent A { model fast }
@@ -55,7 +57,7 @@ class Moody(ScriptedModel):
 
 
 async def ran(path: Path, model: Moody, text: str = ROUNDS) -> list[str]:
-    checked, found = check(text, "main.vega", lambda _path: None)
+    checked, found = check_program(text, "main.vega", lambda _path: None)
     assert checked is not None, found
     printed: list[str] = []
     async with Runtime("$10", journal=path, models=lambda _: model) as rt:

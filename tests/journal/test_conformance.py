@@ -10,9 +10,10 @@ from msgspec import structs
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey, ProgramId
-from vegakit.ports import Claimed, Journal, Run
-from vegakit.store import MemoryJournal, SqliteJournal
-from vegakit.testing import JOURNAL_CHECKS, JournalCheck
+from vegakit.ports.storage import ClaimResult, Journal, RunRecord
+from vegakit.store.memory import MemoryJournal
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
 
 
 def name_of(check: object) -> str:
@@ -33,18 +34,18 @@ def test_a_journal(check: JournalCheck, kind: str, tmp_path: Path) -> None:
 
 
 class ClaimsAgain(MemoryJournal):
-    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> ClaimResult:
         await super().claim(effect, now, speculative=speculative)
-        return Claimed()
+        return ClaimResult()
 
 
 class CommitsWhatIsSpeculative(MemoryJournal):
-    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> ClaimResult:
         return await super().claim(effect, now)
 
 
 class SuspectsTheSameCode(MemoryJournal):
-    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> ClaimResult:
         changed = any(key != effect.key for key in self._at(effect.key))
         found = await super().claim(effect, now, speculative=speculative)
         return structs.replace(found, changed=changed)
@@ -61,7 +62,7 @@ class DropsAnything(MemoryJournal):
 
 
 class BeginsAnew(MemoryJournal):
-    async def begin(self, run: Run, resume: ProgramId | None = None) -> Run:
+    async def begin(self, run: RunRecord, resume: ProgramId | None = None) -> RunRecord:
         self._runs.append(run)
         return run
 

@@ -15,9 +15,9 @@ import pytest
 
 from tests.journal.test_resume import echo, three_asks
 from vegakit.errors import InvalidRecordError
-from vegakit.store import list_runs
-from vegakit.store.secret import RowSeals, seal_of_user
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.store.seals import RowSeals, user_seal
+from vegakit.store.sqlite.runs import list_runs
 
 STORED = Path(__file__).parents[1] / "data" / "journal"
 FIRST, FORMAT = 3, 3
@@ -57,7 +57,7 @@ def write() -> Path:
         path = Path(folder) / "run.db"
         asyncio.run(three_asks(path, ScriptedModel(echo)))
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
-            RowSeals(str(path), seal_of_user).install(file)
+            RowSeals(str(path), user_seal).install(file)
             file.execute("UPDATE effects SET outcome = NULL WHERE outcome LIKE '%question 2%'")
             told = "json_set(run, '$.command', json('[\"python\"]'), '$.folder', '')"
             file.execute(f"UPDATE runs SET ended_ms = NULL, run = {told}")

@@ -4,13 +4,13 @@ import random
 from pathlib import Path
 
 import pytest
-from benchmarks.kills import kill_runs, killed_run
-from benchmarks.kills_program import Fault
+from campaigns.kills import kill_runs, killed_run
+from campaigns.kills_program import Fault
 
 from tests.journal import faults
 from tests.journal.test_resume import test_an_edited_program_is_told_so as edits_a_program
-from vegakit.ports import Claimed
-from vegakit.store import sqlite_journal
+from vegakit.ports.storage import ClaimResult
+from vegakit.store.sqlite import journal as sqlite_journal
 
 RANDOM, EACH = 8, 1
 
@@ -45,6 +45,8 @@ async def test_a_digest_that_is_not_checked_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then an edited program gets an answer to another question."""
-    monkeypatch.setattr(sqlite_journal, "Claimed", lambda outcome, changed: Claimed(outcome))
+    monkeypatch.setattr(
+        sqlite_journal, "ClaimResult", lambda outcome, changed: ClaimResult(outcome)
+    )
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         await edits_a_program(tmp_path)

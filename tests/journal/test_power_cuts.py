@@ -21,11 +21,14 @@ import pytest
 from tests.journal.test_resume import CutOffError, echo
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
+from vegakit.host import Agent
 from vegakit.ids import EffectKey, ProgramId
-from vegakit.ports import Claimed, Run
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import MemoryLedger, SqliteJournal, list_runs
-from vegakit.testing import ScriptedModel
+from vegakit.ports.storage import ClaimResult, RunRecord
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryLedger
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.store.sqlite.runs import list_runs
 
 QUESTIONS = 6
 _HEADER, _FRAME_HEADER = 32, 24
@@ -47,12 +50,12 @@ class WatchedJournal(SqliteJournal):
         self.marks: list[Mark] = []
         self._counts = [0, 0]
 
-    async def begin(self, run: Run, resume: ProgramId | None = None) -> Run:
+    async def begin(self, run: RunRecord, resume: ProgramId | None = None) -> RunRecord:
         run = await super().begin(run, resume=resume)
         self._mark()
         return run
 
-    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> ClaimResult:
         found = await super().claim(effect, now, speculative=speculative)
         self._counts[1] += found.outcome is None
         self._mark()

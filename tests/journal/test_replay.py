@@ -10,9 +10,10 @@ from tests.journal.test_formats import FORMAT, STORED
 from tests.journal.test_resume import CutOffError, echo, three_asks
 from vegakit.conversation import ModelRequest
 from vegakit.errors import ProgramChanged, UserError
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import list_runs
-from vegakit.testing import ScriptedModel
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.runs import list_runs
 
 Replays = Callable[..., None]
 

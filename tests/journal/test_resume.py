@@ -8,12 +8,15 @@ import pytest
 
 from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.errors import AgentFailed, Paused, ProgramChanged, StoreError, Timeout
+from vegakit.host import Agent
 from vegakit.money import dollars
 from vegakit.policy import BreakerRule, Rate, RateRule, RateStrategy, RetryRule
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import Replay, SqliteJournal
-from vegakit.testing import FakeClock, ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import ReplayJournal
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.testing.harness import FakeClock
 
 
 class CutOffError(Exception):
@@ -122,7 +125,7 @@ async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(tmp_path: 
     said = await three_asks(path, model)
 
     async def replay(questions: int) -> list[str]:
-        async with Runtime(journal=Replay(SqliteJournal(path))) as rt:
+        async with Runtime(journal=ReplayJournal(SqliteJournal(path))) as rt:
             agent = Agent("a", model=model)
             return [(await rt.ask(agent, f"question {n}")).text for n in range(questions)]
 

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from vegakit.lang import parse, render
+from vegakit.lang.diagnostics import render
+from vegakit.lang.syntax.parser import parse
 
 MIB = 1024 * 1024
 MAX_MS = 500

@@ -5,9 +5,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.lang.generating import ODD_TOKENS, mutated, source
-from vegakit.lang import Parsed, as_json, format_source, parse, render
-from vegakit.lang.diagnostics import MAX_DIAGNOSTICS
-from vegakit.lang.lexer import _Lexer
+from vegakit.lang.diagnostics import MAX_DIAGNOSTICS, as_json, render
+from vegakit.lang.syntax.formatter import format_source
+from vegakit.lang.syntax.lexer import _Lexer
+from vegakit.lang.syntax.parser import Parsed, parse
 
 SNIPPETS = [
     *ODD_TOKENS,

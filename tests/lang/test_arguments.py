@@ -2,7 +2,8 @@
 
 import pytest
 
-from vegakit.lang import (
+from vegakit.lang.schemas import arguments_of
+from vegakit.lang.types import (
     ANY,
     BOOL,
     DURATION,
@@ -17,7 +18,6 @@ from vegakit.lang import (
     OptionalOf,
     RecordOf,
     Type,
-    arguments_of,
 )
 
 POINT = RecordOf("Point", (("x", INT), ("y", OptionalOf(INT))))

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.lang.bombs import BOMBS, FINE, MAX_MB
-from vegakit.lang import format_source, parse
 from vegakit.lang.diagnostics import MAX_DIAGNOSTICS
-from vegakit.lang.lexer import MAX_NESTING
+from vegakit.lang.syntax.formatter import format_source
+from vegakit.lang.syntax.lexer import MAX_NESTING
+from vegakit.lang.syntax.parser import parse
 
 SLOW_MACHINE_MS = "10000"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import parse, render
+from vegakit.lang.diagnostics import render
+from vegakit.lang.syntax.parser import parse
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.vega"))
 

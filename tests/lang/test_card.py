@@ -5,9 +5,16 @@ import re
 import pytest
 from msgspec import structs
 
-from vegakit.lang import CATCHABLE, LIBRARY, Checked, ModelTerms, Quote, card, check, quote
-from vegakit.lang.cards import MOST_BYTES, Syntax, pages, styles, tables
-from vegakit.lang.checking import fields
+from vegakit.lang import language_card as pages
+from vegakit.lang import language_card as styles
+from vegakit.lang import language_card as tables
+from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
+from vegakit.lang.analysis.quotes import quote
+from vegakit.lang.check import settings as fields
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.frontends import check_program
+from vegakit.lang.language_card import MOST_BYTES, Syntax, card
+from vegakit.lang.library import CATCHABLE, LIBRARY
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
 
@@ -161,7 +168,7 @@ SUFFIX = {"vega": "vega", "python": "py"}
 
 
 def errors_of(text: str, syntax: str) -> list[str]:
-    _, found = check(text, f"main.{SUFFIX[syntax]}", lambda _: None)
+    _, found = check_program(text, f"main.{SUFFIX[syntax]}", lambda _: None)
     return [f"{one.code}: {one.message}" for one in found if one.severity == "error"]
 
 
@@ -183,7 +190,7 @@ def test_every_program_of_a_card_is_right_and_has_a_price(syntax: Syntax, number
     assert len(blocks) == 3
     kind, text = blocks[number]
     assert kind == syntax
-    checked, found = check(text, f"main.{SUFFIX[syntax]}", lambda _: None)
+    checked, found = check_program(text, f"main.{SUFFIX[syntax]}", lambda _: None)
     assert found == ()
     assert checked is not None
     assert priced(checked).total is not None
@@ -201,7 +208,7 @@ def test_both_cards_tell_the_same_programs(number: int) -> None:
     quotes: list[tuple[int | None, int | None]] = []
     for syntax in SYNTAXES:
         _, text = BLOCK.findall(card(syntax))[number]
-        checked, _ = check(text, f"main.{SUFFIX[syntax]}", lambda _: None)
+        checked, _ = check_program(text, f"main.{SUFFIX[syntax]}", lambda _: None)
         assert checked is not None
         made = priced(checked)
         quotes.append((made.total, made.calls))
@@ -210,7 +217,7 @@ def test_both_cards_tell_the_same_programs(number: int) -> None:
 
 def test_every_line_of_code_between_words_is_right_too() -> None:
     """What stands in backquotes outside the programs compiles, or is refused as the card says."""
-    prose = BLOCK.sub("", pages.VEGA)
+    prose = BLOCK.sub("", pages.VEGA_PAGE)
     assert set(INLINE.findall(prose)) == SAID.keys() | REFUSED.keys()
     for line in SAID.values():
         assert errors_of(in_context(line), "vega") == []
@@ -220,7 +227,7 @@ def test_every_line_of_code_between_words_is_right_too() -> None:
 
 def test_every_line_of_python_between_words_is_right_too() -> None:
     """Also the words of Python that it lists."""
-    prose = BLOCK.sub("", pages.PYTHON)
+    prose = BLOCK.sub("", pages.PYTHON_PAGE)
     assert set(INLINE.findall(prose)) == SAID_IN_PYTHON.keys() | REFUSED_IN_PYTHON.keys()
     for line in SAID_IN_PYTHON.values():
         assert errors_of(in_python(line), "python") == []
@@ -243,7 +250,7 @@ def test_a_card_fits_its_budget(syntax: Syntax) -> None:
 
 
 @pytest.mark.parametrize("style", [styles.VEGA, styles.PYTHON], ids=["vega", "python"])
-def test_every_function_is_on_the_card_or_left_out_by_name(style: styles.Style) -> None:
+def test_every_function_is_on_the_card_or_left_out_by_name(style: styles.SyntaxStyle) -> None:
     """No name that does not exist, none that was forgotten."""
     shown: set[str] = set()
     for line in tables.library(style).splitlines():
@@ -269,7 +276,9 @@ def test_every_setting_and_error_is_on_the_card(syntax: Syntax) -> None:
 def test_what_is_left_out_of_settings_is_not_built() -> None:
     """The checker says so."""
     for name in tables.LATER:
-        _, found = check(f'agent A {{ {name} ask }}\nprint(A <- "x");', "a.vega", lambda _: None)
+        _, found = check_program(
+            f'agent A {{ {name} ask }}\nprint(A <- "x");', "a.vega", lambda _: None
+        )
         assert "not-yet" in {one.code for one in found}
 
 
@@ -281,6 +290,6 @@ def test_what_changes_in_a_table_changes_on_the_card(
     row = LIBRARY["str::lines"]
     planted = structs.replace(row, name="str::shout", signature="str::shout(text: str) -> bool")
     monkeypatch.setitem(LIBRARY, "str::shout", planted)
-    monkeypatch.setitem(fields.AGENT, "volume", fields.Number(1, 11))
+    monkeypatch.setitem(fields.AGENT, "volume", fields.NumberSetting(1, 11))
     assert "shout(text) -> bool" in card(syntax)
     assert ("volume 3" if syntax == "vega" else "volume=3") in card(syntax)

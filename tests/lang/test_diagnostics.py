@@ -2,8 +2,16 @@
 
 import pytest
 
-from vegakit.lang import Diagnostic, Edit, as_json, parse, render
-from vegakit.lang.diagnostics import MAX_DIAGNOSTICS, LineMap, did_you_mean
+from vegakit.lang.diagnostics import (
+    MAX_DIAGNOSTICS,
+    Diagnostic,
+    Edit,
+    LineMap,
+    as_json,
+    did_you_mean,
+    render,
+)
+from vegakit.lang.syntax.parser import parse
 
 
 def caret_line(text: str, at: int, end: int) -> tuple[str, str]:

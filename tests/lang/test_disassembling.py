@@ -2,7 +2,9 @@
 
 from tests.vm.assembling import Code, assemble
 from tests.vm.samples import SAMPLES
-from vegakit.lang import INT, STR, Op, RecordOf, disassemble
+from vegakit.lang.codegen.bytecode import Op
+from vegakit.lang.codegen.disassembler import disassemble
+from vegakit.lang.types import INT, STR, RecordOf
 
 LISTING = """\
 module main.vega: 2 functions, 2 constants, runs main

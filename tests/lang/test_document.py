@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.testing import Ran, run_test
+from vegakit.testing.programs import ProgramTestResult, run_test
 
 DATA = Path(__file__).parent / "data"
 
@@ -84,7 +84,7 @@ AFTER = {
 }
 
 
-def _ran(name: str, before: str, after: str, folder: Path) -> Ran:
+def _ran(name: str, before: str, after: str, folder: Path) -> ProgramTestResult:
     path = folder / f"{name}.vega"
     example = (DATA / f"{name}.vega").read_text(encoding="utf-8")
     path.write_text(f"{before}\n{example}\n{after}\n", encoding="utf-8")

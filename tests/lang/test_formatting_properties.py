@@ -5,13 +5,14 @@ import re
 from tests.lang.generating import source
 from tests.lang.oracle import Shape, shape_of
 from tests.lang.test_grammar_properties import PROGRAMS
-from vegakit.lang import format_source, parse
-from vegakit.lang.diagnostics import Findings
-from vegakit.lang.lexer import tokenize
+from vegakit.lang.diagnostics import DiagnosticCollector
+from vegakit.lang.syntax.formatter import format_source
+from vegakit.lang.syntax.lexer import tokenize
+from vegakit.lang.syntax.parser import parse
 
 
 def content(text: str) -> tuple[list[str], list[str], list[str]]:
-    found = tokenize(text, Findings("f"))
+    found = tokenize(text, DiagnosticCollector("f"))
     comments = [text[at:end].rstrip() for at, end in found.comments]
     return found.kinds, found.values, comments
 
@@ -40,7 +41,7 @@ def test_what_is_formatted_stays_so() -> None:
 
 def blanks_at_line_ends(text: str) -> list[int]:
     """Outside of strings and comments, where they are not ours to remove."""
-    found = tokenize(text, Findings("f"))
+    found = tokenize(text, DiagnosticCollector("f"))
     kept = [(at, end) for at, end in zip(found.starts, found.ends, strict=True)] + found.comments
     ends = [match.start() for match in re.finditer(r"[ \t]\n", text)]
     return [place for place in ends if not any(at <= place < end for at, end in kept)]

@@ -6,7 +6,21 @@ import pytest
 
 from tests.lang.generating import mutated, source
 from tests.lang.test_grammar_properties import by_grammar, by_parser
-from vegakit.lang.parsing import declarations, expressions, literals, sending, types
+from vegakit.lang.syntax import (
+    expression_parser as expressions,
+)
+from vegakit.lang.syntax import (
+    expression_parser as sending,
+)
+from vegakit.lang.syntax import (
+    literals,
+)
+from vegakit.lang.syntax import (
+    parser as declarations,
+)
+from vegakit.lang.syntax import (
+    type_parser as types,
+)
 
 PROGRAMS = 1000
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -2,19 +2,19 @@
 
 import pytest
 
-from vegakit.lang.diagnostics import EnoughFoundError, Findings
-from vegakit.lang.lexer import MAX_SOURCE, MAX_TOKENS, tokenize
+from vegakit.lang.diagnostics import DiagnosticCollector, TooManyDiagnosticsError
+from vegakit.lang.syntax.lexer import MAX_SOURCE, MAX_TOKENS, tokenize
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
-    findings = Findings("f")
+    findings = DiagnosticCollector("f")
     found = tokenize(text, findings)
     assert findings.found == []
     return list(zip(found.kinds, found.values, strict=True))[:-2]
 
 
 def faults(text: str) -> list[tuple[str, int, int]]:
-    findings = Findings("f")
+    findings = DiagnosticCollector("f")
     tokenize(text, findings)
     return [(found.code, found.at, found.end) for found in findings.in_order()]
 
@@ -48,7 +48,7 @@ def test_a_string_with_interpolation_is_made_of_its_parts() -> None:
     text = 'x = "a{f("b{c}")}\\n";'
     kinds = "name = open chunk {| name ( open chunk {| name |} close ) |} chunk close ;".split()
     assert [kind for kind, _ in tokens(text)] == kinds
-    found = tokenize(text, Findings("f"))
+    found = tokenize(text, DiagnosticCollector("f"))
     places = zip(found.starts, found.ends, found.values, strict=True)
     assert all(text[at:end] == value for at, end, value in places)
 
@@ -65,7 +65,7 @@ def test_three_quotes_hold_lines_and_quotes() -> None:
 
 def test_comments_are_kept_beside() -> None:
     """For the formatter."""
-    found = tokenize("a // b\n/* c */ d", Findings("f"))
+    found = tokenize("a // b\n/* c */ d", DiagnosticCollector("f"))
     assert found.comments == [(2, 6), (7, 14)]
 
 
@@ -101,8 +101,8 @@ def test_what_is_no_token(text: str, expected: list[tuple[str, int, int]]) -> No
 def test_the_number_of_tokens_is_limited() -> None:
     """The last that is allowed, and the first that is not; comments are none."""
     assert len(tokens("; " * MAX_TOKENS + "// c\n" * 10)) == MAX_TOKENS
-    findings = Findings("f")
-    with pytest.raises(EnoughFoundError):
+    findings = DiagnosticCollector("f")
+    with pytest.raises(TooManyDiagnosticsError):
         tokenize("; " * (MAX_TOKENS + 1), findings)
     assert [found.code for found in findings.found] == ["too-many-tokens"]
 
@@ -111,7 +111,7 @@ def test_the_size_of_source_is_limited_in_bytes() -> None:
     """An umlaut is two."""
     assert tokens(" " * MAX_SOURCE) == []
     assert tokens("/*" + "ä" * (MAX_SOURCE // 2 - 2) + "*/") == []
-    findings = Findings("f")
-    with pytest.raises(EnoughFoundError):
+    findings = DiagnosticCollector("f")
+    with pytest.raises(TooManyDiagnosticsError):
         tokenize("/*" + "ä" * (MAX_SOURCE // 2) + "*/", findings)
     assert [found.code for found in findings.found] == ["source-too-large"]

@@ -3,8 +3,19 @@
 import pytest
 
 from vegakit.errors import BugError
-from vegakit.lang import INT, LIBRARY, NOTHING, ListOf, MapOf, OptionalOf, Plain
-from vegakit.lang.signatures import LETTERS, Parameter, Signature, read_signature
+from vegakit.lang.library import LIBRARY
+from vegakit.lang.types import (
+    INT,
+    NOTHING,
+    TYPE_PARAMETERS,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Parameter,
+    Plain,
+    Signature,
+    read_signature,
+)
 
 SPACES = "budget file http human json list map math process str time trace".split()
 
@@ -70,6 +81,6 @@ def test_what_cannot_be_repeated_says_so():
 def test_results_use_only_letters_that_parameters_bind():
     """Else the type of a call could never be known."""
     for row in LIBRARY.values():
-        for letter in LETTERS:
+        for letter in TYPE_PARAMETERS:
             mark = f"name='{letter}'"
             assert mark not in repr(row.result) or mark in repr(row.params), row.name

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.lang.oracle import Shape, shape_of
-from vegakit.lang import parse, render
+from vegakit.lang.diagnostics import render
+from vegakit.lang.syntax.parser import parse
 
 DATA = sorted((Path(__file__).parent / "data").glob("*.vega"))
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vegakit.errors import BugError
-from vegakit.lang import (
+from vegakit.lang.schemas import Problem, answer_of, answer_schema, schema_of, value_of
+from vegakit.lang.types import (
     ANY,
     BOOL,
     DURATION,
@@ -21,14 +22,9 @@ from vegakit.lang import (
     ListOf,
     MapOf,
     OptionalOf,
-    Problem,
     ProcessOf,
     RecordOf,
     Type,
-    answer_of,
-    answer_schema,
-    schema_of,
-    value_of,
 )
 
 SEVERITY = ChoiceOf(("low", "high"))

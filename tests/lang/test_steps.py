@@ -1,48 +1,58 @@
 """Looking at a program takes a counted number of steps, and stops at the last one allowed."""
 
 import pytest
-from benchmarks.admission_bombs import BOMBS, Bomb, nested_loops, some
+from campaigns.admission_bombs import BOMBS, Bomb, nested_loops, some
 
-from vegakit.authoring import Leave, Looked, May, Refusal, Refused, TermsOf, Wish, admit, look
-from vegakit.lang import (
-    MOST_STEPS,
-    Checked,
-    ModelTerms,
-    StepsSpentError,
-    check,
-    compile_program,
-    counted,
-    flows_of,
-    quote,
-)
-from vegakit.models import ScriptedModel
+from vegakit.lang.analysis.cost_sends import ModelTerms
+from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.analysis.quotes import quote
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.diagnostics import MOST_STEPS, TooMuchWorkError, step_limit
+from vegakit.lang.frontends import check_program
 from vegakit.money import dollars
+from vegakit.program import (
+    AdmissionRequest,
+    AgentTerms,
+    Inspection,
+    May,
+    ProgramGrant,
+    RefusalReason,
+    RefusedProgram,
+    admit,
+    inspect_program,
+)
+from vegakit.providers.scripted import ScriptedModel
 
 MODEL = ScriptedModel("", context_tokens=100_000)
 assert MODEL.price is not None
 TERMS = ModelTerms(MODEL.price, MODEL.context_tokens, 4096, MODEL.bound_input)
-FREE = TermsOf({}, {"any": TERMS})
-LEAVE = Leave(dollars("$1000"), May(), {}, frozenset({"any"}), FREE, languages=("vega", "python"))
+FREE = AgentTerms({}, {"any": TERMS})
+LEAVE = ProgramGrant(
+    dollars("$1000"), May(), {}, frozenset({"any"}), FREE, languages=("vega", "python")
+)
 SLACK = 60_000
 """One step may be a large one: a whole text that is read by Python."""
 
 
 def checked(source: str) -> Checked:
-    found, told = check(source, "main.vega", lambda _: None)
+    found, told = check_program(source, "main.vega", lambda _: None)
     assert found is not None, told
     return found
 
 
-def steps_of(source: str, wish: Wish = Wish.ADMIT) -> int:
-    looked = look(wish, source, "vega" if wish is Wish.ADMIT else "a.vega", LEAVE, 10**9)
-    assert isinstance(looked, Looked)
+def steps_of(source: str, wish: AdmissionRequest = AdmissionRequest.ADMIT) -> int:
+    looked = inspect_program(
+        wish, source, "vega" if wish is AdmissionRequest.ADMIT else "a.vega", LEAVE, 10**9
+    )
+    assert isinstance(looked, Inspection)
     return looked.steps
 
 
 @pytest.mark.parametrize("bomb", some(len(BOMBS)), ids=lambda bomb: bomb.name)
 def test_no_bomb_takes_more_steps_than_a_program_may(bomb: Bomb) -> None:
     """Or only as many more as the last one was worth."""
-    with counted(MOST_STEPS) as steps:
+    with step_limit(MOST_STEPS) as steps:
         admit(bomb.source, bomb.language, LEAVE)
     assert steps.left > -SLACK
 
@@ -50,8 +60,8 @@ def test_no_bomb_takes_more_steps_than_a_program_may(bomb: Bomb) -> None:
 @pytest.mark.parametrize("depth", [45, 60, 90, 110])
 def test_loops_in_loops_are_refused_with_what_to_do(depth: int) -> None:
     verdict = admit(nested_loops(depth), "vega", LEAVE)
-    assert isinstance(verdict, Refused)
-    assert verdict.kind is Refusal.SIZE
+    assert isinstance(verdict, RefusedProgram)
+    assert verdict.kind is RefusalReason.SIZE
     assert "nest fewer loops" in verdict.text
 
 
@@ -59,17 +69,17 @@ def test_check_compile_and_quote_share_what_is_allowed() -> None:
     """What one of them took the next does not have."""
     source = 'agent A { model "any" }\n' + 'A <- "x";\n' * 500
     whole = steps_of(source)
-    with counted(whole) as steps:
+    with step_limit(whole) as steps:
         found = checked(source)
         first = steps.left
         compile_program(found)
         assert steps.left < first
         assert quote(found, FREE).total is not None
-    with counted(first - 1):
+    with step_limit(first - 1):
         compile_program(found)
         told = quote(found, FREE)
     assert told.total is not None
-    with counted(whole // 2):
+    with step_limit(whole // 2):
         assert quote(checked(source), FREE).total is None
 
 
@@ -77,8 +87,8 @@ def test_the_same_program_takes_the_same_steps() -> None:
     assert len({steps_of(nested_loops(4)) for _ in range(3)}) == 1
 
 
-@pytest.mark.parametrize("wish", [Wish.ADMIT, Wish.COST])
-def test_twice_the_functions_take_twice_the_steps(wish: Wish) -> None:
+@pytest.mark.parametrize("wish", [AdmissionRequest.ADMIT, AdmissionRequest.COST])
+def test_twice_the_functions_take_twice_the_steps(wish: AdmissionRequest) -> None:
     """Every function used to find all lines of its file, and all functions to find each."""
 
     def program(count: int) -> str:
@@ -102,15 +112,15 @@ def test_variables_that_a_loop_leaves_alone_cost_it_little() -> None:
 
 def test_a_file_of_ones_own_has_room_and_an_end() -> None:
     """It is told like any other fault, with what to do."""
-    with counted(1_000):
-        found, told = check("print(1);\n" * 1_000, "main.vega", lambda _: None)
+    with step_limit(1_000):
+        found, told = check_program("print(1);\n" * 1_000, "main.vega", lambda _: None)
     assert found is None
     assert [one.code for one in told] == ["too-much-work"]
     assert "functions" in told[0].help
-    assert check("print(1);\n" * 1_000, "main.vega", lambda _: None)[0] is not None
+    assert check_program("print(1);\n" * 1_000, "main.vega", lambda _: None)[0] is not None
 
 
 def test_what_cannot_be_told_in_part_says_what_to_do() -> None:
     found = checked('agent A { model "any" }\n' + 'A <- "x";\n' * 100)
-    with counted(50), pytest.raises(StepsSpentError, match="nest fewer loops"):
-        flows_of(found)
+    with step_limit(50), pytest.raises(TooMuchWorkError, match="nest fewer loops"):
+        dataflow_of(found)

@@ -8,21 +8,9 @@ from msgspec.structs import replace
 
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.samples import SAMPLES
-from vegakit.lang import (
-    INT,
-    STR,
-    Handler,
-    ListOf,
-    Module,
-    Op,
-    OptionalOf,
-    Plain,
-    RecordOf,
-    Site,
-    ToolSpec,
-    Type,
-    verify,
-)
+from vegakit.lang.codegen.bytecode import CallSite, CompiledTool, Handler, Module, Op
+from vegakit.lang.codegen.verifier import verify
+from vegakit.lang.types import INT, STR, ListOf, OptionalOf, Plain, RecordOf, Type
 
 TYPES: dict[str, Type] = {"R": RecordOf("R", (("a", INT),)), "int": INT}
 GOOD = program(
@@ -113,7 +101,7 @@ def _handled(**fields: Any) -> Module:
 
 
 def _tool(**fields: Any) -> Module:
-    return replace(GOOD, tools=(replace(ToolSpec("t", 0, "", (), STR, 0), **fields),))
+    return replace(GOOD, tools=(replace(CompiledTool("t", 0, "", (), STR, 0), **fields),))
 
 
 WRONG: dict[str, tuple[Callable[[], Module], str]] = {
@@ -128,9 +116,9 @@ WRONG: dict[str, tuple[Callable[[], Module], str]] = {
     "parameters": (lambda: _changed(params=(INT,) * 17), "too few or too many"),
     "parameter": (lambda: _changed(params=(Plain("nonsense"),)), "cannot be"),
     "rights": (lambda: _changed(rights=1), "rights 1 are not there"),
-    "sites": (lambda: _changed(sites=(Site(0, (), 1, 1),) * 2), "two sites"),
-    "site": (lambda: _changed(sites=(Site(0, (16,), 1, 1),)), "counts in registers"),
-    "negative site": (lambda: _changed(sites=(Site(-1, (), 1, 1),)), "counts in registers"),
+    "sites": (lambda: _changed(sites=(CallSite(0, (), 1, 1),) * 2), "two sites"),
+    "site": (lambda: _changed(sites=(CallSite(0, (16,), 1, 1),)), "counts in registers"),
+    "negative site": (lambda: _changed(sites=(CallSite(-1, (), 1, 1),)), "counts in registers"),
     "handler": (lambda: _handled(end=6), "covers or jumps"),
     "empty handler": (lambda: _handled(start=1), "covers or jumps"),
     "target": (lambda: _handled(target=5), "covers or jumps"),

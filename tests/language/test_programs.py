@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.architecture import rules
-from vegakit.lang import Module, Op, check, compile_program
-from vegakit.runtime import Source
-from vegakit.testing import run_test
-from vegakit.testing import tests_below as programs_below
+from vegakit.lang.codegen.bytecode import Module, Op
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
+from vegakit.sdk.sources import Source
+from vegakit.testing.programs import find_tests as programs_below
+from vegakit.testing.programs import run_test
 
 FOLDER = Path(__file__).parent
 PROGRAMS = list(programs_below([FOLDER]))
@@ -61,7 +63,7 @@ def test_every_feature_has_its_programs() -> None:
 
 def _module(path: Path) -> Module | None:
     source = Source(path)
-    checked, found = check(source.read(source.name) or "", source.name, source.read)
+    checked, found = check_program(source.read(source.name) or "", source.name, source.read)
     refused = checked is None or any(one.severity == "error" for one in found)
     return None if refused or checked is None else compile_program(checked)
 

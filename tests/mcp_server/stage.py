@@ -12,10 +12,11 @@ from mcp_types import TextContent
 
 from vegakit.money import dollars
 from vegakit.program import Bounds
-from vegakit.runtime import Runtime
-from vegakit.serving import Charter, Desk
-from vegakit.serving.server import server_of
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.server.mcp import server_of
+from vegakit.server.operations import Operations
+from vegakit.server.policy import ServerPolicy
 
 AGENT = "agent A { model fast  max_tokens 100 }\n"
 ASK = AGENT + 'print(A <- "hello there");\n'
@@ -38,14 +39,14 @@ class Gated(ScriptedModel):
 @dataclass
 class Stage:
     runtime: Runtime
-    desk: Desk
+    operations: Operations
     model: Gated
     root: Path
     gone: "asyncio.Future[Any]"
 
     @asynccontextmanager
     async def client(self, mode: str = "auto") -> AsyncGenerator["Caller"]:
-        async with Client(server_of(self.desk), mode=mode) as client:
+        async with Client(server_of(self.operations), mode=mode) as client:
             yield Caller(client)
 
 
@@ -85,15 +86,15 @@ def furnished(folder: Path) -> Path:
 
 @asynccontextmanager
 async def staged(
-    folder: Path, model: Gated | None = None, budget: str = "$1", **charter: Any
+    folder: Path, model: Gated | None = None, budget: str = "$1", **server_policy: Any
 ) -> AsyncGenerator[Stage]:
     root, model = furnished(folder), model or Gated()
-    given: dict[str, Any] = {"models": frozenset({"fast"}), "reads": ("src/**",), **charter}
+    given: dict[str, Any] = {"models": frozenset({"fast"}), "reads": ("src/**",), **server_policy}
     bounds = Bounds(depth=7)
     async with Runtime("$100", models=lambda _: model, bounds=bounds) as runtime:
-        desk = Desk(runtime, Charter(root, dollars(budget), **given))
-        gone = await desk.runs.open()
+        operations = Operations(runtime, ServerPolicy(root, dollars(budget), **given))
+        gone = await operations.runs.open()
         try:
-            yield Stage(runtime, desk, model, root, gone)
+            yield Stage(runtime, operations, model, root, gone)
         finally:
             gone.cancel()

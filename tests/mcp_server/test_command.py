@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from vegakit import card
-from vegakit.cli import mcp, mcp_serve
+from vegakit.cli import mcp
+from vegakit.cli import mcp as mcp_serve
 from vegakit.cli.main import main
 from vegakit.config import load
 from vegakit.money import dollars
@@ -22,8 +23,8 @@ def typed(*words: str) -> tuple[int, str]:
         return 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mcp_serve, "run", serve)
-        return mcp.run(words), "".join(seen)
+        patch.setattr(mcp_serve, "serve_clients", serve)
+        return mcp.mcp_command(words), "".join(seen)
 
 
 def test_without_a_word_it_serves() -> None:
@@ -55,14 +56,14 @@ def test_a_charter_is_made_of_flags_and_settings(
     )
     parser, settings = ArgumentParser(), load({}, directory=tmp_path)
     mcp_serve.add_arguments(parser)
-    bare = mcp_serve._charter(parser.parse_args([]), tmp_path, settings)
+    bare = mcp_serve._server_policy(parser.parse_args([]), tmp_path, settings)
     assert bare.budget == dollars("$3")
     assert bare.models == {*settings.models, "default"}
     assert bare.may.grant.capabilities == ()
     assert not bare.people
     assert not bare.all_runtimes
     words = "--budget $1 --may-read src/** --may-read doc/* --may-run git --may-ask openai:gpt-5"
-    wide = mcp_serve._charter(parser.parse_args(words.split()), tmp_path, settings)
+    wide = mcp_serve._server_policy(parser.parse_args(words.split()), tmp_path, settings)
     assert wide.budget == dollars("$1")
     assert wide.reads == ("src/**", "doc/*")
     assert wide.may.grant.capabilities == ("fs::read", "process::exec")

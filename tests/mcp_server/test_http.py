@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.stage import ASK, Caller, Gated, Stage, staged
 from tests.patience import until
 from vegakit.errors import UserError
-from vegakit.serving import address_of, serve_http, token_in
+from vegakit.server.mcp_http import address_of, read_or_create_token, serve_http
 
 TOKEN = "a-token-of-at-least-twenty-letters"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -30,7 +30,9 @@ async def over_http(
     """The URL."""
     urls: list[str] = []
     address = address_of(f"{host}:0", name)
-    serving = asyncio.ensure_future(serve_http(stage.desk, address, TOKEN, urls.append, **bounds))
+    serving = asyncio.ensure_future(
+        serve_http(stage.operations, address, TOKEN, urls.append, **bounds)
+    )
     await until(lambda: urls or serving.done())
     try:
         yield urls[0]
@@ -140,17 +142,17 @@ def test_what_is_no_address_is_said(text: str) -> None:
 def test_a_token_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     """And refused when others may read it, or when it is none."""
     path = tmp_path / "data/mcp.token"
-    token = token_in(path)
+    token = read_or_create_token(path)
     assert len(token) > 40
-    assert token_in(path) == token
+    assert read_or_create_token(path) == token
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
     with pytest.raises(UserError, match="others may read the token"):
-        token_in(path)
+        read_or_create_token(path)
     path.chmod(0o600)
     path.write_text("short")
     with pytest.raises(UserError, match="holds no token"):
-        token_in(path)
+        read_or_create_token(path)
 
 
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage, over_http(stage) as url:
         taken = address_of(f"127.0.0.1:{urlsplit(url).port}")
         with pytest.raises(UserError, match="cannot be listened on"):
-            await serve_http(stage.desk, taken, TOKEN, print)
+            await serve_http(stage.operations, taken, TOKEN, print)
 
 
 OPENS = {

@@ -7,8 +7,10 @@ import pytest
 from tests.mcp_server.stage import OUTSIDE, staged
 from tests.mcp_server.test_http import asked_with, over_http
 from tests.mcp_server.test_widening import WIDE_PROGRAMS
-from vegakit.serving import Charter, desk, http
-from vegakit.serving.projects import Project
+from vegakit.server import mcp_http as http
+from vegakit.server import operations as desk
+from vegakit.server.operations import Project
+from vegakit.server.policy import ServerPolicy
 
 
 @pytest.mark.parametrize("name", ["files left open", "all files"])
@@ -16,7 +18,7 @@ async def test_a_charter_that_nobody_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A program with more rights asks its model."""
-    monkeypatch.setattr(Charter, "outside", lambda self, manifest: [])
+    monkeypatch.setattr(ServerPolicy, "outside", lambda self, manifest: [])
     async with staged(tmp_path) as stage, stage.client() as call:
         await call("run", source=WIDE_PROGRAMS[name])
         assert stage.model.requests != []
@@ -26,7 +28,7 @@ async def test_a_program_is_held_to_the_charter_though_nobody_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files are opened under what the server was granted."""
-    monkeypatch.setattr(Charter, "outside", lambda self, manifest: [])
+    monkeypatch.setattr(ServerPolicy, "outside", lambda self, manifest: [])
     source = WIDE_PROGRAMS["all files"].replace("src/a.txt", "lib/shout.vega")
     async with staged(tmp_path) as stage, stage.client() as call:
         said = await call("run", source=source)
@@ -38,12 +40,12 @@ async def test_a_quote_that_nobody_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program that may cost more than there is begins."""
-    real = desk.Leave
+    real = desk.ProgramGrant
 
     def rich(most: int, *rest: object, **more: object) -> object:
         return real(most * 1_000_000, *rest, **more)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(desk, "Leave", rich)
+    monkeypatch.setattr(desk, "ProgramGrant", rich)
     async with staged(tmp_path) as stage, stage.client() as call:
         said = await call("run", source=WIDE_PROGRAMS["money"])
         assert "refused (cost)" not in said.text
@@ -68,6 +70,6 @@ async def test_a_token_that_nobody_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has none is answered."""
-    monkeypatch.setattr(http._Guarded, "_is_known", lambda self, scope: True)
+    monkeypatch.setattr(http._TokenGuard, "_is_known", lambda self, scope: True)
     async with staged(tmp_path) as stage, over_http(stage) as url:
         assert (await asked_with(url))[0] != 401

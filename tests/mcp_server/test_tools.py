@@ -7,11 +7,12 @@ import pytest
 
 from tests.mcp_server.stage import AGENT, ASK, Gated, staged
 from tests.patience import until
-from vegakit.lang import card
+from vegakit.lang.language_card import card
 from vegakit.money import dollars
-from vegakit.runtime import Runtime
-from vegakit.serving import progress, runs
-from vegakit.serving.offers import OFFERS
+from vegakit.sdk.runtime import Runtime
+from vegakit.server import runs
+from vegakit.server import runs as progress
+from vegakit.server.mcp import MCP_TOOLS
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
@@ -21,7 +22,7 @@ async def test_the_tools_are_listed(tmp_path: Path, mode: str) -> None:
     """Each with a closed schema, so that no field is passed over."""
     async with staged(tmp_path) as stage, stage.client(mode) as call:
         tools = (await call.client.list_tools()).tools
-    assert [tool.name for tool in tools] == list(OFFERS)
+    assert [tool.name for tool in tools] == list(MCP_TOOLS)
     assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
     assert all(tool.input_schema["type"] == "object" for tool in tools)
 
@@ -155,7 +156,7 @@ async def test_a_request_that_is_cancelled_ends_its_run(tmp_path: Path, mode: st
         waiting = asyncio.ensure_future(call("run", source=ASK))
         await until(lambda: model.requests)
         waiting.cancel()
-        await until(lambda: not stage.desk.runs.views())
+        await until(lambda: not stage.operations.runs.views())
         assert (await call("ps")).page["processes"] == []
 
 
@@ -223,7 +224,7 @@ async def test_nothing_is_kept_of_programs_that_ran(tmp_path: Path) -> None:
         before = {*stage.runtime.program.registry.code}
         for n in range(5):
             assert not (await call("run", source=ASK + f"print({n});")).refused
-        await until(lambda: not stage.desk.runs.views())
+        await until(lambda: not stage.operations.runs.views())
         await call("run", source="print(1);")
         left = {*stage.runtime.program.registry.code} - before
         assert [name for name in left if not name.startswith(("6!", "_"))] == []

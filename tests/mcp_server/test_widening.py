@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.mcp_server.stage import AGENT, ASK, OUTSIDE, staged
-from vegakit.lang import Manifest
+from vegakit.lang.analysis.effects import Manifest
 from vegakit.money import Money
-from vegakit.serving import Charter
+from vegakit.server.policy import ServerPolicy
 
 OUTSIDE_PATHS = [
     "../elsewhere/a.vega",
@@ -221,7 +221,7 @@ def touching(**what: tuple[str, ...]) -> Manifest:
 
 def test_what_may_be_read_is_not_what_may_be_written(tmp_path: Path) -> None:
     """And the other way round it is; so with hosts."""
-    charter = Charter(
+    server_policy = ServerPolicy(
         tmp_path,
         Money(1),
         reads=("src/**",),
@@ -230,10 +230,10 @@ def test_what_may_be_read_is_not_what_may_be_written(tmp_path: Path) -> None:
         posts=("b.example.com",),
     )
     inside = touching(reads=("src/a", "out/**"), writes=("out/x.txt",), gets=("b.example.com",))
-    assert charter.outside(inside) == []
-    assert charter.outside(touching(writes=("src/a",))) != []
-    assert charter.outside(touching(posts=("a.example.com",))) != []
-    assert charter.outside(touching(posts=("b.example.com",))) == []
-    assert charter.outside(touching(reads=("**",))) != []
-    assert charter.outside(touching(gets=("*",))) != []
-    assert charter.outside(touching(commands=("*",))) != []
+    assert server_policy.outside(inside) == []
+    assert server_policy.outside(touching(writes=("src/a",))) != []
+    assert server_policy.outside(touching(posts=("a.example.com",))) != []
+    assert server_policy.outside(touching(posts=("b.example.com",))) == []
+    assert server_policy.outside(touching(reads=("**",))) != []
+    assert server_policy.outside(touching(gets=("*",))) != []
+    assert server_policy.outside(touching(commands=("*",))) != []

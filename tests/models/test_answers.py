@@ -33,8 +33,9 @@ from vegakit.conversation import (
     Usage,
     UserMessage,
 )
-from vegakit.ports import Model
-from vegakit.testing.provider import Call, Provider, Reply
+from vegakit.ports.execution import Model
+from vegakit.testing.provider.script import ProviderReply, ProviderToolCall
+from vegakit.testing.provider.server import Provider
 
 wires = pytest.mark.parametrize("name", WIRES)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -45,7 +46,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (64).to_bytes(4, "big") * 2
 @both_ways
 def test_a_plain_answer_is_one_request(name: str, stream: bool) -> None:
     """The text, the tokens and the finish come back; the wire saw one request."""
-    script = Reply("Paris", usage=Usage(12, 3, cache_read_tokens=4))
+    script = ProviderReply("Paris", usage=Usage(12, 3, cache_read_tokens=4))
     reply, provider = ask(name, script, stream=stream)
     assert reply.message.text == "Paris"
     assert reply.usage == Usage(12, 3, cache_read_tokens=4)
@@ -84,8 +85,13 @@ def test_a_stream_comes_in_pieces(name: str) -> None:
 @both_ways
 def test_parallel_tool_calls_come_in_order(name: str, stream: bool) -> None:
     """Each call has its id, name and arguments."""
-    calls = [Call("get_weather", {"city": "Paris"}), Call("get_weather", {"city": "Rome"})]
-    reply, provider = ask(name, Reply(calls=calls), request(tools=(WEATHER,)), stream=stream)
+    calls = [
+        ProviderToolCall("get_weather", {"city": "Paris"}),
+        ProviderToolCall("get_weather", {"city": "Rome"}),
+    ]
+    reply, provider = ask(
+        name, ProviderReply(calls=calls), request(tools=(WEATHER,)), stream=stream
+    )
     first, second = reply.message.tool_calls
     assert (first.name, first.arguments, second.arguments) == (
         "get_weather",
@@ -105,7 +111,11 @@ def test_a_stream_tells_when_a_tool_call_begins(name: str) -> None:
     async def conversation(model: Model, _: Provider) -> None:
         heard.extend(await listen(model, request(tools=(WEATHER,))))
 
-    talk(name, Reply(calls=[Call("get_weather"), Call("get_weather")]), conversation)
+    talk(
+        name,
+        ProviderReply(calls=[ProviderToolCall("get_weather"), ProviderToolCall("get_weather")]),
+        conversation,
+    )
     begun = [chunk for chunk in heard if isinstance(chunk, ToolCallStarted)]
     assert begun == [ToolCallStarted("get_weather", 0), ToolCallStarted("get_weather", 1)]
 
@@ -130,7 +140,9 @@ def test_tool_results_go_back_under_their_ids(name: str) -> None:
 @both_ways
 def test_a_structured_answer_is_json_text(name: str, stream: bool) -> None:
     """Whether the model has JSON answers or needs a tool for them, nobody sees."""
-    reply, provider = ask(name, Reply(output={"city": "Rome"}), request(output=CITY), stream=stream)
+    reply, provider = ask(
+        name, ProviderReply(output={"city": "Rome"}), request(output=CITY), stream=stream
+    )
     assert json.loads(reply.message.text) == {"city": "Rome"}
     assert reply.message.tool_calls == ()
     assert reply.finish is Finish.STOP
@@ -145,7 +157,7 @@ def test_an_answer_by_tool_streams_as_text(name: str) -> None:
     async def conversation(model: Model, _: Provider) -> None:
         heard.extend(await listen(model, request(output=CITY)))
 
-    talk(name, Reply(output={"city": "Rome"}), conversation)
+    talk(name, ProviderReply(output={"city": "Rome"}), conversation)
     text = "".join(chunk.text for chunk in heard if isinstance(chunk, TextDelta))
     assert json.loads(text) == {"city": "Rome"}
     assert isinstance(heard[-1], ModelReply)
@@ -166,7 +178,7 @@ def test_images_reach_the_wire(name: str, image: Media) -> None:
 @both_ways
 def test_a_filtered_answer_is_a_reply_with_its_cost(name: str, stream: bool) -> None:
     """The finish says so, the text says why."""
-    script = Reply(refusal="I will not.", usage=Usage(9, 2))
+    script = ProviderReply(refusal="I will not.", usage=Usage(9, 2))
     reply, _ = ask(name, script, stream=stream)
     assert reply.finish is Finish.CONTENT_FILTER
     assert reply.message.text == "I will not."
@@ -177,7 +189,7 @@ def test_a_filtered_answer_is_a_reply_with_its_cost(name: str, stream: bool) -> 
 @both_ways
 def test_an_answer_cut_at_max_tokens_says_so(name: str, stream: bool) -> None:
     """The text so far comes with it."""
-    reply, _ = ask(name, Reply("half", finish=Finish.LENGTH), stream=stream)
+    reply, _ = ask(name, ProviderReply("half", finish=Finish.LENGTH), stream=stream)
     assert (reply.finish, reply.message.text) == (Finish.LENGTH, "half")
 
 
@@ -185,7 +197,7 @@ def test_an_answer_cut_at_max_tokens_says_so(name: str, stream: bool) -> None:
 @both_ways
 def test_usage_that_is_not_reported_is_none(name: str, stream: bool) -> None:
     """It is never a zero: a zero would be a free call. The answer is handed over all the same."""
-    reply, _ = ask(name, Reply("ok", usage=None), stream=stream)
+    reply, _ = ask(name, ProviderReply("ok", usage=None), stream=stream)
     assert (reply.usage, reply.message.text) == (None, "ok")
 
 
@@ -218,7 +230,7 @@ def test_answers_are_not_stored_at_the_provider() -> None:
 def test_a_model_shows_no_secret() -> None:
     """Neither its key nor its headers nor its proxy."""
     from tests.models.asking import access
-    from vegakit.models import build_model
+    from vegakit.providers.registry import build_model
 
     given = access(
         "https://models.test", headers={"x-secret": "s3cret"}, proxy="http://u:pw@p.test"

@@ -20,8 +20,8 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import UserError
-from vegakit.models import build_model
-from vegakit.models.images import image_bound, pixel_size
+from vegakit.providers.registry import build_model
+from vegakit.providers.token_bounds import image_bound, pixel_size
 
 MODELS = {name: build_model(name, access("http://127.0.0.1:9", name)) for name in WIRES}
 

@@ -7,12 +7,13 @@ import pytest
 
 from tests.models.asking import WIRES, answer, request, talk
 from tests.patience import PATIENCE_S
-from vegakit.models import ADMITTED, admitted
-from vegakit.ports import Model
-from vegakit.testing.provider import Hang, Provider, Reply, RequestStatus
+from vegakit.ports.execution import Model
+from vegakit.providers.access import ADMITTED, admitted
+from vegakit.testing.provider.script import Hang, ProviderReply, RequestStatus
+from vegakit.testing.provider.server import Provider
 
 wires = pytest.mark.parametrize("name", WIRES)
-ENDLESS = Reply("word " * 5_000, gap_ms=20)
+ENDLESS = ProviderReply("word " * 5_000, gap_ms=20)
 
 
 async def _gone(provider: Provider) -> None:
@@ -64,7 +65,7 @@ def test_a_connection_is_used_again(name: str) -> None:
 def test_a_model_may_be_used_in_one_loop_after_another() -> None:
     """Its connections begin anew."""
     from tests.models.asking import ANTHROPIC, access
-    from vegakit.models import build_model
+    from vegakit.providers.registry import build_model
 
     with Provider("ok").in_thread() as provider:
         model = build_model(ANTHROPIC, access(provider.url))

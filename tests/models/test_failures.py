@@ -19,9 +19,11 @@ from tests.models.asking import (
 )
 from vegakit.conversation import ModelSettings, TextDelta
 from vegakit.errors import BugError, ErrorClass, Phase, SettingsError, VegaError, WorldError
-from vegakit.models import admitted, build_model
-from vegakit.ports import Model
-from vegakit.testing.provider import Break, Drop, Failure, Hang, Provider, Reply
+from vegakit.ports.execution import Model
+from vegakit.providers.access import admitted
+from vegakit.providers.registry import build_model
+from vegakit.testing.provider.script import Break, DropConnection, Failure, Hang, ProviderReply
+from vegakit.testing.provider.server import Provider
 
 wires = pytest.mark.parametrize("name", WIRES)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -82,7 +84,7 @@ def test_the_wait_that_was_asked_for_is_kept(name: str, stream: bool) -> None:
 @both_ways
 def test_a_dropped_connection_may_be_billed(name: str, stream: bool) -> None:
     """It is not sent again."""
-    error, provider = fail(name, Drop(), stream=stream)
+    error, provider = fail(name, DropConnection(), stream=stream)
     assert _world(error) == (ErrorClass.CONNECTION, Phase.UNKNOWN)
     assert len(provider.requests) == 1
 
@@ -91,7 +93,9 @@ def test_a_dropped_connection_may_be_billed(name: str, stream: bool) -> None:
 @both_ways
 def test_an_answer_that_breaks_off_may_be_billed(name: str, stream: bool) -> None:
     """In the middle of its body or of its stream."""
-    error, _ = fail(name, Reply("one two three", breaks=Break(1, Drop())), stream=stream)
+    error, _ = fail(
+        name, ProviderReply("one two three", breaks=Break(1, DropConnection())), stream=stream
+    )
     assert _world(error) == (ErrorClass.CONNECTION, Phase.UNKNOWN)
 
 
@@ -107,7 +111,7 @@ def test_an_error_inside_a_stream_may_be_billed(
     name: str, failure: Failure, kind: ErrorClass
 ) -> None:
     """Though it is spelled like a status."""
-    error, _ = fail(name, Reply("one two three", breaks=Break(2, failure)), stream=True)
+    error, _ = fail(name, ProviderReply("one two three", breaks=Break(2, failure)), stream=True)
     assert _world(error) == (kind, Phase.UNKNOWN)
 
 
@@ -190,8 +194,8 @@ def test_a_filter_that_is_a_status_is_a_filter() -> None:
     """Some put it into the code of a 400."""
     from pydantic_ai.exceptions import ModelHTTPError, ModelRequestRejectedError
 
-    from vegakit.models.failures import our_error
-    from vegakit.models.naming import read_name
+    from vegakit.providers.access import parse_model_name
+    from vegakit.providers.conversion import decode_error
 
     theirs = ModelHTTPError.for_category(
         ModelRequestRejectedError,
@@ -199,7 +203,7 @@ def test_a_filter_that_is_a_status_is_a_filter() -> None:
         model_name="m",
         provider_error_code="content_policy_violation",
     )
-    error = our_error(theirs, read_name(CHAT)[0], "m", {})
+    error = decode_error(theirs, parse_model_name(CHAT)[0], "m", {})
     assert _world(error) == (ErrorClass.CONTENT_FILTER, Phase.ANSWERED)
 
 
@@ -215,5 +219,5 @@ def test_an_error_in_a_stream_comes_after_what_was_said(name: str) -> None:
         with pytest.raises(WorldError):
             heard.extend([chunk async for chunk in stream])
 
-    talk(name, Reply("one two three", breaks=Break(2, Drop(20))), conversation)
+    talk(name, ProviderReply("one two three", breaks=Break(2, DropConnection(20))), conversation)
     assert heard == [TextDelta("one ")]

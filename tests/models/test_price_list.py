@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vegakit.conversation import Usage
-from vegakit.models.price_list import listed_price
 from vegakit.money import NANOS, dollars
 from vegakit.prices import PriceTier, bill
+from vegakit.providers.model import listed_price
 
 MODELS = [
     ("anthropic", "claude-sonnet-4-5"),

@@ -10,11 +10,13 @@ import pytest
 from tests.config.house import House
 from tests.models.asking import request
 from vegakit.errors import SettingsError, UserError
-from vegakit.models import ProviderAccess, build_model, provider_of
-from vegakit.models.scripted import SCRIPTED_PRICE
+from vegakit.host import Agent
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.runtime import Agent, Runtime
+from vegakit.providers.access import ProviderAccess, provider_of
+from vegakit.providers.registry import build_model
+from vegakit.providers.scripted import SCRIPTED_PRICE
+from vegakit.sdk.runtime import Runtime
 
 ACCESS = ProviderAccess(str)
 

@@ -6,12 +6,12 @@ import pytest
 
 from tests.models.asking import ANTHROPIC, CHAT, RESPONSES, WIRES, ask, request, talk
 from vegakit.errors import WorldError
-from vegakit.models import ServerLimits, admitted
-from vegakit.models.model import ProviderModel
-from vegakit.models.server_limits import limits_in
 from vegakit.policy import Remaining
-from vegakit.ports import Model
-from vegakit.testing.provider import Failure, Provider, Reply, Script
+from vegakit.ports.execution import Model
+from vegakit.providers.access import ServerLimits, admitted, parse_limits
+from vegakit.providers.model import ProviderModel
+from vegakit.testing.provider.script import Failure, ProviderReply, Script
+from vegakit.testing.provider.server import Provider
 
 DATE = "Sun, 15 Nov 2026 12:00:00 GMT"
 SAID = {
@@ -36,7 +36,7 @@ HEARD = ServerLimits(Remaining(7, 2_000), Remaining(900, 30_000))
 @pytest.mark.parametrize("name", WIRES)
 def test_each_provider_is_understood(name: str) -> None:
     """In its own words."""
-    assert limits_in(SAID[name]) == HEARD
+    assert parse_limits(SAID[name]) == HEARD
 
 
 @pytest.mark.parametrize(
@@ -57,21 +57,21 @@ def test_each_provider_is_understood(name: str) -> None:
 def test_a_duration_is_read_exactly(written: str, ms: int) -> None:
     """Parts of a millisecond count as one; nobody waits longer than a minute for a word."""
     said = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": written}
-    assert limits_in(said) == ServerLimits(Remaining(0, ms), None)
+    assert parse_limits(said) == ServerLimits(Remaining(0, ms), None)
 
 
 @pytest.mark.parametrize("written", ["", "soon", "-1s", "s", "1s1m", "²s", "9" * 20, "1.s"])
 def test_a_duration_that_is_none_is_not_heard(written: str) -> None:
     """It fails no call."""
     said = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": written}
-    assert limits_in(said) is None
+    assert parse_limits(said) is None
 
 
 @pytest.mark.parametrize("left", ["", "-1", "many", "1.5", "9" * 5_000])
 def test_a_count_that_is_none_is_not_heard(left: str) -> None:
     """The other of the two still is."""
     said = {**SAID[CHAT], "x-ratelimit-remaining-requests": left}
-    assert limits_in(said) == ServerLimits(None, HEARD.tokens)
+    assert parse_limits(said) == ServerLimits(None, HEARD.tokens)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_a_count_that_is_none_is_not_heard(left: str) -> None:
 )
 def test_a_time_without_its_date_is_not_heard(changes: dict[str, str]) -> None:
     """Our own clock is not asked."""
-    assert limits_in({**SAID[ANTHROPIC], **changes}) is None
+    assert parse_limits({**SAID[ANTHROPIC], **changes}) is None
 
 
 def test_a_time_that_has_passed_is_now() -> None:
     """A limit that is whole again limits nothing."""
     past = {"anthropic-ratelimit-requests-reset": "2026-11-15T11:59:59Z"}
-    heard = limits_in({**SAID[ANTHROPIC], **past})
+    heard = parse_limits({**SAID[ANTHROPIC], **past})
     assert heard == ServerLimits(Remaining(7, 0), HEARD.tokens)
 
 
@@ -105,7 +105,7 @@ def hear(name: str, script: Script, *, stream: bool = False) -> list[ServerLimit
 
     async def conversation(model: Model, _: Provider) -> None:
         assert isinstance(model, ProviderModel)
-        model.tell_limits(heard.append)
+        model.subscribe_limits(heard.append)
         pieces = model.stream(request())
         with admitted(), suppress(WorldError):
             await (anext(pieces) if stream else model.ask(request()))
@@ -119,7 +119,7 @@ def hear(name: str, script: Script, *, stream: bool = False) -> list[ServerLimit
 @pytest.mark.parametrize("name", WIRES)
 def test_limits_are_told_with_every_answer(name: str, stream: bool) -> None:
     """Of a stream at its beginning, not at its end."""
-    assert hear(name, Reply("one two", headers=SAID[name]), stream=stream) == [HEARD]
+    assert hear(name, ProviderReply("one two", headers=SAID[name]), stream=stream) == [HEARD]
 
 
 @pytest.mark.parametrize("name", WIRES)
@@ -136,5 +136,5 @@ def test_a_provider_that_says_nothing_tells_nothing(name: str) -> None:
 
 def test_nobody_need_listen() -> None:
     """The answer comes all the same."""
-    said, _ = ask(CHAT, Reply("one", headers=SAID[CHAT]))
+    said, _ = ask(CHAT, ProviderReply("one", headers=SAID[CHAT]))
     assert said.message.text == "one"

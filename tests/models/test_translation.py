@@ -39,12 +39,15 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import WorldError
-from vegakit.models.chunks import Chunks
-from vegakit.models.incoming import our_message, our_reply
-from vegakit.models.naming import read_name
-from vegakit.models.outgoing import their_message
+from vegakit.providers.access import parse_model_name
+from vegakit.providers.conversion import (
+    ChunkConverter,
+    decode_message,
+    decode_reply,
+    encode_message,
+)
 
-ANTHROPIC, OPENAI = (read_name(name)[0] for name in ("claude-x", "gpt-x"))
+ANTHROPIC, OPENAI = (parse_model_name(name)[0] for name in ("claude-x", "gpt-x"))
 
 texts = st.text(min_size=1, max_size=20)
 json_values = st.recursive(
@@ -85,7 +88,7 @@ messages = (
 
 def _read_back(theirs: ModelRequest | ModelResponse) -> Message:
     if isinstance(theirs, ModelResponse):
-        return our_message(theirs, ANTHROPIC, None)
+        return decode_message(theirs, ANTHROPIC, None)
     first = theirs.parts[0]
     if isinstance(first, UserPromptPart):
         return UserMessage(tuple(_user_parts(first.content)))
@@ -115,18 +118,18 @@ def _results(theirs: ModelRequest) -> Iterator[ToolResult]:
 @given(messages)
 def test_there_and_back_is_the_same(message: Message) -> None:
     """For every kind of message, with what the provider wants back."""
-    assert _read_back(their_message(message, ANTHROPIC)) == message
+    assert _read_back(encode_message(message, ANTHROPIC)) == message
 
 
 def test_what_belongs_to_texts_goes_back_with_them() -> None:
     """Ids and phases, in their order; a text of another provider goes without."""
     parts = [TextPart("a", id="msg_1", provider_name="openai"), TextPart("b")]
-    ours = our_message(ModelResponse(parts, model_name="gpt-x"), OPENAI, None)
-    (first, second) = their_message(ours, OPENAI).parts
+    ours = decode_message(ModelResponse(parts, model_name="gpt-x"), OPENAI, None)
+    (first, second) = encode_message(ours, OPENAI).parts
     assert isinstance(first, TextPart)
     assert isinstance(second, TextPart)
     assert (first.id, second.id) == ("msg_1", None)
-    (foreign, _) = their_message(ours, ANTHROPIC).parts
+    (foreign, _) = encode_message(ours, ANTHROPIC).parts
     assert isinstance(foreign, TextPart)
     assert foreign.id is None
 
@@ -135,8 +138,8 @@ def test_another_providers_reasoning_is_left_out() -> None:
     """Its signature means nothing there, and its text is no answer."""
     thought = Reasoning("hm", Opaque("anthropic", {"signature": "s"}))
     said = AssistantMessage((thought, Reasoning("unsigned"), Text("yes")))
-    assert len(their_message(said, ANTHROPIC).parts) == 2
-    assert [part.part_kind for part in their_message(said, OPENAI).parts] == ["text"]
+    assert len(encode_message(said, ANTHROPIC).parts) == 2
+    assert [part.part_kind for part in encode_message(said, OPENAI).parts] == ["text"]
 
 
 @pytest.mark.parametrize(
@@ -151,9 +154,9 @@ def test_another_providers_reasoning_is_left_out() -> None:
 )
 def test_arguments_that_are_no_json_stay_as_they_are(args: Any, ours: object) -> None:
     """Whoever checks them tells the model."""
-    message = our_message(ModelResponse([ToolCallPart("f", args, "id")]), OPENAI, None)
+    message = decode_message(ModelResponse([ToolCallPart("f", args, "id")]), OPENAI, None)
     assert message.tool_calls[0].arguments == ours
-    assert our_message(their_message(message, OPENAI), OPENAI, None) == message  # pyright: ignore[reportArgumentType]
+    assert decode_message(encode_message(message, OPENAI), OPENAI, None) == message  # pyright: ignore[reportArgumentType]
 
 
 def test_unknown_parts_are_left_out() -> None:
@@ -162,7 +165,7 @@ def test_unknown_parts_are_left_out() -> None:
     response = ModelResponse(
         [picture, NativeToolCallPart("web_search", {}), TextPart("yes")], finish_reason="stop"
     )
-    reply = our_reply(response, OPENAI, None)
+    reply = decode_reply(response, OPENAI, None)
     assert reply.message.parts == (Text("yes"),)
     assert reply.finish is Finish.STOP
 
@@ -178,12 +181,12 @@ def test_unknown_parts_are_left_out() -> None:
 def test_an_answer_without_an_end_is_none(response: ModelResponse) -> None:
     """It may be billed all the same."""
     with pytest.raises(WorldError, match="broke its answer off"):
-        our_reply(response, OPENAI, None)
+        decode_reply(response, OPENAI, None)
 
 
 def test_reasoning_streams_apart_from_text() -> None:
     """Beginnings and deltas alike; what is not known is passed over."""
-    chunks = Chunks(None)
+    chunks = ChunkConverter(None)
     events = [
         PartStartEvent(index=0, part=ThinkingPart("h")),
         PartDeltaEvent(index=0, delta=ThinkingPartDelta(content_delta="m")),

@@ -5,23 +5,37 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from benchmarks.parallel.comparing import differences
-from benchmarks.parallel.running import Seen, compiled, run
-from benchmarks.parallel.trees import text_of
-from benchmarks.parallel.writing import program
+from campaigns.parallel.comparing import differences
+from campaigns.parallel.running import Seen, compiled, run
+from campaigns.parallel.trees import text_of
+from campaigns.parallel.writing import program
 
-from vegakit.lang import Effects, Module, Op
-from vegakit.program.ahead import Ahead
+from vegakit.lang.analysis.effects import EffectSet
+from vegakit.lang.codegen.bytecode import Module, Op
 from vegakit.program.core import Core
-from vegakit.program.lives import Lives
-from vegakit.program.purses import Purses
-from vegakit.vm import answering, asking, machine, regions, scouting, terrain
-from vegakit.vm.decoding import COLD
+from vegakit.program.processes import Incarnations
+from vegakit.program.speculation import Speculation
+from vegakit.program.wallets import Wallets
+from vegakit.vm import (
+    effect_instructions as answering,
+)
+from vegakit.vm import (
+    effect_instructions as asking,
+)
+from vegakit.vm import (
+    lookahead,
+    machine,
+    module_facts,
+)
+from vegakit.vm import (
+    module_facts as regions,
+)
+from vegakit.vm.lookahead import Lookahead
 from vegakit.vm.machine import Vm
-from vegakit.vm.scouting import Scout
-from vegakit.vm.terrain import Terrain
-from vegakit.vm.texts import text_of as value_text
-from vegakit.vm.wants import Print, Taken
+from vegakit.vm.module_facts import COLD, ModuleFacts
+from vegakit.vm.requests import Print, SpeculativeCallUsed
+from vegakit.vm.task_machine import TaskMachine
+from vegakit.vm.values import text_of as value_text
 
 __all__ = ["FAULTS", "MOST", "first_found", "planted"]
 
@@ -42,14 +56,14 @@ def planted(name: str) -> Generator[None]:
         before.append(lambda: on.__setitem__(at, old) if is_table else setattr(on, at, old))
         on.__setitem__(at, value) if is_table else setattr(on, at, value)
 
-    terrain._KNOWN.clear()
+    module_facts._KNOWN.clear()
     FAULTS[name](put)
     try:
         yield
     finally:
         for take_out in reversed(before):
             take_out()
-        terrain._KNOWN.clear()
+        module_facts._KNOWN.clear()
 
 
 def first_found(name: str, most: int = MOST) -> int | None:
@@ -82,59 +96,67 @@ def _in_order(seed: int) -> tuple[Module, Seen]:
 
 
 def _no_conflicts(put: Put) -> None:
-    put(scouting, "conflict", lambda one, other: False)
+    put(lookahead, "conflict", lambda one, other: False)
 
 
 def _writers_early(put: Put) -> None:
-    put(Terrain, "may_be_early", lambda self, agent: self.rows.spec(agent) is not None)
+    put(ModuleFacts, "may_speculate", lambda self, agent: self.effects.spec(agent) is not None)
 
 
 def _writes_early(put: Put) -> None:
-    put(Terrain, "only_reads", lambda self, row: bool(row.reads or row.writes))
+    put(
+        ModuleFacts,
+        "only_reads",
+        lambda self, effect_set: bool(effect_set.reads or effect_set.writes),
+    )
 
 
 def _out_of_line(put: Put) -> None:
-    put(Scout, "_in_line", lambda self, agent, to: True)
+    put(Lookahead, "_in_line", lambda self, agent, to: True)
 
 
 def _memory_stays(put: Put) -> None:
     """What was said in vain is remembered."""
 
-    def given_up(self: Ahead, path: str, course: Any, ticket: str, word: str) -> None:
-        if (early := self._core.state.early.get(word)) is not None:
-            early.remembers = False
-        real(self, path, course, ticket, word)
+    def given_up(self: Speculation, path: str, critical_path: Any, ticket: str, word: str) -> None:
+        if (speculative := self._core.state.speculative.get(word)) is not None:
+            speculative.remembers = False
+        real(self, path, critical_path, ticket, word)
 
-    real = Ahead.on_given_up
-    put(Ahead, "on_given_up", given_up)
+    real = Speculation.on_given_up
+    put(Speculation, "on_given_up", given_up)
 
 
 def _no_versions(put: Put) -> None:
     """A call is known by its place alone, not by what was written or heard before it."""
-    for module in (asking, scouting):
+    for module in (asking, lookahead):
         put(module, "version_of", lambda *_: "")
 
 
 def _heard_after_stays(put: Put) -> None:
     _no_versions(put)
-    put(scouting, "_unmet", lambda vm, early, seen: (t for t in early if t not in seen))
+    put(
+        lookahead,
+        "_unused",
+        lambda vm, speculative, seen: (t for t in speculative if t not in seen),
+    )
 
 
 def _guarded_early(put: Put) -> None:
     """Or whose tools ask others."""
 
-    def may(self: Terrain, agent: str) -> bool:
-        return self.rows.spec(agent) is not None and not self.rows.agent(agent).is_irrevocable
+    def may(self: ModuleFacts, agent: str) -> bool:
+        return self.effects.spec(agent) is not None and not self.effects.agent(agent).is_irrevocable
 
-    put(Terrain, "may_be_early", may)
+    put(ModuleFacts, "may_speculate", may)
 
 
 def _older_forgotten(put: Put) -> None:
-    put(Terrain, "row_of", lambda self, asked: Effects())
+    put(ModuleFacts, "effects_of", lambda self, asked: EffectSet())
 
 
 def _no_money_beside(put: Put) -> None:
-    put(Ahead, "admits", lambda self, *_: 0)
+    put(Speculation, "admits", lambda self, *_: 0)
 
 
 # Ways that are not known
@@ -150,9 +172,9 @@ def _region(**changed: Any) -> Callable[[Put], None]:
 
 
 def _missing_is_empty(put: Put) -> None:
-    def force(vm: Scout, strand: Any, frame: Any, operands: Any) -> None:
-        real(vm, strand, frame, operands)
-        if type(frame.registers[operands[0]]) is scouting.Unknown:
+    def force(vm: Lookahead, task: Any, frame: Any, operands: Any) -> None:
+        real(vm, task, frame, operands)
+        if type(frame.registers[operands[0]]) is lookahead.UnknownValue:
             frame.registers[operands[0]] = ""
 
     real: Any = _OPS[COLD + Op.FORCE]
@@ -163,48 +185,48 @@ def _missing_is_empty(put: Put) -> None:
 
 
 def _not_compared(put: Put) -> None:
-    def takes_over(self: Vm, strand: Any, ticket: str, want: Any) -> bool:
+    def use_speculative(self: TaskMachine, task: Any, ticket: str, request: Any) -> bool:
         asked = self.state.asked[ticket]
-        asked.early, asked.digest = False, ""
-        self.want(Taken(ticket, want))
+        asked.speculative, asked.digest = False, ""
+        self.request(SpeculativeCallUsed(ticket, request))
         return True
 
-    put(Vm, "takes_over", takes_over)
+    put(TaskMachine, "use_speculative", use_speculative)
 
 
 def _not_given_up(put: Put) -> None:
-    put(scouting, "squash", lambda vm, strand: None)
+    put(lookahead, "cancel_unreachable", lambda vm, task: None)
 
 
 def _met_in_spite_of_a_conflict(put: Put) -> None:
     _no_versions(put)
 
-    def met(self: Scout, ticket: str, row: Any, older: Any = None) -> str:
+    def met(self: Lookahead, ticket: str, effect_set: Any, older: Any = None) -> str:
         self.seen.add(ticket)
         return ticket
 
-    put(Scout, "_met", met)
+    put(Lookahead, "_met", met)
 
 
 def _waste_not_told(put: Put) -> None:
-    put(Ahead, "waste", lambda self, *_: None)
+    put(Speculation, "waste", lambda self, *_: None)
 
 
 def _waste_shows(put: Put) -> None:
     """In what is used and what remains."""
-    put(Purses, "waste", lambda self, *_: None)
+    put(Wallets, "waste", lambda self, *_: None)
 
 
 def _told_as_refused(put: Put) -> None:
     """What did not fit beside older calls is refused for good."""
 
-    def on_answer(self: Ahead, *given: Any) -> bool:
+    def on_answer(self: Speculation, *given: Any) -> bool:
         real(self, *given)
         return False
 
-    real = Ahead.on_answer
-    put(Ahead, "on_answer", on_answer)
-    put(Ahead, "admits", lambda self, *_: 0)
+    real = Speculation.on_answer
+    put(Speculation, "on_answer", on_answer)
+    put(Speculation, "admits", lambda self, *_: 0)
 
 
 def _errors_at_once(put: Put) -> None:
@@ -212,9 +234,9 @@ def _errors_at_once(put: Put) -> None:
 
     def failed(vm: Vm, ticket: str, error: str, reason: str) -> bool:
         asked = vm.state.asked.get(ticket)
-        if asked is not None and asked.early:
-            for other in [*vm.pending.get(asked.strand, {})]:
-                if not vm.state.asked[other].early:
+        if asked is not None and asked.speculative:
+            for other in [*vm.pending.get(asked.task, {})]:
+                if not vm.state.asked[other].speculative:
                     real(vm, other, error, reason)
         return real(vm, ticket, error, reason)
 
@@ -223,36 +245,36 @@ def _errors_at_once(put: Put) -> None:
 
 
 def _prints_early(put: Put) -> None:
-    def prints(vm: Scout, strand: Any, frame: Any, operands: Any) -> None:
+    def prints(vm: Lookahead, task: Any, frame: Any, operands: Any) -> None:
         value = frame.registers[operands[0]]
-        if type(value) is not scouting.Unknown:
-            vm.main.want(Print(vm.ticket(frame, operands[1]), value_text(value)))
+        if type(value) is not lookahead.UnknownValue:
+            vm.main.request(Print(vm.ticket(frame, operands[1]), value_text(value)))
 
     put(_OPS, COLD + Op.PRINT, prints)
 
 
 def _crashes_early(put: Put) -> None:
-    put(Lives, "_void", lambda self, path, process, letters: False)
+    put(Incarnations, "_void", lambda self, path, process, message_ids: False)
 
 
 def _never_early(put: Put) -> None:
-    """A process that is gone answers early calls with its end."""
-    put(Core, "early", lambda self, mail: None)
+    """A process that is gone answers speculative calls with its end."""
+    put(Core, "speculative", lambda self, message: None)
 
 
-_OPS: Any = scouting.OPS
+_OPS: Any = lookahead.OPS
 
 FAULTS: dict[str, Callable[[Put], None]] = {
     "conflicts are not looked at": _no_conflicts,
-    "agents that write begin early": _writers_early,
-    "host calls that write begin early": _writes_early,
-    "agents with a breaker or a rate begin early": _guarded_early,
+    "agents that write begin speculatively": _writers_early,
+    "host calls that write begin speculatively": _writes_early,
+    "agents with a breaker or a rate begin speculatively": _guarded_early,
     "messages to a process overtake each other": _out_of_line,
     "what was said in vain is remembered": _memory_stays,
     "what was heard after it is kept, versions off": _heard_after_stays,
     "older calls under way are forgotten": _older_forgotten,
     "money for older calls is not kept": _no_money_beside,
-    "what a region touches is forgotten, versions off": _region(row=Effects()),
+    "what a region touches is forgotten, versions off": _region(effect_set=EffectSet()),
     "what a region writes stays known, versions off": _region(writes=frozenset()),
     "missing answers are taken for empty": _missing_is_empty,
     "what is wanted is not compared": _not_compared,
@@ -260,9 +282,9 @@ FAULTS: dict[str, Callable[[Put], None]] = {
     "kept in spite of a conflict, versions off": _met_in_spite_of_a_conflict,
     "waste is not told": _waste_not_told,
     "waste shows in the budget": _waste_shows,
-    "refusals of early calls are answers": _told_as_refused,
+    "refusals of speculative calls are answers": _told_as_refused,
     "the first error in time is raised": _errors_at_once,
-    "prints go out early": _prints_early,
-    "early calls crash their process": _crashes_early,
-    "early calls end with their process": _never_early,
+    "prints go out speculatively": _prints_early,
+    "speculative calls crash their process": _crashes_early,
+    "speculative calls end with their process": _never_early,
 }

@@ -7,13 +7,16 @@ import pytest
 
 from vegakit.conversation import ModelRequest, Text, UserMessage
 from vegakit.errors import BudgetExceeded
-from vegakit.lang import check, compile_program
-from vegakit.models import ScriptedModel
+from vegakit.host import LimiterRules
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.money import dollars
 from vegakit.policy import Rate, RateRule
-from vegakit.program import Overlapped, Printed, Wasted
-from vegakit.runtime import LaneRules, Runtime, VegaProgram
-from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+from vegakit.program import OverlapReport, Printed, WastedCost
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 SOURCE = """
 agent Reader { model fast  max_tokens 200 }
@@ -42,10 +45,10 @@ class Came:
     sequential_ms: int = 0
     calls: int = 0
 
-    def add_waste(self, news: Wasted) -> None:
+    def add_waste(self, news: WastedCost) -> None:
         self.wasted += news.amount
 
-    def keep_time(self, news: Overlapped) -> None:
+    def keep_time(self, news: OverlapReport) -> None:
         self.sequential_ms = news.sequential_ms
 
 
@@ -64,17 +67,21 @@ def ran(budget: str, *, window: int = 64, rate: RateRule = CALM) -> Came:
 
 
 async def _run(came: Came, budget: str, window: int, rate: RateRule) -> None:
-    checked, _ = check(SOURCE, "main.vega", lambda _: None)
+    checked, _ = check_program(SOURCE, "main.vega", lambda _: None)
     assert checked is not None
     clock = VirtualClock()
     model = ScriptedModel(_answer, latency_ms=LATENCY_MS, clock=clock)
     began = clock.now()
     async with Runtime(
-        budget, models=lambda _: model, clock=clock, window=window, limits=lambda _: LaneRules(rate)
+        budget,
+        models=lambda _: model,
+        clock=clock,
+        window=window,
+        limits=lambda _: LimiterRules(rate),
     ) as rt:
         rt.on(Printed, lambda news: came.printed.append(news.text))
-        rt.on(Wasted, came.add_waste)
-        rt.on(Overlapped, came.keep_time)
+        rt.on(WastedCost, came.add_waste)
+        rt.on(OverlapReport, came.keep_time)
         try:
             await rt.run(VegaProgram(compile_program(checked), Path()))
         except BudgetExceeded as error:

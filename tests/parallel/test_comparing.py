@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from benchmarks.parallel.comparing import differences
-from benchmarks.parallel.running import Seen, compiled, run
-from benchmarks.parallel.trees import shrunk, text_of
-from benchmarks.parallel.writing import program
+from campaigns.parallel.comparing import differences
+from campaigns.parallel.running import Seen, compiled, run
+from campaigns.parallel.trees import shrunk, text_of
+from campaigns.parallel.writing import program
 
-from vegakit.lang import check, parse
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.parser import parse
 
 SEEN = Seen(
     ["print a", "write a/x.txt b"], "done", "", {"a/x.txt": "b"}, {"main:0": [5]}, [], 100, 5
@@ -78,4 +79,4 @@ def test_a_program_is_cut_down_to_what_still_shows() -> None:
     assert "human::ask" in small
     assert len(small) < len(before) / 3
     assert not parse(small).diagnostics
-    assert check(small, "main.vega", lambda _: None)[0] is not None
+    assert check_program(small, "main.vega", lambda _: None)[0] is not None

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from benchmarks.parallel.graphs import Call, graph, list_schedule, longest_way, takes
+from campaigns.parallel.graphs import Call, graph, list_schedule, longest_way, takes
 
 SEEDS = range(40)
 

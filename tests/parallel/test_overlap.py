@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.parallel.comparing import differences
-from benchmarks.parallel.running import Seen, compiled, run
+from campaigns.parallel.comparing import differences
+from campaigns.parallel.running import Seen, compiled, run
 
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.program.lives import Lives
-from vegakit.runtime import Runtime, VegaProgram
-from vegakit.testing import ScriptedModel
-from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+from vegakit.program.processes import Incarnations
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 REVIEWS = """
 agent Reviewer {{ model fast {memory} }}
@@ -91,5 +92,5 @@ def test_a_process_that_ends_takes_back_what_it_answered_ahead() -> None:
 
 
 def test_answers_that_outlive_their_process_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lives, "_void_answered", lambda self, path: None)
+    monkeypatch.setattr(Incarnations, "_void_answered", lambda self, path: None)
     assert found_in(range(15)) != []

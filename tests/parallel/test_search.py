@@ -1,6 +1,6 @@
 """A few programs with every window; thousands of them run by `just parallel`."""
 
-from benchmarks.parallel.searching import search, shown
+from campaigns.parallel.searching import search, shown
 
 PROGRAMS = range(20)
 

@@ -5,9 +5,9 @@ import pytest
 from tests.parallel.faults import first_found
 
 SOON_FOUND = (
-    "host calls that write begin early",
+    "host calls that write begin speculatively",
     "nothing is given up in a handler",
-    "prints go out early",
+    "prints go out speculatively",
     "waste shows in the budget",
 )
 

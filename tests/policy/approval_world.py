@@ -13,18 +13,22 @@ from msgspec.structs import replace
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
     Allowed,
-    Answer,
+    ApprovalPending,
     Approved,
+    Attempt,
     Declined,
     Grant,
+    InterruptAnswer,
     InterruptKind,
     InterruptRule,
     Interrupts,
     KindRule,
+    Permissions,
     Resume,
     RunCommand,
+    dispatch,
+    parse_permission,
 )
-from vegakit.policy.permissions import Asked, Attempt, Permissions, dispatch, parse_permission
 from vegakit.records import from_json, to_json
 
 TTL_MS, USE_WITHIN_MS, MAX_PENDING = 60, 40, 6
@@ -49,7 +53,9 @@ class Question:
     attempt: Attempt
     permissions: Permissions
     opened: int
-    answers: list[tuple[int, str, Answer]] = field(default_factory=list[tuple[int, str, Answer]])
+    answers: list[tuple[int, str, InterruptAnswer]] = field(
+        default_factory=list[tuple[int, str, InterruptAnswer]]
+    )
     used: int = 0
 
 
@@ -78,7 +84,7 @@ class World:
         """One dispatch. `crash`: stored, and dead before it acted; that is no execution."""
         attempt = attempt or self.attempt
         verdict = dispatch(self.permissions, attempt, self.interrupts, self.now)
-        if isinstance(verdict, Asked):
+        if isinstance(verdict, ApprovalPending):
             asked = Question(attempt, self.permissions, self.latest)
             self.questions.setdefault(verdict.id, asked)
         if isinstance(verdict, Allowed):
@@ -104,7 +110,7 @@ class World:
             for at, answer in counted
         )
 
-    def answer(self, question_id: InterruptId, answer: Answer, by: str) -> None:
+    def answer(self, question_id: InterruptId, answer: InterruptAnswer, by: str) -> None:
         """Of what the question shows."""
         shown = self.interrupts.by_id[question_id].ask.action
         self.interrupts.answer(question_id, answer, by, shown, self.now)

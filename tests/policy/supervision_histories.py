@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.policy.otp_model import Kid, Model
 from vegakit.policy import (
     Backoff,
-    Child,
+    ChildRecord,
     ChildRefused,
     ChildType,
     ExitKind,
@@ -23,8 +23,8 @@ from vegakit.policy import (
     RestartStrategy,
     StartChild,
     StopChild,
-    Supervisor,
     SupervisorAction,
+    SupervisorMachine,
     WakeAt,
 )
 from vegakit.records import from_json, to_json
@@ -92,7 +92,7 @@ class SupervisorAgainstOtp(RuleBasedStateMachine):
         self.lives: dict[tuple[str, int], str] = {}
         self.wakes: list[int] = []
         given = [(self.new_name(), one) for one in children]
-        self.machine = Supervisor(rule, {name: Child(*one) for name, one in given})
+        self.machine = SupervisorMachine(rule, {name: ChildRecord(*one) for name, one in given})
         self.model = Model(rule, [Kid(name, *one) for name, one in given])
         self.tell("start", self.now)
 
@@ -189,7 +189,7 @@ class SupervisorAgainstOtp(RuleBasedStateMachine):
     @rule(chance=chances)
     def the_family_grows(self, chance: Random) -> None:
         name, one = chance.choice([self.new_name(), *self.machine.children]), any_child(chance)
-        said, expected = self.machine.add(name, Child(*one)), self.model.add(Kid(name, *one))
+        said, expected = self.machine.add(name, ChildRecord(*one)), self.model.add(Kid(name, *one))
         assert isinstance(said, ChildRefused) == (expected is None)
         if expected is not None and not isinstance(said, ChildRefused):
             self.both_say(said, expected)
@@ -213,7 +213,7 @@ class SupervisorAgainstOtp(RuleBasedStateMachine):
 
     @rule()
     def it_is_stored_and_loaded(self) -> None:
-        copy = from_json(Supervisor, to_json(self.machine))
+        copy = from_json(SupervisorMachine, to_json(self.machine))
         assert copy == self.machine
         self.machine = copy
 

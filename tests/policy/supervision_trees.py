@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from tests.policy.otp_model import Kid, Model
 from vegakit.policy import (
-    Child,
+    ChildRecord,
     ChildType,
     ExitKind,
     ExitReason,
@@ -25,8 +25,8 @@ from vegakit.policy import (
     RestartRule,
     StartChild,
     StopChild,
-    Supervisor,
     SupervisorAction,
+    SupervisorMachine,
     WakeAt,
 )
 
@@ -63,16 +63,18 @@ class LeafLife:
 @dataclass
 class BranchLife:
     path: str
-    supervisor: "Supervisor | Model"
+    supervisor: "SupervisorMachine | Model"
     branch: Branch
     tell_parent: Callable[..., None]
     children: dict[str, "BranchLife | LeafLife"] = field(default_factory=dict)
     gone: bool = False
 
 
-def machine(branch: Branch) -> Supervisor:
+def machine(branch: Branch) -> SupervisorMachine:
     kids = branch.children.items()
-    return Supervisor(branch.rule, {n: Child(c.type, c.stop_within_ms) for n, c in kids})
+    return SupervisorMachine(
+        branch.rule, {n: ChildRecord(c.type, c.stop_within_ms) for n, c in kids}
+    )
 
 
 def model(branch: Branch) -> Model:
@@ -85,7 +87,7 @@ class Tree:
         self,
         root: Branch,
         fate: Fate = lambda path, life: "stays",
-        make: Callable[[Branch], Supervisor | Model] = machine,
+        make: Callable[[Branch], SupervisorMachine | Model] = machine,
     ) -> None:
         self.make = make
         self.fate = fate

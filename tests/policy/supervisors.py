@@ -1,13 +1,13 @@
 """Supervisors in a known state, and the words their tests share."""
 
 from vegakit.policy import (
-    Child,
+    ChildRecord,
     ChildType,
     ExitKind,
     ExitReason,
     RestartRule,
     RestartStrategy,
-    Supervisor,
+    SupervisorMachine,
 )
 
 BOOM = ExitReason(ExitKind.CRASHED, "boom")
@@ -19,14 +19,14 @@ RESTART_ALL = RestartRule(RestartStrategy.RESTART_ALL)
 REST_FOR_ONE = RestartRule(RestartStrategy.REST_FOR_ONE)
 
 
-def up(rule: RestartRule | None = None, **children: Child) -> Supervisor:
+def up(rule: RestartRule | None = None, **children: ChildRecord) -> SupervisorMachine:
     """All children were started at 0."""
-    supervisor = Supervisor(rule or RestartRule(), children)
+    supervisor = SupervisorMachine(rule or RestartRule(), children)
     supervisor.start(0)
     for name in list(children):
         supervisor.on_started(name, 1, 0)
     return supervisor
 
 
-def states(supervisor: Supervisor) -> dict[str, str]:
+def states(supervisor: SupervisorMachine) -> dict[str, str]:
     return {name: child.state.value for name, child in supervisor.children.items()}

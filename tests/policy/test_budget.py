@@ -8,17 +8,17 @@ from vegakit.money import Money
 from vegakit.policy import (
     LEASE_MS,
     Budget,
+    CapExceeded,
+    CapOverrun,
     ClaimState,
-    MustAsk,
+    InsufficientBudget,
+    NeedsHigherCap,
     OnExceed,
-    Overran,
     Reserved,
     ScopeClosed,
     ScopeRule,
-    Settled,
-    Short,
+    Settlement,
     ThresholdCrossed,
-    WentOver,
 )
 
 ROOT, CHILD, LEAF = ScopeId("root"), ScopeId("child"), ScopeId("leaf")
@@ -51,7 +51,7 @@ def test_a_call_that_fits_exactly_is_admitted() -> None:
     """The cap itself may be spent; one nano-dollar more may not."""
     b = budget(100)
     assert reserve(b, 60) == Reserved()
-    assert reserve(b, 41, OTHER) == Short(
+    assert reserve(b, 41, OTHER) == InsufficientBudget(
         ROOT, Money(100), Money(0), Money(60), Money(41), hopeless=False
     )
     assert reserve(b, 40, OTHER) == Reserved()
@@ -66,7 +66,7 @@ def test_hopeless_means_that_waiting_cannot_help() -> None:
     b.answer(CALL, 1, Money(60), 0)
     edge, over = reserve(b, 40, OTHER), reserve(b, 41, EffectKey("third"))
     assert edge == Reserved()
-    assert isinstance(over, Short)
+    assert isinstance(over, InsufficientBudget)
     assert over.hopeless
 
 
@@ -75,7 +75,7 @@ def test_settling_charges_the_truth_and_frees_the_rest() -> None:
     b = budget(100)
     reserve(b, 60)
     assert b.mark_sent(CALL, 1)
-    assert b.answer(CALL, 1, Money(20), 5) == Settled(ClaimState.ANSWERED, Money(20))
+    assert b.answer(CALL, 1, Money(20), 5) == Settlement(ClaimState.ANSWERED, Money(20))
     assert figures(b) == (20, 0)
     assert b.scopes.room(ROOT, 5) == 80
 
@@ -86,7 +86,7 @@ def test_settling_twice_is_settling_once() -> None:
     reserve(b, 60)
     b.mark_sent(CALL, 1)
     b.answer(CALL, 1, Money(20), 5)
-    assert b.answer(CALL, 1, Money(50), 6) == Settled(ClaimState.ANSWERED, Money(0))
+    assert b.answer(CALL, 1, Money(50), 6) == Settlement(ClaimState.ANSWERED, Money(0))
     assert figures(b) == (20, 0)
 
 
@@ -102,10 +102,10 @@ def test_a_released_claim_may_not_be_sent() -> None:
     """Its money is no longer set aside."""
     b = budget()
     reserve(b, 60)
-    assert b.release(CALL, 1, 0) == Settled(ClaimState.RELEASED, Money(0))
+    assert b.release(CALL, 1, 0) == Settlement(ClaimState.RELEASED, Money(0))
     assert figures(b) == (0, 0)
     assert not b.mark_sent(CALL, 1)
-    assert b.release(CALL, 1, 0) == Settled(ClaimState.RELEASED, Money(0))
+    assert b.release(CALL, 1, 0) == Settlement(ClaimState.RELEASED, Money(0))
 
 
 def test_a_sent_claim_is_not_released() -> None:
@@ -113,17 +113,17 @@ def test_a_sent_claim_is_not_released() -> None:
     b = budget()
     reserve(b, 60)
     b.mark_sent(CALL, 1)
-    assert b.release(CALL, 1, 0) == Settled(ClaimState.SENT, Money(0))
-    assert b.cut_off(CALL, 1, 7) == Settled(ClaimState.UNKNOWN, Money(60))
+    assert b.release(CALL, 1, 0) == Settlement(ClaimState.SENT, Money(0))
+    assert b.cut_off(CALL, 1, 7) == Settlement(ClaimState.UNKNOWN, Money(60))
     assert figures(b) == (60, 0)
-    assert b.cut_off(CALL, 1, 7) == Settled(ClaimState.UNKNOWN, Money(0))
+    assert b.cut_off(CALL, 1, 7) == Settlement(ClaimState.UNKNOWN, Money(0))
 
 
 def test_cutting_off_an_unsent_claim_releases_it() -> None:
     """Nothing was sent, so nothing can be billed."""
     b = budget()
     reserve(b, 60)
-    assert b.cut_off(CALL, 1, 0) == Settled(ClaimState.RELEASED, Money(0))
+    assert b.cut_off(CALL, 1, 0) == Settlement(ClaimState.RELEASED, Money(0))
 
 
 def test_a_late_answer_corrects_an_unknown_charge() -> None:
@@ -132,7 +132,7 @@ def test_a_late_answer_corrects_an_unknown_charge() -> None:
     reserve(b, 60)
     b.mark_sent(CALL, 1)
     b.cut_off(CALL, 1, 5)
-    assert b.answer(CALL, 1, Money(20), 9) == Settled(ClaimState.ANSWERED, Money(-40))
+    assert b.answer(CALL, 1, Money(20), 9) == Settlement(ClaimState.ANSWERED, Money(-40))
     assert figures(b) == (20, 0)
     assert b.scopes.by_id[ROOT].spent == 20
 
@@ -142,7 +142,7 @@ def test_a_bill_after_release_is_still_a_bill() -> None:
     b = budget()
     reserve(b, 60)
     b.release(CALL, 1, 0)
-    assert b.answer(CALL, 1, Money(20), 0) == Settled(ClaimState.ANSWERED, Money(20))
+    assert b.answer(CALL, 1, Money(20), 0) == Settlement(ClaimState.ANSWERED, Money(20))
     assert figures(b) == (20, 0)
 
 
@@ -151,11 +151,11 @@ def test_an_overrun_is_settled_reported_and_closes_the_scope() -> None:
     b = budget(100)
     reserve(b, 60)
     b.mark_sent(CALL, 1)
-    assert b.answer(CALL, 1, Money(130), 0) == Settled(
-        ClaimState.ANSWERED, Money(130), (Overran(ROOT, Money(30)),)
+    assert b.answer(CALL, 1, Money(130), 0) == Settlement(
+        ClaimState.ANSWERED, Money(130), (CapOverrun(ROOT, Money(30)),)
     )
     refused = reserve(b, 0, OTHER)
-    assert isinstance(refused, Short)
+    assert isinstance(refused, InsufficientBudget)
     assert b.scopes.room(ROOT, 0) == 0
     b.scopes.set_cap(ROOT, Money(130), 0)
     assert reserve(b, 0, OTHER) == Reserved()
@@ -167,7 +167,7 @@ def test_an_overrun_is_reported_once() -> None:
     for effect in (CALL, OTHER):
         reserve(b, 50, effect)
         b.mark_sent(effect, 1)
-    assert b.answer(CALL, 1, Money(60), 0).notices == (Overran(ROOT, Money(10)),)
+    assert b.answer(CALL, 1, Money(60), 0).notices == (CapOverrun(ROOT, Money(10)),)
     assert b.answer(OTHER, 1, Money(70), 0).notices == ()
 
 
@@ -176,7 +176,7 @@ def test_a_call_must_fit_every_scope_around_it() -> None:
     b = budget(100)
     b.scopes.open(CHILD, ScopeRule(Money(500)), 0, parent=ROOT)
     refused = reserve(b, 101, scope=CHILD)
-    assert isinstance(refused, Short)
+    assert isinstance(refused, InsufficientBudget)
     assert refused.scope == ROOT
     assert reserve(b, 100, scope=CHILD) == Reserved()
     assert figures(b, CHILD) == figures(b, ROOT) == (0, 100)
@@ -186,7 +186,7 @@ def test_a_scope_without_a_cap_only_counts() -> None:
     """It never refuses; the scope around it still does."""
     b = budget(100)
     b.scopes.open(CHILD, ScopeRule(None), 0, parent=ROOT)
-    assert isinstance(reserve(b, 101, scope=CHILD), Short)
+    assert isinstance(reserve(b, 101, scope=CHILD), InsufficientBudget)
     assert reserve(b, 100, scope=CHILD) == Reserved()
     assert b.scopes.room(CHILD, 0) == 0
 
@@ -226,7 +226,7 @@ def test_a_part_that_does_not_fit_is_not_opened() -> None:
     b = budget(100)
     reserve(b, 40)
     refused = b.scopes.open(CHILD, ScopeRule(Money(61)), 0, parent=ROOT, part=True)
-    assert isinstance(refused, Short)
+    assert isinstance(refused, InsufficientBudget)
     assert CHILD not in b.scopes.by_id
     assert b.scopes.open(CHILD, ScopeRule(Money(60)), 0, parent=ROOT, part=True) == Reserved()
 
@@ -263,7 +263,7 @@ def test_an_overrun_in_a_part_reaches_the_root() -> None:
     reserve(b, 20, OTHER, CHILD)
     b.mark_sent(CALL, 1)
     settled = b.answer(CALL, 1, Money(90), 0)
-    assert settled.notices == (Overran(CHILD, Money(40)), Overran(ROOT, Money(10)))
+    assert settled.notices == (CapOverrun(CHILD, Money(40)), CapOverrun(ROOT, Money(10)))
     assert figures(b) == (90, 20)
 
 
@@ -284,7 +284,7 @@ def test_a_part_grows_from_its_parent_or_not_at_all() -> None:
     """Raising a part's cap is admitted like a call; lowering it gives back."""
     b = budget(100)
     b.scopes.open(CHILD, ScopeRule(Money(70)), 0, parent=ROOT, part=True)
-    assert isinstance(b.scopes.set_cap(CHILD, Money(101), 0), Short)
+    assert isinstance(b.scopes.set_cap(CHILD, Money(101), 0), InsufficientBudget)
     assert figures(b) == (0, 70)
     assert b.scopes.set_cap(CHILD, Money(100), 0) == Reserved()
     assert figures(b) == (0, 100)
@@ -317,7 +317,7 @@ def test_a_closed_scope_admits_nothing_here_or_below(part: bool) -> None:
 def test_ask_refuses_until_somebody_raises_the_cap() -> None:
     """It says how much is missing."""
     b = budget(100, OnExceed.ASK)
-    assert reserve(b, 130) == MustAsk(ROOT, Money(100), Money(30))
+    assert reserve(b, 130) == NeedsHigherCap(ROOT, Money(100), Money(30))
     b.scopes.set_cap(ROOT, Money(130), 0)
     assert reserve(b, 130) == Reserved()
 
@@ -327,7 +327,7 @@ def test_nobody_is_asked_in_vain() -> None:
     b = budget(100)
     b.scopes.open(CHILD, ScopeRule(Money(10), OnExceed.ASK), 0, parent=ROOT)
     refused = reserve(b, 101, scope=CHILD)
-    assert isinstance(refused, Short)
+    assert isinstance(refused, InsufficientBudget)
     assert refused.scope == ROOT
 
 
@@ -335,13 +335,13 @@ def test_the_innermost_scope_asks_first() -> None:
     """Two scopes would ask; the nearer one speaks."""
     b = budget(20, OnExceed.ASK)
     b.scopes.open(CHILD, ScopeRule(Money(10), OnExceed.ASK), 0, parent=ROOT)
-    assert reserve(b, 30, scope=CHILD) == MustAsk(CHILD, Money(10), Money(20))
+    assert reserve(b, 30, scope=CHILD) == NeedsHigherCap(CHILD, Money(10), Money(20))
 
 
 def test_warn_admits_and_reports_the_crossing_once() -> None:
     """By whom it was crossed, and by how much."""
     b = budget(100, OnExceed.WARN)
-    assert reserve(b, 130) == Reserved((WentOver(ROOT, Money(30)),))
+    assert reserve(b, 130) == Reserved((CapExceeded(ROOT, Money(30)),))
     assert reserve(b, 1, OTHER) == Reserved()
     assert b.scopes.room(ROOT, 0) is None
 
@@ -378,8 +378,8 @@ def test_a_dead_holder_leaves_nothing_behind() -> None:
     b.mark_sent(CALL, 1)
     assert b.expire({ME: 999}, 1000) == []  # it was renewed since
     assert b.expire(b.leases.copy(), 1000) == [
-        ("call#1", Settled(ClaimState.UNKNOWN, Money(30))),
-        ("other#1", Settled(ClaimState.RELEASED, Money(0))),
+        ("call#1", Settlement(ClaimState.UNKNOWN, Money(30))),
+        ("other#1", Settlement(ClaimState.RELEASED, Money(0))),
     ]
     assert figures(b) == (30, 0)
     assert b.leases == {}
@@ -467,7 +467,7 @@ def test_a_scope_may_be_declared_anew() -> None:
     assert figures(b) == (0, 60)
     assert reserve(b, 1, OTHER) == Reserved()
     b.scopes.declare(ROOT, ScopeRule(Money(61)))
-    assert isinstance(reserve(b, 1, EffectKey("third")), Short)
+    assert isinstance(reserve(b, 1, EffectKey("third")), InsufficientBudget)
 
 
 def test_a_scope_is_opened_once() -> None:

@@ -16,15 +16,15 @@ from vegakit.money import Money, Period
 from vegakit.policy import (
     LEASE_MS,
     Budget,
+    CapOverrun,
     ClaimState,
+    InsufficientBudget,
     LeaseWatch,
-    MustAsk,
+    NeedsHigherCap,
     OnExceed,
-    Overran,
     Reserved,
     ScopeClosed,
     ScopeRule,
-    Short,
     WindowRule,
 )
 from vegakit.records import from_json, to_json
@@ -135,10 +135,10 @@ class BudgetAgainstSums(RuleBasedStateMachine):
                 return ScopeClosed, name
             if facts.cap is not None and self.used(name) + amount > facts.cap:
                 if facts.rule.on_exceed is OnExceed.BLOCK:
-                    return Short, name
+                    return InsufficientBudget, name
                 if facts.rule.on_exceed is OnExceed.ASK:
                     asks.append(name)
-        return (MustAsk, asks[0]) if asks else None
+        return (NeedsHigherCap, asks[0]) if asks else None
 
     def charge(self, claim: ClaimFacts, bill: int) -> None:
         diff = bill - claim.charged
@@ -188,7 +188,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         kind, scope = expected
         assert isinstance(verdict, kind)
         assert getattr(verdict, "scope", None) == scope
-        if isinstance(verdict, Short):
+        if isinstance(verdict, InsufficientBudget):
             settled = self.scopes[scope].settled(self.now)
             assert verdict.settled == settled
             assert verdict.reserved == self.reserved(scope)
@@ -254,7 +254,7 @@ class BudgetAgainstSums(RuleBasedStateMachine):
         self.charge(claim, bill)
         claim.state = "answered"
         assert settled.changed == bill - charged
-        told = {n.scope for n in settled.notices if isinstance(n, Overran)}
+        told = {n.scope for n in settled.notices if isinstance(n, CapOverrun)}
         crossed = {
             s
             for s in self.outward(claim.scope)

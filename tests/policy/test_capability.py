@@ -7,6 +7,7 @@ import pytest
 
 from vegakit.errors import InvalidRecordError, InvalidRuleError
 from vegakit.policy import (
+    AccessRequest,
     Allowed,
     Denied,
     Fetch,
@@ -14,7 +15,6 @@ from vegakit.policy import (
     ReadPath,
     RunCommand,
     Use,
-    Wanted,
     WritePath,
     decide,
     delegate,
@@ -32,7 +32,7 @@ EVERYTHING = Grant(
 )
 
 
-def reason(grant: Grant, wanted: Wanted) -> str:
+def reason(grant: Grant, wanted: AccessRequest) -> str:
     verdict = decide(grant, wanted)
     assert isinstance(verdict, Denied)
     return verdict.reason
@@ -51,7 +51,7 @@ def reason(grant: Grant, wanted: Wanted) -> str:
     ],
 )
 def test_what_is_allowed_comes_back_in_its_one_spelling(
-    grant: Grant, wanted: Wanted, performed: Wanted
+    grant: Grant, wanted: AccessRequest, performed: AccessRequest
 ) -> None:
     """Whoever performs it performs what was checked."""
     assert decide(grant, wanted) == Allowed(performed)
@@ -70,7 +70,7 @@ def test_what_is_allowed_comes_back_in_its_one_spelling(
         (Use("db::query"), "db::query"),
     ],
 )
-def test_every_wish_needs_its_capability(wanted: Wanted, name: str) -> None:
+def test_every_wish_needs_its_capability(wanted: AccessRequest, name: str) -> None:
     """Without the name nothing else counts, and the refusal says which clause to add."""
     assert (
         reason(Grant(), wanted)
@@ -97,7 +97,7 @@ def test_every_wish_needs_its_capability(wanted: Wanted, name: str) -> None:
     ],
 )
 def test_a_refusal_says_what_was_asked_what_is_granted_and_what_to_add(
-    grant: Grant, wanted: Wanted, asked: str, allowed: str, clause: str
+    grant: Grant, wanted: AccessRequest, asked: str, allowed: str, clause: str
 ) -> None:
     """An empty list allows nothing at all."""
     rule = asked.split("'")[1]
@@ -124,7 +124,7 @@ def test_a_command_that_no_rule_can_say_is_offered_an_open_rule() -> None:
         (Use("fs:read"), "the capability 'fs:read' is refused: a capability is up to 8 names"),
     ],
 )
-def test_doubtful_wishes_are_refused_whatever_is_granted(wanted: Wanted, why: str) -> None:
+def test_doubtful_wishes_are_refused_whatever_is_granted(wanted: AccessRequest, why: str) -> None:
     """Nobody can grant what cannot be read in one way only."""
     assert reason(EVERYTHING, wanted).startswith(why)
 

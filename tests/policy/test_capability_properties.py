@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
 
 from vegakit.policy import (
+    AccessRequest,
     Allowed,
     Fetch,
     Grant,
     ReadPath,
     RunCommand,
     Use,
-    Wanted,
     WritePath,
     decide,
     delegate,
@@ -56,9 +56,9 @@ Thing = tuple[str, object]
 """The capability that is needed, and what it is needed for."""
 
 
-def everything() -> dict[Thing, Wanted]:
+def everything() -> dict[Thing, AccessRequest]:
     paths = sorted(set().union(*PATHS.values()))
-    world: dict[Thing, Wanted] = {(name, None): Use(name) for name in NAMES}
+    world: dict[Thing, AccessRequest] = {(name, None): Use(name) for name in NAMES}
     world |= {("fs::read", path): ReadPath(path) for path in paths}
     world |= {("fs::write", path): WritePath(path) for path in paths}
     world |= {("process::exec", argv): RunCommand(argv) for argv in set().union(*COMMANDS.values())}
@@ -149,7 +149,7 @@ class GrantsAgainstSets(RuleBasedStateMachine):
         allowed = {thing for thing, wanted in WORLD.items() if self.allows(grant, wanted)}
         assert allowed == self.model[grant]
 
-    def allows(self, grant: Grant, wanted: Wanted) -> bool:
+    def allows(self, grant: Grant, wanted: AccessRequest) -> bool:
         verdict = decide(grant, wanted)
         return isinstance(verdict, Allowed) and verdict.wanted == wanted
 

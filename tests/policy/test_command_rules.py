@@ -6,7 +6,7 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import Denied, RunCommand, parse_command
-from vegakit.policy.capability.command_rules import (
+from vegakit.policy.capability.commands import (
     check_command_rule,
     clean_command,
     command_fits,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vegakit.policy import RunCommand, parse_command
-from vegakit.policy.capability.command_rules import (
+from vegakit.policy.capability.commands import (
     check_command_rule,
     clean_command,
     command_fits,

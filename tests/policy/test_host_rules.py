@@ -4,7 +4,7 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import Denied, Fetch, parse_url
-from vegakit.policy.capability.host_rules import check_host_rule, clean_fetch, hosts_allowing
+from vegakit.policy.capability.hosts import check_host_rule, clean_fetch, hosts_allowing
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vegakit.policy import Denied, Fetch, parse_url
-from vegakit.policy.capability.host_rules import check_host_rule, clean_fetch, hosts_allowing
+from vegakit.policy.capability.hosts import check_host_rule, clean_fetch, hosts_allowing
 
 HOSTS = st.lists(st.sampled_from(["a", "b", "com"]), min_size=1, max_size=4).map(".".join)
 PORTS = st.sampled_from([80, 443, 8080])

@@ -6,16 +6,16 @@ from vegakit.errors import InvalidRuleError
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
     INTERRUPT_KINDS,
-    Action,
-    Answer,
+    ApprovableAction,
     Approved,
-    Ask,
     Consequence,
     Declined,
     Interrupt,
+    InterruptAnswer,
     InterruptExpired,
     InterruptKind,
     InterruptRefusal,
+    InterruptRequest,
     InterruptRule,
     Interrupts,
     InterruptStatus,
@@ -32,7 +32,7 @@ HOUR = 3_600_000
 MINUTE = 60_000
 Q = InterruptId("q")
 WRITER = Pid("program/writer#1")
-PUSH = Action("git_push", {"branch": "main"}, Digest("s1"), Digest("p1"), "writer")
+PUSH = ApprovableAction("git_push", {"branch": "main"}, Digest("s1"), Digest("p1"), "writer")
 OTHER = Digest("another action")
 NOBODY_ANSWERED = Resume(Declined("nobody answered in time"))
 
@@ -43,8 +43,8 @@ def ask(
     owner: Pid = WRITER,
     text: str = "Push to main?",
     expires_ms: int | None = None,
-) -> Ask:
-    return Ask(InterruptId(name), kind, owner, text, PUSH.digest, expires_ms)
+) -> InterruptRequest:
+    return InterruptRequest(InterruptId(name), kind, owner, text, PUSH.digest, expires_ms)
 
 
 def opened(kind: InterruptKind = InterruptKind.CONFIRMATION, at: int = 0) -> Interrupts:
@@ -184,7 +184,7 @@ def test_the_last_millisecond_to_answer() -> None:
     ],
 )
 def test_answers_that_do_not_count(
-    answer: Answer, by: str, action: Digest | None, refusal: InterruptRefusal
+    answer: InterruptAnswer, by: str, action: Digest | None, refusal: InterruptRefusal
 ) -> None:
     """From nobody, from the asker in any life, to another action, or words for a permission."""
     interrupts = opened()
@@ -253,17 +253,17 @@ def test_an_approval_lapses_unused() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Action("git_pull", {"branch": "main"}, Digest("s1"), Digest("p1"), "writer"),
-        Action("git_push", {"branch": "dev"}, Digest("s1"), Digest("p1"), "writer"),
-        Action("git_push", {"branch": "main"}, Digest("s2"), Digest("p1"), "writer"),
-        Action("git_push", {"branch": "main"}, Digest("s1"), Digest("p2"), "writer"),
-        Action("git_push", {"branch": "main"}, Digest("s1"), Digest("p1"), "reader"),
-        Action(
+        ApprovableAction("git_pull", {"branch": "main"}, Digest("s1"), Digest("p1"), "writer"),
+        ApprovableAction("git_push", {"branch": "dev"}, Digest("s1"), Digest("p1"), "writer"),
+        ApprovableAction("git_push", {"branch": "main"}, Digest("s2"), Digest("p1"), "writer"),
+        ApprovableAction("git_push", {"branch": "main"}, Digest("s1"), Digest("p2"), "writer"),
+        ApprovableAction("git_push", {"branch": "main"}, Digest("s1"), Digest("p1"), "reader"),
+        ApprovableAction(
             "git_push", {"branch": "main"}, Digest("s1"), Digest("p1"), "writer", {"a": Digest("1")}
         ),
     ],
 )
-def test_an_approval_permits_only_its_action(other: Action) -> None:
+def test_an_approval_permits_only_its_action(other: ApprovableAction) -> None:
     """Another tool, argument, schema, policy, principal or file: refused, and nothing is used."""
     interrupts = approved()
     assert interrupts.use(Q, other.digest, 1) is InterruptRefusal.WRONG_ACTION
@@ -273,8 +273,8 @@ def test_an_approval_permits_only_its_action(other: Action) -> None:
 def test_the_order_of_arguments_is_no_difference() -> None:
     """Arguments are compared in their canonical spelling, files too."""
     files = {"a": Digest("1"), "b": Digest("2")}
-    one = Action("t", {"x": 1, "y": [2]}, Digest("s"), Digest("p"), "me", files)
-    same = Action("t", {"y": [2], "x": 1}, Digest("s"), Digest("p"), "me", {**files})
+    one = ApprovableAction("t", {"x": 1, "y": [2]}, Digest("s"), Digest("p"), "me", files)
+    same = ApprovableAction("t", {"y": [2], "x": 1}, Digest("s"), Digest("p"), "me", {**files})
     assert one.digest == same.digest
     assert len(one.digest) == 32
 
@@ -360,8 +360,8 @@ def test_an_id_is_opened_once() -> None:
 def test_a_permission_needs_an_action_and_words_do_not() -> None:
     """An approval of nothing in particular would permit anything."""
     interrupts = Interrupts()
-    blank = Ask(Q, InterruptKind.CONFIRMATION, WRITER, "Go on?")
-    words = Ask(Q, InterruptKind.CLARIFICATION, WRITER, "Which branch?")
+    blank = InterruptRequest(Q, InterruptKind.CONFIRMATION, WRITER, "Go on?")
+    words = InterruptRequest(Q, InterruptKind.CLARIFICATION, WRITER, "Which branch?")
     assert interrupts.open(blank, 0) is InterruptRefusal.NO_ACTION
     assert isinstance(interrupts.open(words, 0), Interrupt)
     assert isinstance(interrupts.answer(Q, Replied("main"), "ann", None, 0), Interrupt)

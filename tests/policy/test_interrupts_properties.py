@@ -13,11 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
     Approved,
-    Ask,
     Declined,
     Interrupt,
     InterruptKind,
     InterruptRefusal,
+    InterruptRequest,
     InterruptRule,
     Interrupts,
     KindRule,
@@ -73,7 +73,7 @@ class Happened:
 class Story:
     """What the history says of one interrupt."""
 
-    ask: Ask
+    ask: InterruptRequest
     opened: int
     status: str = "pending"
     settled: int = 0
@@ -185,7 +185,7 @@ class InterruptsAgainstHistory(RuleBasedStateMachine):
         own_time: int | None,
     ) -> None:
         expires_ms = None if own_time is None else self.clock + own_time
-        ask = Ask(name, kind, owner, "?", action, expires_ms)
+        ask = InterruptRequest(name, kind, owner, "?", action, expires_ms)
         wanted = kind in {KIND.CONFIRMATION, KIND.CLARIFICATION}
         taken = self.story(name) is not None
         crowded = wanted and len(self.pending()) >= MAX_PENDING

@@ -11,8 +11,8 @@ from vegakit.policy import (
     Accepted,
     Dropped,
     Duplicate,
-    Letter,
     Mailbox,
+    MailboxEntry,
     MailboxFull,
     MailboxRule,
     Posted,
@@ -67,16 +67,16 @@ def test_a_full_mailbox_may_refuse() -> None:
 def test_a_full_mailbox_may_drop_the_oldest() -> None:
     """The oldest makes room for the new one, and both are named."""
     box = full(WhenFull.DROP_OLDEST)
-    assert box.post("c", "id") == Dropped(Letter(1, "a"), accepted=3)
-    assert box.post("d") == Dropped(Letter(2, "b"), accepted=4)
-    assert box.post("e") == Dropped(Letter(3, "c", "id"), accepted=5)
+    assert box.post("c", "id") == Dropped(MailboxEntry(1, "a"), accepted=3)
+    assert box.post("d") == Dropped(MailboxEntry(2, "b"), accepted=4)
+    assert box.post("e") == Dropped(MailboxEntry(3, "c", "id"), accepted=5)
     assert messages(box) == ["d", "e"]
 
 
 def test_a_full_mailbox_may_drop_the_newest() -> None:
     """The new message is the one that is lost."""
     box = full(WhenFull.DROP_NEWEST)
-    assert box.post("c", "id") == Dropped(Letter(3, "c", "id"), accepted=None)
+    assert box.post("c", "id") == Dropped(MailboxEntry(3, "c", "id"), accepted=None)
     assert messages(box) == ["a", "b"]
 
 
@@ -212,7 +212,7 @@ def test_a_returned_message_is_never_dropped() -> None:
     box.take()
     box.post("c")
     box.put_back()
-    assert box.post("d") == Dropped(Letter(2, "b"), accepted=4)
+    assert box.post("d") == Dropped(MailboxEntry(2, "b"), accepted=4)
     assert messages(box) == ["a", "c", "d"]
 
 
@@ -221,7 +221,7 @@ def test_a_message_out_is_never_dropped() -> None:
     box = full(WhenFull.DROP_OLDEST)
     box.take()
     box.post("c")
-    assert box.post("d") == Dropped(Letter(2, "b"), accepted=4)
+    assert box.post("d") == Dropped(MailboxEntry(2, "b"), accepted=4)
     assert box.commit(1)
 
 
@@ -322,7 +322,7 @@ def test_an_idle_mailbox_is_stored_as_its_rule() -> None:
 
 @pytest.mark.parametrize(
     "verdict",
-    [Accepted(1), Waiting(1), Duplicate(1), MailboxFull(2, 1), Dropped(Letter(1, "a"), 2)],
+    [Accepted(1), Waiting(1), Duplicate(1), MailboxFull(2, 1), Dropped(MailboxEntry(1, "a"), 2)],
 )
 def test_verdicts_travel_as_json(verdict: Posted) -> None:
     """Each says which one it is, so that a reader can tell them apart."""

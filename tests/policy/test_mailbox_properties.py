@@ -7,8 +7,8 @@ from vegakit.policy import (
     Accepted,
     Dropped,
     Duplicate,
-    Letter,
     Mailbox,
+    MailboxEntry,
     MailboxFull,
     MailboxRule,
     Posted,
@@ -31,49 +31,49 @@ class MailboxAgainstLists(RuleBasedStateMachine):
     def start(self, when_full: WhenFull) -> None:
         self.mailbox = Mailbox(MailboxRule(CAPACITY, when_full, MAX_WAITERS, REMEMBER))
         self.when_full = when_full
-        self.letters: list[Letter] = []
+        self.entries: list[MailboxEntry] = []
         self.out: list[int] = []
         self.returned: list[int] = []
         self.queued: list[int] = []
         self.waiting: list[int] = []
         self.known: list[int] = []
 
-    def letter(self, number: int) -> Letter:
-        return self.letters[number - 1]
+    def entry(self, number: int) -> MailboxEntry:
+        return self.entries[number - 1]
 
     def number_at(self, place: int) -> int:
         """Mostly of a letter that is in the line, wherever it stands."""
-        known = [0, *self.out, *self.returned, *self.queued, *self.waiting, len(self.letters) + 1]
+        known = [0, *self.out, *self.returned, *self.queued, *self.waiting, len(self.entries) + 1]
         return known[place % len(known)]
 
-    def comes_in(self, letter: Letter, line: list[int]) -> int:
-        line.append(letter.number)
-        if letter.dedupe is not None:
-            self.known = [*self.known, letter.number][-REMEMBER:]
-        return letter.number
+    def comes_in(self, entry: MailboxEntry, line: list[int]) -> int:
+        line.append(entry.number)
+        if entry.dedupe is not None:
+            self.known = [*self.known, entry.number][-REMEMBER:]
+        return entry.number
 
-    def expected(self, letter: Letter) -> Posted:
+    def expected(self, entry: MailboxEntry) -> Posted:
         if len(self.queued) < CAPACITY:
-            return Accepted(self.comes_in(letter, self.queued))
+            return Accepted(self.comes_in(entry, self.queued))
         if self.when_full is WhenFull.DROP_NEWEST:
-            return Dropped(letter)
+            return Dropped(entry)
         if self.when_full is WhenFull.DROP_OLDEST:
-            oldest = self.letter(self.queued.pop(0))
-            return Dropped(oldest, self.comes_in(letter, self.queued))
+            oldest = self.entry(self.queued.pop(0))
+            return Dropped(oldest, self.comes_in(entry, self.queued))
         if self.when_full is WhenFull.REFUSE or len(self.waiting) == MAX_WAITERS:
             return MailboxFull(CAPACITY, len(self.waiting))
-        return Waiting(self.comes_in(letter, self.waiting))
+        return Waiting(self.comes_in(entry, self.waiting))
 
     @rule(dedupe=ids)
     def one_is_posted(self, dedupe: str | None) -> None:
-        number = len(self.letters) + 1
+        number = len(self.entries) + 1
         verdict = self.mailbox.post({"n": number}, dedupe)
-        first = [n for n in self.known if self.letter(n).dedupe == dedupe]
+        first = [n for n in self.known if self.entry(n).dedupe == dedupe]
         if first:
             assert verdict == Duplicate(*first)
             return
-        self.letters.append(Letter(number, {"n": number}, dedupe))
-        assert verdict == self.expected(self.letters[-1])
+        self.entries.append(MailboxEntry(number, {"n": number}, dedupe))
+        assert verdict == self.expected(self.entries[-1])
 
     @rule()
     def one_is_taken(self) -> None:
@@ -117,7 +117,7 @@ class MailboxAgainstLists(RuleBasedStateMachine):
     @invariant()
     def the_lines_agree(self) -> None:
         box = self.mailbox
-        line = [letter.number for letter in box.line or ()]
+        line = [entry.number for entry in box.line or ()]
         assert line == self.out + self.returned + self.queued + self.waiting
         assert (box.out, box.returned) == (len(self.out), len(self.returned))
         assert (box.queued, box.waiting) == (len(self.queued), len(self.waiting))

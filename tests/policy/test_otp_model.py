@@ -9,11 +9,18 @@ from hypothesis import strategies as st
 
 from tests.policy.otp_model import Model
 from tests.policy.supervision_trees import Branch, Leaf, Tree, machine, model
-from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule, RestartStrategy, Supervisor
+from vegakit.policy import (
+    ChildType,
+    ExitKind,
+    ExitReason,
+    RestartRule,
+    RestartStrategy,
+    SupervisorMachine,
+)
 
 NORMAL = ExitReason(ExitKind.NORMAL)
 PERMANENT, TRANSIENT, TEMPORARY = ChildType.PERMANENT, ChildType.TRANSIENT, ChildType.TEMPORARY
-Make: TypeAlias = Callable[[Branch], Supervisor | Model]
+Make: TypeAlias = Callable[[Branch], SupervisorMachine | Model]
 
 both = pytest.mark.parametrize("make", [machine, model])
 

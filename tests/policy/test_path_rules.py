@@ -4,7 +4,7 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import Denied
-from vegakit.policy.capability.path_rules import check_path_rule, clean_path, path_fits, rules_touch
+from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vegakit.policy import Denied
-from vegakit.policy.capability.path_rules import check_path_rule, clean_path, path_fits, rules_touch
+from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch
 
 
 def texts(letters: str, longest: int) -> list[str]:

@@ -4,20 +4,18 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import (
+    AccessRequest,
     Allowed,
     Denied,
     Fetch,
     Grant,
+    NeedsApproval,
+    PermissionMode,
+    Permissions,
     ReadPath,
     RunCommand,
     Use,
-    Wanted,
     WritePath,
-)
-from vegakit.policy.permissions import (
-    AskFirst,
-    PermissionMode,
-    Permissions,
     parse_permission,
     permit,
 )
@@ -36,7 +34,7 @@ RUN, QUERY = RunCommand(("pytest", "-q")), Use("db::query")
 
 def word(
     *rules: str,
-    wanted: Wanted,
+    wanted: AccessRequest,
     mode: PermissionMode = PermissionMode.ASK,
     sandboxed: bool = False,
     grant: Grant = EVERYTHING,
@@ -44,7 +42,7 @@ def word(
     permissions = Permissions(grant, mode, tuple(map(parse_permission, rules)))
     assert from_json(Permissions, to_json(permissions)) == permissions
     verdict = permit(permissions, wanted, sandboxed=sandboxed)
-    return {Allowed: "allow", AskFirst: "ask", Denied: "deny"}[type(verdict)]
+    return {Allowed: "allow", NeedsApproval: "ask", Denied: "deny"}[type(verdict)]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +153,7 @@ def test_in_read_only_nothing_is_allowed_to_act() -> None:
         ("deny net::get", POST, "ask"),
     ],
 )
-def test_a_deny_means_at_least_what_it_says(rule: str, wanted: Wanted, verdict: str) -> None:
+def test_a_deny_means_at_least_what_it_says(rule: str, wanted: AccessRequest, verdict: str) -> None:
     """Whatever could be the same thing by another name."""
     assert word(rule, wanted=wanted) == verdict
 
@@ -175,7 +173,9 @@ def test_a_deny_means_at_least_what_it_says(rule: str, wanted: Wanted, verdict: 
         ("allow db", QUERY, "allow"),
     ],
 )
-def test_an_allow_means_exactly_what_it_says(rule: str, wanted: Wanted, verdict: str) -> None:
+def test_an_allow_means_exactly_what_it_says(
+    rule: str, wanted: AccessRequest, verdict: str
+) -> None:
     """Nothing beside it."""
     assert word(rule, wanted=wanted) == verdict
 

@@ -3,15 +3,15 @@
 import pytest
 
 from vegakit.policy import (
+    AccessRequest,
     Allowed,
-    AskFirst,
     Denied,
     Grant,
+    NeedsApproval,
     PermissionMode,
     Permissions,
     RunCommand,
     Use,
-    Wanted,
     parse_permission,
     permit_call,
 )
@@ -22,12 +22,16 @@ UNKNOWN = None
 
 
 def verdict(
-    rules: str, wanted: tuple[Wanted, ...] | None, mode: str = "ask", *, sandboxed: bool = False
+    rules: str,
+    wanted: tuple[AccessRequest, ...] | None,
+    mode: str = "ask",
+    *,
+    sandboxed: bool = False,
 ) -> str:
     parsed = tuple(map(parse_permission, filter(None, rules.split(", "))))
     permissions = Permissions(GRANT, PermissionMode(mode), parsed)
     decided = permit_call(permissions, "pay-now", wanted, sandboxed=sandboxed)
-    return {Allowed: "allow", AskFirst: "ask", Denied: "deny"}[type(decided)]
+    return {Allowed: "allow", NeedsApproval: "ask", Denied: "deny"}[type(decided)]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,7 @@ def verdict(
     ],
 )
 def test_the_rule_that_names_the_tool_decides_unless_something_is_denied(
-    rules: str, wanted: tuple[Wanted, ...] | None, expected: str
+    rules: str, wanted: tuple[AccessRequest, ...] | None, expected: str
 ) -> None:
     """What a grant does not hold is denied too."""
     assert verdict(rules, wanted) == expected

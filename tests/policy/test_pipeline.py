@@ -5,11 +5,11 @@ import pytest
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import (
-    Bounds,
     Condition,
     InterruptKind,
     Join,
     Pipeline,
+    PipelineBounds,
     RoutingRule,
     Stage,
     begin_session,
@@ -50,7 +50,7 @@ REVIEW = Pipeline(
         ),
         Stage("report", "reporter"),
     ),
-    bounds=Bounds(max_llm_calls=20, edge_limits={"check->plan": 2}),
+    bounds=PipelineBounds(max_llm_calls=20, edge_limits={"check->plan": 2}),
     resume_at={InterruptKind.CLARIFICATION: "plan"},
 )
 
@@ -74,7 +74,7 @@ def test_what_is_not_written() -> None:
     """One attempt, a minute's lease, a hundred hops, and no other bound."""
     bare = from_json(Pipeline, b'{"stages": [{"name": "a", "agent": "x"}]}')
     assert (bare.stages[0].retries, bare.stages[0].join, bare.lease_ms) == (0, Join.ALL, 60_000)
-    assert bare.bounds == Bounds(None, None, 100, {})
+    assert bare.bounds == PipelineBounds(None, None, 100, {})
     assert pipeline_problems(bare) == []
 
 
@@ -169,19 +169,19 @@ def test_the_first_stage_starts_unless_start_says_otherwise() -> None:
         ),
         (pipeline(stage("a"), lease_ms=0), "lease_ms is 0; write 1 or more"),
         (
-            pipeline(stage("a"), bounds=Bounds(max_iterations=0)),
+            pipeline(stage("a"), bounds=PipelineBounds(max_iterations=0)),
             "max_iterations is 0; write 1 or more",
         ),
         (
-            pipeline(stage("a"), bounds=Bounds(max_llm_calls=0)),
+            pipeline(stage("a"), bounds=PipelineBounds(max_llm_calls=0)),
             "max_llm_calls is 0; write 1 or more",
         ),
         (
-            pipeline(stage("a"), bounds=Bounds(max_agent_hops=0)),
+            pipeline(stage("a"), bounds=PipelineBounds(max_agent_hops=0)),
             "max_agent_hops is 0; write 1 or more",
         ),
         (
-            pipeline(stage("a", "b"), stage("b"), bounds=Bounds(edge_limits={"a->b": 0})),
+            pipeline(stage("a", "b"), stage("b"), bounds=PipelineBounds(edge_limits={"a->b": 0})),
             "edge limit a->b is 0; write 1 or more",
         ),
         (pipeline(stage("a", timeout_ms=0)), "a: timeout_ms is 0; write 1 or more"),
@@ -208,17 +208,19 @@ def test_the_first_stage_starts_unless_start_says_otherwise() -> None:
             "a: equals compares with a list or map; write a text, a number, true, false or null",
         ),
         (
-            pipeline(stage("a", "b"), stage("b"), bounds=Bounds(edge_limits={"b->a": 1})),
+            pipeline(stage("a", "b"), stage("b"), bounds=PipelineBounds(edge_limits={"b->a": 1})),
             "edge limit 'b->a' is on no edge; write one of: a->b",
         ),
         (
             pipeline(
-                stage("plan", "act"), stage("act"), bounds=Bounds(edge_limits={"plan>act": 1})
+                stage("plan", "act"),
+                stage("act"),
+                bounds=PipelineBounds(edge_limits={"plan>act": 1}),
             ),
             "edge limit 'plan>act' is on no edge; did you mean 'plan->act'?",
         ),
         (
-            pipeline(stage("a"), bounds=Bounds(edge_limits={"a->a": 1})),
+            pipeline(stage("a"), bounds=PipelineBounds(edge_limits={"a->a": 1})),
             "edge limit 'a->a' is on no edge, as no stage routes to another; remove it",
         ),
         (
@@ -279,7 +281,7 @@ def test_stages_that_only_reach_each_other_are_reached_by_nobody() -> None:
         stage("c", "b"),
         stage("d", requires=["e"]),
         stage("e", requires=["d"]),
-        bounds=Bounds(max_iterations=2),
+        bounds=PipelineBounds(max_iterations=2),
     )
     assert [p.split(":")[0] for p in pipeline_problems(lonely)] == ["b", "c", "d", "e"]
 
@@ -294,9 +296,13 @@ def test_resuming_reaches_a_stage() -> None:
 
 @pytest.mark.parametrize(
     "bounds",
-    [Bounds(max_iterations=1), Bounds(edge_limits={"b->a": 1}), Bounds(edge_limits={"a->b": 1})],
+    [
+        PipelineBounds(max_iterations=1),
+        PipelineBounds(edge_limits={"b->a": 1}),
+        PipelineBounds(edge_limits={"a->b": 1}),
+    ],
 )
-def test_a_loop_with_a_bound_is_fine(bounds: Bounds) -> None:
+def test_a_loop_with_a_bound_is_fine(bounds: PipelineBounds) -> None:
     """On all stages, or on any one edge of it."""
     assert pipeline_problems(pipeline(stage("a", "b"), stage("b", "a"), bounds=bounds)) == []
 
@@ -348,7 +354,7 @@ def test_only_the_first_edges_are_suggested() -> None:
         *(stage(name, routing=rules) for name in "abc"),
         *map(stage, names),
         start=tuple("abc"),
-        bounds=Bounds(edge_limits={"zzz": 1}),
+        bounds=PipelineBounds(edge_limits={"zzz": 1}),
     )
     (told,) = pipeline_problems(broken)
     assert told.endswith(", b->s99")

@@ -10,12 +10,12 @@ from vegakit.money import dollars
 from vegakit.policy import (
     Consumption,
     Dimension,
-    Exceeded,
     Quota,
+    QuotaExceeded,
     QuotaRule,
     RemainingBudget,
     SoftWallReached,
-    Within,
+    WithinQuota,
 )
 from vegakit.records import from_json, to_json
 
@@ -48,8 +48,8 @@ def test_a_sum_may_reach_its_limit_and_not_pass_it(dimension: Dimension) -> None
     process = quota(**{dimension: 10})
     process.record(usage(**{dimension: 3}))
     process.record(usage(**{dimension: 4}))
-    assert process.check(usage(**{dimension: 3}), 1000) == Within()
-    assert process.check(usage(**{dimension: 4}), 1000) == Exceeded(dimension, 10, 7, 4)
+    assert process.check(usage(**{dimension: 3}), 1000) == WithinQuota()
+    assert process.check(usage(**{dimension: 4}), 1000) == QuotaExceeded(dimension, 10, 7, 4)
     assert process.remaining(1000) == room(**{dimension: 3})
 
 
@@ -59,9 +59,9 @@ def test_the_context_is_the_largest_one_and_does_not_add_up() -> None:
     process.record(usage(context_tokens=100))
     process.record(usage(context_tokens=60))
     assert process.used.context_tokens == 100
-    assert process.check(usage(context_tokens=100), 1000) == Within()
+    assert process.check(usage(context_tokens=100), 1000) == WithinQuota()
     verdict = process.check(usage(context_tokens=101), 1000)
-    assert verdict == Exceeded(Dimension.CONTEXT_TOKENS, limit=100, used=100, wanted=101)
+    assert verdict == QuotaExceeded(Dimension.CONTEXT_TOKENS, limit=100, used=100, wanted=101)
     assert process.remaining(1000) == room(context_tokens=100)
 
 
@@ -69,16 +69,18 @@ def test_a_context_that_was_too_large_leaves_no_room() -> None:
     """The limit was passed: nothing fits any more."""
     process = quota(context_tokens=100)
     process.record(usage(context_tokens=101))
-    assert process.check(Consumption(), 1000) == Exceeded(Dimension.CONTEXT_TOKENS, 100, 101, 0)
+    assert process.check(Consumption(), 1000) == QuotaExceeded(
+        Dimension.CONTEXT_TOKENS, 100, 101, 0
+    )
     assert process.remaining(1000) == room(context_tokens=0)
 
 
 def test_the_hard_wall_time_ends_by_the_clock() -> None:
     """The last millisecond still fits a step; at the limit nothing does, whoever reports what."""
     process = quota(wall_ms=500)
-    assert process.check(Consumption(), 1499) == Within()
+    assert process.check(Consumption(), 1499) == WithinQuota()
     assert process.remaining(1499) == room(wall_ms=1)
-    assert process.check(Consumption(), 1500) == Exceeded(
+    assert process.check(Consumption(), 1500) == QuotaExceeded(
         Dimension.WALL_MS, 500, used=500, wanted=1
     )
     assert process.remaining(1501) == room(wall_ms=0)
@@ -87,18 +89,18 @@ def test_the_hard_wall_time_ends_by_the_clock() -> None:
 def test_the_soft_wall_time_warns_once() -> None:
     """The first step at or after it carries the warning, and is still within."""
     process = quota(soft_wall_ms=300, wall_ms=500)
-    assert process.check(Consumption(), 1299) == Within()
-    assert process.check(Consumption(), 1300) == Within(
+    assert process.check(Consumption(), 1299) == WithinQuota()
+    assert process.check(Consumption(), 1300) == WithinQuota(
         SoftWallReached(soft_wall_ms=300, used_ms=300)
     )
-    assert process.check(Consumption(), 1301) == Within()
+    assert process.check(Consumption(), 1301) == WithinQuota()
 
 
 def test_a_warning_waits_for_a_step_that_fits() -> None:
     """A refused step does not use the warning up; there need be no hard wall time."""
     process = quota(soft_wall_ms=300, tool_calls=0)
-    assert isinstance(process.check(usage(tool_calls=1), 1400), Exceeded)
-    assert process.check(Consumption(), 1450) == Within(SoftWallReached(300, 450))
+    assert isinstance(process.check(usage(tool_calls=1), 1400), QuotaExceeded)
+    assert process.check(Consumption(), 1450) == WithinQuota(SoftWallReached(300, 450))
 
 
 def test_a_warning_given_is_remembered_in_storage() -> None:
@@ -107,7 +109,7 @@ def test_a_warning_given_is_remembered_in_storage() -> None:
     process.check(Consumption(), 1300)
     copy = from_json(Quota, to_json(process))
     assert copy == process
-    assert copy.check(Consumption(), 1301) == Within()
+    assert copy.check(Consumption(), 1301) == WithinQuota()
 
 
 def test_a_limit_that_is_not_set_is_no_limit() -> None:
@@ -115,7 +117,7 @@ def test_a_limit_that_is_not_set_is_no_limit() -> None:
     process = quota()
     everything = usage(**dict.fromkeys(Consumption.__struct_fields__, 10**15))
     process.record(everything)
-    assert process.check(everything, 10**15) == Within()
+    assert process.check(everything, 10**15) == WithinQuota()
     assert process.remaining(10**15) == room()
 
 
@@ -124,22 +126,22 @@ def test_what_was_used_is_recorded_truly_above_the_limit() -> None:
     process = quota(output_tokens=100, money=dollars("$1"))
     process.record(usage(output_tokens=130, money=dollars("$0.25")))
     assert process.used == usage(output_tokens=130, money=dollars("$0.25"))
-    assert process.check(Consumption(), 1000) == Exceeded(Dimension.OUTPUT_TOKENS, 100, 130, 0)
+    assert process.check(Consumption(), 1000) == QuotaExceeded(Dimension.OUTPUT_TOKENS, 100, 130, 0)
     assert process.remaining(1000) == room(output_tokens=0, money=dollars("$0.75"))
 
 
 def test_a_limit_of_zero_allows_nothing_of_its_kind() -> None:
     """No tool calls means none; other things go on."""
     process = quota(tool_calls=0)
-    assert process.check(usage(model_calls=5), 1000) == Within()
-    assert process.check(usage(tool_calls=1), 1000) == Exceeded(Dimension.TOOL_CALLS, 0, 0, 1)
+    assert process.check(usage(model_calls=5), 1000) == WithinQuota()
+    assert process.check(usage(tool_calls=1), 1000) == QuotaExceeded(Dimension.TOOL_CALLS, 0, 0, 1)
 
 
 def test_checking_uses_nothing_up() -> None:
     """Ten questions for the last call are ten times yes."""
     process = quota(model_calls=1)
     wanted = usage(model_calls=1)
-    assert [process.check(wanted, 1000) for _ in range(10)] == [Within()] * 10
+    assert [process.check(wanted, 1000) for _ in range(10)] == [WithinQuota()] * 10
     assert process.used == Consumption()
 
 
@@ -147,9 +149,9 @@ def test_the_first_dimension_is_named_when_several_are_exceeded() -> None:
     """The order is that of the dimensions, and time comes last."""
     process = quota(wall_ms=0, money=0, iterations=0)
     both = usage(money=dollars(1), iterations=1)
-    assert process.check(both, 1000) == Exceeded(Dimension.ITERATIONS, 0, 0, 1)
-    assert process.check(usage(money=1), 1000) == Exceeded(Dimension.MONEY, 0, 0, 1)
-    assert process.check(Consumption(), 1000) == Exceeded(Dimension.WALL_MS, 0, 0, 1)
+    assert process.check(both, 1000) == QuotaExceeded(Dimension.ITERATIONS, 0, 0, 1)
+    assert process.check(usage(money=1), 1000) == QuotaExceeded(Dimension.MONEY, 0, 0, 1)
+    assert process.check(Consumption(), 1000) == QuotaExceeded(Dimension.WALL_MS, 0, 0, 1)
 
 
 @pytest.mark.parametrize("amount", [-1, NAN, 1.0, float("inf"), True, "1", None])
@@ -182,11 +184,12 @@ def test_the_soft_wall_time_comes_before_the_hard_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "verdict", [Within(), Within(SoftWallReached(3, 4)), Exceeded(Dimension.MONEY, 5, 4, 2)]
+    "verdict",
+    [WithinQuota(), WithinQuota(SoftWallReached(3, 4)), QuotaExceeded(Dimension.MONEY, 5, 4, 2)],
 )
-def test_verdicts_travel_as_json(verdict: Within | Exceeded) -> None:
+def test_verdicts_travel_as_json(verdict: WithinQuota | QuotaExceeded) -> None:
     """Each says which one it is, so that a reader can tell them apart."""
-    assert msgspec.json.decode(to_json(verdict), type=Within | Exceeded) == verdict
+    assert msgspec.json.decode(to_json(verdict), type=WithinQuota | QuotaExceeded) == verdict
 
 
 def test_what_remains_can_be_the_rule_of_a_child() -> None:

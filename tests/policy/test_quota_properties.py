@@ -8,11 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from vegakit.policy import (
     Consumption,
     Dimension,
-    Exceeded,
     Quota,
+    QuotaExceeded,
     QuotaRule,
     SoftWallReached,
-    Within,
+    WithinQuota,
 )
 from vegakit.records import from_json, to_json
 
@@ -76,11 +76,11 @@ class QuotaAgainstHistory(RuleBasedStateMachine):
             name = over[0]
             asked = 1 if name == "wall_ms" else wanted.get(name, 0)
             limit = self.limits[name]
-            assert verdict == Exceeded(Dimension(name), limit, self.used(name), asked)
+            assert verdict == QuotaExceeded(Dimension(name), limit, self.used(name), asked)
             return
         warns = self.must_warn and self.now - STARTED_MS >= SOFT_MS
         expected = SoftWallReached(SOFT_MS, self.now - STARTED_MS) if warns else None
-        assert verdict == Within(expected)
+        assert verdict == WithinQuota(expected)
         self.must_warn = self.must_warn and not warns
 
     @rule()

@@ -16,7 +16,7 @@ from vegakit.policy import (
     Remaining,
     SlowDown,
 )
-from vegakit.policy.limits.rate import MAX_SKEW_MS, PATIENCE_MS, SLOT_POLL_MS
+from vegakit.policy.rate import MAX_SKEW_MS, PATIENCE_MS, SLOT_POLL_MS
 from vegakit.records import to_json
 
 TEN_A_SECOND = Rate(10, per_ms=1000, burst=2)

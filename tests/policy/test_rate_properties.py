@@ -19,7 +19,7 @@ from vegakit.policy import (
     Remaining,
     SlowDown,
 )
-from vegakit.policy.limits.rate import MAX_SKEW_MS, PATIENCE_MS, SLOT_POLL_MS
+from vegakit.policy.rate import MAX_SKEW_MS, PATIENCE_MS, SLOT_POLL_MS
 from vegakit.records import from_json, to_json
 
 LEASE_MS = 5_000

@@ -5,7 +5,7 @@ import pytest
 from vegakit.errors import InvalidRuleError
 from vegakit.policy import (
     Backoff,
-    Child,
+    ChildRecord,
     ChildType,
     ExitKind,
     ExitReason,
@@ -91,14 +91,14 @@ def test_its_words_are_stored() -> None:
 
 def test_a_child_is_stored_as_it_differs() -> None:
     """A transient worker with five seconds to stop is the default."""
-    assert Child() == Child(ChildType.TRANSIENT, 5_000)
-    assert to_json(Child()) == b"{}"
-    supervisor = Child(ChildType.PERMANENT, None)
-    assert from_json(Child, to_json(supervisor)) == supervisor
+    assert ChildRecord() == ChildRecord(ChildType.TRANSIENT, 5_000)
+    assert to_json(ChildRecord()) == b"{}"
+    supervisor = ChildRecord(ChildType.PERMANENT, None)
+    assert from_json(ChildRecord, to_json(supervisor)) == supervisor
 
 
 def test_a_child_cannot_stop_before_it_is_asked() -> None:
     """Zero is at once, less is refused."""
-    assert Child(stop_within_ms=0).stop_within_ms == 0
+    assert ChildRecord(stop_within_ms=0).stop_within_ms == 0
     with pytest.raises(InvalidRuleError, match=r"^a child has at least 0 ms to stop, or None"):
-        Child(stop_within_ms=-1)
+        ChildRecord(stop_within_ms=-1)

@@ -16,7 +16,7 @@ from vegakit.policy import (
     may_resend,
     start_retry,
 )
-from vegakit.policy.limits.backoff import Backoff
+from vegakit.policy.retry import Backoff
 from vegakit.records import to_json
 
 TIMEOUT = ErrorClass.TIMEOUT

@@ -17,7 +17,7 @@ from vegakit.policy import (
     RetryRule,
     start_retry,
 )
-from vegakit.policy.limits.backoff import Backoff
+from vegakit.policy.retry import Backoff
 from vegakit.records import from_json, to_json
 
 FIRST_MS, MULTIPLIER, MAX_MS = 10, 3.0, 200

@@ -6,7 +6,6 @@ import pytest
 from vegakit.errors import InvalidRuleError
 from vegakit.ids import InterruptId
 from vegakit.policy import (
-    Bounds,
     Condition,
     Consequence,
     Declined,
@@ -14,24 +13,25 @@ from vegakit.policy import (
     InterruptKind,
     Join,
     Pipeline,
+    PipelineBounds,
+    PipelineSession,
     Replied,
     ReportRefusal,
     Resume,
     RoutingRule,
     RunAgent,
-    Session,
     Stage,
     StageAsked,
     StageCompleted,
     StageFailed,
     StageFailure,
+    StageTask,
     TakeErrorNext,
-    Task,
     TaskId,
     TerminalReason,
     Terminate,
-    Wait,
-    WaitInterrupt,
+    WaitForInterrupts,
+    WaitForTasks,
     begin_session,
 )
 from vegakit.records import from_json, to_json
@@ -49,17 +49,17 @@ def stage(name: str, default_next: str | None = None, **more: object) -> Stage:
     )
 
 
-def begin(*stages: Stage, start: tuple[str, ...] = (), **bounds: object) -> Session:
-    limits = msgspec.convert(bounds, Bounds)
+def begin(*stages: Stage, start: tuple[str, ...] = (), **bounds: object) -> PipelineSession:
+    limits = msgspec.convert(bounds, PipelineBounds)
     return begin_session(Pipeline(stages, start=start, bounds=limits, lease_ms=LEASE_MS))
 
 
-def issued(instruction: Instruction) -> list[Task]:
+def issued(instruction: Instruction) -> list[StageTask]:
     assert isinstance(instruction, RunAgent)
     return list(instruction.tasks)
 
 
-def only(instruction: Instruction) -> Task:
+def only(instruction: Instruction) -> StageTask:
     (task,) = issued(instruction)
     return task
 
@@ -68,13 +68,13 @@ def names(instruction: Instruction) -> list[str]:
     return [task.stage for task in issued(instruction)]
 
 
-def complete(session: Session, now: int = 0, output: object = None) -> None:
+def complete(session: PipelineSession, now: int = 0, output: object = None) -> None:
     """Completes every task that is ready."""
     for task in issued(session.next_instruction(now)):
         assert session.report(task.id, StageCompleted(output), now) is None
 
 
-def ask(session: Session, kind: InterruptKind = InterruptKind.CLARIFICATION) -> None:
+def ask(session: PipelineSession, kind: InterruptKind = InterruptKind.CLARIFICATION) -> None:
     task = only(session.next_instruction(0))
     assert session.report(task.id, StageAsked(Q, kind), 0) is None
 
@@ -82,7 +82,7 @@ def ask(session: Session, kind: InterruptKind = InterruptKind.CLARIFICATION) -> 
 def test_a_task_says_all_a_worker_needs() -> None:
     """Stage, agent, iteration, attempt, lease, time limit, tools and calls left."""
     session = begin(stage("a", timeout_ms=500, tools=["read"]), max_llm_calls=9)
-    assert only(session.next_instruction(7)) == Task(
+    assert only(session.next_instruction(7)) == StageTask(
         TaskId("a#1"),
         "a",
         "a-agent",
@@ -122,7 +122,7 @@ def test_parallel_stages_are_issued_together() -> None:
     session = begin(stage("a"), stage("c", requires=["a"]), stage("b", requires=["a"]))
     complete(session)
     assert names(session.next_instruction(5)) == ["c", "b"]
-    assert session.next_instruction(6) == Wait(5 + LEASE_MS)
+    assert session.next_instruction(6) == WaitForTasks(5 + LEASE_MS)
 
 
 def test_join_all_waits_for_every_one() -> None:
@@ -130,7 +130,7 @@ def test_join_all_waits_for_every_one() -> None:
     session = begin(stage("a"), stage("b"), stage("c", requires=["a", "b"]), start=("a", "b"))
     first, second = issued(session.next_instruction(0))
     session.report(second.id, DONE, 1)
-    assert isinstance(session.next_instruction(1), Wait)
+    assert isinstance(session.next_instruction(1), WaitForTasks)
     session.report(first.id, DONE, 2)
     assert names(session.next_instruction(2)) == ["c"]
     assert session.report(TaskId("c#3"), DONE, 2) is None
@@ -144,7 +144,7 @@ def test_join_any_runs_at_the_first_and_ignores_the_late() -> None:
     first, second = issued(session.next_instruction(0))
     session.report(second.id, DONE, 1)
     complete(session, 1)
-    assert isinstance(session.next_instruction(1), Wait)
+    assert isinstance(session.next_instruction(1), WaitForTasks)
     session.report(first.id, DONE, 2)
     assert session.next_instruction(2) == COMPLETED
     assert session.places["c"].runs == 1
@@ -192,11 +192,11 @@ def test_after_waits_for_what_is_in_play_only() -> None:
     )
     assert names(session.next_instruction(0)) == ["b", "d"]
     session.report(TaskId("b#1"), StageAsked(Q, InterruptKind.CLARIFICATION), 0)
-    assert isinstance(session.next_instruction(0), Wait)
+    assert isinstance(session.next_instruction(0), WaitForTasks)
     session.report(TaskId("d#2"), DONE, 0)
     assert names(session.next_instruction(0)) == ["c"]
     session.on_interrupt_settled(Q, Resume(Replied()))
-    assert isinstance(session.next_instruction(0), Wait)
+    assert isinstance(session.next_instruction(0), WaitForTasks)
     session.report(TaskId("c#3"), DONE, 0)
     assert names(session.next_instruction(0)) == ["b"]
     session.report(TaskId("b#4"), DONE, 0)
@@ -209,7 +209,7 @@ def test_each_call_is_a_run() -> None:
     complete(session)
     first = only(session.next_instruction(0))
     assert first.iteration == 1
-    assert isinstance(session.next_instruction(0), Wait)
+    assert isinstance(session.next_instruction(0), WaitForTasks)
     session.report(first.id, DONE, 0)
     assert only(session.next_instruction(0)).iteration == 2
 
@@ -259,7 +259,7 @@ def test_an_expired_lease_makes_the_task_runnable_again() -> None:
     """At its millisecond; it is the same attempt of the same run, under a new task id."""
     session = begin(stage("a"))
     lost = only(session.next_instruction(0))
-    assert session.next_instruction(LEASE_MS - 1) == Wait(LEASE_MS)
+    assert session.next_instruction(LEASE_MS - 1) == WaitForTasks(LEASE_MS)
     again = only(session.next_instruction(LEASE_MS))
     assert (again.id, again.iteration, again.attempt) == ("a#2", 1, 1)
     assert session.report(lost.id, DONE, LEASE_MS) is ReportRefusal.NOT_RUNNING
@@ -271,7 +271,7 @@ def test_a_renewed_lease_holds_longer() -> None:
     session = begin(stage("a", timeout_ms=150))
     task = only(session.next_instruction(0))
     assert session.renew(task.id, 30) == 30 + LEASE_MS
-    assert session.next_instruction(129) == Wait(130)
+    assert session.next_instruction(129) == WaitForTasks(130)
     assert session.renew(task.id, 60) == 150
     assert session.renew(task.id, 150) is ReportRefusal.LATE
 
@@ -280,7 +280,7 @@ def test_a_stage_times_out_at_its_limit() -> None:
     """That is a failure, retried and then taken to error_next like any other."""
     session = begin(stage("a", error_next="b", timeout_ms=40, retries=1), stage("b"))
     session.next_instruction(0)
-    assert session.next_instruction(39) == Wait(40)
+    assert session.next_instruction(39) == WaitForTasks(40)
     again = only(session.next_instruction(40))
     assert (again.attempt, again.deadline_ms) == (2, 80)
     assert names(session.next_instruction(80)) == ["b"]
@@ -343,7 +343,7 @@ def test_the_wait_is_for_the_first_lease_to_end() -> None:
     """Whichever stage holds it."""
     session = begin(stage("a", timeout_ms=50), stage("b", timeout_ms=40), start=("a", "b"))
     session.next_instruction(0)
-    assert session.next_instruction(1) == Wait(40)
+    assert session.next_instruction(1) == WaitForTasks(40)
 
 
 def test_a_broken_pipeline_does_not_begin() -> None:
@@ -440,9 +440,9 @@ def test_a_question_pauses_its_stage_only() -> None:
     a, b = issued(session.next_instruction(0))
     session.report(a.id, StageAsked(Q, InterruptKind.CONFIRMATION, llm_calls=1), 0)
     assert session.llm_calls == 1
-    assert session.next_instruction(0) == Wait(LEASE_MS)
+    assert session.next_instruction(0) == WaitForTasks(LEASE_MS)
     session.report(b.id, StageAsked(InterruptId("r"), InterruptKind.CLARIFICATION), 0)
-    assert session.next_instruction(1 << 60) == WaitInterrupt((Q, InterruptId("r")))
+    assert session.next_instruction(1 << 60) == WaitForInterrupts((Q, InterruptId("r")))
 
 
 def test_after_an_answer_the_asking_stage_goes_on() -> None:
@@ -550,6 +550,6 @@ def test_it_is_the_same_after_storing() -> None:
     tasks = issued(session.next_instruction(0))
     session.report(tasks[0].id, DONE, 0)
     session.report(tasks[1].id, StageAsked(Q, InterruptKind.CLARIFICATION), 0)
-    copy = from_json(Session, to_json(session))
+    copy = from_json(PipelineSession, to_json(session))
     assert copy == session
     assert copy.next_instruction(1) == session.next_instruction(1)

@@ -13,29 +13,29 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from vegakit.ids import InterruptId
 from vegakit.policy import (
-    Bounds,
     Condition,
     InterruptKind,
     Join,
     Pipeline,
+    PipelineBounds,
+    PipelineSession,
     Replied,
     Resume,
     RoutingRule,
     RunAgent,
-    Session,
     Stage,
     StageAsked,
     StageCompleted,
     StageFailed,
     StageFailure,
     StageOutcome,
+    StageTask,
     TakeErrorNext,
-    Task,
     TaskId,
     TerminalReason,
     Terminate,
-    Wait,
-    WaitInterrupt,
+    WaitForInterrupts,
+    WaitForTasks,
     begin_session,
     pipeline_problems,
 )
@@ -100,7 +100,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
     pipeline = Pipeline(
         tuple(described),
         start=(routed[0], *(name for name in routed[1:] if name not in targets)),
-        bounds=Bounds(
+        bounds=PipelineBounds(
             draw(st.sampled_from([2, 3])),
             draw(st.none() | st.integers(2, 8)),
             draw(st.integers(4, 16)),
@@ -171,7 +171,7 @@ class Walk:
             return TerminalReason.MAX_AGENT_HOPS
         return None
 
-    def issue(self, task: Task, now: int) -> None:
+    def issue(self, task: StageTask, now: int) -> None:
         name = task.stage
         if name in self.again:
             self.again.remove(name)
@@ -307,16 +307,16 @@ class SessionAgainstWalk(RuleBasedStateMachine):
             for task in instruction.tasks:
                 self.take(task)
         elif walk.out:
-            assert instruction == Wait(min(until for _, until, _ in walk.out.values()))
+            assert instruction == WaitForTasks(min(until for _, until, _ in walk.out.values()))
         elif walk.paused:
             asked = [interrupt for _, interrupt, _ in sorted(walk.paused)]
-            assert instruction == WaitInterrupt(tuple(asked))
+            assert instruction == WaitForInterrupts(tuple(asked))
         else:
             assert instruction == Terminate(TerminalReason.COMPLETED)
             assert not walk.calls
             walk.stop(TerminalReason.COMPLETED)
 
-    def take(self, task: Task) -> None:
+    def take(self, task: StageTask) -> None:
         assert task.id not in self.issued
         self.issued.append(task.id)
         self.walk.issue(task, self.now)
@@ -370,7 +370,7 @@ class SessionAgainstWalk(RuleBasedStateMachine):
 
     @rule()
     def it_is_stored_and_loaded(self) -> None:
-        copy = from_json(Session, to_json(self.session))
+        copy = from_json(PipelineSession, to_json(self.session))
         assert copy == self.session
         self.session = copy
 

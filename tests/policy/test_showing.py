@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from tests.runtime.oversight.actions import unescaped
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
-    MOST_SHOWN,
+    MAX_QUESTION_CHARACTERS,
     Approved,
-    Ask,
     Interrupt,
     InterruptKind,
     InterruptRefusal,
+    InterruptRequest,
     Interrupts,
-    Unshown,
-    escaped,
-    in_lines,
-    named,
-    spelled,
-    spelled_json,
+    NotDisplayable,
+    escape_for_terminal,
+    escape_json,
+    escape_text,
+    quote_name,
+    wrap_escaped,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -47,14 +47,14 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 )
 def test_words_are_shown_by_their_letters(text: str, shown: str) -> None:
     """Or as escapes, where a letter would not be seen, or would hide or move others."""
-    assert spelled(text) == shown
+    assert escape_text(text) == shown
     assert unescaped(shown) == text
 
 
 @given(TEXT, st.booleans(), st.integers(12, 90))
 def test_words_can_be_taken_back(text: str, ascii_only: bool, room: int) -> None:
     """Letter by letter, from lines of any width."""
-    lines = in_lines(escaped(spelled(text), ascii_only=ascii_only), room)
+    lines = wrap_escaped(escape_for_terminal(escape_text(text), ascii_only=ascii_only), room)
     assert unescaped("".join(lines)) == text
     assert not any(unicodedata.category(letter)[0] == "C" for line in lines for letter in line)
     assert all(len(line) <= room for line in lines)
@@ -74,7 +74,7 @@ VALUE = st.recursive(
 @given(VALUE)
 def test_arguments_are_json_in_ascii(value: Any) -> None:
     """That any parser reads as the same value, of the same kinds."""
-    shown = spelled_json(value)
+    shown = escape_json(value)
     assert shown.isascii()
     assert shown.isprintable()
     assert repr(json.loads(shown)) == repr(_sorted(value))
@@ -93,22 +93,22 @@ def _sorted(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (float("nan"), Unshown.INEXACT),
-        ([float("-inf")], Unshown.INEXACT),
-        ("\ud83d", Unshown.INEXACT),
-        ({"\ude42": 1}, Unshown.INEXACT),
-        (b"bytes", Unshown.INEXACT),
-        ({1: 2}, Unshown.INEXACT),
-        ({1, 2}, Unshown.INEXACT),
-        (object(), Unshown.INEXACT),
-        ("x" * MOST_SHOWN, Unshown.TOO_LONG),
-        (["x"] * MOST_SHOWN, Unshown.TOO_LONG),
-        ([10**5_000], Unshown.TOO_LONG),
+        (float("nan"), NotDisplayable.INEXACT),
+        ([float("-inf")], NotDisplayable.INEXACT),
+        ("\ud83d", NotDisplayable.INEXACT),
+        ({"\ude42": 1}, NotDisplayable.INEXACT),
+        (b"bytes", NotDisplayable.INEXACT),
+        ({1: 2}, NotDisplayable.INEXACT),
+        ({1, 2}, NotDisplayable.INEXACT),
+        (object(), NotDisplayable.INEXACT),
+        ("x" * MAX_QUESTION_CHARACTERS, NotDisplayable.TOO_LONG),
+        (["x"] * MAX_QUESTION_CHARACTERS, NotDisplayable.TOO_LONG),
+        ([10**5_000], NotDisplayable.TOO_LONG),
     ],
 )
-def test_what_json_does_not_hold_is_not_shown(value: Any, why: Unshown) -> None:
+def test_what_json_does_not_hold_is_not_shown(value: Any, why: NotDisplayable) -> None:
     """It would be shown as something else."""
-    assert spelled_json({"a": value}) is why
+    assert escape_json({"a": value}) is why
 
 
 def test_what_is_nested_too_deep_is_not_shown() -> None:
@@ -116,7 +116,7 @@ def test_what_is_nested_too_deep_is_not_shown() -> None:
     deep: Any = []
     for _ in range(5_000):
         deep = [deep]
-    assert spelled_json(deep) is Unshown.TOO_DEEP
+    assert escape_json(deep) is NotDisplayable.TOO_DEEP
 
 
 def test_a_secret_is_shown_by_its_name() -> None:
@@ -124,8 +124,8 @@ def test_a_secret_is_shown_by_its_name() -> None:
     secrets = {"hunter2-hunter2": "TOKEN", "nabcdefgh": "OTHER", "hunter2-hunter2-long": "LONG"}
     text = "hunter2-hunter2x $TOKEN \\$TOKEN \nabcdefgh hunter2-hunter2-long"
     shown = "\\$TOKEN\\u0078 $TOKEN \\\\$TOKEN \\nabcdefgh \\$LONG"
-    assert spelled(text, secrets) == shown
-    assert spelled_json({text: text}, secrets) == f'{{"{shown}":"{shown}"}}'
+    assert escape_text(text, secrets) == shown
+    assert escape_json({text: text}, secrets) == f'{{"{shown}":"{shown}"}}'
 
 
 @pytest.mark.parametrize(
@@ -133,33 +133,35 @@ def test_a_secret_is_shown_by_its_name() -> None:
 )
 def test_a_name_ends_where_it_says(name: str, shown: str) -> None:
     """What is no word is quoted."""
-    assert named(name) == shown
+    assert quote_name(name) == shown
 
 
-def ask(text: str, name: str = "place:action") -> Ask:
+def ask(text: str, name: str = "place:action") -> InterruptRequest:
     owner = Pid("program/agent#1")
-    return Ask(InterruptId(name), InterruptKind.CONFIRMATION, owner, text, Digest("action"))
+    return InterruptRequest(
+        InterruptId(name), InterruptKind.CONFIRMATION, owner, text, Digest("action")
+    )
 
 
 def test_people_are_not_flooded() -> None:
     """Neither by one question, nor by all together; what is answered makes room."""
     interrupts = Interrupts()
-    assert interrupts.open(ask("x" * (MOST_SHOWN + 1)), 0) is InterruptRefusal.TOO_LONG
-    opened = [interrupts.open(ask("x" * MOST_SHOWN, f"{n}:a"), 0) for n in range(16)]
+    assert interrupts.open(ask("x" * (MAX_QUESTION_CHARACTERS + 1)), 0) is InterruptRefusal.TOO_LONG
+    opened = [interrupts.open(ask("x" * MAX_QUESTION_CHARACTERS, f"{n}:a"), 0) for n in range(16)]
     assert [isinstance(one, Interrupt) for one in opened] == [True] * 15 + [False]
     assert opened[-1] is InterruptRefusal.TOO_MANY
     answered = interrupts.answer(InterruptId("0:a"), Approved(), "ann", Digest("action"), 1)
     assert isinstance(answered, Interrupt)
-    assert isinstance(interrupts.open(ask("x" * MOST_SHOWN, "15:a"), 1), Interrupt)
+    assert isinstance(interrupts.open(ask("x" * MAX_QUESTION_CHARACTERS, "15:a"), 1), Interrupt)
 
 
 def test_a_long_text_is_not_kept_when_it_is_settled() -> None:
     """All questions of a run are written with each answer."""
     interrupts = Interrupts()
     for name in ("0:a", "1:a"):
-        interrupts.open(ask("x" * MOST_SHOWN, name), 0)
+        interrupts.open(ask("x" * MAX_QUESTION_CHARACTERS, name), 0)
     interrupts.answer(InterruptId("0:a"), Approved(), "ann", Digest("action"), 1)
     interrupts.reap(0)
     kept = [len(one.ask.text) for one in interrupts.by_id.values()]
-    assert kept == [0, MOST_SHOWN]
+    assert kept == [0, MAX_QUESTION_CHARACTERS]
     assert isinstance(interrupts.use(InterruptId("0:a"), Digest("action"), 2), Interrupt)

@@ -9,9 +9,9 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, Period
 from vegakit.policy import (
     Budget,
+    InsufficientBudget,
     Reserved,
     ScopeRule,
-    Short,
     SpendWindow,
     ThresholdCrossed,
     WindowRule,
@@ -100,7 +100,7 @@ def test_a_budget_with_a_period_admits_again_in_the_next_one() -> None:
     budget.mark_sent(EffectKey("a"), 1)
     budget.answer(EffectKey("a"), 1, Money(80), 6)
     refused = budget.reserve(EffectKey("b"), 1, scope, Money(21), me, DAY - 1)
-    assert isinstance(refused, Short)
+    assert isinstance(refused, InsufficientBudget)
     assert (refused.refills_ms, refused.hopeless) == (DAY, True)
     assert budget.scopes.room(scope, DAY) == 100
     assert budget.reserve(EffectKey("b"), 1, scope, Money(100), me, DAY) == Reserved()
@@ -114,7 +114,9 @@ def test_what_is_reserved_counts_in_the_next_window_too() -> None:
     budget.scopes.open(scope, ScopeRule(Money(100), window=WindowRule(Period.DAY)), 0)
     budget.reserve(EffectKey("a"), 1, scope, Money(80), me, DAY - 1)
     budget.mark_sent(EffectKey("a"), 1)
-    assert isinstance(budget.reserve(EffectKey("b"), 1, scope, Money(21), me, DAY), Short)
+    assert isinstance(
+        budget.reserve(EffectKey("b"), 1, scope, Money(21), me, DAY), InsufficientBudget
+    )
     budget.answer(EffectKey("a"), 1, Money(80), DAY)
     assert budget.scopes.room(scope, DAY) == 20
 

@@ -6,16 +6,16 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.policy.supervision_histories import SupervisorAgainstOtp
 from vegakit.policy import (
-    Child,
+    ChildRecord,
     ChildType,
     ExitKind,
     ExitReason,
     RestartRule,
-    Supervisor,
     SupervisorAction,
+    SupervisorMachine,
     WakeAt,
 )
-from vegakit.policy.supervision import supervisor
+from vegakit.policy import supervision as supervisor
 
 ENOUGH = settings(
     max_examples=2000,
@@ -24,7 +24,11 @@ ENOUGH = settings(
     report_multiple_bugs=False,
 )
 
-attempt, wait, mark_to_go = Supervisor._attempt, Supervisor._wait, Supervisor._mark_to_go
+attempt, wait, mark_to_go = (
+    SupervisorMachine._attempt,
+    SupervisorMachine._wait,
+    SupervisorMachine._mark_to_go,
+)
 
 
 def exclusive_window(rule: RestartRule, restarts: tuple[int, ...], now: int) -> tuple[int, ...]:
@@ -42,7 +46,7 @@ def count_for_ever(rule: RestartRule, restarts: tuple[int, ...], now: int) -> tu
 
 
 def count_per_child(
-    self: Supervisor, name: str, child: Child, cause: ExitReason, now: int
+    self: SupervisorMachine, name: str, child: ChildRecord, cause: ExitReason, now: int
 ) -> list[SupervisorAction]:
     counted, self.restarts = self.restarts, (now,) * (child.generation - 1)
     said = attempt(self, name, child, cause, now)
@@ -51,7 +55,7 @@ def count_per_child(
 
 
 def count_each_of_the_group(
-    self: Supervisor, name: str, child: Child, cause: ExitReason, now: int
+    self: SupervisorMachine, name: str, child: ChildRecord, cause: ExitReason, now: int
 ) -> list[SupervisorAction]:
     said = attempt(self, name, child, cause, now)
     if self.plan is not None:
@@ -60,17 +64,17 @@ def count_each_of_the_group(
 
 
 def count_when_scheduled(
-    self: Supervisor, name: str, child: Child, cause: ExitReason, now: int, draw: float
+    self: SupervisorMachine, name: str, child: ChildRecord, cause: ExitReason, now: int, draw: float
 ) -> list[SupervisorAction]:
     self.restarts += (now,)
     return wait(self, name, child, cause, now, draw)
 
 
-def stop_the_first_first(self: Supervisor, group: list[str]) -> list[str]:
+def stop_the_first_first(self: SupervisorMachine, group: list[str]) -> list[str]:
     return mark_to_go(self, group)[::-1]
 
 
-def any_life(self: Supervisor, name: str, generation: int) -> Child | None:
+def any_life(self: SupervisorMachine, name: str, generation: int) -> ChildRecord | None:
     child = self.children.get(name)
     return child if child is not None and child.is_alive else None
 
@@ -83,7 +87,7 @@ def restart_what_finished(kind: ChildType, reason: ExitReason) -> bool:
     return True
 
 
-def nobody_is_temporary(self: Supervisor, child: Child) -> bool:
+def nobody_is_temporary(self: SupervisorMachine, child: ChildRecord) -> bool:
     return child.type is ChildType.TEMPORARY and child.generation == 0
 
 
@@ -96,11 +100,11 @@ def give_up_with_shutdown(cause: ExitReason) -> ExitReason:
     return ExitReason(ExitKind.SHUTDOWN)
 
 
-def no_deadlines(self: Supervisor, name: str, due: supervisor.Due) -> list[SupervisorAction]:
+def no_deadlines(self: SupervisorMachine, name: str, due: supervisor.Due) -> list[SupervisorAction]:
     return [WakeAt(due.at_ms)]
 
 
-def restart_only_the_failed(self: Supervisor, name: str) -> None:
+def restart_only_the_failed(self: SupervisorMachine, name: str) -> None:
     self.plan = supervisor.Plan(starts=[name])
 
 
@@ -108,18 +112,18 @@ FAULTS: list[tuple[object, str, object]] = [
     (RestartRule, "recent", exclusive_window),
     (RestartRule, "recent", window_that_starts_anew),
     (RestartRule, "recent", count_for_ever),
-    (Supervisor, "_attempt", count_per_child),
-    (Supervisor, "_attempt", count_each_of_the_group),
-    (Supervisor, "_wait", count_when_scheduled),
-    (Supervisor, "_mark_to_go", stop_the_first_first),
-    (Supervisor, "_life", any_life),
+    (SupervisorMachine, "_attempt", count_per_child),
+    (SupervisorMachine, "_attempt", count_each_of_the_group),
+    (SupervisorMachine, "_wait", count_when_scheduled),
+    (SupervisorMachine, "_mark_to_go", stop_the_first_first),
+    (SupervisorMachine, "_current_child", any_life),
     (ChildType, "needs_restart", never_restarted),
     (ChildType, "needs_restart", restart_what_finished),
-    (Supervisor, "_is_temporary", nobody_is_temporary),
+    (SupervisorMachine, "_is_temporary", nobody_is_temporary),
     (ExitReason, "is_abnormal", shutdown_for_a_reason_is_abnormal),
     (supervisor, "escalated", give_up_with_shutdown),
-    (Supervisor, "_set_due", no_deadlines),
-    (Supervisor, "_restart_group", restart_only_the_failed),
+    (SupervisorMachine, "_set_due", no_deadlines),
+    (SupervisorMachine, "_restart_group", restart_only_the_failed),
 ]
 
 

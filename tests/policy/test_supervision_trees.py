@@ -18,7 +18,7 @@ from vegakit.policy import (
     ExitReason,
     RestartRule,
     RestartStrategy,
-    Supervisor,
+    SupervisorMachine,
 )
 
 ESCALATED = ExitReason(ExitKind.ESCALATED, "crashed(boom)")
@@ -42,7 +42,7 @@ def leaf_starts(tree: Tree) -> int:
 
 
 def restarts(tree: Tree) -> tuple[int, ...]:
-    assert isinstance(tree.root.supervisor, Supervisor)
+    assert isinstance(tree.root.supervisor, SupervisorMachine)
     return tree.root.supervisor.restarts
 
 
@@ -167,7 +167,7 @@ def any_fate(seed: int, path: str, life: int) -> str:
     return Random(f"{seed} {path} {life}").choice(fates)
 
 
-def lived(seed: int, make: Callable[[Branch], Supervisor | Model]) -> Tree:
+def lived(seed: int, make: Callable[[Branch], SupervisorMachine | Model]) -> Tree:
     """Grown, hit by some crashes and stopped; all of it follows from the seed."""
     chance = Random(seed)
     root = any_branch(chance, 3, ChildType.PERMANENT)

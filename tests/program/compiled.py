@@ -3,14 +3,16 @@
 from typing import Any
 
 from tests.program.rooms import agent
-from vegakit.lang import Module, check, compile_program
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.program import ChildSpec, FiberBody, ProcessSpec
 
 __all__ = ["code_of", "module_of"]
 
 
 def module_of(text: str) -> Module:
-    checked, diagnostics = check(text, "main.vega", lambda _path: None)
+    checked, diagnostics = check_program(text, "main.vega", lambda _path: None)
     assert checked is not None, diagnostics
     return compile_program(checked)
 

@@ -23,21 +23,21 @@ from vegakit.program import (
     Answer,
     Bounds,
     Code,
+    CoroutineBody,
     Event,
-    Fell,
-    ForeignBody,
     Machine,
-    Mail,
+    MessageFailed,
     Post,
+    ProcessMessage,
     ProcessSpec,
     Program,
     Prompt,
     ReducerBody,
     Respond,
+    Returned,
     Spawn,
     Spawned,
     SpawnRefused,
-    Told,
 )
 from vegakit.records import from_json, to_json
 
@@ -76,8 +76,8 @@ CODE: dict[str, Any] = {
     "helper": agent("look"),
     "keeper": agent(memory=True),
     "counter": ReducerBody(counter, 0),
-    "function": ForeignBody(),
-    "service": ForeignBody(whole_life=True),
+    "function": CoroutineBody(),
+    "service": CoroutineBody(whole_incarnation=True),
 }
 
 
@@ -88,7 +88,7 @@ class Room:
         self.code = code or CODE
         self.machine = Machine(Program(ProgramId("p"), bounds=bounds or Bounds()), self.code)
         self.now = 0
-        self.flying: dict[str, Any] = {}
+        self.in_flight: dict[str, Any] = {}
         self.cancelled: list[str] = []
         self.answers: dict[str, Any] = {}
         self.log: list[Any] = []
@@ -106,8 +106,8 @@ class Room:
         for action in said:
             match action:
                 case Start(effect):
-                    assert effect.key not in self.flying
-                    self.flying[effect.key] = effect
+                    assert effect.key not in self.in_flight
+                    self.in_flight[effect.key] = effect
                 case Cancel(key):
                     self.cancelled.append(key)
                 case Answer(ask, outcome):
@@ -130,7 +130,7 @@ class Room:
     def ask(self, to: str, value: Any, timeout_ms: int | None = None) -> str:
         self.asked += 1
         deadline_ms = None if timeout_ms is None else self.now + timeout_ms
-        self.step(Post(to, Mail(value, str(self.asked), deadline_ms=deadline_ms)))
+        self.step(Post(to, ProcessMessage(value, str(self.asked), deadline_ms=deadline_ms)))
         return str(self.asked)
 
     def prompt(self, to: str, text: str = "hi", **more: Any) -> str:
@@ -139,29 +139,31 @@ class Room:
 
     def told(self, ask: str) -> Any:
         outcome = self.answers[ask]
-        assert isinstance(outcome, Told), outcome
+        assert isinstance(outcome, Returned), outcome
         return outcome.value
 
     def fell(self, ask: str) -> str:
         outcome = self.answers[ask]
-        assert isinstance(outcome, Fell), outcome
+        assert isinstance(outcome, MessageFailed), outcome
         return outcome.error
 
     def only(self, kind: type[Any] | None = None) -> Any:
-        flying = [e for e in self.flying.values() if kind is None or isinstance(e.request, kind)]
-        assert len(flying) == 1, flying
-        return flying[0]
+        in_flight = [
+            e for e in self.in_flight.values() if kind is None or isinstance(e.request, kind)
+        ]
+        assert len(in_flight) == 1, in_flight
+        return in_flight[0]
 
     def answer(self, outcome: EffectOutcome, effect: Any = None) -> list[Any]:
         effect = effect or self.only()
-        del self.flying[effect.key]
+        del self.in_flight[effect.key]
         return self.step(OutcomeArrived(effect.key, effect.path, outcome))
 
     def wait(self, ms: int) -> None:
         """Until then, ringing every alarm on the way."""
         until = self.now + ms
         while True:
-            alarms = [e for e in self.flying.values() if isinstance(e.request, SetTimer)]
+            alarms = [e for e in self.in_flight.values() if isinstance(e.request, SetTimer)]
             due = [e for e in alarms if e.request.due_ms <= until]
             if not due:
                 break

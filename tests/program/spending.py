@@ -12,10 +12,10 @@ from tests.program.compiled import code_of
 from tests.program.rooms import CENT, Room, says
 from vegakit.effects import CallModel, SetTimer
 from vegakit.errors import ErrorClass
-from vegakit.events import Answered, Cancelled, Crashed, EffectOutcome, Failed, OutcomeArrived
+from vegakit.events import Answered, Crashed, EffectCancelled, EffectOutcome, Failed, OutcomeArrived
 from vegakit.money import Money
 from vegakit.policy import ChildType
-from vegakit.program import CancelAsk, EndProcess, Mail, Post, Wallet
+from vegakit.program import CancelAsk, Post, ProcessMessage, TerminateProcess, Wallet
 
 __all__ = ["Spending", "program_of"]
 
@@ -81,36 +81,36 @@ class Spending:
     def run(self) -> None:
         room = self.room
         room.asked += 1
-        self._step(Post(self.path, Mail([], str(room.asked))))
+        self._step(Post(self.path, ProcessMessage([], str(room.asked))))
         for _ in range(400):
-            if not room.flying:
+            if not room.in_flight:
                 break
             self._act()
-        assert not room.flying, "it does not come to an end"
+        assert not room.in_flight, "it does not come to an end"
         self._settled()
-        self._step(EndProcess(self.path, kill=True))
+        self._step(TerminateProcess(self.path, kill=True))
         assert not room.state.wallets, room.state.wallets
         assert not room.state.sessions, room.state.sessions
 
     def _act(self) -> None:
         room, chance = self.room, self._chance
-        calls = [e for e in room.flying.values() if isinstance(e.request, CallModel)]
+        calls = [e for e in room.in_flight.values() if isinstance(e.request, CallModel)]
         what = chance.random()
         if what < 0.03:
             self._step(CancelAsk(str(room.asked)))
         elif what < 0.04:
-            self._step(EndProcess(self.path, kill=True))
+            self._step(TerminateProcess(self.path, kill=True))
         elif not calls or what < 0.1:
             self._ring()
         else:
             self._land(chance.choice(calls))
 
     def _ring(self) -> None:
-        alarms = [e for e in self.room.flying.values() if isinstance(e.request, SetTimer)]
+        alarms = [e for e in self.room.in_flight.values() if isinstance(e.request, SetTimer)]
         if alarms:
             first = min(alarms, key=lambda e: e.request.due_ms)
             self.room.now = max(self.room.now, first.request.due_ms)
-            del self.room.flying[first.key]
+            del self.room.in_flight[first.key]
             self._step(OutcomeArrived(first.key, first.path, Answered(None)))
 
     def _land(self, effect: Any) -> None:
@@ -118,7 +118,7 @@ class Spending:
         for scope in self._scopes.pop(effect.key):
             self.charged[scope] += outcome.charged
         self.total += outcome.charged
-        del self.room.flying[effect.key]
+        del self.room.in_flight[effect.key]
         self._step(OutcomeArrived(effect.key, effect.path, outcome))
 
     def _outcome(self, cancelled: bool) -> Any:
@@ -128,20 +128,20 @@ class Spending:
             Failed(ErrorClass.REJECTED, "no", charged=cost),
             Crashed("boom", cost),
         ]
-        return Cancelled(cost) if cancelled else self._chance.choice(made)
+        return EffectCancelled(cost) if cancelled else self._chance.choice(made)
 
     def _step(self, event: Any) -> None:
-        before = set(self.room.flying)
+        before = set(self.room.in_flight)
         self.room.step(event)
-        for key in set(self.room.flying) - before:
-            if isinstance(self.room.flying[key].request, CallModel):
+        for key in set(self.room.in_flight) - before:
+            if isinstance(self.room.in_flight[key].request, CallModel):
                 self._scopes[key] = self._around(key)
         self._hold_to_caps()
 
     def _around(self, key: str) -> list[str]:
         """All wallets and sessions that a call stands in, by the structure of the program alone."""
         state = self.room.state
-        flight = state.flights[key]  # type: ignore[index]
+        flight = state.effects_in_flight[key]  # type: ignore[index]
         scopes, path, session = list[str](), flight.path, flight.session
         while path:
             while session and state.sessions[session].owner == path:

@@ -2,16 +2,16 @@ from tests.program.rooms import CENT, Room, agent, calls, says
 from vegakit.agent import ToolOutcome
 from vegakit.effects import CallModel, CallTool
 from vegakit.errors import ErrorClass, Phase
-from vegakit.events import Answered, Cancelled, Crashed, Failed, Unknown
+from vegakit.events import Answered, Crashed, EffectCancelled, Failed, Unknown
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, ExitKind, ExitReason, Resend, RetryRule
 from vegakit.program import (
+    AgentReply,
     BreakerOpened,
     CancelAsk,
     ProcessExited,
     ProcessRestarted,
-    Said,
-    SendExit,
+    SendExitSignal,
 )
 
 
@@ -22,7 +22,7 @@ def test_an_agent_answers_by_one_model_call() -> None:
     assert isinstance(room.only().request, CallModel)
     room.answer(says("hello"))
     assert room.told(ask).text == "hello"
-    assert not room.flying
+    assert not room.in_flight
 
 
 def test_sends_to_an_agent_without_memory_run_side_by_side() -> None:
@@ -30,7 +30,7 @@ def test_sends_to_an_agent_without_memory_run_side_by_side() -> None:
     room = Room()
     path = room.spawn("agent")
     asks = [room.prompt(path, f"{n}") for n in range(3)]
-    for effect in list(room.flying.values())[::-1]:
+    for effect in list(room.in_flight.values())[::-1]:
         room.answer(says(effect.request.request.messages[-1].parts[0].text), effect)
     assert [room.told(ask).text for ask in asks] == ["0", "1", "2"]
 
@@ -52,7 +52,7 @@ def test_tools_are_called_at_once_and_answered_by_index() -> None:
     room = Room({"agent": agent("x", "y", repeatable=["x", "y"])})
     ask = room.prompt(room.spawn("agent"))
     room.answer(calls("x", "y"))
-    x, y = room.flying.values()
+    x, y = room.in_flight.values()
     assert isinstance(x.request, CallTool)
     room.answer(Answered(ToolOutcome("Y")), y)
     room.answer(Answered(ToolOutcome("X")), x)
@@ -97,7 +97,7 @@ def test_a_retry_that_no_longer_fits_is_refused() -> None:
     room.answer(Failed(ErrorClass.TIMEOUT, "late", Phase.UNKNOWN, Money(2 * CENT)))
     room.wait(10_000)
     assert room.fell(ask) == "BudgetExceeded"
-    assert not room.flying
+    assert not room.in_flight
 
 
 def test_attempts_of_the_host_count() -> None:
@@ -170,7 +170,7 @@ def test_a_crash_after_an_unrepeatable_tool_is_told_to_the_asker() -> None:
     room.answer(Answered(ToolOutcome("paid")))
     room.answer(Crashed("bug"))
     assert room.fell(risky) == "AgentFailed"
-    assert not room.flying
+    assert not room.in_flight
 
 
 def test_exhausted_restarts_tell_every_asker() -> None:
@@ -196,7 +196,7 @@ def test_a_cancelled_ask_cancels_its_call_and_keeps_its_money_held() -> None:
     assert room.cancelled == [effect.key]
     assert room.state.wallets[path].held == 2 * CENT
     assert room.fell(ask) == "Cancelled"
-    room.answer(Cancelled(Money(2 * CENT)), effect)
+    room.answer(EffectCancelled(Money(2 * CENT)), effect)
     wallet = room.state.wallets[path]
     assert (wallet.held, wallet.spent) == (0, 2 * CENT)
 
@@ -222,7 +222,7 @@ def test_a_letter_whose_deadline_passed_in_the_mailbox_is_never_begun() -> None:
     assert room.fell(late) == "Timeout"
     room.answer(says("x"), room.only(CallModel))
     assert room.told(first)
-    assert not [e for e in room.flying.values() if isinstance(e.request, CallModel)]
+    assert not [e for e in room.in_flight.values() if isinstance(e.request, CallModel)]
 
 
 def test_an_agents_own_breaker_opens_and_refuses() -> None:
@@ -245,7 +245,7 @@ def test_an_agent_that_repeats_the_same_call_is_stopped() -> None:
         if ask in room.answers:
             break
         room.answer(calls("look"))
-        if room.flying:
+        if room.in_flight:
             room.answer(Answered(ToolOutcome("same")))
     assert room.fell(ask) == "LimitReached"
     assert "circles" in room.answers[ask].reason
@@ -258,7 +258,7 @@ def test_said_carries_what_it_cost() -> None:
     room.answer(calls("look"))
     room.answer(Answered(ToolOutcome("seen")))
     room.answer(says("ok"))
-    assert isinstance(room.told(ask), Said)
+    assert isinstance(room.told(ask), AgentReply)
     assert room.answers[ask].charged == 2 * CENT
 
 
@@ -268,7 +268,7 @@ def test_a_timer_of_an_earlier_life_sends_nothing_twice() -> None:
     path = room.spawn("agent")
     room.prompt(path)
     room.answer(Failed(ErrorClass.TIMEOUT, "late", Phase.UNKNOWN))
-    room.step(SendExit(path, ExitReason(ExitKind.CRASHED)))
+    room.step(SendExitSignal(path, ExitReason(ExitKind.CRASHED)))
     room.wait(60_000)
     assert isinstance(room.only(CallModel).request, CallModel)
-    assert room.only(CallModel).path.lives[-1].generation == 2
+    assert room.only(CallModel).path.incarnations[-1].generation == 2

@@ -7,8 +7,9 @@ from vegakit.agent import ToolOutcome
 from vegakit.events import Answered, Crashed
 from vegakit.money import Money
 from vegakit.policy import RetryRule
-from vegakit.program import ProcessExited, tries
-from vegakit.program.parts import Parts
+from vegakit.program import ProcessExited
+from vegakit.program import send_limits as tries
+from vegakit.program.wallets import SendBudgets
 
 
 def _crashes(room: Room, times: int) -> str:
@@ -56,7 +57,7 @@ def test_other_messages_have_parts_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "name"), [(Parts, "spent"), (tries, "leave")], ids=["spent", "left"]
+    ("where", "name"), [(SendBudgets, "spent"), (tries, "keep_attempts")], ids=["spent", "left"]
 )
 def test_a_fresh_part_in_every_life_is_found(
     where: object, name: str, monkeypatch: pytest.MonkeyPatch
@@ -64,7 +65,7 @@ def test_a_fresh_part_in_every_life_is_found(
     """Planted: earlier lives are forgotten."""
     from vegakit.program import sends
 
-    target = where if where is Parts else sends
+    target = where if where is SendBudgets else sends
     monkeypatch.setattr(target, name, lambda *_: 0)
     with pytest.raises((AssertionError, KeyError)):
         test_the_part_is_one_for_all_lives()

@@ -11,15 +11,15 @@ from vegakit.events import Answered, Crashed, Failed, Refused, Unknown
 from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.policy import Resend, RestartRule, RetryRule
-from vegakit.program import Fell, Prompt
+from vegakit.program import MessageFailed, Prompt
 
 DOWN = Failed(ErrorClass.SERVER, "down")
 A, B = "agent A { model fast }\n", "agent B { model fast }\n"
 
 
-def fell(room: Room, ask: str) -> Fell:
+def fell(room: Room, ask: str) -> MessageFailed:
     outcome = room.answers[ask]
-    assert isinstance(outcome, Fell), outcome
+    assert isinstance(outcome, MessageFailed), outcome
     return outcome
 
 
@@ -66,13 +66,15 @@ def test_restarts_that_were_in_vain_name_what_crashed_the_last_life() -> None:
     assert fell(room, ask).cause == (key, "inner")
 
 
-def run(source: str, *outcomes: Answered | Failed | Unknown) -> tuple[Fell, list[EffectKey]]:
+def run(
+    source: str, *outcomes: Answered | Failed | Unknown
+) -> tuple[MessageFailed, list[EffectKey]]:
     """How it failed, and the keys of what it asked, in the order of the program."""
     room = Room(code_of(source))
     ask = room.ask(room.spawn("main"), [])
     keys: list[EffectKey] = []
     for outcome in outcomes:
-        effect = next(iter(room.flying.values()))
+        effect = next(iter(room.in_flight.values()))
         keys.append(effect.key)
         room.answer(outcome, effect)
     return fell(room, ask), keys
@@ -134,7 +136,7 @@ def test_futures_that_failed_and_were_not_awaited_are_causes_too() -> None:
     }}"""
     room = Room(code_of(source))
     ask = room.ask(room.spawn("main"), [])
-    one, two, three = list(room.flying.values())
+    one, two, three = list(room.in_flight.values())
     for effect in (three, one, two):
         room.answer(DOWN, effect)
     assert fell(room, ask).cause == (two.key, three.key)

@@ -8,7 +8,7 @@ from tests.program.compiled import code_of
 from tests.program.rooms import Room, says
 from vegakit.effects import AskHuman, CallModel
 from vegakit.events import Answered
-from vegakit.program.confirming import Confirming
+from vegakit.program.wallets import LoopConfirmation
 
 LOOP = """
 agent A { model fast  max_steps 1  retry { max_attempts 1 } }
@@ -31,8 +31,8 @@ def begun(text: str, words: str) -> tuple[Room, str]:
 
 
 def finished(room: Room, ask: str) -> Any:
-    while room.flying:
-        for effect in list(room.flying.values()):
+    while room.in_flight:
+        for effect in list(room.in_flight.values()):
             room.answer(says("ok"), effect)
     return room.told(ask)
 
@@ -46,7 +46,7 @@ def test_it_asks_before_the_first_call() -> None:
         "A loop of 3 rounds may cost $0.06 at most, more than $0.05. Begin it?"
     )
     room.answer(Answered(True))
-    assert all(isinstance(effect.request, CallModel) for effect in room.flying.values())
+    assert all(isinstance(effect.request, CallModel) for effect in room.in_flight.values())
     assert finished(room, ask) == 3
 
 
@@ -59,14 +59,14 @@ def test_without_consent_no_round_is_run(answer: bool | None) -> None:
 
 def test_what_costs_less_just_runs() -> None:
     room, ask = begun(LOOP, "a b")
-    assert all(isinstance(effect.request, CallModel) for effect in room.flying.values())
+    assert all(isinstance(effect.request, CallModel) for effect in room.in_flight.values())
     assert finished(room, ask) == 2
 
 
 def test_a_loop_costs_no_more_than_is_left() -> None:
     """Of a session of four cents, nobody need agree to six."""
     room, ask = begun(LOOP.replace("budget $1 ", "budget $0.04 "), "a b c")
-    assert not any(isinstance(effect.request, AskHuman) for effect in room.flying.values())
+    assert not any(isinstance(effect.request, AskHuman) for effect in room.in_flight.values())
     finished(room, ask)
 
 
@@ -80,7 +80,7 @@ def test_calls_in_loops_and_functions_below_are_counted() -> None:
 
 def test_a_budget_of_the_send_is_what_it_may_cost() -> None:
     room, _ = begun(LOOP.replace("A <- word;", "A <- word budget $0.01;"), "a b c d e f")
-    assert not any(isinstance(effect.request, AskHuman) for effect in room.flying.values())
+    assert not any(isinstance(effect.request, AskHuman) for effect in room.in_flight.values())
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,6 @@ def test_a_loop_that_asks_nobody_is_found(
     name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted."""
-    monkeypatch.setattr(Confirming, name, lambda *_: wrong)
+    monkeypatch.setattr(LoopConfirmation, name, lambda *_: wrong)
     with pytest.raises(AssertionError):
         test_it_asks_before_the_first_call()

@@ -9,7 +9,7 @@ from tests.program.rooms import Room, says
 from vegakit.effects import SetTimer
 from vegakit.errors import ProgramChanged
 from vegakit.events import Answered
-from vegakit.program import Machine, Mail, Post, Program
+from vegakit.program import Machine, Post, ProcessMessage, Program
 from vegakit.records import from_json, to_json
 from vegakit.vm import Vm
 
@@ -33,7 +33,7 @@ def test_a_machine_that_is_alive_is_written_as_it_stands() -> None:
     code = code_of(SENDS)
     room = Room(code)
     path = room.spawn("main")
-    room.machine.step(Post(path, Mail([], "1")), 0)
+    room.machine.step(Post(path, ProcessMessage([], "1")), 0)
     [fiber] = (room.state.processes[path].fibers or {}).values()
     assert isinstance(fiber.vm, Vm)
     written = from_json(Program, to_json(room.state))

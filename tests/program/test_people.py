@@ -7,28 +7,30 @@ from msgspec import structs
 
 from tests.program.rooms import CODE, Room
 from vegakit.effects import AskHuman, digest_of
-from vegakit.events import Answered, Cancelled, EffectOutcome, OutcomeArrived, Refused
+from vegakit.events import Answered, EffectCancelled, EffectOutcome, OutcomeArrived, Refused
 from vegakit.policy import ExitKind, ExitReason, InterruptKind
 from vegakit.program import (
     AskPerson,
-    EndProcess,
-    Heard,
-    Later,
+    DeferReply,
     ReducerBody,
     Respond,
-    SendExit,
-    Told,
+    ResultMessage,
+    Returned,
+    SendExitSignal,
+    TerminateProcess,
 )
 
 
 def clerk(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Asks a person what it is asked, and answers with what it hears."""
-    if isinstance(message, Heard):
+    if isinstance(message, ResultMessage):
         outcome = message.outcome
-        said = outcome.value if isinstance(outcome, Told) else f"{outcome.error}: {outcome.reason}"
+        said = (
+            outcome.value if isinstance(outcome, Returned) else f"{outcome.error}: {outcome.reason}"
+        )
         return state, [Respond(said, to=message.ask)]
     kind, question = message
-    return state, [Later(question), AskPerson(question, question, InterruptKind(kind), 60_000)]
+    return state, [DeferReply(question), AskPerson(question, question, InterruptKind(kind), 60_000)]
 
 
 def opened() -> tuple[Room, str]:
@@ -57,7 +59,7 @@ def test_a_reducer_asks_a_person() -> None:
         ("agent_review", Answered(None), False),
         ("clarification", Answered(None), None),
         ("clarification", Refused("LimitReached", "too many"), "LimitReached: too many"),
-        ("confirmation", Cancelled(), "Cancelled: it was cancelled"),
+        ("confirmation", EffectCancelled(), "Cancelled: it was cancelled"),
     ],
 )
 def test_silence_never_approves(kind: str, outcome: EffectOutcome, heard: object) -> None:
@@ -72,7 +74,7 @@ def test_questions_are_told_apart() -> None:
     """Equal ones of two messages are two effects, and so are two of one message."""
 
     def asks_twice(state: Any, message: Any) -> tuple[Any, list[Any]]:
-        if isinstance(message, Heard):
+        if isinstance(message, ResultMessage):
             outcome: Any = message.outcome
             return [*state, (message.ask, outcome.value)], []
         return state, [AskPerson(message, "first"), AskPerson(message, "second")]
@@ -81,7 +83,7 @@ def test_questions_are_told_apart() -> None:
     path = room.spawn("clerk")
     room.ask(path, "deploy?")
     room.ask(path, "deploy?")
-    asked = list(room.flying.values())
+    asked = list(room.in_flight.values())
     assert len(asked) == 4
     for number in (3, 0):
         room.answer(Answered(number == 3), asked[number])
@@ -94,11 +96,11 @@ def test_a_question_ends_with_the_life_that_asked(ends: str) -> None:
     room, path = opened()
     room.ask(path, ["confirmation", "deploy?"])
     asked = room.only()
-    crash = SendExit(path, ExitReason(ExitKind.CRASHED, "boom"))
-    room.step(crash if ends == "crashes" else EndProcess(path, kill=True))
+    crash = SendExitSignal(path, ExitReason(ExitKind.CRASHED, "boom"))
+    room.step(crash if ends == "crashes" else TerminateProcess(path, kill=True))
     assert room.cancelled == [asked.key]
     room.step(OutcomeArrived(asked.key, asked.path, Answered(True)))
-    assert not any(isinstance(outcome, Told) for outcome in room.answers.values())
+    assert not any(isinstance(outcome, Returned) for outcome in room.answers.values())
 
 
 def test_a_recorded_question_is_found_again_at_another_time() -> None:

@@ -4,42 +4,42 @@ import pytest
 
 from tests.program.rooms import CENT, CODE, Room, agent, calls, counter, says
 from vegakit.conversation import Text
-from vegakit.effects import CallModel, RunForeign
-from vegakit.events import Answered, Cancelled, Crashed
+from vegakit.effects import CallModel, RunCoroutine
+from vegakit.events import Answered, Crashed, EffectCancelled
 from vegakit.money import Money
 from vegakit.policy import Backoff, ChildType, ExitKind, ExitReason, RestartRule, RestartStrategy
 from vegakit.program import (
-    After,
-    Ask,
+    AskProcess,
     Bounds,
     CancelAsk,
     CostAlert,
+    DeferReply,
     Down,
-    Ended,
-    EndProcess,
     Exit,
     GroupSpec,
-    Heard,
-    Later,
     Link,
-    Mail,
-    Make,
+    MachineEnded,
     Monitor,
     ProcessExited,
+    ProcessMessage,
     ProcessRestarted,
     ProcessSpec,
     ProcessStuck,
     Prompt,
     ReducerBody,
     Respond,
-    SendExit,
+    ResultMessage,
+    Returned,
+    SendAfter,
+    SendExitSignal,
     ShutDown,
     Spawn,
+    SpawnChild,
     SpawnRefused,
     Tell,
-    Told,
+    TerminateProcess,
 )
-from vegakit.program.mail import ours
+from vegakit.program.messages import system_message
 from vegakit.records import from_json, to_json
 
 BOOM = ExitReason(ExitKind.CRASHED, "boom")
@@ -72,10 +72,10 @@ def test_a_reducer_may_answer_later_and_ask_others() -> None:
     """It puts off its answer, asks an agent, and replies when it has heard."""
 
     def boss(state: Any, message: Any) -> tuple[Any, list[Any]]:
-        if isinstance(message, Heard):
+        if isinstance(message, ResultMessage):
             outcome: Any = message.outcome
             return state, [Respond(outcome.value.text.upper(), to="job")]
-        return state, [Later("job"), Ask("agent", Prompt((Text(message),)), "q")]
+        return state, [DeferReply("job"), AskProcess("agent", Prompt((Text(message),)), "q")]
 
     room = Room({**CODE, "boss": ReducerBody(boss)})
     room.spawn("agent")
@@ -90,7 +90,7 @@ def test_a_reducer_may_tell_wait_make_and_exit() -> None:
 
     def clock(state: int, message: Any) -> tuple[int, list[Any]]:
         if message == "start":
-            return 0, [Make(ProcessSpec("counter"), "kid"), After(100, "tick")]
+            return 0, [SpawnChild(ProcessSpec("counter"), "kid"), SendAfter(100, "tick")]
         return state + 1, [Tell("clock/kid", "more"), Exit(ExitReason(ExitKind.NORMAL))]
 
     room = Room({**CODE, "clock": ReducerBody(clock, 0)})
@@ -140,10 +140,10 @@ def test_a_monitor_brings_one_down_and_a_link_takes_the_other_along() -> None:
     a, b = room.spawn("counter", "a"), room.spawn("counter", "b", kind=ChildType.TEMPORARY)
     room.step(Link(a, b))
     room.step(Monitor(a))
-    room.step(SendExit(a, BOOM))
+    room.step(SendExitSignal(a, BOOM))
     assert not room.news(Down)
     for _ in range(3):
-        room.step(SendExit(a, BOOM))
+        room.step(SendExitSignal(a, BOOM))
     assert [down.target for down in room.news(Down)] == [a]
     assert room.state.processes == {}
 
@@ -160,7 +160,7 @@ def test_what_a_life_spawned_ends_with_it() -> None:
     room = Room()
     parent = room.spawn("function", "parent")
     room.spawn("counter", "kid", spawner=parent)
-    room.step(SendExit(parent, BOOM))
+    room.step(SendExitSignal(parent, BOOM))
     assert list(room.state.processes) == [parent]
     assert room.spawn("counter", "kid", spawner=parent) == "parent#2/kid"
 
@@ -171,10 +171,10 @@ def test_kill_takes_the_tree_at_once() -> None:
     parent = room.spawn("function", "parent")
     kid = room.spawn("agent", "kid", spawner=parent, wallet=Money(4 * CENT))
     ask = room.prompt(kid)
-    room.step(EndProcess(parent, kill=True))
+    room.step(TerminateProcess(parent, kill=True))
     assert room.fell(ask) == "AgentFailed"
     assert {e.path for e in room.news(ProcessExited)} == {parent, kid}
-    room.answer(Cancelled(Money(2 * CENT)), room.only(CallModel))
+    room.answer(EffectCancelled(Money(2 * CENT)), room.only(CallModel))
     assert room.state.processes == {}
     assert room.state.wallets == {}
 
@@ -190,7 +190,7 @@ def test_a_part_is_taken_from_the_spawner_and_comes_back() -> None:
     assert "$0.04 left" in refused.reason
     room.prompt(kid)
     room.answer(says("x"))
-    room.step(EndProcess(kid))
+    room.step(TerminateProcess(kid))
     wallet = room.state.wallets[parent]
     assert (wallet.held, wallet.spent) == (0, CENT)
 
@@ -257,7 +257,7 @@ def test_a_group_restarts_by_its_strategy() -> None:
     for strategy, generations in {"restart": [1, 2, 1], "restart_all": [2, 2, 2]}.items():
         room = Room({name: ReducerBody(counter, 0) for name in "abc"})
         room.step(Spawn(group("a", "b", "c", strategy=strategy), "team"))
-        room.step(SendExit("team/b", BOOM))
+        room.step(SendExitSignal("team/b", BOOM))
         assert [p.generation for p in room.state.processes.values()] == generations
 
 
@@ -266,11 +266,11 @@ def test_a_group_that_gives_up_ends_all_its_children() -> None:
     room = Room()
     room.step(Spawn(group("counter", "function", max_restarts=0), "team"))
     ask = room.ask("team/function", "x")
-    room.step(SendExit("team/counter", BOOM))
-    room.answer(Cancelled(), room.only(RunForeign))
+    room.step(SendExitSignal("team/counter", BOOM))
+    room.answer(EffectCancelled(), room.only(RunCoroutine))
     assert room.fell(ask) == "AgentFailed"
     assert room.state.processes == {}
-    assert room.state.families == {}
+    assert room.state.supervisors == {}
     assert "team" in [e.path for e in room.news(ProcessExited)]
 
 
@@ -281,7 +281,7 @@ def test_a_restarted_group_goes_on_with_its_money() -> None:
     room.step(Spawn(GroupSpec(RestartRule(), {"inner": inner}), "team"))
     room.prompt("team/inner/agent")
     room.answer(says("x"))
-    room.step(SendExit("team/inner/agent", BOOM))
+    room.step(SendExitSignal("team/inner/agent", BOOM))
     assert list(room.state.processes) == ["team/inner#2/agent"]
     assert room.state.wallets["team/inner/agent"].spent == CENT
     room.prompt("team/inner#2/agent")
@@ -297,7 +297,7 @@ def test_a_wallet_caps_a_child_of_a_group() -> None:
     room.prompt("team/inner/agent")
     room.answer(says("x", cost=Money(2 * CENT)))
     assert room.fell(room.prompt("team/inner/agent")) == "BudgetExceeded"
-    room.step(SendExit("team/inner/agent", BOOM))
+    room.step(SendExitSignal("team/inner/agent", BOOM))
     assert room.fell(room.prompt("team/inner#2/agent")) == "BudgetExceeded"
 
 
@@ -311,7 +311,7 @@ def test_the_parts_of_a_group_are_taken_together_and_come_back() -> None:
     assert room.state.wallets[parent].held == 0
     room.step(Spawn(group("agent", "keeper", wallet=Money(4 * CENT)), "team", parent))
     assert room.state.wallets[parent].held == 8 * CENT
-    room.step(EndProcess("parent/team"))
+    room.step(TerminateProcess("parent/team"))
     assert room.state.wallets[parent].held == 0
 
 
@@ -320,7 +320,7 @@ def test_a_finished_child_is_started_again_with_its_group() -> None:
     room = Room()
     room.step(Spawn(group("service", "counter", strategy="restart_all"), "team"))
     room.answer(Answered(None))
-    room.step(SendExit("team/counter", BOOM))
+    room.step(SendExitSignal("team/counter", BOOM))
     assert [p.generation for p in room.state.processes.values()] == [2, 2]
 
 
@@ -330,20 +330,22 @@ def test_shutting_down_ends_the_last_started_first() -> None:
     names = [room.spawn("service", f"s{n}") for n in range(3)]
     room.step(ShutDown())
     gone = []
-    while room.flying:
-        effect = room.flying[room.cancelled[-1]]
-        gone.append(effect.path.lives[-1].name)
-        room.answer(Cancelled(), effect)
-        room.flying = {k: e for k, e in room.flying.items() if e.path.site.function != "alarm"}
+    while room.in_flight:
+        effect = room.in_flight[room.cancelled[-1]]
+        gone.append(effect.path.incarnations[-1].name)
+        room.answer(EffectCancelled(), effect)
+        room.in_flight = {
+            k: e for k, e in room.in_flight.items() if e.path.site.function != "alarm"
+        }
     assert gone == names[::-1]
-    assert isinstance(room.log[-1], Ended)
+    assert isinstance(room.log[-1], MachineEnded)
 
 
 def test_a_process_that_does_not_stop_is_killed_in_time() -> None:
     """Its supervisor waits as long as its spec says."""
     room = Room()
     path = room.spawn("service", stop_within_ms=100)
-    room.step(EndProcess(path))
+    room.step(TerminateProcess(path))
     assert not room.news(ProcessExited)
     room.wait(100)
     assert room.news(ProcessExited)[0].reason.kind is ExitKind.KILLED
@@ -354,7 +356,7 @@ def test_escalate_makes_the_spawner_pay() -> None:
     room = Room()
     top = room.spawn("function", "top")
     kid = room.spawn("counter", "kid", spawner=top, rule=RestartRule(RestartStrategy.ESCALATE))
-    room.step(SendExit(kid, BOOM))
+    room.step(SendExitSignal(kid, BOOM))
     assert room.state.processes[top].generation == 2
     assert kid not in room.state.processes
 
@@ -371,7 +373,7 @@ def test_a_process_spends_in_its_tools_call() -> None:
 
 
 def waits(state: int, message: Any) -> tuple[int, list[Any]]:
-    return state, [Later(message)]
+    return state, [DeferReply(message)]
 
 
 def test_an_answer_that_is_put_off_can_time_out_and_be_cancelled() -> None:
@@ -406,11 +408,11 @@ def test_a_process_is_ended_between_two_lives(strategy: str) -> None:
     ):
         room = Room()
         room.step(Spawn(spec, "x"))
-        room.step(SendExit(path, BOOM))
-        room.step(EndProcess(path))
+        room.step(SendExitSignal(path, BOOM))
+        room.step(TerminateProcess(path))
         assert path in [exited.path for exited in room.news(ProcessExited)]
         room.step(ShutDown())
-        assert isinstance(room.log[-1], Ended)
+        assert isinstance(room.log[-1], MachineEnded)
 
 
 def test_a_group_that_ends_gives_back_what_its_members_gave_away() -> None:
@@ -420,7 +422,7 @@ def test_a_group_that_ends_gives_back_what_its_members_gave_away() -> None:
     member = ProcessSpec("function", wallet=Money(4 * CENT))
     room.step(Spawn(GroupSpec(RestartRule(max_restarts=0), {"m": member}), "team", top))
     room.spawn("agent", "kid", spawner="top/team/m", wallet=Money(2 * CENT))
-    room.step(SendExit("top/team/m", BOOM))
+    room.step(SendExitSignal("top/team/m", BOOM))
     assert list(room.state.wallets) == ["top"]
     assert room.state.wallets["top"].held == 0
 
@@ -431,9 +433,9 @@ def test_what_a_group_left_under_way_is_forgotten_when_it_lands() -> None:
     room = Room()
     room.step(Spawn(GroupSpec(RestartRule(), {"inner": inner}), "team"))
     room.ask("team/inner/function", "x")
-    room.step(SendExit("team/inner/function", BOOM))
+    room.step(SendExitSignal("team/inner/function", BOOM))
     assert list(room.state.processes) == ["team/inner/function", "team/inner#2/function"]
-    room.answer(Cancelled(), room.only(RunForeign))
+    room.answer(EffectCancelled(), room.only(RunCoroutine))
     assert list(room.state.processes) == ["team/inner#2/function"]
 
 
@@ -451,9 +453,9 @@ def test_a_group_is_watched_like_a_process() -> None:
     room = Room()
     room.step(Spawn(group("counter", "service"), "team"))
     room.step(Monitor("team"))
-    room.step(EndProcess("team"))
+    room.step(TerminateProcess("team"))
     assert not room.news(Down)
-    room.answer(Cancelled(), room.only(RunForeign))
+    room.answer(EffectCancelled(), room.only(RunCoroutine))
     assert [down.target for down in room.news(Down)] == ["team"]
 
 
@@ -463,7 +465,7 @@ def test_what_a_reducer_heard_is_a_record_after_a_restore() -> None:
 
     def listener(state: Any, message: Any) -> tuple[Any, list[Any]]:
         seen.append(message)
-        return state, [Ask("agent", Prompt((Text("?"),)), "q")] if message == "go" else []
+        return state, [AskProcess("agent", Prompt((Text("?"),)), "q")] if message == "go" else []
 
     room = Room({**CODE, "listener": ReducerBody(listener)})
     room.spawn("agent")
@@ -471,6 +473,6 @@ def test_what_a_reducer_heard_is_a_record_after_a_restore() -> None:
     mailbox = room.state.processes["listener"].mailbox
     assert mailbox is not None
     room.answer(says("yes"))
-    assert isinstance(seen[-1], Heard)
-    mail = from_json(Mail, to_json(ours(Heard("q", Told(1)))))
-    assert mail.content == Heard("q", Told(1))
+    assert isinstance(seen[-1], ResultMessage)
+    incoming = from_json(ProcessMessage, to_json(system_message(ResultMessage("q", Returned(1)))))
+    assert incoming.content == ResultMessage("q", Returned(1))

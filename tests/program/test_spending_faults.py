@@ -7,8 +7,7 @@ import pytest
 
 from tests.program.spending import Spending
 from vegakit.program import Wallet
-from vegakit.program.parts import Parts
-from vegakit.program.purses import Purses
+from vegakit.program.wallets import SendBudgets, Wallets
 
 SEEDS = 300
 
@@ -22,11 +21,11 @@ def money_is_released_twice(self: Wallet, held: int, charged: int) -> None:
     self.spent += charged
 
 
-def a_send_that_has_not_begun_is_forgotten(self: Purses, key: str) -> None:
+def a_send_that_has_not_begun_is_forgotten(self: Wallets, key: str) -> None:
     pass
 
 
-def a_session_costs_nothing(self: Purses, key: str, spawner: str, session: str = "") -> None:
+def a_session_costs_nothing(self: Wallets, key: str, spawner: str, session: str = "") -> None:
     wallet = self._core.state.wallets.get(key)
     if wallet is not None and not wallet.held:
         del self._core.state.wallets[key]
@@ -34,24 +33,24 @@ def a_session_costs_nothing(self: Purses, key: str, spawner: str, session: str =
             self.settle(spawner, wallet.cap, 0, session)
 
 
-_chain: Callable[..., Iterator[Any]] = Purses._chain
+_chain: Callable[..., Iterator[Any]] = Wallets._chain
 
 
-def sessions_are_not_seen(self: Purses, path: str, session: str, **looks: Any) -> Any:
+def sessions_are_not_seen(self: Wallets, path: str, session: str, **looks: Any) -> Any:
     return _chain(self, path, "", **looks)
 
 
-def parts_are_kept(self: Parts, path: str, send: Any) -> None:
+def parts_are_kept(self: SendBudgets, path: str, send: Any) -> None:
     pass
 
 
 FAULTS = [
     (Wallet, "fits", everything_fits),
     (Wallet, "settle", money_is_released_twice),
-    (Purses, "enter", a_send_that_has_not_begun_is_forgotten),
-    (Purses, "_close", a_session_costs_nothing),
-    (Purses, "_chain", sessions_are_not_seen),
-    (Parts, "give_back", parts_are_kept),
+    (Wallets, "enter", a_send_that_has_not_begun_is_forgotten),
+    (Wallets, "_close", a_session_costs_nothing),
+    (Wallets, "_chain", sessions_are_not_seen),
+    (SendBudgets, "give_back", parts_are_kept),
 ]
 
 

@@ -11,16 +11,18 @@ from typing import Any, TypeAlias, cast
 
 from vegakit.errors import BudgetExceeded
 from vegakit.events import CallKind, CallTraced
+from vegakit.host import Agent
 from vegakit.ids import EffectKey, ScopeId
-from vegakit.models import ProviderAccess, build_model
 from vegakit.money import Money, dollars
 from vegakit.policy import Budget, Claim
-from vegakit.ports import Ledger
+from vegakit.ports.storage import Ledger
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import MemoryLedger
-from vegakit.testing import ScriptedModel
-from vegakit.testing.provider import Provider
+from vegakit.providers.access import ProviderAccess
+from vegakit.providers.registry import build_model
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryLedger
+from vegakit.testing.provider.server import Provider
 
 Attack: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
 

@@ -21,10 +21,11 @@ from tests.runtime.attacks import (
 from vegakit.conversation import AssistantMessage, ModelReply, Text, Usage
 from vegakit.errors import AgentFailed, BudgetExceeded, InvalidMoneyError
 from vegakit.events import CallKind
+from vegakit.host import Agent, TextChunk
 from vegakit.money import Money, dollars
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.runtime import Agent, Runtime, TextChunk
-from vegakit.testing.provider import Break, Drop, Reply
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.provider.script import Break, DropConnection, ProviderReply
 
 
 def reply(usage: Usage | None) -> ModelReply:
@@ -45,16 +46,16 @@ async def a_bill_above_the_reservation(_: Path) -> None:
 
 @attack("budget-006")
 async def no_usage(_: Path) -> None:
-    await _charged_as_reserved(Reply("ok", usage=None))
+    await _charged_as_reserved(ProviderReply("ok", usage=None))
 
 
 @attack("budget-007")
 async def negative_usage(_: Path) -> None:
     with warnings.catch_warnings(category=Warning, action="ignore"):
-        await _charged_as_reserved(Reply("ok", usage=Usage(-1_000, -1_000)))
+        await _charged_as_reserved(ProviderReply("ok", usage=Usage(-1_000, -1_000)))
 
 
-async def _charged_as_reserved(answer: Reply) -> None:
+async def _charged_as_reserved(answer: ProviderReply) -> None:
     for wire in WIRES:
         async with on_wire(answer) as (rt, ledger, provider, seen):
             with suppress(AgentFailed):  # some clients cannot read a usage that is negative
@@ -95,7 +96,7 @@ async def a_model_without_a_price(_: Path) -> None:
 async def a_stream_that_breaks(_: Path) -> None:
     """Its first words were seen, so it may be billed whole, and is not begun again."""
     for wire in WIRES:
-        broken = Reply("once upon a time", breaks=Break(1, Drop()))
+        broken = ProviderReply("once upon a time", breaks=Break(1, DropConnection()))
         async with on_wire(broken) as (rt, ledger, provider, seen):
             events = rt.stream(Agent("asked", model=wire, max_tokens=100), "hi")
             assert isinstance(await anext(events), TextChunk)

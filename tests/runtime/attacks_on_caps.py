@@ -18,10 +18,11 @@ from tests.runtime.attacks import (
 )
 from vegakit.conversation import ModelRequest, ModelSettings, Text, UserMessage
 from vegakit.errors import BudgetExceeded, BugError
+from vegakit.host import Agent
 from vegakit.money import Money, dollars
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import SqliteLedger
-from vegakit.testing import FakeClock
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.testing.harness import FakeClock
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -57,7 +58,7 @@ async def another_way_in(_: Path) -> None:
     request = ModelRequest("asked", (UserMessage((Text("hi"),)),), ModelSettings(100))
     for wire in WIRES:
         async with on_wire("never said") as (rt, _ledger, provider, _seen):
-            model = rt.catalogue.model_of(Agent("asked", model=wire))
+            model = rt.model_registry.model_of(Agent("asked", model=wire))
             with pytest.raises(BugError, match="around the gate"):
                 await model.ask(request)
             with pytest.raises(BugError, match="around the gate"):

@@ -7,15 +7,15 @@ import sys
 from contextlib import aclosing
 from pathlib import Path
 
-from benchmarks.money_cancels import LEDGERS, MOMENTS, WAYS, sweep
-from benchmarks.money_kills import Later
-from benchmarks.money_retries import fail_for_ever
+from campaigns.money_cancels import LEDGERS, MOMENTS, WAYS, sweep
+from campaigns.money_kills import Later
+from campaigns.money_retries import fail_for_ever
 
 from tests.runtime.attacks import WIRES, WORST, asked, attack, figures, spending
 from vegakit.money import Money, dollars
 from vegakit.policy import ClaimState
-from vegakit.runtime import Runtime
-from vegakit.store import SqliteLedger
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
 
 BILL = Money(1_000 + 3 * 5_000)
 

@@ -10,12 +10,13 @@ import signal
 import sys
 
 from vegakit.conversation import ModelRequest
+from vegakit.host import Agent
 from vegakit.ids import EffectKey
 from vegakit.money import Money
-from vegakit.policy import Settled
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import SqliteLedger
-from vegakit.testing import ScriptedModel
+from vegakit.policy import Settlement
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
 
 
 def die() -> None:
@@ -23,7 +24,7 @@ def die() -> None:
 
 
 class Dying(SqliteLedger):
-    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settled:
+    async def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
         settled = await super().answer(effect, attempt, bill, now)
         die()
         return settled

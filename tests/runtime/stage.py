@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import ScriptedModel
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 
 def agent(script: Any = "yes", **options: Any) -> Agent[str]:

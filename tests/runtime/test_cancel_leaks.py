@@ -1,6 +1,6 @@
 """An ask cancelled at any of its waits leaves nothing reserved and tells what it was charged.
 
-At full size: `python -m benchmarks.money_cancels 10000`.
+At full size: `python -m campaigns.money_cancels 10000`.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.money_cancels import LEDGERS, MOMENTS, WAYS, Moment, Sweep, Way, sweep
+from campaigns.money_cancels import LEDGERS, MOMENTS, WAYS, Moment, Sweep, Way, sweep
 
-from vegakit.runtime import Account, Gate, Runtime, ToolCalled
+from vegakit.host import Account, Gate, ToolCalled
+from vegakit.sdk.runtime import Runtime
 
 BY_NAME = {way.name: way for way in WAYS}
 

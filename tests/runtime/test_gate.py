@@ -25,6 +25,9 @@ from vegakit.errors import (
     RateLimited,
     WorldError,
 )
+from vegakit.host import Account, Gate, LimiterRules
+from vegakit.host.gate import ModelCall
+from vegakit.host.limiter import Limiter
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
 from vegakit.policy import (
@@ -39,10 +42,9 @@ from vegakit.policy import (
     RetryRule,
     ScopeRule,
 )
-from vegakit.runtime import Account, Gate, Lane, LaneRules, ModelCall
-from vegakit.store import MemoryLedger
-from vegakit.testing import ScriptedModel
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.store.memory import MemoryLedger
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 ROOT, ME = ScopeId("root"), HolderId("me")
 WORST = Money(1_000 + 100 * 5_000)
@@ -74,8 +76,8 @@ class Bench:
         self.ledger = MemoryLedger()
         self.model = ScriptedModel(list(script), **settings)
         self.gate = Gate(self.ledger, self.clock, ME)
-        rules = LaneRules(rate or RateRule(), breaker or BreakerRule())
-        self.lane = Lane("scripted", rules, self.clock)
+        rules = LimiterRules(rate or RateRule(), breaker or BreakerRule())
+        self.limiter = Limiter("scripted", rules, self.clock)
         self.cap = cap
         self.account = Account()
         self.calls = 0
@@ -85,7 +87,7 @@ class Bench:
         request = ModelRequest("scripted", (UserMessage((Text("hi"),)),), ModelSettings(100))
         settings: dict[str, Any] = {"retry": RetryRule(max_attempts=3, backoff=QUICK)} | changes
         key = EffectKey(f"call{self.calls}")
-        return ModelCall(self.model, request, key, ROOT, self.lane, **settings)
+        return ModelCall(self.model, request, key, ROOT, self.limiter, **settings)
 
     async def ask(self, account: Account | None = None, **changes: Any) -> ModelReply:
         chunks = self.gate.chunks(self.call(**changes), account or self.account)
@@ -128,7 +130,7 @@ def test_a_bill_above_the_reservation_is_charged_and_reported() -> None:
     bench = Bench(reply(1_000_000), "never said", cap="$0.01")
     bench.run(bench.ask())
     assert bench.account.charged == 5_000_001_000
-    assert [type(notice).__name__ for notice in bench.account.notices] == ["Overran"]
+    assert [type(notice).__name__ for notice in bench.account.notices] == ["CapOverrun"]
     with pytest.raises(BudgetExceeded):
         run_virtual(bench.ask())
 
@@ -448,4 +450,4 @@ def test_a_cancellation_at_any_step_leaks_nothing(stream: bool) -> None:
         assert settled == bench.account.charged
         claims = bench.ledger._budget.claims.values()
         assert all(claim.state is not ClaimState.SENT for claim in claims)
-        assert not bench.lane._limiter.in_flight
+        assert not bench.limiter._limiter.in_flight

@@ -1,21 +1,21 @@
 """Processes killed while they hold reservations: everything comes back when their leases end.
 
-At full size: `python -m benchmarks.money_kills 200`.
+At full size: `python -m campaigns.money_kills 200`.
 """
 
 import asyncio
 from pathlib import Path
 
 import pytest
-from benchmarks.money_kills import WAYS, kill_while_reserved, reserved_and_drift
+from campaigns.money_kills import WAYS, kill_while_reserved, reserved_and_drift
 
 from tests.runtime.attacks import figures, spending
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.runtime import Runtime
-from vegakit.store import SqliteLedger
-from vegakit.testing import FakeClock
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.testing.harness import FakeClock
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.runtime.stage import Stage, agent, settle, within
 from vegakit.errors import AgentFailed, BudgetExceeded, Cancelled, InvalidRuleError, LimitReached
-from vegakit.runtime import Runtime, map_all, race, retry_until
+from vegakit.sdk.patterns import map_all, race, retry_until
+from vegakit.sdk.runtime import Runtime
 
 FAILS = {"error": "rejected"}
 

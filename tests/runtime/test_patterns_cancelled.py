@@ -9,7 +9,9 @@ import pytest
 
 from tests.runtime.stage import Stage, agent, settle, within
 from vegakit.errors import LimitReached
-from vegakit.runtime import Agent, Runtime, map_all, race, retry_until
+from vegakit.host import Agent
+from vegakit.sdk.patterns import map_all, race, retry_until
+from vegakit.sdk.runtime import Runtime
 
 
 def asks(rt: Runtime, asker: Agent[str]) -> dict[str, Callable[[], Coroutine[Any, Any, Any]]]:

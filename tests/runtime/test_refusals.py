@@ -8,18 +8,20 @@ import pytest
 
 from tests.runtime.attacks import asked, spending
 from vegakit.errors import BudgetExceeded
+from vegakit.host import Agent
 from vegakit.money import dollars
 from vegakit.policy import (
     Admission,
-    MustAsk,
+    InsufficientBudget,
+    NeedsHigherCap,
     OnExceed,
     Reserved,
     ScopeClosed,
     ScopeRule,
-    Short,
 )
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import FakeClock, ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import FakeClock
 
 LITTLE = "$0.0001"
 ASKING = ScopeRule(dollars(LITTLE), on_exceed=OnExceed.ASK)
@@ -76,7 +78,7 @@ class Refused(NamedTuple):
 CALLS = [
     Refused(
         "too large",
-        Short,
+        InsufficientBudget,
         LITTLE,
         at_once,
         COULD_COST,
@@ -85,7 +87,7 @@ CALLS = [
     ),
     Refused(
         "too large for now",
-        Short,
+        InsufficientBudget,
         "$0.0006",
         beside_another,
         COULD_COST,
@@ -94,7 +96,7 @@ CALLS = [
     ),
     Refused(
         "too large without asking",
-        MustAsk,
+        NeedsHigherCap,
         ASKING,
         at_once,
         COULD_COST,
@@ -144,7 +146,7 @@ PARTS = [
     ),
     Refused(
         "part too large without asking",
-        MustAsk,
+        NeedsHigherCap,
         ASKING,
         at_once,
         COULD_COST,

@@ -18,10 +18,12 @@ from vegakit.errors import (
     UserError,
 )
 from vegakit.events import CallKind, CallStatus, CallTraced
+from vegakit.host import Agent, TextChunk, ToolCalled, TurnEnded
+from vegakit.host.agents import ToolReturned
 from vegakit.money import dollars
-from vegakit.runtime import Agent, Runtime, TextChunk, ToolCalled, ToolReturned, TurnEnded
-from vegakit.testing import ScriptedModel
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 CHEAP = 16_000
 """One word in, three out."""
@@ -134,7 +136,7 @@ def test_tools_run_at_once_and_their_failures_are_results() -> None:
 
 def test_a_tool_that_takes_too_long_is_cancelled() -> None:
     """Its time-out is a result like another; the same failure three times ends the turn."""
-    from vegakit.tools import FunctionTool
+    from vegakit.tools.functions import FunctionTool
 
     ended = 0
 
@@ -335,7 +337,7 @@ def test_an_overrun_is_an_event_below_its_call() -> None:
     dear = {"text": "x", "usage": {"input_tokens": 1, "output_tokens": 1_000}}
     within(lambda rt: rt.ask(agent([dear], max_tokens=10), "hi"), trace=recorder, budget="$0.004")
     model, event = recorder.calls[:2]
-    assert (event.kind, event.name) == (CallKind.EVENT, "Overran")
+    assert (event.kind, event.name) == (CallKind.EVENT, "CapOverrun")
     assert event.parent_span == model.span_id
     assert event.attributes == {"scope": "runtime:default", "by": 1_001_000}
 

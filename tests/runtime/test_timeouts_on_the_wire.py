@@ -1,12 +1,12 @@
 """A provider that never answers sees exactly three requests a question.
 
-At full size, with all other ways to fail: `python -m benchmarks.money_retries 100`.
+At full size, with all other ways to fail: `python -m campaigns.money_retries 100`.
 """
 
 import asyncio
 
 import pytest
-from benchmarks.money_retries import WIRES, fail_for_ever
+from campaigns.money_retries import WIRES, fail_for_ever
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -7,18 +7,21 @@ import pytest
 from msgspec import structs
 
 from vegakit.events import EffectOutcome
+from vegakit.host import LocalHost
+from vegakit.host.approvals import Questions
 from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.policy import Mailbox, RestartRule, Scope
-from vegakit.program import Flight, Process, Send, Wallet
+from vegakit.program import InFlightEffect, ProcessRecord, Send, Wallet
+from vegakit.program.bodies import FiberRun
 from vegakit.program.core import Core
-from vegakit.program.lives import Lives
+from vegakit.program.processes import Incarnations
+from vegakit.program.requests import FiberRequests
 from vegakit.program.sends import SendWorker
-from vegakit.program.wishes import Run, Wishes
-from vegakit.runtime.oversight import Questions
-from vegakit.runtime.processes import LocalHost
-from vegakit.store import MemoryLedger
-from vegakit.testing.simulation import run_seeds, watching, world
+from vegakit.store.memory import MemoryLedger
+from vegakit.testing import invariants as watching
+from vegakit.testing import workload as world
+from vegakit.testing.simulation import run_seeds
 from vegakit.vm import Vm, VmState
 
 SEEDS = 500
@@ -34,10 +37,12 @@ def a_crash_loses_its_letters(self: Mailbox[Any]) -> None:
     self.out = 0
 
 
-_on_landed = Lives.on_landed
+_on_landed = Incarnations.on_landed
 
 
-def a_stale_reply_is_delivered(self: Lives, flight: Flight, outcome: EffectOutcome) -> None:
+def a_stale_reply_is_delivered(
+    self: Incarnations, flight: InFlightEffect, outcome: EffectOutcome
+) -> None:
     generation = self._core.state.processes[flight.path].generation
     _on_landed(self, structs.replace(flight, generation=generation), outcome)
 
@@ -46,10 +51,10 @@ _give_up = SendWorker._give_up
 
 
 def a_cancel_frees_what_is_held(
-    self: SendWorker, path: str, process: Process, letter: int, send: Send
+    self: SendWorker, path: str, process: ProcessRecord, message_id: int, send: Send
 ) -> None:
-    self._parts._purses.settle(path, send.part.held, 0)
-    _give_up(self, path, process, letter, send)
+    self._budgets._wallets.settle(path, send.part.held, 0)
+    _give_up(self, path, process, message_id, send)
 
 
 @property
@@ -67,9 +72,9 @@ def every_reservation_fits(self: Scope, amount: int, now: int) -> bool:
     return True
 
 
-def asks_stay_open(self: Core, mail: Any, outcome: Any) -> None:
-    if mail.ask:
-        self._return(mail, outcome)
+def asks_stay_open(self: Core, message: Any, outcome: Any) -> None:
+    if message.ask:
+        self._return(message, outcome)
 
 
 def what_has_not_begun_is_lost(self: LocalHost, key: EffectKey) -> None:
@@ -93,7 +98,7 @@ async def a_question_outlives_who_asked(self: Questions, interrupt_id: Any) -> N
     pass
 
 
-def what_it_opened_stays_open(self: Wishes, run: Run) -> None:
+def what_it_opened_stays_open(self: FiberRequests, run: FiberRun) -> None:
     pass
 
 
@@ -102,15 +107,15 @@ _written = Vm.written
 
 def waiting_is_not_stored(self: Vm) -> VmState:
     state = _written(self)
-    for strand in state.strands.values():
-        strand.waits = ""
+    for task in state.tasks.values():
+        task.waits = ""
     return state
 
 
 FAULTS: list[tuple[object, str, object, str]] = [
     (Wallet, "settle", money_is_released_twice, "below nothing"),
     (Mailbox, "put_back", a_crash_loses_its_letters, "asks without an answer"),
-    (Lives, "on_landed", a_stale_reply_is_delivered, "by a life that is over"),
+    (Incarnations, "on_landed", a_stale_reply_is_delivered, "by a life that is over"),
     (SendWorker, "_give_up", a_cancel_frees_what_is_held, "below nothing"),
     (RestartRule, "allowed", one_restart_more_is_allowed, "more often than"),
     (MemoryLedger, "cut_off", what_was_cut_off_costs_nothing, "not due"),
@@ -118,7 +123,7 @@ FAULTS: list[tuple[object, str, object, str]] = [
     (Core, "answer", asks_stay_open, "answered twice"),
     (LocalHost, "_sweep", what_has_not_begun_is_lost, "not come to an end"),
     (Questions, "_withdraw", a_question_outlives_who_asked, "left over, questions"),
-    (Wishes, "close", what_it_opened_stays_open, "left over"),
+    (FiberRequests, "close", what_it_opened_stays_open, "left over"),
     (Vm, "written", waiting_is_not_stored, "differs"),
     (watching, "from_json", timers_are_not_stored, "differs"),
     (world.SimulatedModel, "_words", chance_has_no_seed, "differs"),

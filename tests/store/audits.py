@@ -6,17 +6,17 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from vegakit.ports import Audited, AuditHead, AuditLevel
+from vegakit.ports.storage import AuditEntry, AuditHead, AuditLevel
 from vegakit.records import from_json
 from vegakit.store.audit import SqliteAudit, read_audit
-from vegakit.telemetry import Redactor
+from vegakit.telemetry.redaction import Redactor
 
 GIVEN = "a-key-of-no-known-format/é+"
 """A key that the redactor was told of."""
 
 
-def entry(at_ms: int = 0, subject: str = "notes.md", **facts: Any) -> Audited:
-    return Audited(at_ms, "agent", "tool.call", subject, **facts)
+def entry(at_ms: int = 0, subject: str = "notes.md", **facts: Any) -> AuditEntry:
+    return AuditEntry(at_ms, "agent", "tool.call", subject, **facts)
 
 
 def audit_on(path: Path) -> SqliteAudit:
@@ -24,7 +24,7 @@ def audit_on(path: Path) -> SqliteAudit:
 
 
 def append_all(
-    path: Path, entries: Sequence[Audited], level: AuditLevel = AuditLevel.DETAILED
+    path: Path, entries: Sequence[AuditEntry], level: AuditLevel = AuditLevel.DETAILED
 ) -> AuditHead:
     async def run() -> AuditHead:
         async with aclosing(audit_on(path)) as audit:
@@ -35,5 +35,5 @@ def append_all(
     return asyncio.run(run())
 
 
-def written(path: Path) -> list[Audited]:
-    return [from_json(Audited, link.text) for link in read_audit(path, 1_000)]
+def written(path: Path) -> list[AuditEntry]:
+    return [from_json(AuditEntry, link.text) for link in read_audit(path, 1_000)]

@@ -1,6 +1,6 @@
 """A process on a PostgreSQL ledger: `python -m tests.store.postgres_process call|spend|move …`.
 
-call schema number     spends until the cap is taken, as `benchmarks.money_caps` tells
+call schema number     spends until the cap is taken, as `campaigns.money_caps` tells
 spend schema name      spends until it is killed, as `tests.store.spender` tells
 move schema name       spends in many roots at once, in an order of its own
 """
@@ -10,15 +10,15 @@ import random
 import sys
 from contextlib import aclosing
 
-from benchmarks.money_caps import call_all
+from campaigns.money_caps import call_all
 
 from tests.store.postgres import DSN
 from tests.store.spender import spend_from
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved
-from vegakit.store import PostgresLedger, PostgresStore
-from vegakit.testing import settle_ended
+from vegakit.store.postgres import PostgresLedger, PostgresStore
+from vegakit.testing.ledger import settle_ended
 
 ROOTS, MOVES, AT_ONCE = 6, 4, 30
 SHARED = [HolderId("one"), HolderId("two"), HolderId("three")]

@@ -10,7 +10,7 @@ import sys
 from contextlib import aclosing
 
 from vegakit.conversation import Text, UserMessage
-from vegakit.store import SqliteMemory
+from vegakit.store.sqlite.stores import SqliteMemory
 
 OWNER = "shared"
 

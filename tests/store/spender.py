@@ -10,8 +10,8 @@ import sys
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import Reserved
-from vegakit.ports import Ledger
-from vegakit.store import SqliteLedger
+from vegakit.ports.storage import Ledger
+from vegakit.store.sqlite.stores import SqliteLedger
 
 LEASE_MS = 20_000
 CALLERS = 8

@@ -11,9 +11,15 @@ from tests.store.audits import append_all, entry, written
 from vegakit.errors import StoreError, UserError
 from vegakit.ids import TenantId, TraceId
 from vegakit.money import Money
-from vegakit.ports import AuditHead, AuditLevel
-from vegakit.store.audit import read_audit, verify_audit
-from vegakit.store.audit_chain import EMPTY, Fault, FaultKind, parse_head
+from vegakit.ports.storage import AuditHead, AuditLevel
+from vegakit.store.audit import (
+    EMPTY,
+    AuditFault,
+    AuditFaultKind,
+    parse_head,
+    read_audit,
+    verify_audit,
+)
 
 WHOLE = entry(
     7,
@@ -92,14 +98,16 @@ def test_a_cut_off_end_is_found_by_a_head_kept_elsewhere(path: Path) -> None:
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("DELETE FROM audit WHERE number > 3")
     assert verify_audit(path).faults == ()
-    assert verify_audit(path, kept).faults == (Fault(FaultKind.TRUNCATED, 4),)
+    assert verify_audit(path, kept).faults == (AuditFault(AuditFaultKind.TRUNCATED, 4),)
 
 
 def test_the_head_of_an_empty_chain_fits_every_chain(path: Path) -> None:
     """Nothing was there to change."""
     append_all(path, [entry(1)])
     assert verify_audit(path, EMPTY).faults == ()
-    assert verify_audit(path, AuditHead(0, "f" * 64)).faults == (Fault(FaultKind.REWRITTEN, 0),)
+    assert verify_audit(path, AuditHead(0, "f" * 64)).faults == (
+        AuditFault(AuditFaultKind.REWRITTEN, 0),
+    )
 
 
 def test_many_faults_are_counted_up_to_a_hundred(path: Path) -> None:
@@ -108,7 +116,7 @@ def test_many_faults_are_counted_up_to_a_hundred(path: Path) -> None:
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE audit SET entry = '{}'")
     faults = verify_audit(path).faults
-    assert faults[0] == Fault(FaultKind.EDITED, 1)
+    assert faults[0] == AuditFault(AuditFaultKind.EDITED, 1)
     assert len(faults) == 100
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from tests.store.audits import GIVEN, append_all, audit_on, entry, written
 from tests.telemetry.canaries import CANARIES
-from vegakit.store.audit import read_audit, verify_audit
-from vegakit.store.audit_chain import FaultKind, hash_of
+from vegakit.store.audit import AuditFaultKind, hash_of, read_audit, verify_audit
 
 CORPUS = Path(__file__).parents[1] / "data/attacks/audit.jsonl"
 KNOWN = [msgspec.json.decode(line)["id"] for line in CORPUS.read_bytes().splitlines()]
@@ -24,7 +23,7 @@ NOT_YET = {
 HOUR = 3_600_000
 
 
-def changed(path: Path, *statements: str) -> set[FaultKind]:
+def changed(path: Path, *statements: str) -> set[AuditFaultKind]:
     """What is found after that, in a chain of five whose head was kept."""
     kept = append_all(path, [entry(n, f"file {n}") for n in range(5)])
     with closing(sqlite3.connect(path)) as file, file:
@@ -53,7 +52,7 @@ def the_time_is_spelled_otherwise(path: Path) -> None:
     finer = "UPDATE audit SET entry = replace(entry, '1750000000123', '1750000000123000')"
     with closing(sqlite3.connect(path)) as file, file:
         assert file.execute(finer).rowcount == 1
-    assert {fault.kind for fault in verify_audit(path).faults} == {FaultKind.EDITED}
+    assert {fault.kind for fault in verify_audit(path).faults} == {AuditFaultKind.EDITED}
 
 
 def an_append_is_torn(path: Path) -> None:
@@ -69,23 +68,23 @@ def an_append_is_torn(path: Path) -> None:
 
 
 def the_end_is_deleted(path: Path) -> None:
-    assert changed(path, "DELETE FROM audit WHERE number > 3") == {FaultKind.TRUNCATED}
+    assert changed(path, "DELETE FROM audit WHERE number > 3") == {AuditFaultKind.TRUNCATED}
 
 
 def all_is_deleted(path: Path) -> None:
-    assert changed(path, "DELETE FROM audit") == {FaultKind.TRUNCATED}
+    assert changed(path, "DELETE FROM audit") == {AuditFaultKind.TRUNCATED}
 
 
 def a_field_is_edited(path: Path) -> None:
     edit = "UPDATE audit SET entry = replace(entry, 'file 2', 'file 9')"
-    assert changed(path, edit) == {FaultKind.EDITED}
+    assert changed(path, edit) == {AuditFaultKind.EDITED}
 
 
 def two_rows_are_swapped(path: Path) -> None:
     """By their numbers."""
     swap = [f"UPDATE audit SET number = {new} WHERE number = {old}" for old, new in
             ((2, 99), (4, 2), (99, 4))]  # fmt: skip
-    assert changed(path, *swap) == {FaultKind.EDITED, FaultKind.FORK}
+    assert changed(path, *swap) == {AuditFaultKind.EDITED, AuditFaultKind.FORK}
 
 
 def the_clock_goes_back(path: Path) -> None:

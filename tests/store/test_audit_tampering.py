@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.audit import append_and_kill, tamper
-from benchmarks.audit_tampering import TAMPERINGS
+from campaigns.audit import append_and_kill, tamper
+from campaigns.audit_tampering import TAMPERINGS
 
-from vegakit.store import audit, audit_chain
+from vegakit.store import audit
+from vegakit.store import audit as audit_chain
 
 
 def test_four_writers_and_five_kills_make_one_chain(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from tests.store.spender import LEASE_MS
 from vegakit.ids import ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.store import SqliteLedger
-from vegakit.testing import settle_ended
+from vegakit.store.sqlite.stores import SqliteLedger
+from vegakit.testing.ledger import settle_ended
 
 ROUNDS, AT_ONCE = 10, 3
 CAP = 10**9

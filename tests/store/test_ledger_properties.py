@@ -16,8 +16,9 @@ from vegakit.errors import VegaError
 from vegakit.ids import HolderId
 from vegakit.money import Money, Period
 from vegakit.policy import LeaseWatch, OnExceed, ScopeRule, WindowRule
-from vegakit.ports import Ledger
-from vegakit.store import MemoryLedger, SqliteLedger
+from vegakit.ports.storage import Ledger
+from vegakit.store.memory import MemoryLedger
+from vegakit.store.sqlite.stores import SqliteLedger
 
 SCOPES = st.sampled_from(["a", "b", "c", "d"])
 EFFECTS = st.sampled_from(["p", "q", "r", "s", "t"])

@@ -13,9 +13,11 @@ import pytest
 from tests.store.rememberer import OWNER
 from vegakit.conversation import Message, Text, UserMessage
 from vegakit.errors import StoreError
-from vegakit.ports import Memory
-from vegakit.store import SqliteMemory, SqliteStore, TransientMemory, memories_sqlite
-from vegakit.testing import MEMORY_CHECKS, MemoryCheck
+from vegakit.ports.storage import Memory
+from vegakit.store.conversations import TransientMemory
+from vegakit.store.sqlite import stores as memories_sqlite
+from vegakit.store.sqlite.stores import SqliteMemory, SqliteStore
+from vegakit.testing.store import MEMORY_CHECKS, MemoryCheck
 
 REPOSITORY = Path(__file__).parents[2]
 PROCESSES, TURNS = 3, 100

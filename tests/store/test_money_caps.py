@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.money_caps import spend_to_the_cap
+from campaigns.money_caps import spend_to_the_cap
 
 
 def test_a_thousand_callers_in_four_processes_hold_the_cap(tmp_path: Path) -> None:

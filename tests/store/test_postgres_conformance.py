@@ -6,15 +6,9 @@ from contextlib import aclosing
 import pytest
 
 from tests.store.postgres import DSN
-from vegakit.store import PostgresLedger, PostgresMemory, PostgresStore
-from vegakit.testing import (
-    LEDGER_CHECKS,
-    MEMORY_CHECKS,
-    STORE_CHECKS,
-    LedgerCheck,
-    MemoryCheck,
-    StoreCheck,
-)
+from vegakit.store.postgres import PostgresLedger, PostgresMemory, PostgresStore
+from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
+from vegakit.testing.store import MEMORY_CHECKS, STORE_CHECKS, MemoryCheck, StoreCheck
 
 
 def name_of(check: object) -> str:

@@ -17,8 +17,7 @@ from tests.store.postgres import DSN, connected, dsn_of, until, waits
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.store import PostgresLedger, PostgresStore
-from vegakit.store.postgres_server import key_lock
+from vegakit.store.postgres import PostgresLedger, PostgresStore, key_lock
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 MIXED = ["d", "b", "f", "a", "e", "c"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from benchmarks.money_caps import CAP, FITTING, PROCESSES, ROOT
+from campaigns.money_caps import CAP, FITTING, PROCESSES, ROOT
 
 from tests.store.postgres import DSN, asked, connected
 from tests.store.postgres_process import AT_ONCE, MOVES, ROOTS
@@ -19,8 +19,8 @@ from tests.store.spender import LEASE_MS
 from vegakit.ids import ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.store import PostgresLedger
-from vegakit.testing import settle_ended
+from vegakit.store.postgres import PostgresLedger
+from vegakit.testing.ledger import settle_ended
 
 Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
 

@@ -12,9 +12,8 @@ from vegakit.conversation import Text, UserMessage
 from vegakit.errors import BugError, InvalidRecordError, StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
-from vegakit.policy import ClaimState, Reserved, ScopeClosed, ScopeRule, Settled
-from vegakit.store import PostgresLedger, PostgresMemory, PostgresStore
-from vegakit.store.postgres_server import Session
+from vegakit.policy import ClaimState, Reserved, ScopeClosed, ScopeRule, Settlement
+from vegakit.store.postgres import PostgresLedger, PostgresMemory, PostgresSession, PostgresStore
 
 ROOT, ME = ScopeId("root"), HolderId("me")
 
@@ -106,7 +105,7 @@ def test_operations_of_one_transaction_see_each_other(schema: str) -> None:
                 )
                 await asyncio.sleep(0)
             assert await first == Reserved()
-            released = [("yours#1", Settled(ClaimState.RELEASED, Money(0)))]
+            released = [("yours#1", Settlement(ClaimState.RELEASED, Money(0)))]
             *done, again, closed, late = await rest
             assert done == [None, Reserved(), released, Reserved()]
             assert isinstance(again, BugError)
@@ -170,9 +169,9 @@ def test_a_commit_without_an_answer_is_looked_up(
     schema: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lost before it was committed it is carried out again, lost after it is not."""
-    execute, losses = Session.execute, [1]
+    execute, losses = PostgresSession.execute, [1]
 
-    def losing(self: Session, statement: str, *values: Any) -> Any:
+    def losing(self: PostgresSession, statement: str, *values: Any) -> Any:
         if statement == "COMMIT" and losses and losses.pop():
             if when == "after":
                 execute(self, statement)
@@ -185,7 +184,7 @@ def test_a_commit_without_an_answer_is_looked_up(
     async def use() -> None:
         async with aclosing(PostgresLedger(DSN, schema=schema)) as ledger:
             await fill(ledger)
-            monkeypatch.setattr(Session, "execute", losing)
+            monkeypatch.setattr(PostgresSession, "execute", losing)
             assert await reserve(ledger, "call") == Reserved()
 
     asyncio.run(use())
@@ -197,9 +196,9 @@ def test_a_server_that_stays_away_after_a_commit_leaves_doubt(
     schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller is told to look before it does it again."""
-    execute = Session.execute
+    execute = PostgresSession.execute
 
-    def losing(self: Session, statement: str, *values: Any) -> Any:
+    def losing(self: PostgresSession, statement: str, *values: Any) -> Any:
         if statement == "COMMIT" or "pg_xact_status" in statement:
             self.connection.close()
             raise psycopg.OperationalError("the network is gone")
@@ -209,7 +208,7 @@ def test_a_server_that_stays_away_after_a_commit_leaves_doubt(
         async with aclosing(PostgresLedger(DSN, schema=schema)) as ledger:
             await fill(ledger)
             with monkeypatch.context() as gone:
-                gone.setattr(Session, "execute", losing)
+                gone.setattr(PostgresSession, "execute", losing)
                 with pytest.raises(StoreError, match="not known: look before you do it again"):
                     await reserve(ledger, "call")
             assert await reserve(ledger, "call") == Reserved()
@@ -232,7 +231,7 @@ def test_no_server_is_told(schema: str) -> None:
 
 def test_rows_that_are_held_too_long_are_told(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock is waited for, but not for ever, and works again afterwards."""
-    monkeypatch.setattr("vegakit.store.postgres_server.LOCK_S", 0.05)
+    monkeypatch.setattr("vegakit.store.postgres.LOCK_S", 0.05)
 
     async def use() -> None:
         async with aclosing(PostgresLedger(DSN, schema=schema)) as ledger:

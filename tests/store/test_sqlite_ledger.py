@@ -14,8 +14,8 @@ from vegakit.errors import BugError, InvalidRecordError, StoreError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ClaimState, Reserved, ScopeRule
-from vegakit.store import SqliteLedger, SqliteStore
-from vegakit.store.ledger_rows import Rows
+from vegakit.store.ledger_rows import LedgerRows
+from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
 
 ROOT, ME = ScopeId("root"), HolderId("me")
 
@@ -223,7 +223,7 @@ def test_an_amount_that_no_file_can_hold_is_refused(path: Path) -> None:
 def test_a_file_that_is_held_too_long_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock is waited for, but not for ever."""
     run(path, fill)
-    monkeypatch.setattr("vegakit.store.sqlite_file.BUSY_S", 0.02)
+    monkeypatch.setattr("vegakit.store.sqlite.BUSY_S", 0.02)
 
     async def use(ledger: SqliteLedger) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -267,7 +267,7 @@ def test_rows_are_not_kept_without_end(path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_dead_holders_left_is_found_by_index(path: Path) -> None:
     """The sweep does not read through all the claims there ever were."""
 
-    def plan(rows: Rows) -> str:
+    def plan(rows: LedgerRows) -> str:
         query = "SELECT id FROM claims WHERE holder = ? AND state IN ('reserved', 'sent')"
         return str(rows._execute(f"EXPLAIN QUERY PLAN {query}", ("me",)).fetchall())
 

@@ -5,7 +5,7 @@ import time
 
 from tests.telemetry.calls import call, paid, run
 from vegakit.events import CallTraced
-from vegakit.telemetry.background import BackgroundWriter
+from vegakit.telemetry.jsonl import BackgroundWriter
 
 
 class Slow:

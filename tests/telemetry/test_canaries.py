@@ -16,18 +16,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.telemetry.calls import MemorySink, call, run
 from tests.telemetry.canaries import CANARIES
 from vegakit.events import CallStatus, CallTraced
-from vegakit.telemetry import (
-    JsonLinesSink,
-    LogFilter,
-    OtelSink,
-    RedactingSink,
-    Redactor,
-    Tracer,
-    load_runs,
-    render_runs,
-    render_tree,
-)
-from vegakit.testing import FakeClock
+from vegakit.telemetry.jsonl import JsonLinesSink, load_runs, render_runs, render_tree
+from vegakit.telemetry.redaction import Redactor
+from vegakit.telemetry.sinks import OtelSink, RedactingSink
+from vegakit.telemetry.spans import LogFilter, Tracer
+from vegakit.testing.harness import FakeClock
 
 GIVEN = "a-key-of-no-known-format/é+"
 ENCODED = GIVEN.encode()

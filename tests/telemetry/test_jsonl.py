@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.telemetry.calls import call, paid, run
-from vegakit.telemetry import JsonLinesSink, Redactor
+from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.telemetry.redaction import Redactor
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

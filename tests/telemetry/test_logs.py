@@ -4,8 +4,9 @@ import logging
 
 from tests.telemetry.calls import MemorySink
 from vegakit.events import CallKind
-from vegakit.telemetry import LogFilter, Redactor, Tracer
-from vegakit.testing import FakeClock
+from vegakit.telemetry.redaction import Redactor
+from vegakit.telemetry.spans import LogFilter, Tracer
+from vegakit.testing.harness import FakeClock
 
 
 def logged(message: str, *args: object, **fields: object) -> logging.LogRecord:

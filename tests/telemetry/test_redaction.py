@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.telemetry.calls import call
 from tests.telemetry.canaries import CANARIES
 from vegakit.records import to_json
-from vegakit.telemetry import Redactor, redact
-from vegakit.telemetry.key_formats import FORMATS
+from vegakit.telemetry.redaction import FORMATS, Redactor, redact
 
 KEY = 'no-known/format+1 "é"&x'
 
@@ -52,6 +51,8 @@ def test_every_format_has_a_canary(row: str) -> None:
         "commit 580d3d2b1f0c4e3a9d8b7c6a5f4e3d2c1b0a9f8e, 3f2504e0-4f89-11d3-9a0c-0305e82c3301",
         "scikit-learn==1.5.0 skips the-task-that-is-much-too-long-for-you; key = value",
         "-----BEGIN CERTIFICATE-----",
+        "docker run -u 1000:1000; git push -u origin main; the login page password field",
+        "author: somebody, auth: none; sha256:580d3d2b1f0c4e3a9d8b7c6a5f4e3d2c1b0a9f8e; EZ to do",
     ],
 )
 def test_plain_text_stays(text: str) -> None:

@@ -9,9 +9,7 @@ from tests.telemetry.canaries import CANARIES
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
 from vegakit.money import Money
-from vegakit.telemetry import load_runs, render_runs, render_tree
-from vegakit.telemetry.jsonl import NO_TRACE
-from vegakit.telemetry.lines import line_of
+from vegakit.telemetry.jsonl import NO_TRACE, line_of, load_runs, render_runs, render_tree
 
 ASK = call(
     1, kind=CallKind.ASK, name="ask", agent="Coder", latency_ms=5000.0, cost=Money(8_600_000)

@@ -8,14 +8,9 @@ from tests.telemetry.calls import MemorySink, call, paid, run
 from vegakit.config import load
 from vegakit.events import CallStatus
 from vegakit.ids import TraceId
-from vegakit.telemetry import (
-    FanOutSink,
-    RedactingSink,
-    Redactor,
-    SampledSink,
-    load_runs,
-    open_sink,
-)
+from vegakit.telemetry.jsonl import load_runs
+from vegakit.telemetry.redaction import Redactor
+from vegakit.telemetry.sinks import FanOutSink, RedactingSink, SampledSink, open_sink
 
 
 def runs(count: int) -> list[TraceId]:

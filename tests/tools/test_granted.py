@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from vegakit.errors import CapabilityDenied
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import ScriptedModel
-from vegakit.tools import FunctionTool, ToolContext, tool
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.decorator import ToolContext, tool
+from vegakit.tools.functions import FunctionTool
 
 
 def reader(root: Path, **rights: Any) -> FunctionTool:

@@ -11,19 +11,22 @@ from vegakit.errors import CapabilityDenied, RateLimited, Timeout, UserError
 from vegakit.ids import Digest, Pid
 from vegakit.policy import (
     Allowed,
+    ApprovalPending,
     Approved,
+    Attempt,
     Denied,
     Grant,
     Interrupts,
+    Permissions,
     Rate,
     RateLimiter,
     RateRule,
     RateStrategy,
     Use,
+    dispatch,
 )
-from vegakit.policy.permissions import Asked, Attempt, Permissions, dispatch
-from vegakit.ports import Tool
-from vegakit.testing import FakeClock
+from vegakit.ports.execution import Tool
+from vegakit.testing.harness import FakeClock
 from vegakit.tools.middleware import (
     Middleware,
     Proposal,
@@ -297,7 +300,7 @@ class Desk:
             self._while_asking()
         raise CapabilityDenied("it changed while it was asked about")
 
-    def _dispatch(self, proposal: Proposal) -> Allowed | Asked | Denied:
+    def _dispatch(self, proposal: Proposal) -> Allowed | ApprovalPending | Denied:
         attempt = Attempt(
             "place",
             Pid("program/agent#1"),

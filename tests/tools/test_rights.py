@@ -6,21 +6,19 @@ import pytest
 
 from tests.tools.yaml_tools.stage import GRANT, REAL, Recorder
 from vegakit.policy import Grant, RunCommand, Use
-from vegakit.ports import Tool
-from vegakit.testing import FakeClock
-from vegakit.tools import (
-    ExecTool,
-    Rights,
+from vegakit.ports.execution import Tool
+from vegakit.testing.harness import FakeClock
+from vegakit.tools.decorator import tool
+from vegakit.tools.functions import (
     ToolArgumentsError,
-    ToolFile,
+    ToolRights,
     audit_level,
     function_tool,
-    logged,
     rights_of,
-    timed,
-    tool,
-    wrapped,
 )
+from vegakit.tools.middleware import logged, timed, wrapped
+from vegakit.tools.sandbox.command import ExecTool
+from vegakit.tools.tool_files import ToolFile
 
 EXEC = Grant(("process::exec",), commands=("git **",))
 
@@ -38,8 +36,8 @@ def declares(path: str) -> str:
 
 def test_a_plain_function_says_nothing() -> None:
     """So it may want anything."""
-    assert rights_of(function_tool(plain), {}) == Rights()
-    assert Rights().wanted is None
+    assert rights_of(function_tool(plain), {}) == ToolRights()
+    assert ToolRights().wanted is None
 
 
 def test_a_tool_says_what_it_declared() -> None:

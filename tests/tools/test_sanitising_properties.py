@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vegakit.policy import for_model, sanitise, sanitising
+from vegakit.policy import mark_untrusted, sanitise
+from vegakit.policy import safe_text as sanitising
 
 NASTY = st.sampled_from(
     [*"\0\x1b\x9b\r\x7f\u202e\u2066\u200b\ufeff\u2028\ud800\u200d\ufe0f\\é𝄞\U000e0041"]
@@ -60,13 +61,13 @@ def test_what_was_made_harmless_stays_as_it_is(result: str | bytes) -> None:
 @given(st.text(st.sampled_from("a <>/unTRusted\n\u200b")))
 def test_marks_stand_at_both_ends_only(result: str) -> None:
     """However they are broken up."""
-    shown = for_model(sanitise(result)).lower().replace(" ", "").replace("\n", "")
+    shown = mark_untrusted(sanitise(result)).lower().replace(" ", "").replace("\n", "")
     assert shown.count("<untrusted") == shown.count("</untrusted") == 1
 
 
 @pytest.mark.parametrize("pattern", ["[\0-\x1f]", "[^\n\t\x20-\U0010ffff]|\u202e"])
 def test_a_list_that_forgets_some_is_found(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the properties can fail."""
-    monkeypatch.setattr(sanitising, "_UNSEEN", sanitising.re.compile(pattern))
+    monkeypatch.setattr(sanitising, "_INVISIBLE", sanitising.re.compile(pattern))
     with pytest.raises(AssertionError):
         check("\x1b\x9b\u2066", 100)

@@ -11,16 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from vegakit.lang import (
-    ANY,
-    Function,
-    Handler,
-    Module,
-    Op,
-    Rights,
-    Site,
-    Type,
-)
+from vegakit.lang.codegen.bytecode import CallSite, Function, Handler, Module, Op, Rights
+from vegakit.lang.types import ANY, Type
 
 __all__ = ["Code", "assemble", "program"]
 
@@ -75,7 +67,7 @@ def _function(code: Code, pools: _Pools) -> Function:
             labels[head[:-1]] = len(rows)
             head, *rest = rest
         rows.append([head, *rest])
-    sites: list[Site] = []
+    sites: list[CallSite] = []
     body = tuple(
         (int(Op[name]), *(_operand(each, labels, sites, pools) for each in operands))
         for name, *operands in rows
@@ -100,7 +92,7 @@ def _handler(row: tuple[Any, ...], labels: dict[str, int]) -> Handler:
     return Handler(labels[start], labels[end], labels[target], tuple(kinds), reason, scopes)
 
 
-def _operand(text: str, labels: dict[str, int], sites: list[Site], pools: _Pools) -> Any:
+def _operand(text: str, labels: dict[str, int], sites: list[CallSite], pools: _Pools) -> Any:
     match text[0]:
         case "#":
             pools.constants.append(json.loads(text[1:]))
@@ -113,7 +105,7 @@ def _operand(text: str, labels: dict[str, int], sites: list[Site], pools: _Pools
             return pools.functions.index(text[1:])
         case "*":
             loops = tuple(json.loads(text[1:])) if text[1:] else ()
-            sites.append(Site(len(sites), loops, 1, 1))
+            sites.append(CallSite(len(sites), loops, 1, 1))
             return len(sites) - 1
         case "[":
             return tuple(json.loads(text))

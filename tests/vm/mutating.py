@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.vm.samples import SAMPLES
-from vegakit.lang import to_vgb
-from vegakit.lang.storing import _HEAD, _MAGIC, _VERSION, _digest
+from vegakit.lang.codegen.verifier import _HEAD, _MAGIC, _VERSION, _digest, to_vgb
 
 __all__ = ["flipped", "mutated", "sealed"]
 

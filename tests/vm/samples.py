@@ -1,7 +1,8 @@
 """Small programs that together use every instruction, for tests that need some program."""
 
 from tests.vm.assembling import Code, assemble
-from vegakit.lang import INT, STR, ListOf, Module, OptionalOf, RecordOf, Type
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.types import INT, STR, ListOf, OptionalOf, RecordOf, Type
 
 __all__ = ["SAMPLES"]
 
@@ -104,7 +105,7 @@ _PROCESSES = Code(
         "LINK 3 4",
         "MONITOR 5 3 @after *",
         "PRINT 5 *",
-        "STRAND_END",
+        "TASK_END",
         "after: BUDGET_CHECK 6 0 *",
         "BUDGET_RESERVE 6 6",
         'CONST 7 #"hi"',
@@ -140,15 +141,15 @@ _PARALLEL = Code(
         'one: CONST 8 #"1"',
         "ISSUE_SEND 3 1 8 -1 -1 -1 *",
         "FORCE 3 3",
-        "STRAND_END",
+        "TASK_END",
         'two: CONST 8 #["2"]',
         "ISSUE_SEND 4 1 8 !strs -1 -1 *",
         "FORCE 4 4",
         "MOVE 6 8",
-        "STRAND_END",
+        "TASK_END",
         "three: CONST 8 #4",
         "CALL 5 $factorial [8] *",
-        "STRAND_END",
+        "TASK_END",
     ),
     handlers=(("try", "end", "end", (), 7, 0),),
 )

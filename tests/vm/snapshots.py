@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from vegakit.lang import Module
+from vegakit.lang.codegen.bytecode import Module
 from vegakit.records import from_json, to_json
 from vegakit.vm import (
     AskBudget,
     CallHost,
-    Early,
-    Limits,
+    FiberRequest,
     OpenScope,
     SendTo,
     SpawnAgent,
+    SpeculativeCall,
     Status,
     Step,
     Vm,
+    VmLimits,
     VmState,
-    Want,
     load,
     start,
 )
@@ -50,7 +50,7 @@ class _Never:
 never = _Never()
 """The answer that does not come."""
 
-Host = Callable[[Want], Any]
+Host = Callable[[FiberRequest], Any]
 
 
 class Ran(NamedTuple):
@@ -58,24 +58,24 @@ class Ran(NamedTuple):
     `granted` are the tickets whose answers were taken, False where it was an error."""
 
     step: Step
-    wants: list[Want]
+    requests: list[FiberRequest]
     fuel: int
     granted: dict[str, bool]
 
 
-def echo(want: Want) -> Any:
+def echo(request: FiberRequest) -> Any:
     """Money for questions of money, the message for sends, a path for spawns."""
-    match want:
+    match request:
         case SendTo(stream=True):
-            return Streams((str(want.message),))
+            return Streams((str(request.message),))
         case SendTo():
-            return want.message
+            return request.message
         case SpawnAgent():
-            return f"/{want.agent}"
+            return f"/{request.agent}"
         case CallHost():
-            return want.args[0] if want.args else None
+            return request.args[0] if request.args else None
         case AskBudget():
-            return 1_000_000_000 * (want.what + 1)
+            return 1_000_000_000 * (request.what + 1)
         case OpenScope():
             return None
         case _:
@@ -88,7 +88,7 @@ def run(
     host: Host = echo,
     *,
     fuel: int = 10_000,
-    limits: Limits | None = None,
+    limits: VmLimits | None = None,
     stored: bool = False,
     rounds: int = 100_000,
     window: int = 0,
@@ -96,15 +96,15 @@ def run(
     """Answers are given when the machine waits, in the order of the asking; `stored`: the machine
     is written down and read anew after every run."""
     program = load(module)
-    vm = Vm(program, start(program, module.main, args, limits or Limits(), window))
-    wants: list[Want] = []
-    open_: list[Want] = []
+    vm = Vm(program, start(program, module.main, args, limits or VmLimits(), window))
+    requests: list[FiberRequest] = []
+    open_: list[FiberRequest] = []
     granted: dict[str, bool] = {}
     step = Step(Status.RUNNING)
     for _ in range(rounds):
         step = vm.run(fuel)
-        wants += step.wants
-        open_ += step.wants
+        requests += step.requests
+        open_ += step.requests
         if stored:
             vm = Vm(program, from_json(VmState, to_json(vm.snapshot())))
         if step.status is Status.WAITING:
@@ -115,21 +115,21 @@ def run(
                 break
         elif step.status is not Status.RUNNING:
             break
-    return Ran(replace(step, wants=()), wants, vm.state.fuel_used, granted)
+    return Ran(replace(step, requests=()), requests, vm.state.fuel_used, granted)
 
 
-def _give_all(vm: Vm, wants: list[Want], host: Host) -> dict[str, bool]:
+def _give_all(vm: Vm, requests: list[FiberRequest], host: Host) -> dict[str, bool]:
     given: dict[str, bool] = {}
-    for each in wants:
-        want = each.of if isinstance(each, Early) else each
-        answer = host(want)
-        if _give(vm, want, answer):
-            given[getattr(want, "ticket", "")] = not isinstance(answer, Fails | Streams)
+    for each in requests:
+        request = each.of if isinstance(each, SpeculativeCall) else each
+        answer = host(request)
+        if _give(vm, request, answer):
+            given[getattr(request, "ticket", "")] = not isinstance(answer, Fails | Streams)
     return given
 
 
-def _give(vm: Vm, want: Want, answer: Any) -> bool:
-    ticket = getattr(want, "ticket", "")
+def _give(vm: Vm, request: FiberRequest, answer: Any) -> bool:
+    ticket = getattr(request, "ticket", "")
     match answer:
         case _Never():
             return False
@@ -144,7 +144,7 @@ def _give(vm: Vm, want: Want, answer: Any) -> bool:
 
 
 def same_in_pieces(
-    module: Module, args: Sequence[Any] = (), host: Host = echo, limits: Limits | None = None
+    module: Module, args: Sequence[Any] = (), host: Host = echo, limits: VmLimits | None = None
 ) -> Ran:
     whole = run(module, args, host, limits=limits)
     pieces = run(module, args, host, fuel=1, limits=limits, stored=True)

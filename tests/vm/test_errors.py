@@ -7,8 +7,17 @@ import pytest
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import Fails, run, same_in_pieces
 from vegakit.errors import ContractViolated
-from vegakit.lang import INT, FutureOf, ListOf
-from vegakit.vm import Cancel, CloseScope, Drop, Limits, OpenScope, SpawnAgent, Status, start
+from vegakit.lang.types import INT, FutureOf, ListOf
+from vegakit.vm import (
+    CancelRequest,
+    CloseScope,
+    EndProcesses,
+    OpenScope,
+    SpawnAgent,
+    Status,
+    VmLimits,
+    start,
+)
 
 MONEY = 'CONST 1 #{"$":"money","of":5}'
 SPAWN = ('AGENT 2 #"A"', "SPAWN_SUPERVISED 3 2 -1 -1 -1 #null *", "FORCE 3 3")
@@ -78,7 +87,7 @@ def test_a_handler_closes_the_scopes_opened_under_it() -> None:
         "RETURN 0",
     )
     ran = same_in_pieces(program(*lines, handlers=(("try", "end", "end", (), -1, 1),)))
-    kinds = [(type(want).__name__, getattr(want, "scope", "")) for want in ran.wants]
+    kinds = [(type(request).__name__, getattr(request, "scope", "")) for request in ran.requests]
     assert kinds[2:] == [
         ("CloseScope", "main:1"),
         ("AskBudget", "main:0"),
@@ -89,44 +98,52 @@ def test_a_handler_closes_the_scopes_opened_under_it() -> None:
 def test_a_call_that_raises_closes_its_scopes() -> None:
     """The caller's handler sees none of them."""
     ran = called(MONEY, "BUDGET_ENTER 1 #null *", 'RAISE #"Failed" 1', caught=True)
-    assert ran.wants == [OpenScope("main:0/f:0", 5), CloseScope("main:0/f:0")]
+    assert ran.requests == [OpenScope("main:0/f:0", 5), CloseScope("main:0/f:0")]
 
 
 def test_a_call_that_returns_closes_its_scopes() -> None:
     """`return` inside a session ends the session."""
     ran = called(MONEY, "BUDGET_ENTER 1 #null *", "RETURN 0")
-    assert ran.wants[1:] == [CloseScope("main:0/f:0")]
+    assert ran.requests[1:] == [CloseScope("main:0/f:0")]
 
 
 def test_a_call_that_raises_drops_its_processes() -> None:
     """Nobody has their handles."""
     ran = called(*SPAWN, 'RAISE #"Failed" 3', caught=True)
-    assert ran.wants[1:] == [Drop(("/A",))]
+    assert ran.requests[1:] == [EndProcesses(("/A",))]
 
 
 @pytest.mark.parametrize("held", ["MOVE 0 3", "LIST 0 [2,3]", "LIST 0 [3]; LIST 0 [0]"])
 def test_a_returned_process_passes_to_the_caller(held: str) -> None:
     """Also inside of lists; it ends with the caller's call."""
     ran = called(*SPAWN, *held.split("; "), "RETURN 0", after=("PRINT 1 *", "RETURN 1"))
-    assert [type(want).__name__ for want in ran.wants] == ["SpawnAgent", "Print", "Drop"]
+    assert [type(request).__name__ for request in ran.requests] == [
+        "SpawnAgent",
+        "Print",
+        "EndProcesses",
+    ]
 
 
 def test_a_returned_future_keeps_its_process() -> None:
     """It is the handle that is to come."""
     ran = called(*SPAWN[:2], "RETURN 3", after=("FORCE 1 0", "PRINT 1 *", "RETURN 2"))
-    assert [type(want).__name__ for want in ran.wants] == ["SpawnAgent", "Print", "Drop"]
+    assert [type(request).__name__ for request in ran.requests] == [
+        "SpawnAgent",
+        "Print",
+        "EndProcesses",
+    ]
 
 
 def test_a_process_that_comes_too_late_is_dropped() -> None:
     """The call that wanted it has returned already."""
     ran = called(*SPAWN[:2], "RETURN 2", after=('HOST 1 #"x" [] *', 'HOST 1 #"x" [] *', "RETURN 1"))
-    assert ran.wants[0] == SpawnAgent("main:0/f:0", "A")
-    assert ran.wants[2] == Drop(("/A",))
+    assert ran.requests[0] == SpawnAgent("main:0/f:0", "A")
+    assert ran.requests[2] == EndProcesses(("/A",))
 
 
 def test_the_result_of_the_program_may_hold_processes() -> None:
     """They are not dropped; the host has them."""
-    assert Drop(("/A",)) not in run(program(*SPAWN, "RETURN 3")).wants
+    assert EndProcesses(("/A",)) not in run(program(*SPAWN, "RETURN 3")).requests
 
 
 def test_depth_of_calls_is_limited() -> None:
@@ -158,5 +175,5 @@ def test_a_future_from_outside_is_a_bad_program() -> None:
 def test_a_crash_cancels_what_is_open() -> None:
     """As any other end."""
     lines = ('AGENT 1 #"A"', 'CONST 2 #"x"', "ISSUE_SEND 3 1 2 -1 -1 -1 *", 'RAISE #"Failed" 2')
-    ran = run(program(*lines, "RETURN 0"), limits=Limits())
-    assert ran.wants[1:] == [Cancel("main:0")]
+    ran = run(program(*lines, "RETURN 0"), limits=VmLimits())
+    assert ran.requests[1:] == [CancelRequest("main:0")]

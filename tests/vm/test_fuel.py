@@ -1,11 +1,18 @@
 """Fuel is exact, given in slices, and the end of it cannot be caught. Sizes are bounded."""
 
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import run, same_in_pieces
-from vegakit.lang import INT, Module
-from vegakit.vm import Limits, Status, Vm, start
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.types import INT
+from vegakit.vm import Status, Vm, VmLimits, start
+from vegakit.vm.values import items_of, text_of
 
 LOOP = ("CONST 1 #1", "top: ADD 0 0 1", "JUMP @top", "end: RETURN 0")
 
@@ -21,21 +28,21 @@ def test_one_instruction_costs_one() -> None:
         assert vm.run(1).status is Status.RUNNING
         assert vm.state.fuel_used == used
     vm.run(1_000)
-    assert (vm.state.fuel_used, vm.state.strands["main"].frames[0].registers[0]) == (1_009, 504)
+    assert (vm.state.fuel_used, vm.state.tasks["main"].frames[0].registers[0]) == (1_009, 504)
 
 
 def test_no_fuel_no_step() -> None:
     """A run without fuel changes nothing."""
     vm = Vm(looping(), start(looping(), 0, [0]))
     vm.run(0)
-    assert (vm.state.fuel_used, vm.state.strands["main"].frames[0].pc) == (0, 0)
+    assert (vm.state.fuel_used, vm.state.tasks["main"].frames[0].pc) == (0, 0)
 
 
 def test_the_last_drop_is_used() -> None:
     """A program that needs 3 ends with 3 and not with 2."""
     module = program("CONST 0 #1", "CONST 0 #2", "RETURN 0")
-    assert run(module, limits=Limits(total_fuel=3)).step.value == 2
-    short = run(module, limits=Limits(total_fuel=2))
+    assert run(module, limits=VmLimits(total_fuel=3)).step.value == 2
+    short = run(module, limits=VmLimits(total_fuel=2))
     assert short.step.error is not None
     assert (short.step.error.error, short.fuel) == ("FuelExhausted", 2)
 
@@ -43,7 +50,7 @@ def test_the_last_drop_is_used() -> None:
 def test_exhaustion_cannot_be_caught() -> None:
     """A handler for everything does not see it."""
     module = program(*LOOP, params=(INT,), handlers=(("top", "end", "end", (), -1, 0),))
-    ran = run(module, [0], limits=Limits(total_fuel=100))
+    ran = run(module, [0], limits=VmLimits(total_fuel=100))
     assert ran.step.error is not None
     assert (ran.step.error.error, ran.step.error.stack[0][0]) == ("FuelExhausted", "main")
 
@@ -71,6 +78,47 @@ def test_large_values_cost_more(lines: str, least: int) -> None:
     assert least <= ran.fuel < 20 * least
 
 
+CHUNKS = (
+    'CONST 1 #64000; CONST 2 #1; CONST 3 #null; LIBRARY 0 #"range" [1,3]; '
+    'LIBRARY 0 #"list::chunks" [0,2]'
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "least"),
+    [
+        ('CONST 1 #"[%s1]"; LIBRARY 0 #"json::parse" [1]' % ("1," * 32_000), 16_000),
+        ('CONST 1 #64000; CONST 2 #null; LIBRARY 0 #"range" [1,2]; LIBRARY 0 #"str" [0]', 24_000),
+        ('CONST 1 #64000; CONST 2 #null; LIBRARY 0 #"range" [1,2]; TEXT 0 [0]', 24_000),
+        ('CONST 1 #64000; CONST 2 #null; LIBRARY 0 #"range" [1,2]; PAIRS 0 0', 64_000),
+        ('CONST 1 #64000; CONST 2 #null; LIBRARY 0 #"range" [1,2]; EQ 0 0 0', 24_000),
+        (
+            CHUNKS + '; LIBRARY 0 #"list::unique" [0]',
+            200_000,
+        ),
+    ],
+    ids=["json::parse", "str", "text", "pairs", "equal", "unique"],
+)
+def test_what_is_done_item_by_item_costs_fuel_for_each(lines: str, least: int) -> None:
+    """A slice of fuel is a few milliseconds: many calls of such functions fitted into one, and all
+    others waited for seconds."""
+    assert run(program(*lines.split("; "), "RETURN 1"), fuel=10**9).fuel >= least
+
+
+def test_the_text_of_a_long_list_takes_little_longer_than_its_json() -> None:
+    """One instruction makes it, and nothing else goes on meanwhile: it took a hundred times as
+    long."""
+    items = items_of(range(90_000))
+
+    def cpu(do: Callable[[Any], object], given: object) -> float:
+        began = time.process_time()
+        do(given)
+        return time.process_time() - began
+
+    plain = min(cpu(msgspec.json.encode, [*items]) for _ in range(5))
+    assert min(cpu(text_of, items) for _ in range(5)) < 15 * plain
+
+
 GROWING = {
     "text": (('CONST 0 #"ab"', "top: ADD 0 0 0", "JUMP @top"), "10,000,000 characters"),
     "list": (("CONST 0 #[1]", "top: ADD 0 0 0", "JUMP @top"), "1,000,000 items"),
@@ -96,7 +144,7 @@ def test_many_references_to_one_large_value_end_the_program() -> None:
     moves = [f"MOVE {at} 0" for at in range(3, 16)]
     vm = Vm(
         module := program(*lines, *moves, "top: JUMP @top", "RETURN 0"),
-        start(module, 0, (), Limits()),
+        start(module, 0, (), VmLimits()),
     )
     vm.run(2_000_000)
     assert vm.snapshot().error == vm.run(1).error
@@ -108,6 +156,6 @@ def test_variables_are_limited() -> None:
     """All live calls together have so many registers and no more."""
     f = Code("f", ("CALL 0 $f [] *", "RETURN 0"), registers=10)
     main = Code("main", ("CALL 0 $f [] *", "RETURN 0"), registers=10)
-    ran = same_in_pieces(assemble(main, f), limits=Limits(registers=100))
+    ran = same_in_pieces(assemble(main, f), limits=VmLimits(registers=100))
     assert ran.step.error is not None
     assert len(ran.step.error.stack) == 10

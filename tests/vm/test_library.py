@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from vegakit.lang import LIBRARY
-from vegakit.vm.faults import Fault
-from vegakit.vm.library import PURE, call_pure
-from vegakit.vm.values import restored, stored
+from vegakit.lang.library import LIBRARY
+from vegakit.vm import PURE
+from vegakit.vm.operators import equal, holds
+from vegakit.vm.stdlib import call_pure
+from vegakit.vm.values import MAX_PARSED, ProgramFault, items_of, restored, stored, weight_of
 
 LETTERS = {"str": "s", "int": "i", "float": "f", "duration": "d"}
 
@@ -194,6 +196,35 @@ RAISES: list[tuple[str, list[Any], str]] = [
 @pytest.mark.parametrize(("name", "args", "error"), RAISES, ids=range(len(RAISES)))
 def test_a_pure_function_that_raises(name: str, args: list[Any], error: str) -> None:
     """By this name."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(ProgramFault) as caught:
         call_pure(name, [restored(arg) for arg in args])
     assert caught.value.name == error
+
+
+def test_one_json_text_makes_so_many_lists_and_maps() -> None:
+    """In one instruction, for which everything else waits. Brackets in strings make none."""
+    fits = "[" + "[]," * (MAX_PARSED - 2) + "[]]"
+    assert len(call_pure("json::parse", [fits])) == MAX_PARSED - 1
+    with pytest.raises(ProgramFault, match="lists and maps") as raised:
+        call_pure("json::parse", [fits[:-1] + ",{}]"])
+    assert raised.value.name == "LimitReached"
+    text = "[{" * MAX_PARSED + '\\"'
+    assert call_pure("json::parse", [msgspec.json.encode([text]).decode()]) == [text]
+
+
+@pytest.mark.parametrize("item", [1, 2**63 - 1, 1.0, True, None, "x"])
+@pytest.mark.parametrize("other", [1, 1.0, True, None, "x"])
+def test_many_items_are_compared_as_few_are(item: Any, other: Any) -> None:
+    """Lists of one kind are left to Python, to which True is 1."""
+    many, others = items_of([item] * 99), items_of([other] * 99)
+    assert equal(many, others) == equal(item, other)
+    assert holds(other, many) == equal(item, other)
+    assert (call_pure("list::index_of", [many, other]) == 0) == equal(item, other)
+    assert call_pure("list::count", [many, other]) == 99 * equal(item, other)
+    assert many.weight == 1 + 99 * weight_of(item)
+    assert call_pure("json::parse", [call_pure("json::text", [many])]) == many
+
+
+def test_a_number_that_is_too_long_is_found_among_many() -> None:
+    with pytest.raises(ProgramFault, match="64 bits"):
+        call_pure("json::parse", [f"[{'1,' * 99}9223372036854775808]"])

@@ -15,11 +15,12 @@ from tests.vm.mutating import flipped, mutated, sealed
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, Streams, never, run
 from vegakit.errors import ContractViolated, UserError
-from vegakit.lang import Module, from_vgb
-from vegakit.vm import Limits, Status, Step
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.verifier import from_vgb
+from vegakit.vm import Status, Step, VmLimits
 
 MUTANTS = int(os.environ.get("VEGA_MUTANTS", "500"))
-LIMITS = Limits(total_fuel=3_000)
+LIMITS = VmLimits(total_fuel=3_000)
 ANSWERS: tuple[Any, ...] = (
     *("x", "a path", 5, 2**70, 1.5, float("nan"), True, None, [], ["a"], {}, {"a": [1]}, b"x"),
     *({"$": "money", "of": 5}, {"$": "process", "of": "/a"}, {"$": 1}, {1: 2}, "\ud800", {"$": []}),

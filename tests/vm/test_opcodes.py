@@ -6,14 +6,15 @@ import pytest
 
 from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import Fails, Streams, never, same_in_pieces
-from vegakit.lang import INT, STR, ListOf, Op, OptionalOf, RecordOf, Type
+from vegakit.lang.codegen.bytecode import Op
+from vegakit.lang.types import INT, STR, ListOf, OptionalOf, RecordOf, Type
 from vegakit.vm import (
     AskBudget,
     CallHost,
-    Cancel,
+    CancelRequest,
     CloseScope,
-    Drop,
     End,
+    EndProcesses,
     LinkBoth,
     OpenScope,
     Print,
@@ -22,8 +23,8 @@ from vegakit.vm import (
     Status,
     Watch,
 )
-from vegakit.vm.decoding import HOT
-from vegakit.vm.machine import _OPS, COLD
+from vegakit.vm.machine import _OPS
+from vegakit.vm.module_facts import COLD, HOT
 
 USD = {"$": "money", "of": 1_500_000_000}
 FINDING = RecordOf("Finding", (("file", STR), ("note", OptionalOf(STR))))
@@ -156,7 +157,7 @@ ERRORS: list[tuple[str, str]] = [
     ("BUDGET_RESERVE 0 1", "BadProgram"),
     ("PAR_SPAWN 1 @end []; end: MOVE 0 0", "BadProgram"),
     ("PAR_JOIN 1", "BadProgram"),
-    ("STRAND_END", "BadProgram"),
+    ("TASK_END", "BadProgram"),
 ]
 
 
@@ -190,14 +191,14 @@ def test_calls_give_back_to_their_register() -> None:
 def test_host_calls_wait_for_their_answer() -> None:
     """The want carries JSON, the rights of the function and a ticket by place."""
     ran = same_in_pieces(program("CONST 1 #[1]", 'HOST 0 #"file::read" [1] *', "RETURN 0"))
-    assert ran.wants == [CallHost("main:0", "file::read", ([1],), 0)]
+    assert ran.requests == [CallHost("main:0", "file::read", ([1],), 0)]
     assert ran.step.value == [1]
 
 
 def test_print_does_not_wait() -> None:
     """The text of the value goes out."""
     ran = same_in_pieces(program('CONST 1 #{"$":"money","of":1500000000}', "PRINT 1 *", "RETURN 0"))
-    assert ran.wants == [Print("main:0", "$1.50")]
+    assert ran.requests == [Print("main:0", "$1.50")]
 
 
 def test_sends_are_futures() -> None:
@@ -216,7 +217,7 @@ def test_sends_are_futures() -> None:
     )
     ran = same_in_pieces(program(*lines))
     first = SendTo("main:0", "A", "hi", agent=True, timeout_ms=30_000, budget=5)
-    assert ran.wants == [first, SendTo("main:1", "A", "hi", agent=True)]
+    assert ran.requests == [first, SendTo("main:1", "A", "hi", agent=True)]
     assert ran.step.value == "hihi"
 
 
@@ -225,7 +226,7 @@ def test_typed_answers_must_fit() -> None:
     lines = ('AGENT 1 #"A"', 'CONST 2 #"hi"', "ISSUE_SEND 0 1 2 !ints -1 -1 *", "FORCE 0 0")
     module = program(*lines, "RETURN 0", types=TYPES)
     good = same_in_pieces(module, host=lambda _: [1, 2])
-    assert (good.step.value, good.wants[0].answer) == ([1, 2], TYPES["ints"])  # type: ignore[union-attr]
+    assert (good.step.value, good.requests[0].answer) == ([1, 2], TYPES["ints"])  # type: ignore[union-attr]
     bad = same_in_pieces(module, host=lambda _: "x")
     assert bad.step.error is not None
     assert bad.step.error.error == "ContractViolated"
@@ -235,7 +236,7 @@ def test_spawned_processes_end_with_the_call() -> None:
     """A process that is neither returned, named nor linked is dropped when the function returns."""
     lines = ('AGENT 1 #"A"', "SPAWN_SUPERVISED 2 1 -1 -1 -1 #null *", "FORCE 2 2", "RETURN 0")
     ran = same_in_pieces(program(*lines))
-    assert ran.wants == [SpawnAgent("main:0", "A"), Drop(("/A",))]
+    assert ran.requests == [SpawnAgent("main:0", "A"), EndProcesses(("/A",))]
 
 
 def test_named_processes_live_on() -> None:
@@ -250,7 +251,7 @@ def test_named_processes_live_on() -> None:
         "RETURN 0",
     )
     ran = same_in_pieces(program(*lines))
-    assert ran.wants == [SpawnAgent("main:0", "A", 5, "boss", "Team", {"max_restarts": 3})]
+    assert ran.requests == [SpawnAgent("main:0", "A", 5, "boss", "Team", {"max_restarts": 3})]
 
 
 def test_linked_processes_live_on() -> None:
@@ -258,28 +259,28 @@ def test_linked_processes_live_on() -> None:
     spawn = "SPAWN_SUPERVISED {0} 1 -1 -1 -1 #null *; FORCE {0} {0}"
     lines = ('AGENT 1 #"A"', *spawn.format(2).split("; "), *spawn.format(3).split("; "))
     ran = same_in_pieces(program(*lines, "LINK 2 3", "RETURN 0"), host=lambda w: f"/{w.ticket}")  # type: ignore[union-attr]
-    assert ran.wants[2:] == [LinkBoth("/main:0", "/main:1")]
+    assert ran.requests[2:] == [LinkBoth("/main:0", "/main:1")]
 
 
 def test_a_monitor_runs_when_the_process_is_gone() -> None:
     """Beside the program, with the reason, on a copy of the registers."""
     ran = same_in_pieces(_monitored(), host=lambda w: f"gone {type(w).__name__}")
-    assert ran.wants == [
+    assert ran.requests == [
         SpawnAgent("main:0", "A"),
         Watch("main:1", "gone SpawnAgent"),
         CallHost("main:3", "process::yield", (), 0),
         Print("main:2", "gone Watch"),
-        Drop(("gone SpawnAgent",)),
+        EndProcesses(("gone SpawnAgent",)),
     ]
 
 
 def test_a_monitor_ends_with_its_call() -> None:
     """Nobody waits for the watch when the function has returned."""
 
-    def host(want: object) -> object:
-        return never if isinstance(want, Watch) else "x"
+    def host(request: object) -> object:
+        return never if isinstance(request, Watch) else "x"
 
-    assert Cancel("main:1") in same_in_pieces(_monitored(), host=host).wants
+    assert CancelRequest("main:1") in same_in_pieces(_monitored(), host=host).requests
 
 
 def _monitored() -> Any:
@@ -289,7 +290,7 @@ def _monitored() -> Any:
         "FORCE 2 2",
         "MONITOR 3 2 @after *",
         "PRINT 3 *",
-        "STRAND_END",
+        "TASK_END",
         'after: HOST 0 #"process::yield" [] *',
         "RETURN 0",
     )
@@ -298,7 +299,7 @@ def _monitored() -> Any:
 def test_exit_ends_the_process() -> None:
     """With its reason, after all that was open is closed."""
     ran = same_in_pieces(program('CONST 1 #"done"', "EXIT 1", "RETURN 0"))
-    assert (ran.step.status, ran.wants) == (Status.EXITED, [End("done")])
+    assert (ran.step.status, ran.requests) == (Status.EXITED, [End("done")])
 
 
 STREAMED = (
@@ -319,7 +320,7 @@ def test_streams_come_in_chunks() -> None:
     """Until the end, and the chunks before an error are seen before it."""
     module = program(*STREAMED)
     ran = same_in_pieces(module, host=lambda _: Streams(("a", "b")))
-    assert ran.wants == [SendTo("main:0", "A", "hi", agent=True, stream=True)]
+    assert ran.requests == [SendTo("main:0", "A", "hi", agent=True, stream=True)]
     assert ran.step.value == "ab"
     caught = program(*STREAMED, handlers=(("top", "end", "end", ("Timeout",), -1, 0),))
     assert same_in_pieces(caught, host=lambda _: Streams(("a",), "Timeout")).step.value == "a"
@@ -345,7 +346,7 @@ def test_budget_scopes_nest() -> None:
         "RETURN 0",
     )
     ran = same_in_pieces(program(*lines))
-    assert ran.wants == [
+    assert ran.requests == [
         OpenScope("main:0", 5, settings={"on_exceed": "ask"}),
         OpenScope("main:1", 5, inside="main:0"),
         AskBudget("main:2", 1, "main:1"),
@@ -361,7 +362,7 @@ def test_a_refused_budget_raises_where_it_is_entered() -> None:
     ran = same_in_pieces(program(*lines), host=lambda _: Fails("BudgetExceeded"))
     assert ran.step.error is not None
     assert ran.step.error.error == "BudgetExceeded"
-    assert len(ran.wants) == 1
+    assert len(ran.requests) == 1
 
 
 PARALLEL = (
@@ -375,16 +376,16 @@ PARALLEL = (
     'one: CONST 5 #"1"',
     "ISSUE_SEND 3 1 5 -1 -1 -1 *",
     "FORCE 3 3",
-    "STRAND_END",
+    "TASK_END",
     'two: CONST 5 #"2"',
     "ISSUE_SEND 4 1 5 -1 -1 -1 *",
     "FORCE 4 4",
-    "STRAND_END",
+    "TASK_END",
 )
 
 
-def test_strands_run_side_by_side() -> None:
+def test_tasks_run_side_by_side() -> None:
     """Both sends are out before either is answered; the listed registers come back."""
     ran = same_in_pieces(program(*PARALLEL))
-    assert [want.ticket for want in ran.wants] == ["main:0", "main:1"]  # type: ignore[union-attr]
+    assert [request.ticket for request in ran.requests] == ["main:0", "main:1"]  # type: ignore[union-attr]
     assert ran.step.value == ["1", "2"]

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import Function, ModuleRows, Op, check, compile_program
-from vegakit.testing import tests_below as programs_below
-from vegakit.vm.regions import Regions, _post_dominators, _ways, registers_of
+from vegakit.lang.analysis.effects import ModuleEffects
+from vegakit.lang.codegen.bytecode import Function, Op
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
+from vegakit.testing.programs import find_tests as programs_below
+from vegakit.vm.module_facts import Regions, _post_dominators, _ways, registers_of
 
 PROGRAMS = Path(__file__).parents[1] / "language"
 MOST = 150
@@ -15,7 +18,7 @@ MOST = 150
 def functions_below(feature: str) -> list[Function]:
     found: list[Function] = []
     for path in programs_below([PROGRAMS / feature]):
-        checked, _ = check(path.read_text(), path.name, lambda _: None)
+        checked, _ = check_program(path.read_text(), path.name, lambda _: None)
         if checked is not None:
             found += compile_program(checked).functions
     return [function for function in found if len(function.code) <= MOST]
@@ -70,10 +73,10 @@ if a == "x" { n = 5; print(f(a)); }
 
 
 def test_what_lies_between_is_all_there() -> None:
-    checked, _ = check(SOURCE, "a.vega", lambda _: None)
+    checked, _ = check_program(SOURCE, "a.vega", lambda _: None)
     assert checked is not None
     module = compile_program(checked)
-    regions = Regions(ModuleRows(module), module.functions, module.constants)
+    regions = Regions(ModuleEffects(module), module.functions, module.constants)
     names = [function.name for function in module.functions]
     inner = regions.of(names.index("f"), _first(module.functions[names.index("f")], Op.JUMP_IF_NOT))
     assert (inner.meets, inner.sends) == (-1, ("A",))
@@ -86,7 +89,7 @@ def test_what_lies_between_is_all_there() -> None:
         each for row in main.code[jumps[-1] : branch.meets] for each in registers_of(row, "w")
     }
     assert branch.writes >= written
-    assert branch.row.prints
+    assert branch.effect_set.prints
 
 
 def _first(function: Function, op: Op) -> int:

@@ -4,8 +4,9 @@ import pytest
 
 from tests.vm.samples import SAMPLES
 from tests.vm.snapshots import Fails, never, same_in_pieces
-from vegakit.lang import Op, verify
-from vegakit.vm import SendTo, Status, Want, Watch
+from vegakit.lang.codegen.bytecode import Op
+from vegakit.lang.codegen.verifier import verify
+from vegakit.vm import FiberRequest, SendTo, Status, Watch
 
 
 def test_the_samples_use_every_instruction() -> None:
@@ -28,7 +29,9 @@ def test_a_sample_whose_answers_are_errors_ends(name: str) -> None:
     same_in_pieces(SAMPLES[name], host=lambda _: Fails("AgentFailed", "gone"))
     same_in_pieces(SAMPLES[name], host=lambda _: Fails("ProgramChanged", "changed"))
 
-    def watched(want: Want) -> object:
-        return "gone" if isinstance(want, Watch) else never if isinstance(want, SendTo) else "x"
+    def watched(request: FiberRequest) -> object:
+        return (
+            "gone" if isinstance(request, Watch) else never if isinstance(request, SendTo) else "x"
+        )
 
     same_in_pieces(SAMPLES[name], host=watched)

@@ -8,7 +8,8 @@ from vegakit.vm import SendTo, Vm, VmState, start
 
 
 def tickets(module: object) -> list[str]:
-    return [want.ticket for want in same_in_pieces(module).wants if isinstance(want, SendTo)]  # type: ignore[arg-type]
+    requests = same_in_pieces(module).requests  # type: ignore[arg-type]
+    return [request.ticket for request in requests if isinstance(request, SendTo)]
 
 
 def test_rounds_of_loops_are_in_the_ticket() -> None:
@@ -44,15 +45,15 @@ def test_calls_are_in_the_ticket() -> None:
 
 
 def test_tickets_do_not_depend_on_what_came_first() -> None:
-    """The answers of two strands in either order: the same tickets go out."""
+    """The answers of two tasks in either order: the same tickets go out."""
 
     def asked(first: str, second: str) -> set[str]:
         vm = Vm(module, start(module, 0))
-        seen = [*vm.run(1_000).wants]
+        seen = [*vm.run(1_000).requests]
         for ticket in (first, second):
             vm.answer(ticket, "x")
-            seen += vm.run(1_000).wants
-        return {want.ticket for want in seen if isinstance(want, SendTo)}
+            seen += vm.run(1_000).requests
+        return {request.ticket for request in seen if isinstance(request, SendTo)}
 
     module = program(
         'AGENT 1 #"A"',
@@ -66,12 +67,12 @@ def test_tickets_do_not_depend_on_what_came_first() -> None:
         "FORCE 4 4",
         "ISSUE_SEND 4 1 2 -1 -1 -1 *",
         "FORCE 4 4",
-        "STRAND_END",
+        "TASK_END",
         "b: ISSUE_SEND 4 1 2 -1 -1 -1 *",
         "FORCE 4 4",
         "ISSUE_SEND 4 1 2 -1 -1 -1 *",
         "FORCE 4 4",
-        "STRAND_END",
+        "TASK_END",
     )
     assert asked("main:0", "main:2") == asked("main:2", "main:0") == {f"main:{n}" for n in range(4)}
 
@@ -118,5 +119,5 @@ def test_the_end_can_be_stored_too() -> None:
     vm = Vm(module, start(module, 0))
     step = vm.run(10_000)
     again = Vm(module, from_json(VmState, to_json(vm.snapshot()))).run(10)
-    assert (again.status, again.value, again.wants) == (step.status, step.value, ())
+    assert (again.status, again.value, again.requests) == (step.status, step.value, ())
     assert run(module).step.value == step.value

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vegakit.lang import (
+from vegakit.lang.types import (
     ANY,
     BOOL,
     DURATION,
@@ -27,19 +27,20 @@ from vegakit.lang import (
     StreamOf,
     Type,
 )
-from vegakit.vm.comparing import at_most, equal, holds, less
-from vegakit.vm.faults import Fault
-from vegakit.vm.fitting import fit
-from vegakit.vm.texts import json_text, text_of
+from vegakit.vm.conversion import fit
+from vegakit.vm.operators import at_most, equal, holds, less
 from vegakit.vm.values import (
     Duration,
-    Fields,
-    Items,
+    ListValue,
+    MapValue,
     Money,
+    ProgramFault,
     items_of,
+    json_text,
     plain_value,
     restored,
     stored,
+    text_of,
     weight_of,
 )
 
@@ -109,7 +110,7 @@ def _small(form: Any) -> Any:
 )
 def test_what_is_no_value_raises(form: Any) -> None:
     """As a fault of the program that got it."""
-    with pytest.raises(Fault):
+    with pytest.raises(ProgramFault):
         restored(form)
 
 
@@ -123,8 +124,8 @@ def test_nesting_is_bounded() -> None:
     deep: Any = 1
     for _ in range(100):
         deep = [deep]
-    assert type(restored(deep)) is Items
-    with pytest.raises(Fault, match="LimitReached"):
+    assert type(restored(deep)) is ListValue
+    with pytest.raises(ProgramFault, match="LimitReached"):
         restored([deep])
 
 
@@ -179,7 +180,7 @@ def test_order_is_of_one_kind() -> None:
     assert at_most(Money(1), Money(1))
     assert less("a", "b")
     for one, other in ((True, False), (None, None), (Money(1), Duration(2)), ("a", 1)):
-        with pytest.raises(Fault, match="BadProgram"):
+        with pytest.raises(ProgramFault, match="BadProgram"):
             less(one, other)
 
 
@@ -245,7 +246,7 @@ MISFITS: list[tuple[Any, Type, str]] = [
 @pytest.mark.parametrize(("form", "kind", "reason"), MISFITS)
 def test_a_value_that_does_not_fit(form: Any, kind: Type, reason: str) -> None:
     """The reason says where, what came and what was expected."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(ProgramFault) as caught:
         fit(restored(form), kind)
     assert (caught.value.name, caught.value.reason) == ("ContractViolated", reason)
 
@@ -253,5 +254,5 @@ def test_a_value_that_does_not_fit(form: Any, kind: Type, reason: str) -> None:
 def test_what_fits_is_not_copied() -> None:
     """A large list that fits stays the same object."""
     value = restored({"a": [1, 2]})
-    assert type(value) is Fields
+    assert type(value) is MapValue
     assert fit(value, MapOf(ListOf(INT))) is value

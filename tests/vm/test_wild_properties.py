@@ -9,24 +9,25 @@ from msgspec.structs import replace
 
 from tests.vm.snapshots import Fails, Host, Ran, Streams, echo, never, run
 from tests.vm.wild import wild_module
-from vegakit.lang import AgentSpec, verify
+from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.codegen.verifier import verify
 from vegakit.vm import (
     AskBudget,
     CallHost,
-    Cancel,
+    CancelRequest,
     CloseScope,
-    Drop,
-    Limits,
+    EndProcesses,
+    FiberRequest,
     OpenScope,
     Print,
     SendTo,
     SpawnAgent,
     Status,
-    Want,
+    VmLimits,
     Watch,
 )
 
-LIMITS = Limits(total_fuel=500, strands=20, depth=12)
+LIMITS = VmLimits(total_fuel=500, tasks=20, depth=12)
 AGENTS = tuple(AgentSpec(name, "fast") for name in ("A", "B"))
 ODD: tuple[Any, ...] = (
     *("x", 5, None, ["a"], {"file": "a"}, {"$": "money", "of": 5}, never, never, never),
@@ -37,16 +38,16 @@ ODD: tuple[Any, ...] = (
 def host_of(seed: int) -> Host:
     """Sensible answers mostly; by the ticket, so that the order of the asking changes nothing."""
 
-    def host(want: Want) -> Any:
-        place = getattr(want, "ticket", "").partition("'")[0]
+    def host(request: FiberRequest) -> Any:
+        place = getattr(request, "ticket", "").partition("'")[0]
         chance = crc32(f"{seed} {place}".encode())
-        if chance % 8 == 0 and not isinstance(want, SpawnAgent):
+        if chance % 8 == 0 and not isinstance(request, SpawnAgent):
             return ODD[chance // 8 % len(ODD)]
-        if isinstance(want, Watch):
+        if isinstance(request, Watch):
             return "gone" if chance % 2 else never
-        if isinstance(want, SpawnAgent):
-            return f"/{want.ticket}"
-        return [] if isinstance(want, SendTo) and want.answer else echo(want)
+        if isinstance(request, SpawnAgent):
+            return f"/{request.ticket}"
+        return [] if isinstance(request, SendTo) and request.answer else echo(request)
 
     return host
 
@@ -60,7 +61,7 @@ def test_wild_programs_run_the_same_in_pieces(seed: int) -> None:
     pieces = run(module, host=host_of(seed), fuel=1, limits=LIMITS, stored=True, rounds=3_000)
     assert pieces == whole
     assert whole.step.status is not Status.RUNNING
-    asked = [want.ticket for want in whole.wants if isinstance(want, _ANSWERED)]
+    asked = [request.ticket for request in whole.requests if isinstance(request, _ANSWERED)]
     if whole.step.status is not Status.WAITING and len(asked) == len(set(asked)):
         _all_is_closed(whole)
 
@@ -76,22 +77,25 @@ def test_looking_ahead_changes_nothing(seed: int, window: int) -> None:
     pieces = run(
         module, host=host_of(seed), fuel=1, limits=LIMITS, stored=True, rounds=3_000, window=window
     )
-    assert (pieces.step, pieces.fuel, pieces.wants) == (ahead.step, ahead.fuel, ahead.wants)
+    assert (pieces.step, pieces.fuel, pieces.requests) == (ahead.step, ahead.fuel, ahead.requests)
 
 
 def _printed(ran: Ran) -> list[str]:
-    return [want.text for want in ran.wants if isinstance(want, Print)]
+    return [request.text for request in ran.requests if isinstance(request, Print)]
 
 
 def _all_is_closed(ran: Ran) -> None:
     """Every scope that was opened is closed once; what has no answer is cancelled, and only that;
     no process is dropped twice."""
-    granted, cancelled = ran.granted, [w.ticket for w in ran.wants if isinstance(w, Cancel)]
-    opened = [w.ticket for w in ran.wants if isinstance(w, OpenScope) and granted.get(w.ticket)]
-    assert sorted(w.scope for w in ran.wants if isinstance(w, CloseScope)) == sorted(opened)
-    asked = [w.ticket for w in ran.wants if isinstance(w, _ANSWERED)]
+    granted, cancelled = (
+        ran.granted,
+        [w.ticket for w in ran.requests if isinstance(w, CancelRequest)],
+    )
+    opened = [w.ticket for w in ran.requests if isinstance(w, OpenScope) and granted.get(w.ticket)]
+    assert sorted(w.scope for w in ran.requests if isinstance(w, CloseScope)) == sorted(opened)
+    asked = [w.ticket for w in ran.requests if isinstance(w, _ANSWERED)]
     assert sorted(t for t in asked if t not in granted) == sorted(cancelled)
-    dropped = [path for w in ran.wants if isinstance(w, Drop) for path in w.paths]
+    dropped = [path for w in ran.requests if isinstance(w, EndProcesses) for path in w.paths]
     assert len(dropped) == len(set(dropped))
 
 

@@ -1,14 +1,15 @@
 """Random modules that pass the verifier: little about them makes sense, and none may do harm.
 
 Registers have roles, so that most instructions find operands of a kind they can use and a program
-lives long enough to tangle its strands, processes and budgets. One operand in thirty is any.
+lives long enough to tangle its tasks, processes and budgets. One operand in thirty is any.
 """
 
 import random
 from typing import Any
 
 from tests.vm.samples import SAMPLES
-from vegakit.lang import ANY, Function, Handler, Module, Op, Rights, Site
+from vegakit.lang.codegen.bytecode import CallSite, Function, Handler, Module, Op, Rights
+from vegakit.lang.types import ANY
 
 __all__ = ["wild_module"]
 
@@ -94,7 +95,7 @@ _EFFECTS = (
     *(Op.SEND_STREAM, Op.STREAM_DONE, Op.STREAM_NEXT, Op.BUDGET_ENTER),
     *(Op.BUDGET_CHECK, Op.PAR_SPAWN, Op.PAR_SPAWN, Op.PAR_JOIN, Op.CALL, Op.ROUND, Op.RAISE),
 )
-_OTHERS = tuple(set(Op) - {*_EFFECTS, Op.RECORD, Op.RETURN, Op.STRAND_END, Op.EXIT})
+_OTHERS = tuple(set(Op) - {*_EFFECTS, Op.RECORD, Op.RETURN, Op.TASK_END, Op.EXIT})
 
 
 def wild_module(seed: int) -> Module:
@@ -105,7 +106,7 @@ def wild_module(seed: int) -> Module:
 
 
 def _function(number: int, draw: random.Random) -> Function:
-    """The body, then the code of two strands, which the body may start."""
+    """The body, then the code of two tasks, which the body may start."""
     sizes = [draw.randint(6, 14), draw.randint(1, 6), draw.randint(1, 6)]
     setup: list[tuple[Any, ...]] = [
         (int(Op.AGENT), _AGENT, 0),
@@ -117,12 +118,12 @@ def _function(number: int, draw: random.Random) -> Function:
         (int(Op.BUDGET_ENTER), _MONEY, 6, 4),
     ]
     starts = (len(setup) + sizes[0] + 1, len(setup) + sum(sizes[:2]) + 2)
-    ends = (Op.RETURN, Op.STRAND_END, Op.STRAND_END)
+    ends = (Op.RETURN, Op.TASK_END, Op.TASK_END)
     code = list(setup)
     for size, end in zip(sizes, ends, strict=True):
         code += [_row(draw, len(code) + at, starts, number) for at in range(size)]
         code.append((int(end), draw.randrange(_REGISTERS)) if end is Op.RETURN else (int(end),))
-    sites = tuple(Site(at, (_COUNT,) * (at % 2), 1, 1) for at in range(40))
+    sites = tuple(CallSite(at, (_COUNT,) * (at % 2), 1, 1) for at in range(40))
     handlers = tuple(_handler(draw, len(setup), len(code)) for _ in range(draw.randrange(3)))
     name, lines = "mfg"[number], tuple(range(len(code)))
     return Function(name, "main.vega", (), ANY, _REGISTERS, tuple(code), lines, sites, handlers, 0)

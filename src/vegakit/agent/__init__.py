@@ -10,15 +10,16 @@ no fewer tokens than a request will be billed as input, and `check`, what is wro
 from vegakit.agent.actions import (
     AskModel,
     CallTools,
-    Dropped,
-    Failed,
+    DroppedHistory,
     Finished,
+    HistoryPolicy,
     PlannedCall,
     Summarise,
     ToolOutcome,
     TurnAction,
+    TurnFailed,
+    TurnRule,
 )
-from vegakit.agent.rule import HistoryPolicy, TurnRule
 from vegakit.agent.turn import Check, Count, Turn, TurnPhase
 
 __all__ = [
@@ -26,8 +27,7 @@ __all__ = [
     "CallTools",
     "Check",
     "Count",
-    "Dropped",
-    "Failed",
+    "DroppedHistory",
     "Finished",
     "HistoryPolicy",
     "PlannedCall",
@@ -35,6 +35,7 @@ __all__ = [
     "ToolOutcome",
     "Turn",
     "TurnAction",
+    "TurnFailed",
     "TurnPhase",
     "TurnRule",
 ]

@@ -1,30 +1,58 @@
-"""What a turn asks its host to do, and how it ends.
+"""The rule of a turn, its actions, how it fails, and what it has used of its bounds (pure).
 
 `step` numbers the turn's model calls from 0; together with a call's index in the answer it names
 every effect of a turn, whatever ids the provider gave.
+
+| bound            | a model call fits while                 | tool calls fit while           |
+|------------------|-----------------------------------------|--------------------------------|
+| max_steps        | a step is left; for a summary, two      | a step is left for the results |
+| max_total_tokens | used + input at most + max_tokens <= it | –                              |
+| context_tokens   | input at most + max_tokens <= it        | –                              |
+| max_tool_calls   | –                                       | made + wanted <= it            |
+
+So a bound is never passed, and no call is bought whose fruit could not be used.
 """
 
+from enum import StrEnum
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from vegakit.conversation import AssistantMessage, ModelRequest, ToolCall, Usage
+from vegakit.conversation import (
+    AssistantMessage,
+    Finish,
+    ModelReply,
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from vegakit.errors import (
+    AgentFailed,
+    CatchableError,
+    ContractViolated,
+    ErrorClass,
+    InvalidRuleError,
+    LimitReached,
+    OutputTruncated,
+    RateLimited,
+    Timeout,
+    ToolFailed,
+)
+from vegakit.events import Failed as CallFailed
+from vegakit.events import Refused, Unknown
 from vegakit.ids import EffectKey
 
-__all__ = [
-    "AskModel",
-    "CallTools",
-    "Dropped",
-    "Failed",
-    "Finished",
-    "PlannedCall",
-    "Summarise",
-    "ToolOutcome",
-    "TurnAction",
-]
+# What a turn asks its host to do, and how it ends.
+#
+# `step` numbers the turn's model calls from 0; together with a call's index in the answer it names
+# every effect of a turn, whatever ids the provider gave.
 
 
-class Dropped(Struct, frozen=True):
+class DroppedHistory(Struct, frozen=True):
     """What the model no longer sees, or sees only as a summary."""
 
     messages: int = 0
@@ -75,14 +103,237 @@ class Finished(Struct, frozen=True, tag=True):
     message: AssistantMessage
     usage: Usage
     steps: int
-    dropped: Dropped = Dropped()
+    dropped: DroppedHistory = DroppedHistory()
 
 
-class Failed(Struct, frozen=True, tag=True):
+class TurnFailed(Struct, frozen=True, tag=True):
     """`error` is what the language calls it, such as `LimitReached`."""
 
     error: str
     reason: str
 
 
-TurnAction: TypeAlias = AskModel | Summarise | CallTools | Finished | Failed
+TurnAction: TypeAlias = AskModel | Summarise | CallTools | Finished | TurnFailed
+
+
+# What holds for a turn: whom it asks, with what, and how far it may go.
+
+
+class HistoryPolicy(StrEnum):
+    """What gives way when a conversation has outgrown the model's window."""
+
+    ERROR = "error"
+    DROP_OLDEST = "drop_oldest"
+    SUMMARISE = "summarise"
+
+
+_LEAST = {
+    "max_steps": 1,
+    "max_tool_calls": 0,
+    "max_total_tokens": 1,
+    "identical_failures": 1,
+    "output_retries": 0,
+    "context_tokens": 1,
+}
+
+
+class TurnRule(Struct, frozen=True, omit_defaults=True):
+    """`max_steps` counts model calls, summaries too; `context_tokens` is the model's window, which
+    question and answer share, None if nobody knows it."""
+
+    model: str
+    settings: ModelSettings
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    output: OutputSpec | None = None
+    max_steps: int = 8
+    max_tool_calls: int = 64
+    max_total_tokens: int | None = None
+    identical_failures: int = 3
+    output_retries: int = 2
+    history: HistoryPolicy = HistoryPolicy.ERROR
+    context_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InvalidRuleError(f"{name} is at least {least}; got {value}")
+        if self.settings.max_tokens < 1:
+            raise InvalidRuleError(f"max_tokens is at least 1; got {self.settings.max_tokens}")
+        names = [tool.name for tool in self.tools]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidRuleError(
+                f"a model calls tools by name, so each name stands for one tool; "
+                f"got two or more called {', '.join(twice)}; rename them"
+            )
+
+    @property
+    def input_room(self) -> int | None:
+        """What the window leaves for a request when its answer is as long as it may be."""
+        if self.context_tokens is None:
+            return None
+        return self.context_tokens - self.settings.max_tokens
+
+
+# How a turn can fail: each bound and fault with its name in the language and its words.
+
+
+_NAMES: dict[ErrorClass, type[CatchableError]] = {
+    ErrorClass.TIMEOUT: Timeout,
+    ErrorClass.RATE_LIMIT: RateLimited,
+    ErrorClass.CONTEXT_LENGTH: LimitReached,
+}
+"""Whatever else the world does is `AgentFailed`."""
+
+
+def _failed(kind: type[CatchableError], reason: str) -> TurnFailed:
+    return TurnFailed(kind.__name__, reason)
+
+
+def call_failed(outcome: CallFailed | Refused | Unknown) -> TurnFailed:
+    match outcome:
+        case Refused():
+            return TurnFailed(outcome.error, outcome.reason)
+        case CallFailed():
+            return _failed(_NAMES.get(outcome.error_class, AgentFailed), outcome.reason)
+        case Unknown():
+            return _failed(
+                AgentFailed,
+                "the call was cut off when the run was, so its answer is lost; it is charged in "
+                "full, and its rule says not to send it again; to have it sent, type: vega resume",
+            )
+
+
+def unusable(rule: TurnRule, reply: ModelReply) -> TurnFailed | None:
+    """An answer that was not brought to its end is not looked into, its tool calls neither."""
+    match reply.finish:
+        case Finish.LENGTH:
+            most = rule.settings.max_tokens
+            what = "a tool call" if reply.message.tool_calls else "the answer"
+            return _failed(
+                OutputTruncated,
+                f"{what} of {rule.model} was cut off at max_tokens={most}; "
+                f"set max_tokens higher, for example {2 * most}, or ask for less",
+            )
+        case Finish.CONTENT_FILTER:
+            return _failed(
+                AgentFailed,
+                f"the content filter of {rule.model} stopped the answer; "
+                "change what is asked, or ask another model",
+            )
+        case Finish.STOP | Finish.TOOL_CALLS:
+            return None
+
+
+def empty_answer(rule: TurnRule) -> TurnFailed:
+    return _failed(
+        AgentFailed,
+        f"{rule.model} answered with neither text nor a tool call that it could make; "
+        "make the prompt say what answer is wanted, or ask another model",
+    )
+
+
+def broken_contract(rule: TurnRule, problem: str) -> TurnFailed:
+    wanted = f"the schema {rule.output.name}" if rule.output else "what was asked for"
+    return _failed(
+        ContractViolated,
+        f"{rule.output_retries + 1} answers of {rule.model} did not fit {wanted}; "
+        f"the last one: {problem}; make the schema simpler or raise output_retries",
+    )
+
+
+def keeps_failing(rule: TurnRule, result: ToolResult) -> TurnFailed:
+    return _failed(
+        ToolFailed,
+        f"tool {result.name} failed {rule.identical_failures} times in a row with the same "
+        f"arguments: {result.content}; repair the tool, say in its description what it takes, "
+        "or raise identical_failures",
+    )
+
+
+def too_many_steps(rule: TurnRule, steps: int) -> TurnFailed:
+    return _failed(
+        LimitReached,
+        f"{steps} model calls were made and the answer needs more than max_steps={rule.max_steps}; "
+        "raise max_steps, or ask for less at once",
+    )
+
+
+def too_many_calls(rule: TurnRule, made: int, wanted: int) -> TurnFailed:
+    return _failed(
+        LimitReached,
+        f"{made} tool calls were made and the model wants {wanted} more, above "
+        f"max_tool_calls={rule.max_tool_calls}; raise max_tool_calls, or ask for less at once",
+    )
+
+
+def too_many_tokens(rule: TurnRule, used: int, tokens: int) -> TurnFailed:
+    return _failed(
+        LimitReached,
+        f"{used} tokens are used and the next model call may take {tokens} for its input and "
+        f"{rule.settings.max_tokens} for its answer, above max_total_tokens="
+        f"{rule.max_total_tokens}; raise max_total_tokens, or lower max_tokens",
+    )
+
+
+def too_long(rule: TurnRule, tokens: int) -> TurnFailed:
+    hint = "set history to drop_oldest or summarise, " * (rule.history is HistoryPolicy.ERROR)
+    return _failed(
+        LimitReached,
+        f"a request may take {tokens} tokens and its answer {rule.settings.max_tokens}, but the "
+        f"window of {rule.model} holds {rule.context_tokens}; {hint}shorten the prompt or the "
+        "tools' results, lower max_tokens, or take a model with a larger window",
+    )
+
+
+# What a turn has used of its bounds, and whether the next call still fits them.
+#
+# | bound            | a model call fits while                 | tool calls fit while           |
+# |------------------|-----------------------------------------|--------------------------------|
+# | max_steps        | a step is left; for a summary, two      | a step is left for the results |
+# | max_total_tokens | used + input at most + max_tokens <= it | –                              |
+# | context_tokens   | input at most + max_tokens <= it        | –                              |
+# | max_tool_calls   | –                                       | made + wanted <= it            |
+#
+# So a bound is never passed, and no call is bought whose fruit could not be used.
+
+
+class TurnUsage(Struct, omit_defaults=True):
+    """`usage` is what providers reported; `tokens` takes a call they kept silent about at its most,
+    which is `at_risk` while the call is out."""
+
+    steps: int = 0
+    tool_calls: int = 0
+    usage: Usage = Usage()
+    tokens: int = 0
+    at_risk: int = 0
+
+    def begin_call(self, rule: TurnRule, input_tokens: int, steps: int) -> int | TurnFailed:
+        """The number of the call, if `steps` are left and it fits."""
+        most = input_tokens + rule.settings.max_tokens
+        if self.steps + steps > rule.max_steps:
+            return too_many_steps(rule, self.steps)
+        if rule.input_room is not None and input_tokens > rule.input_room:
+            return too_long(rule, input_tokens)
+        if rule.max_total_tokens is not None and self.tokens + most > rule.max_total_tokens:
+            return too_many_tokens(rule, self.tokens, input_tokens)
+        self.at_risk = most
+        self.steps += 1
+        return self.steps - 1
+
+    def begin_tools(self, rule: TurnRule, calls: int) -> TurnFailed | None:
+        if self.tool_calls + calls > rule.max_tool_calls:
+            return too_many_calls(rule, self.tool_calls, calls)
+        if self.steps >= rule.max_steps:
+            return too_many_steps(rule, self.steps)
+        self.tool_calls += calls
+        return None
+
+    def on_answered(self, usage: Usage | None) -> None:
+        if usage is None:
+            self.tokens += self.at_risk
+        else:
+            self.tokens += usage.input_tokens + usage.output_tokens
+            self.usage += usage
+        self.at_risk = 0

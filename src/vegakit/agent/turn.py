@@ -1,26 +1,12 @@
-"""The turn: ask, call what the answer wants called, ask again, until there is an answer.
-
-| phase       | event                                   | next    | action                         |
-|-------------|-----------------------------------------|---------|--------------------------------|
-| new         | start                                   | asking  | AskModel                       |
-| asking      | reply with calls that can be made       | calling | CallTools, those               |
-| asking      | reply with calls, none can be made      | asking  | AskModel, told of the mistakes |
-| asking      | reply with text that passes the check   | over    | Finished                       |
-| asking      | reply with text that does not           | asking  | AskModel, told of the problem  |
-| asking      | reply without text or calls, the first  | asking  | AskModel, told so              |
-| asking      | reply with calls, no tools were offered | as one without text or calls             |
-| asking      | reply cut off or filtered, model failed | over    | Failed                         |
-| calling     | results of all of them                  | asking  | AskModel, told the results     |
-| summarising | summary                                 | asking  | AskModel                       |
-| summarising | the same, or an empty summary           | over    | Failed                         |
-
-Where the table says AskModel, a bound that would be passed makes it Failed, and a conversation that
-outgrew the window makes it, by the rule's policy, Failed, AskModel without the oldest exchanges, or
-Summarise (then summarising). The bounds stand in `spent`, what is dropped in `history`.
+"""One turn of an agent: what the model still sees of the conversation, and the machine that asks,
+calls tools and finishes (pure).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from typing import TypeAlias
 
 from msgspec import Struct, field
@@ -28,39 +14,232 @@ from msgspec import Struct, field
 from vegakit.agent.actions import (
     AskModel,
     CallTools,
-    Failed,
+    DroppedHistory,
     Finished,
+    HistoryPolicy,
+    PlannedCall,
     Summarise,
     ToolOutcome,
     TurnAction,
-)
-from vegakit.agent.failures import (
+    TurnFailed,
+    TurnRule,
+    TurnUsage,
     broken_contract,
     call_failed,
+    empty_answer,
     keeps_failing,
-    nothing_said,
     unusable,
 )
-from vegakit.agent.history import History, said_by_user
-from vegakit.agent.rule import HistoryPolicy, TurnRule
-from vegakit.agent.spent import Spent
-from vegakit.agent.tool_round import failures_in_a_row, mistakes, planned, repeated, results_of
 from vegakit.conversation import (
     AssistantMessage,
+    AssistantPart,
     Conversation,
+    Media,
     Message,
     ModelReply,
     ModelRequest,
+    Reasoning,
+    Text,
     ToolCall,
     ToolMessage,
+    ToolResult,
+    ToolSpec,
     UserMessage,
     UserPart,
 )
 from vegakit.errors import BugError
 from vegakit.events import Failed as CallFailed
 from vegakit.events import Refused, Unknown
+from vegakit.records import canonical, digest128
 
-__all__ = ["Check", "Count", "Turn", "TurnPhase"]
+# A conversation as plain text, for the model that summarises it.
+#
+# Not as messages: providers refuse tool calls in a request that offers no tools, and signatures of
+# thoughts that are out of their place.
+
+
+def transcript(messages: Iterable[Message]) -> str:
+    return "\n".join(line for message in messages for line in _lines(message))
+
+
+def _lines(message: Message) -> list[str]:
+    match message:
+        case UserMessage(parts):
+            return [f"User: {_words(part)}" for part in parts]
+        case AssistantMessage(parts):
+            return [f"Assistant: {words}" for part in parts if (words := _words(part))]
+        case ToolMessage(results):
+            return [f"Result of {result.name}: {result.content}" for result in results]
+
+
+def _words(part: UserPart | AssistantPart) -> str:
+    match part:
+        case Text(text):
+            return text
+        case Media(media_type):
+            return f"[{media_type}]"
+        case ToolCall():
+            return f"[calls {part.name} with {canonical(part.arguments).decode()}]"
+        case Reasoning():
+            return ""
+
+
+# What was said before a turn, as far as the model still sees it.
+#
+#     [summary]  exchange  exchange  exchange  │  the turn, which is never dropped
+#                ◀── the oldest go first
+#
+# An exchange is a user message with all that follows until the next one; only whole ones go, so a
+# tool call is never parted from its result.
+
+
+_Exchange: TypeAlias = tuple[Message, ...]
+
+
+def user_message(text: str) -> UserMessage:
+    return UserMessage((Text(text),))
+
+
+class History(Struct, omit_defaults=True):
+    """`folding` of the oldest exchanges are being summarised."""
+
+    messages: tuple[Message, ...] = ()
+    summary: str = ""
+    folding: int = 0
+    dropped: DroppedHistory = DroppedHistory()
+
+    def seen(self, *, without: int = 0) -> tuple[Message, ...]:
+        """By the model, or what it would see without so many of the oldest exchanges."""
+        if not without:
+            return (*self._opening(), *self.messages)
+        return (*self._opening(), *_join(_split(self.messages)[without:]))
+
+    def excess(self, size: Callable[[tuple[Message, ...]], int], room: int) -> int:
+        """The fewest exchanges that must go until the rest fits; all, if it never does."""
+        every = range(len(_split(self.messages)))
+        return bisect_left(every, True, key=lambda gone: size(self.seen(without=gone)) <= room)
+
+    def drop(self, gone: int) -> None:
+        exchanges = _split(self.messages)
+        self.messages = _join(exchanges[gone:])
+        self.dropped = DroppedHistory(
+            self.dropped.messages + len(_join(exchanges[:gone])),
+            self.dropped.exchanges + gone,
+        )
+
+    def begin_folding(self, gone: int) -> str:
+        """What there is to summarise, an earlier summary included."""
+        self.folding = gone
+        return transcript((*self._opening(), *_join(_split(self.messages)[:gone])))
+
+    def on_summary(self, text: str) -> None:
+        self.drop(self.folding)
+        self.summary, self.folding = text, 0
+
+    def _opening(self) -> tuple[Message, ...]:
+        if not self.summary:
+            return ()
+        return (user_message(f"Summary of the earlier conversation: {self.summary}"),)
+
+
+def _split(messages: Iterable[Message]) -> list[_Exchange]:
+    exchanges: list[list[Message]] = []
+    for message in messages:
+        if isinstance(message, UserMessage) or not exchanges:
+            exchanges.append([])
+        exchanges[-1].append(message)
+    return [tuple(exchange) for exchange in exchanges]
+
+
+def _join(exchanges: Iterable[_Exchange]) -> tuple[Message, ...]:
+    return tuple(chain.from_iterable(exchanges))
+
+
+# The calls of one answer: which can be made, what came of each, and what fails again and again.
+#
+# A failure is a tool, its arguments and its error. It is repeated while every round of calls has
+# it: a round without it ends the row, other calls beside it do not.
+
+
+_SHOWN = 200
+
+
+def mistakes(calls: Sequence[ToolCall], tools: Sequence[ToolSpec]) -> dict[int, ToolOutcome]:
+    """What the model is told at once of calls that nobody could make, by index."""
+    known = [tool.name for tool in tools]
+    problems = {index: _problem(call, known) for index, call in enumerate(calls)}
+    return {index: ToolOutcome(text, True) for index, text in problems.items() if text}
+
+
+def _problem(call: ToolCall, known: Sequence[str]) -> str:
+    if call.name not in known:
+        return f"there is no tool {call.name!r}; there is: {', '.join(known) or 'no tool at all'}"
+    if not isinstance(call.arguments, dict):
+        got = canonical(call.arguments).decode()[:_SHOWN]
+        return f"the arguments of {call.name} must be one JSON object; got {got}"
+    return ""
+
+
+def planned(calls: Sequence[ToolCall], tools: Sequence[ToolSpec]) -> tuple[PlannedCall, ...]:
+    wrong = mistakes(calls, tools)
+    return tuple(PlannedCall(i, call) for i, call in enumerate(calls) if i not in wrong)
+
+
+def results_of(
+    calls: Sequence[ToolCall], outcomes: Mapping[int, ToolOutcome]
+) -> tuple[ToolResult, ...]:
+    return tuple(
+        ToolResult(call.id, call.name, _storable(outcomes[i].content), outcomes[i].is_error)
+        for i, call in enumerate(calls)
+    )
+
+
+def _storable(text: str) -> str:
+    """A tool may hand over half a surrogate pair, as from a file name, which JSON cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def failures_in_a_row(
+    before: Mapping[str, int], calls: Sequence[ToolCall], results: Sequence[ToolResult]
+) -> dict[str, int]:
+    """How often each failure of this round has come by now, by its digest."""
+    now = Counter(_failure(*pair) for pair in zip(calls, results, strict=True) if pair[1].is_error)
+    return {failure: before.get(failure, 0) + times for failure, times in now.items()}
+
+
+def repeated(
+    row: Mapping[str, int], most: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+) -> ToolResult | None:
+    """The first result of this round that came `most` times in a row."""
+    pairs = zip(calls, results, strict=True)
+    return next((r for c, r in pairs if row.get(_failure(c, r), 0) >= most), None)
+
+
+def _failure(call: ToolCall, result: ToolResult) -> str:
+    return digest128([call.name, call.arguments, result.content])
+
+
+# The turn: ask, call what the answer wants called, ask again, until there is an answer.
+#
+# phase       | event                                   | next    | action
+# ------------|-----------------------------------------|---------|-------------------------------
+# new         | start                                   | asking  | AskModel
+# asking      | reply with calls that can be made       | calling | CallTools, those
+# asking      | reply with calls, none can be made      | asking  | AskModel, told of the mistakes
+# asking      | reply with text that passes the check   | over    | Finished
+# asking      | reply with text that does not           | asking  | AskModel, told of the problem
+# asking      | reply without text or calls, the first  | asking  | AskModel, told so
+# asking      | reply with calls, no tools were offered | as one without text or calls
+# asking      | reply cut off or filtered, model failed | over    | Failed
+# calling     | results of all of them                  | asking  | AskModel, told the results
+# summarising | summary                                 | asking  | AskModel
+# summarising | the same, or an empty summary           | over    | Failed
+#
+# Where the table says AskModel, a bound that would be passed makes it Failed, and a conversation
+# that outgrew the window makes it, by the rule's policy, Failed, AskModel without the oldest
+# exchanges, or Summarise (then summarising). The bounds stand in `spent`, what is dropped in
+# `history`.
+
 
 Count: TypeAlias = Callable[[ModelRequest], int]
 """No fewer tokens than the request will be billed as input."""
@@ -89,13 +268,13 @@ the call after it."""
 
 
 class Turn(Struct, omit_defaults=True):
-    """`said` is what was said since `start`."""
+    """`messages` is what was said since `start`."""
 
     rule: TurnRule
     phase: TurnPhase = TurnPhase.NEW
     history: History = field(default_factory=History)
-    said: tuple[Message, ...] = ()
-    spent: Spent = field(default_factory=Spent)
+    messages: tuple[Message, ...] = ()
+    spent: TurnUsage = field(default_factory=TurnUsage)
     problems: int = 0
     empty_replies: int = 0
     failing: dict[str, int] = {}
@@ -103,14 +282,14 @@ class Turn(Struct, omit_defaults=True):
     @property
     def conversation(self) -> Conversation:
         """All that the model sees now; once the turn is over, the history of the next."""
-        return Conversation((*self.history.seen(), *self.said))
+        return Conversation((*self.history.seen(), *self.messages))
 
     def start(
         self, parts: Sequence[UserPart], history: Sequence[Message] = (), *, count: Count
     ) -> TurnAction:
         self._expect("start", TurnPhase.NEW)
         self.history = History(tuple(history))
-        self.said = (UserMessage(tuple(parts)),)
+        self.messages = (UserMessage(tuple(parts)),)
         return self._ask(count)
 
     def on_reply(
@@ -145,11 +324,11 @@ class Turn(Struct, omit_defaults=True):
             return self._fail(failed)
         text = reply.message.text.strip()
         if not text:
-            return self._fail(nothing_said(self.rule))
+            return self._fail(empty_answer(self.rule))
         self.history.on_summary(text)
         return self._ask_as_it_is(count)
 
-    def on_model_failed(self, outcome: CallFailed | Refused | Unknown) -> Failed:
+    def on_model_failed(self, outcome: CallFailed | Refused | Unknown) -> TurnFailed:
         """The gate has no answer and, after its retries, will have none."""
         self._expect("on_model_failed", TurnPhase.ASKING, TurnPhase.SUMMARISING)
         return self._fail(call_failed(outcome))
@@ -158,7 +337,7 @@ class Turn(Struct, omit_defaults=True):
         calls, rule = message.tool_calls, self.rule
         if failed := self.spent.begin_tools(rule, len(calls)):
             return self._fail(failed)
-        self.said += (message,)
+        self.messages += (message,)
         if plan := planned(calls, rule.tools):
             self.phase = TurnPhase.CALLING
             return CallTools(plan, self.spent.steps - 1)
@@ -167,7 +346,7 @@ class Turn(Struct, omit_defaults=True):
     def _on_results(self, outcomes: Mapping[int, ToolOutcome], count: Count) -> TurnAction:
         calls, rule = self._open_calls(), self.rule
         results = results_of(calls, {**mistakes(calls, rule.tools), **outcomes})
-        self.said += (ToolMessage(results),)
+        self.messages += (ToolMessage(results),)
         self.failing = failures_in_a_row(self.failing, calls, results)
         if result := repeated(self.failing, rule.identical_failures, calls, results):
             return self._fail(keeps_failing(rule, result))
@@ -177,11 +356,11 @@ class Turn(Struct, omit_defaults=True):
         """The answer is not kept: providers refuse a conversation with an empty message."""
         self.empty_replies += 1
         if self.empty_replies > 1:
-            return self._fail(nothing_said(self.rule))
+            return self._fail(empty_answer(self.rule))
         return self._ask_again(_EMPTY if self.rule.tools else _NO_TOOLS, count)
 
     def _on_text(self, message: AssistantMessage, check: Check | None, count: Count) -> TurnAction:
-        self.said += (message,)
+        self.messages += (message,)
         problem = check(message.text) if check else None
         if problem is None:
             self.phase = TurnPhase.OVER
@@ -193,7 +372,7 @@ class Turn(Struct, omit_defaults=True):
         return self._ask_again(f"Your answer does not fit: {problem}. Answer again.", count)
 
     def _ask_again(self, why: str, count: Count) -> TurnAction:
-        self.said += (said_by_user(why),)
+        self.messages += (user_message(why),)
         return self._ask(count)
 
     def _ask(self, count: Count) -> TurnAction:
@@ -217,7 +396,7 @@ class Turn(Struct, omit_defaults=True):
         return self._send(AskModel, request, count(request))
 
     def _ask_for_summary(self, gone: int, count: Count) -> TurnAction:
-        earlier = said_by_user(self.history.begin_folding(gone))
+        earlier = user_message(self.history.begin_folding(gone))
         request = ModelRequest(self.rule.model, (earlier,), self.rule.settings, _SUMMARY_SYSTEM)
         return self._send(Summarise, request, count(request))
 
@@ -226,7 +405,7 @@ class Turn(Struct, omit_defaults=True):
     ) -> TurnAction:
         phase, steps = _CALLS[action]
         step = self.spent.begin_call(self.rule, tokens, steps)
-        if isinstance(step, Failed):
+        if isinstance(step, TurnFailed):
             return self._fail(step)
         self.phase = phase
         return action(request, step, tokens)
@@ -234,14 +413,19 @@ class Turn(Struct, omit_defaults=True):
     def _request(self, earlier: tuple[Message, ...]) -> ModelRequest:
         rule = self.rule
         return ModelRequest(
-            rule.model, (*earlier, *self.said), rule.settings, rule.system, rule.tools, rule.output
+            rule.model,
+            (*earlier, *self.messages),
+            rule.settings,
+            rule.system,
+            rule.tools,
+            rule.output,
         )
 
     def _open_calls(self) -> tuple[ToolCall, ...]:
-        last = self.said[-1]
+        last = self.messages[-1]
         return last.tool_calls if isinstance(last, AssistantMessage) else ()
 
-    def _fail(self, failed: Failed) -> Failed:
+    def _fail(self, failed: TurnFailed) -> TurnFailed:
         self.phase = TurnPhase.OVER
         return failed
 

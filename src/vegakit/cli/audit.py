@@ -1,4 +1,4 @@
-"""`vega audit`: whether an audit is as it was written, and what its last entries say."""
+"""`vega audit`: verify that an audit is as it was written, and show its last entries."""
 
 import argparse
 import json
@@ -6,29 +6,27 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from vegakit.cli.looking import amount, one_line
+from vegakit.cli.display import amount, one_line
 from vegakit.errors import InvalidRecordError
-from vegakit.ports import Audited
+from vegakit.ports import AuditEntry
 from vegakit.records import from_json
-from vegakit.store import FaultKind, Link, parse_head, read_audit, verify_audit
-
-__all__ = ["run"]
+from vegakit.store import AuditFaultKind, AuditLink, parse_head, read_audit, verify_audit
 
 _MEANING = {
-    FaultKind.EDITED: "its text, number or link was changed",
-    FaultKind.GAP: "it is missing",
-    FaultKind.DUPLICATE: "it is there twice",
-    FaultKind.FORK: "it follows another entry than the one before it",
-    FaultKind.TRUNCATED: "it and all after it were cut off: the head you gave is further on",
-    FaultKind.REWRITTEN: "it is another one than the head you gave",
+    AuditFaultKind.EDITED: "its text, number or link was changed",
+    AuditFaultKind.GAP: "it is missing",
+    AuditFaultKind.DUPLICATE: "it is there twice",
+    AuditFaultKind.FORK: "it follows another entry than the one before it",
+    AuditFaultKind.TRUNCATED: "it and all after it were cut off: the head you gave is further on",
+    AuditFaultKind.REWRITTEN: "it is another one than the head you gave",
 }
 _UNCHECKED = """\
 Entries cut off at the end do not show by themselves. Keep the head where nobody who writes the file
 can change it, and next time type: vega audit verify {file} --head {head}"""
 
 
-def run(words: Sequence[str]) -> int:
-    chosen = _parser().parse_args(words)
+def audit_command(arguments: Sequence[str]) -> int:
+    chosen = _parser().parse_args(arguments)
     return _show(chosen) if chosen.action == "show" else _verify(chosen)
 
 
@@ -72,7 +70,7 @@ def _show(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _json(link: Link) -> str:
+def _json(link: AuditLink) -> str:
     """In ASCII: nothing in it steers a terminal."""
     try:
         entry = json.loads(link.text)
@@ -81,9 +79,9 @@ def _json(link: Link) -> str:
     return json.dumps({"number": link.number, "hash": link.hash, "entry": entry})
 
 
-def _line(link: Link) -> str:
+def _line(link: AuditLink) -> str:
     try:
-        entry = from_json(Audited, link.text)
+        entry = from_json(AuditEntry, link.text)
         at = datetime.fromtimestamp(entry.at_ms / 1000, UTC)
     except (InvalidRecordError, ValueError, OverflowError, OSError):
         return f"{link.number}  {one_line(link.text)}"

@@ -1,22 +1,38 @@
-"""`vega config`: the settings, where each came from, and which project files are trusted."""
+"""`vega config`: the settings, where each came from, and which project files are trusted.
+
+`python -m vegakit.cli.config` prints the page docs/reference/configuration.md, which is made
+from the same schema.
+"""
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from vegakit.config import Row, config_schema, explain, load, trust, wants_colour
+from vegakit.config import (
+    SettingRow,
+    config_schema,
+    default_toml,
+    explain,
+    form_of,
+    load,
+    toml_of,
+    trust,
+    wants_colour,
+)
 
-__all__ = ["run", "table"]
+# `vega config`: the settings, where each came from, and which project files are trusted.
+
 
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def run(words: Sequence[str]) -> int:
-    chosen = _parser().parse_args(words)
+def config_command(arguments: Sequence[str]) -> int:
+    chosen = _parser().parse_args(arguments)
     if chosen.action == "trust":
         path, names = trust(chosen.file)
         sets = f"it sets {', '.join(names) or 'nothing that needs it'}"
@@ -45,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def table(rows: Sequence[Row], *, colour: bool = False) -> str:
+def table(rows: Sequence[SettingRow], *, colour: bool = False) -> str:
     """What was set stands out; what holds by default is dim."""
     names = max(len(row.name) for row in rows)
     values = max(len(row.value) for row in rows)
@@ -60,3 +76,121 @@ def table(rows: Sequence[Row], *, colour: bool = False) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+
+
+# The page `docs/reference/configuration.md`, made from the schema of `vega.toml`.
+#
+# python -m vegakit.cli.config > docs/reference/configuration.md
+
+
+_PAGE = """\
+# Configuration
+
+<!-- Made by `python -m vegakit.cli.config`; a test compares. -->
+
+Settings come from five places; the later ones win, word by word:
+
+1. what holds by default, [below](#what-holds-by-default),
+2. your own file: `vega/vega.toml` in `$XDG_CONFIG_HOME` or `~/.config`, on Windows in `%APPDATA%`,
+3. the project's file: the nearest `vega.toml`, from the working directory upward to your home,
+4. the environment: `VEGA_` and a name in capitals, so `budget.default` is `VEGA_BUDGET_DEFAULT`,
+5. flags: what a command or your code is told, such as `load({{"budget.default": "$5"}})`.
+
+`vega config` shows every setting with its value and the place it came from. `vega config schema`
+prints the JSON Schema of the file, for editors. An unknown word is an error, not a surprise.
+
+In environment variables the words of a list stand between commas, and an empty variable is one that
+is not set. A shell reads `"$10"` as `$1` and a zero: write `'$10'`. Names that are not plain words,
+such as `openai:gpt-x`, cannot be part of a variable.
+
+Relative paths start at the directory of the file they are written in; `~` is your home. Vega keeps
+its own files in `vega` in `$XDG_DATA_HOME` or `~/.local/share`, on Windows in `%LOCALAPPDATA%`; the
+sockets of running runtimes in `vega` in `$XDG_RUNTIME_DIR`, or in `run` beside those files.
+
+## Keys
+
+A key is never written in a file. A file says where it is read each time a call needs it:
+
+```toml
+[providers.openai]
+key = {{ env = "OPENAI_API_KEY" }}
+# or the first line that a command prints; no shell reads these words:
+# key = {{ command = ["pass", "show", "openai"] }}
+```
+
+In code a Python function may give it, plain or async: `load({{"providers.openai.key": function}})`.
+
+## Trust
+
+A project's file may come from somebody else, and it is read before you have looked at it. By itself
+it may choose models, set limits and lower the budget. If it sets anything else (where keys and
+prompts are sent, prices, a larger budget, files to write, a command to run), Vega refuses to start
+until you have read the file and typed `vega config trust`. This records the path and the hash of
+that exact file in your own directory; when the file changes, you are asked again. A program in
+Python that runs code as soon as it is loaded (`vega explain` shows it) needs the same before
+`vega run` and `vega test`: `vega config trust program.py`.
+
+## What holds by default
+
+```toml
+{defaults}
+```
+
+## All settings
+
+`<name>` is a word that you choose.
+{tables}"""
+
+
+_HEAD = "| setting | meaning | form | example |\n|---|---|---|---|"
+
+
+def page() -> str:
+    schema = config_schema()
+    definitions = schema["$defs"]
+    sections = _sections("", definitions["Tables"], definitions)
+    return _PAGE.format(defaults=default_toml(), tables="".join(sections))
+
+
+def _sections(name: str, table: dict[str, Any], definitions: dict[str, Any]) -> Iterator[str]:
+    """A table's own settings, then the tables in it."""
+    inner: dict[str, dict[str, Any]] = {}
+    rows: list[str] = []
+    for word, schema in table["properties"].items():
+        if found := _table_in(f"{name}{word}", schema, definitions):
+            inner |= found
+        else:
+            rows.append(_row(word, schema, definitions))
+    if rows:
+        title = f"`[{name.rstrip('.')}]`" if name else "At the top of the file"
+        yield f"\n### {title}\n\n{table['description']}\n\n{_HEAD}\n" + "".join(rows)
+    for below, found in inner.items():
+        yield from _sections(f"{below}.", found, definitions)
+
+
+def _table_in(
+    name: str, schema: dict[str, Any], definitions: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """By its name; a table whose words are free has `<name>` for them."""
+    target = _resolved(schema, definitions)
+    free = target.get("additionalProperties")
+    if not free:
+        return {name: target} if "properties" in target else {}
+    inner = _resolved(free, definitions)
+    if "properties" in inner:
+        return {f"{name}.<name>": inner}
+    return {name: {"description": f"{target['description']}.", "properties": {"<name>": free}}}
+
+
+def _resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    return definitions.get(schema.get("$ref", "").rpartition("/")[2], schema)
+
+
+def _row(word: str, schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    example = toml_of(schema["examples"][0])
+    form = form_of(schema, definitions)
+    return f"| `{word}` | {schema['description']} | {form} | `{example}` |\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

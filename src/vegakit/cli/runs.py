@@ -1,33 +1,120 @@
-"""`vega runs`: the runs of a user, or of one journal."""
+"""`vega runs`, `resume`, `replay` and `gc`: the runs that are recorded in a journal.
+
+`resume` and `replay` start the recorded command again in the place of this process.
+"""
 
 import argparse
+import asyncio
+import os
 import shlex
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import json
 
-from vegakit.cli.looking import PLAIN, amount, one_line, terminal_width
-from vegakit.cli.recorded import journal_of_user, runs_in, short_id
-from vegakit.config import wants_colour
-from vegakit.store import RunSummary
+from vegakit.cli.display import PLAIN, amount, duration, one_line, terminal_width
+from vegakit.config import (
+    CutOffTools,
+    ReplayTarget,
+    ResumeTarget,
+    environment_with,
+    load,
+    replay_variables,
+    resume_variables,
+    wants_colour,
+)
+from vegakit.errors import InvalidMoneyError, UserError
+from vegakit.money import Money, dollars
+from vegakit.ports import RunRecord
+from vegakit.store import RunSummary, SqliteJournal, forget_runs, list_runs
 
-__all__ = ["render_runs", "run"]
+# What `runs`, `resume`, `replay` and `gc` share: which journal, which run of it, and its command
+# started again.
+
+
+_SHOWN = 12
+
+
+def journal_of_user() -> Path:
+    """Where `vega run` records, also while the settings say that it does not."""
+    return Path(load().journal.path or "vega.db")
+
+
+def where(named: str) -> tuple[Path, str]:
+    """The journal that is named, or the beginning of the id of a run in the user's own."""
+    path = Path(named)
+    is_file = bool(named) and (path.exists() or path.suffix != "" or len(path.parts) > 1)
+    return (path, "") if is_file else (journal_of_user(), named)
+
+
+def runs_in(path: Path) -> Sequence[RunSummary]:
+    if not path.is_file() and path == journal_of_user():
+        raise UserError(
+            f"no run is recorded in {path} yet; start one with vega run FILE, or name the journal "
+            "of your program"
+        )
+    runs = list_runs(path)
+    if not runs:
+        raise UserError(f"{path} holds no run yet; start your program first")
+    return runs
+
+
+def named_run(runs: Sequence[RunSummary], wanted: str, path: Path) -> RunSummary:
+    """The only one whose id begins so; of several journals' worth of runs the last, if any will
+    do."""
+    found = [summary for summary in runs if summary.run.program.startswith(wanted)]
+    if not found:
+        raise UserError(f"no run in {path} begins with {wanted!r}; type: vega runs {path}")
+    if wanted and len(found) > 1:
+        ids = ", ".join(summary.run.program[: len(wanted) + 8] for summary in found[-5:])
+        raise UserError(f"{len(found)} runs begin with {wanted!r}; type more of one of: {ids}")
+    return found[-1]
+
+
+def short_id(run: RunRecord) -> str:
+    return run.program[:_SHOWN]
+
+
+def start_again(said: str, run: RunRecord, variables: Mapping[str, str]) -> int:
+    """In the place of this process. What it prints is its own, so we speak on stderr."""
+    if not run.command:
+        raise UserError(f"run {short_id(run)} has no command recorded; start it as you did then")
+    if not Path(run.folder).is_dir():
+        raise UserError(
+            f"run {short_id(run)} was started in {run.folder}, which is gone; bring that folder "
+            f"back, or type in another: {shlex.join(run.command)}"
+        )
+    print(f"{said}\n$ cd {shlex.quote(run.folder)} && {shlex.join(run.command)}", file=sys.stderr)
+    sys.stderr.flush()
+    os.chdir(run.folder)
+    try:
+        os.execvpe(run.command[0], run.command, environment_with(variables))  # noqa: S606
+    except OSError as error:
+        raise UserError(
+            f"{run.command[0]} cannot be started in {run.folder}: {error.strerror}; "
+            "install it again where it was, or start the program by hand"
+        ) from error
+
+
+# `vega runs`: the runs of a user, or of one journal.
+
 
 _HEAD = ("ID", "STARTED", "ENDED", "RECORDED", "CUT OFF", "SPENT", "LOST", "COMMAND")
 _NUMBERS = ("RECORDED", "CUT OFF", "SPENT", "LOST")
 _COLOURS = {"running": "\x1b[32m", "unfinished": "\x1b[33m"}
 
 
-def run(words: Sequence[str]) -> int:
+def runs_command(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="vega runs", description="Show the runs that are recorded, the last one last."
     )
     parser.add_argument("file", nargs="?", type=Path, help="a journal; without it, your own")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    chosen = parser.parse_args(words)
+    chosen = parser.parse_args(arguments)
     runs = runs_in(chosen.file or journal_of_user())
     if chosen.json:
         print(json.format(json.encode(runs)).decode())
@@ -78,3 +165,171 @@ def _time(at_ms: int) -> str:
 
 def _fit(title: str, text: str, width: int) -> str:
     return text.rjust(width) if title in _NUMBERS else text.ljust(width)
+
+
+# `vega resume`: a run that was killed, failed or paused goes on where it was.
+
+
+def resume_command(arguments: Sequence[str]) -> int:
+    chosen = _resume_parser().parse_args(arguments)
+    path, wanted = where(chosen.named)
+    is_shared = path == journal_of_user()
+    summary = _unfinished(path, wanted, is_shared=is_shared)
+    said = f"going on with run {short_id(summary.run)} of {path}: {_standing(summary)}"
+    if chosen.budget:
+        asyncio.run(_raise_budget(path, summary.run, chosen.budget, is_shared=is_shared))
+        said += f"; its budget is raised by {amount(chosen.budget)}"
+    first = summary.run.first or summary.run.program
+    which = ResumeTarget(path, first if is_shared else "", chosen.tools)
+    return start_again(said, summary.run, resume_variables(which))
+
+
+def _resume_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega resume",
+        description="Go on with a run that was killed, failed or paused: its command is started "
+        "again in its folder. Answers that were recorded are not bought again; what failed the run "
+        "is asked again, and a model call that was cut off is sent once more.",
+    )
+    parser.add_argument(
+        "named",
+        nargs="?",
+        default="",
+        metavar="RUN|FILE",
+        help="the beginning of a run's id, or a journal; your last unfinished run",
+    )
+    parser.add_argument(
+        "--budget", type=_raise, metavar="'+$5'", help="raise its budget first; mind the quotes"
+    )
+    tools = parser.add_mutually_exclusive_group()
+    for decision, help_ in (
+        (CutOffTools.RESEND, "call tools again that were cut off"),
+        (CutOffTools.SKIP, "do not: the program is told that they failed"),
+    ):
+        tools.add_argument(
+            f"--{decision}", dest="tools", action="store_const", const=decision, help=help_
+        )
+    parser.set_defaults(tools=CutOffTools.ASK)
+    return parser
+
+
+def _raise(text: str) -> Money:
+    try:
+        more = dollars(text.removeprefix("+"))
+    except InvalidMoneyError:
+        more = Money(0)
+    if more <= 0:
+        raise argparse.ArgumentTypeError(
+            f"expected an amount to add, in quotes, since a shell reads $5 as its own: '+$5'; "
+            f"got {text!r}"
+        )
+    return more
+
+
+def _unfinished(path: Path, wanted: str, *, is_shared: bool) -> RunSummary:
+    """The one that is named. Else the last that nobody carries on, in a journal of many; in one of
+    a single program the last one, which must not have ended."""
+    runs = runs_in(path)
+    if wanted:
+        last = named_run(runs, wanted, path)
+    else:
+        waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
+        last = waiting[-1] if waiting and is_shared else runs[-1]
+    if last.ended_ms is not None:
+        what = f"run {short_id(last.run)} of {path} has ended" if wanted else _nothing(path)
+        raise UserError(f"{what}; to see all runs, type: vega runs {path}")
+    if last.is_running:
+        raise UserError(f"run {short_id(last.run)} of {path} is running; wait until it has ended")
+    return last
+
+
+def _nothing(path: Path) -> str:
+    return f"no run in {path} is unfinished"
+
+
+def _standing(summary: RunSummary) -> str:
+    calls = f"{summary.recorded} calls recorded, {summary.cut_off} cut off"
+    lost = f", {amount(summary.lost)} of it for calls that were cut off" if summary.lost else ""
+    return f"{calls}, {amount(summary.spent)} spent{lost}"
+
+
+async def _raise_budget(path: Path, run: RunRecord, more: Money, *, is_shared: bool) -> None:
+    async with aclosing(SqliteJournal(path, shared=is_shared)) as journal:
+        await journal.raise_budget(run.program, more)
+
+
+# `vega replay`: a recorded program runs again, offline, on the answers in its journal.
+
+
+def replay_command(arguments: Sequence[str]) -> int:
+    chosen = _replay_parser().parse_args(arguments)
+    path, wanted = where(chosen.named)
+    summary = named_run(runs_in(path), chosen.run or wanted, path)
+    said = f"replaying run {short_id(summary.run)} of {path}: no model or tool is called"
+    variables = replay_variables(ReplayTarget(path, summary.run.program))
+    return start_again(said, summary.run, variables)
+
+
+def _replay_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega replay",
+        description="Run a recorded program again, offline: every answer comes from the journal, "
+        "which is not changed. It stops at the first call that differs.",
+    )
+    parser.add_argument(
+        "named", metavar="RUN|FILE", help="the beginning of a run's id, or a journal"
+    )
+    parser.add_argument("run", nargs="?", default="", help="a run of that journal; the last")
+    return parser
+
+
+# `vega gc`: forget runs that ended long ago, and give their space back.
+
+
+def gc_command(arguments: Sequence[str]) -> int:
+    chosen = _gc_parser().parse_args(arguments)
+    settings, path = load(), journal_of_user()
+    if not path.is_file():
+        print(f"nothing is recorded in {path}")
+        return 0
+    now = time.time_ns() // 1_000_000
+    before = path.stat().st_size
+    forgotten = forget_runs(
+        path,
+        now - settings.journal_keep_ms,
+        settings.journal_bytes,
+        dry_run=chosen.dry_run,
+        shrink=True,
+    )
+    freed = forgotten.bytes if chosen.dry_run else before - path.stat().st_size
+    verb = "would forget" if chosen.dry_run else "forgot"
+    print(f"{verb} {len(forgotten.runs)} ended runs, {_size(max(0, freed))}, of {path}")
+    old = [
+        one
+        for one in list_runs(path)
+        if one.ended_ms is None and one.run.started_ms < now - settings.journal_keep_ms
+    ]
+    if old:
+        age = duration(settings.journal_keep_ms)
+        print(
+            f"{len(old)} unfinished runs are older than {age} and are kept, since each can go on; "
+            "to see them, type: vega runs"
+        )
+    return 0
+
+
+def _gc_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega gc",
+        description="Forget ended runs that are older, or make the journal larger, than [journal] "
+        "in vega.toml says (30d and 1GB), and give the space back. Unfinished runs are kept.",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
+    return parser
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

@@ -1,18 +1,19 @@
-"""`vega top`: the processes of a running runtime, live."""
+"""`vega top`: the processes of a running runtime, live.
+
+Apart from its screen, so that it can say that Textual is missing before anything imports it.
+"""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from vegakit.cli.looking import verb_parser
+from vegakit.cli.display import command_parser
+from vegakit.control import connect
 from vegakit.errors import UserError
-from vegakit.runtime import connect
-
-__all__ = ["run"]
 
 
-def run(words: Sequence[str]) -> int:
-    parser = verb_parser("top", "Watch the processes of a running runtime; q leaves.")
-    chosen = parser.parse_args(words)
+def top_command(arguments: Sequence[str]) -> int:
+    parser = command_parser("top", "Watch the processes of a running runtime; q leaves.")
+    chosen = parser.parse_args(arguments)
     if find_spec("textual") is None:
         raise UserError(
             "this view is drawn by Textual, which is not installed; type: "

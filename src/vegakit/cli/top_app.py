@@ -1,6 +1,6 @@
-"""The screen of `vega top`: figures, a table of processes, and the chosen one in full.
+"""The screen of `vega top`: figures, a table of processes, and the selected one in full.
 
-every second ── info, ps, logs of the chosen one ──▶ the runtime;  k, K ── kill, when confirmed ──▶
+It needs Textual, so only `vega top` imports it.
 """
 
 from collections import deque
@@ -13,14 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
-from vegakit.cli.kill import render_killed
-from vegakit.cli.logs import render_entry
-from vegakit.cli.looking import COLOURS, duration, headings, one_line
-from vegakit.cli.process_table import COLUMNS, NUMBERS, leads
+from vegakit.cli.display import COLOURS, COLUMNS, NUMBERS, duration, headings, leads, one_line
+from vegakit.cli.processes import render_entry, render_killed
+from vegakit.control import ControlClient, Health, LogEntry, ProcessStatus, ProcessView, RuntimeView
 from vegakit.errors import UserError
-from vegakit.runtime import Health, LogEntry, ProcessView, Remote, RuntimeView, State
-
-__all__ = ["TopApp"]
 
 _EVERY_S = 1.0
 _MOMENTS = 60
@@ -52,7 +48,7 @@ class TopApp(App[None]):
         Binding("n,escape", "take_back", "no", show=False),
     ]
 
-    def __init__(self, remote: Remote, *, every_s: float = _EVERY_S) -> None:
+    def __init__(self, remote: ControlClient, *, every_s: float = _EVERY_S) -> None:
         super().__init__()
         self._remote = remote
         self._every_s = every_s
@@ -212,7 +208,7 @@ def _cell(title: str, text: str, view: ProcessView) -> Text:
     return Text(text, styles.get(title, ""), justify="right" if title in NUMBERS else "left")
 
 
-def _style(word: State | Health) -> str:
+def _style(word: ProcessStatus | Health) -> str:
     return _STYLES[COLOURS[word]]
 
 

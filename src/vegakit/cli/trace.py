@@ -1,4 +1,8 @@
-"""`vega trace`: the last runs, or one run as a tree."""
+"""`vega trace`: show the last traced runs, or one run as a tree.
+
+Apart from the other commands because it needs only settings and telemetry, and so starts
+quickly.
+"""
 
 import argparse
 import sys
@@ -7,13 +11,11 @@ from pathlib import Path
 
 from vegakit.config import load, wants_colour
 from vegakit.errors import SettingsError, UserError
-from vegakit.telemetry import Run, load_runs, render_runs, render_tree
-
-__all__ = ["run"]
+from vegakit.telemetry import TracedRun, load_runs, render_runs, render_tree
 
 
-def run(words: Sequence[str]) -> int:
-    chosen = _parser().parse_args(words)
+def trace_command(arguments: Sequence[str]) -> int:
+    chosen = _parser().parse_args(arguments)
     path: Path = chosen.file or _settings_path()
     runs = _load(path, chosen.id)
     colour = wants_colour(sys.stdout)
@@ -50,7 +52,7 @@ def _settings_path() -> Path:
     return path
 
 
-def _load(path: Path, wanted: str) -> list[Run]:
+def _load(path: Path, wanted: str) -> list[TracedRun]:
     try:
         runs = load_runs(path, wanted)
     except FileNotFoundError:
@@ -65,7 +67,7 @@ def _load(path: Path, wanted: str) -> list[Run]:
     return runs
 
 
-def _only(runs: Sequence[Run], wanted: str, path: Path) -> Run:
+def _only(runs: Sequence[TracedRun], wanted: str, path: Path) -> TracedRun:
     exact = [found for found in runs if found.trace_id == wanted]
     if len(exact or runs) == 1:
         return (exact or runs)[0]

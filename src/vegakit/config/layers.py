@@ -1,13 +1,20 @@
-"""One place that settings come from, as checked values by name.
+"""The layers settings come from: files, environment and flags, each as checked values by name; and
+which files the user trusts.
 
-    a tree of tables  ── along the types of `Tables` ──▶  {name: Setting(value, source)}
-
-An unknown word or a value of another type is refused here, with the place it stands at, what was
-expected, and what to write.
+A `vega.toml` comes with a repository that somebody else wrote and is read before anybody has
+looked at it. So by itself it may only choose models and limits and lower the budget; anything
+else is refused until the user trusts that exact file.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePath
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -16,30 +23,178 @@ from msgspec.structs import fields
 
 from vegakit.config.names import (
     Name,
+    SettingSource,
+    SourceKind,
+    bad_name_error,
     dict_of,
     is_key,
     is_list,
     name_of_variable,
     nearest,
+    not_a_table_error,
     parse_name,
+    plain,
     show_name,
     table_of,
+    wrong_value_error,
 )
-from vegakit.config.schema import plain
-from vegakit.config.sources import Source, SourceKind, badly_named, not_a_table, wrong
 from vegakit.config.tables import Tables
-from vegakit.errors import SettingsError
+from vegakit.errors import InvalidRecordError, SettingsError
+from vegakit.money import parse_allowance
+from vegakit.records import from_json
 
-__all__ = ["Layer", "Setting", "default_layer", "environment_layer", "flag_layer", "layer_of"]
+# Where settings are written: the user's file and the nearest project file.
+#
+# | what        | Linux, macOS                                    | Windows                    |
+# |-------------|-------------------------------------------------|----------------------------|
+# | user's file | `vega/vega.toml` in `$XDG_CONFIG_HOME`          | in `%APPDATA%`             |
+# |             | or `~/.config`                                  | or `~/AppData/Roaming`     |
+# | data        | `vega` in `$XDG_DATA_HOME` or `~/.local/share`  | in `%LOCALAPPDATA%`        |
+# |             |                                                 | or `~/AppData/Local`       |
+# | sockets     | `vega` in `$XDG_RUNTIME_DIR`, or `run` in data  | `run` in data              |
+#
+# Without a home there is no user's file, and data is kept in `.vega` of the working directory.
+# A small file of short lines cannot keep the TOML parser busy for long.
+
+
+FILE_NAME = "vega.toml"
+_MAX_BYTES = 65_536
+_MAX_LINE = 500
+_UNIX = ("HOME", ("XDG_CONFIG_HOME", ".config"), ("XDG_DATA_HOME", ".local/share"))
+_WINDOWS = ("USERPROFILE", ("APPDATA", "AppData/Roaming"), ("LOCALAPPDATA", "AppData/Local"))
+_START_OF_LINE = re.compile(r"\s*(?:\[+(?P<table>[^\]]{1,200})\]|(?P<key>[^=#\[]{1,200})=)")
+
+
+class SettingsPaths(Struct, frozen=True):
+    directory: Path
+    home: Path | None
+    config_dir: Path | None
+    data_dir: Path
+    sockets_dir: Path | None
+
+    @property
+    def user_file(self) -> Path | None:
+        return self.config_dir and self.config_dir / FILE_NAME
+
+    @property
+    def project_file(self) -> Path | None:
+        """The nearest upward; the search ends at the home directory."""
+        for place in (self.directory, *self.directory.parents):
+            file = place / FILE_NAME
+            if file.is_file() and file != self.user_file:
+                return file
+            if place == self.home:
+                break
+        return None
+
+
+def user_data_dir(environment: Mapping[str, str] | None = None) -> Path:
+    """Return where this user's data is kept when no settings are loaded, as for a plain
+    `Runtime(journal="run.db")`: `$VEGA_DATA_DIR`, or `vega` in the home of data."""
+    variables = os.environ if environment is None else environment
+    chosen = variables.get("VEGA_DATA_DIR")
+    return Path(chosen) if chosen else find_settings_paths(variables, Path.cwd()).data_dir
+
+
+class SettingsFile(Struct, frozen=True):
+    """Read once: the same bytes are hashed, parsed and quoted."""
+
+    path: Path
+    text: str
+    sha256: str
+    tables: dict[str, Any]
+
+
+def find_settings_paths(
+    environment: Mapping[str, str], directory: Path, platform: str = sys.platform
+) -> SettingsPaths:
+    home_variable, config, data = _WINDOWS if platform == "win32" else _UNIX
+    home = _directory(environment, home_variable)
+    config_dir, data_dir = (
+        _directory(environment, variable) or (home and home / below)
+        for variable, below in (config, data)
+    )
+    runtime_dir = _directory(environment, "XDG_RUNTIME_DIR")
+    return SettingsPaths(
+        directory.resolve(),
+        home,
+        config_dir and config_dir / "vega",
+        data_dir / "vega" if data_dir else directory.resolve() / ".vega",
+        runtime_dir and runtime_dir / "vega",
+    )
+
+
+def _directory(environment: Mapping[str, str], variable: str) -> Path | None:
+    """A relative one is ignored: it would make every repository somebody's home."""
+    path = Path(environment.get(variable, ""))
+    return path.resolve() if path.is_absolute() else None
+
+
+def read_file(path: Path) -> SettingsFile:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+        text = raw.decode("utf-8-sig")
+        _check_size(raw, text)
+        return SettingsFile(path, text, hashlib.sha256(raw).hexdigest(), tomllib.loads(text))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML: {error}") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Of its text, as a program is read."""
+    try:
+        return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}; give the path of a file") from error
+
+
+def _check_size(raw: bytes, text: str) -> None:
+    if len(raw) > _MAX_BYTES:
+        raise ValueError(f"it is larger than {_MAX_BYTES} bytes; make it smaller")
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > _MAX_LINE:
+            raise ValueError(f"line {number} is longer than {_MAX_LINE} characters; break it")
+
+
+def lines_of(text: str) -> dict[Name, int]:
+    """Where each table and setting is written, as far as a glance at the lines can tell."""
+    table: Name = ()
+    lines: dict[Name, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name = _name_at(line, table)
+        table = name if line.lstrip().startswith("[") else table
+        lines.setdefault(name, number)
+    return lines
+
+
+def _name_at(line: str, table: Name) -> Name:
+    start = _START_OF_LINE.match(line)
+    if start is None:
+        return ()
+    try:
+        if start["table"]:
+            return parse_name(start["table"])
+        return (*table, *parse_name(start["key"]))
+    except SettingsError:
+        return ()
+
+
+# One place that settings come from, as checked values by name.
+#
+#     a tree of tables  ── along the types of `Tables` ──▶  {name: Setting(value, source)}
+#
+# An unknown word or a value of another type is refused here, with the place it stands at, what was
+# expected, and what to write.
 
 
 class Setting(Struct, frozen=True):
     value: Any
-    source: Source
+    source: SettingSource
 
 
 Layer: TypeAlias = dict[Name, Setting]
-Where: TypeAlias = Callable[[Name], Source]
+Where: TypeAlias = Callable[[Name], SettingSource]
 
 
 def layer_of(written: object, where: Where) -> Layer:
@@ -47,7 +202,7 @@ def layer_of(written: object, where: Where) -> Layer:
 
 
 def default_layer() -> Layer:
-    return layer_of(plain(Tables()), lambda _: Source(SourceKind.DEFAULT))
+    return layer_of(plain(Tables()), lambda _: SettingSource(SourceKind.DEFAULT))
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
@@ -56,7 +211,7 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
     for variable in sorted(environment):
         name = name_of_variable(variable) if environment[variable] else None
         if name is not None:
-            source = Source(SourceKind.ENVIRONMENT, variable)
+            source = SettingSource(SourceKind.ENVIRONMENT, variable)
             layer |= layer_of(_nested(name, environment[variable]), lambda _, s=source: s)
     return layer
 
@@ -65,7 +220,9 @@ def flag_layer(flags: Mapping[str, object]) -> Layer:
     """By dotted names or as a tree; None is a flag that was not given."""
     layer: Layer = {}
     for text, value in flags.items():
-        layer |= layer_of(_nested(parse_name(text), value), lambda _: Source(SourceKind.FLAG))
+        layer |= layer_of(
+            _nested(parse_name(text), value), lambda _: SettingSource(SourceKind.FLAG)
+        )
     return layer
 
 
@@ -82,7 +239,7 @@ def _walk(annotation: Any, value: Any, name: Name, where: Where) -> Iterator[tup
         yield name, Setting(_checked(annotation, value, name, where), where(name))
         return
     if not isinstance(value, Mapping):
-        raise not_a_table(where(name), name)
+        raise not_a_table_error(where(name), name)
     for word, inner in cast("Mapping[str, Any]", value).items():
         inner_name = (*name, word)
         yield from _walk(_type_of(annotation, inner_name, where), inner, inner_name, where)
@@ -94,7 +251,7 @@ def _type_of(annotation: Any, name: Name, where: Where) -> Any:  # noqa: ANN401
         try:
             msgspec.convert(name[-1], pair[0])
         except msgspec.ValidationError:
-            raise badly_named(where(name), name, pair[0]) from None
+            raise bad_name_error(where(name), name, pair[0]) from None
         return pair[1]
     known = {field.encode_name: field.type for field in fields(table_of(annotation) or Tables)}
     if name[-1] not in known:
@@ -115,4 +272,83 @@ def _checked(annotation: Any, value: Any, name: Name, where: Where) -> Any:  # n
     try:
         return plain(msgspec.convert(value, annotation, strict=not lax))
     except msgspec.ValidationError as problem:
-        raise wrong(where(name), name, value, annotation, problem) from None
+        raise wrong_value_error(where(name), name, value, annotation, problem) from None
+
+
+# What a project file may set, and a program's file run, before its user trusts it.
+#
+# A `vega.toml` comes along with a repository that somebody else wrote, and it is read before
+# anybody has looked at it. So by itself it may only choose among what the user has: models,
+# limits, and a smaller budget. Whatever else it sets (where keys and prompts are sent, what calls
+# are taken to cost, how much is spent, which files are written, which command is run) is refused
+# until the user trusts that exact file: its path and the hash of its bytes, recorded in the
+# user's own directory. A program in Python that runs code as soon as it is loaded needs the same
+# trust before `vega run` and `vega test` load it; one that only declares does not.
+
+
+_FREE = {"models", "limits"}
+_BUDGET: Name = ("budget", "default")
+_RECORD = "trusted.json"
+_MAX_NAMED = 5
+
+
+def names_needing_trust(project: Layer, without: Layer) -> list[str]:
+    """The names that need trust; `without` is what holds without the project file."""
+    return [
+        show_name(name)
+        for name, setting in project.items()
+        if name[0] not in _FREE
+        and not (name == _BUDGET and _lowers(setting.value, without[name].value))
+    ]
+
+
+def _lowers(written: str, held: str) -> bool:
+    new, old = parse_allowance(written), parse_allowance(held)
+    return new.amount <= old.amount and new.period in {None, old.period}
+
+
+def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -> None:
+    if not names or _trusted(config_dir).get(str(file.path)) == file.sha256:
+        return
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    raise SettingsError(
+        f"{file.path} sets {', '.join(names[:_MAX_NAMED])}{more}, and a file that came with a "
+        "project may not decide where keys and prompts are sent, what is spent, what is run or "
+        "which files are written; read it, and if you trust it, type: "
+        f"vega config trust {shlex.quote(str(file.path))}"
+    )
+
+
+def check_code(path: Path, sha256: str, code: Sequence[str], config_dir: Path | None) -> None:
+    if not code or _trusted(config_dir).get(str(path)) == sha256:
+        return
+    more = f" and {len(code) - _MAX_NAMED} more" if len(code) > _MAX_NAMED else ""
+    raise SettingsError(
+        f"{path} runs code of its own as soon as it is loaded, before the program and with all "
+        f"your rights ({'; '.join(code[:_MAX_NAMED])}{more}); read it, and if you trust it, type: "
+        f"vega config trust {shlex.quote(str(path))}"
+    )
+
+
+def record_trust(path: Path, sha256: str, config_dir: Path | None) -> None:
+    """Replaces the record in one step, so that a reader never sees half of it."""
+    if config_dir is None:
+        raise SettingsError("trust is recorded in your home directory; set HOME and try again")
+    record = {**_trusted(config_dir), str(path): sha256}
+    fresh = config_dir / f"{_RECORD}.{os.getpid()}"
+    try:
+        config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh.write_text(json.dumps(record, indent=2, sort_keys=True), encoding="utf-8")
+        fresh.replace(config_dir / _RECORD)
+    except OSError as error:
+        raise SettingsError(f"trust could not be recorded in {config_dir}: {error}") from error
+
+
+def _trusted(config_dir: Path | None) -> dict[str, str]:
+    """A record that is not there or is damaged trusts nothing."""
+    if config_dir is None:
+        return {}
+    try:
+        return from_json(dict[str, str], (config_dir / _RECORD).read_bytes())
+    except (OSError, InvalidRecordError):
+        return {}

@@ -1,37 +1,185 @@
-"""Names of settings: `budget.default`, `prices."openai:gpt-x".input`.
-
-A name is written as a TOML key. Its environment variable is `VEGA_` and the words of the name in
-capitals, joined by underscores: `VEGA_BUDGET_DEFAULT`, `VEGA_PROVIDERS_OPENAI_BASE_URL`.
+"""Names of settings: how they are spelled in vega.toml, in variables and as flags, and what each
+key takes.
 """
 
+import asyncio
+import inspect
 import json
+import os
 import re
 import tomllib
-from collections.abc import Iterator
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Protocol, TypeAlias, get_args, get_origin
+from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import fields
 
-from vegakit.config.tables import Table, Tables
+from vegakit.config.tables import Key, Table, Tables, parse_duration_ms
 from vegakit.errors import SettingsError
 from vegakit.records import Json
 
-__all__ = [
-    "ANY",
-    "FOR_ONE_START",
-    "Name",
-    "dict_of",
-    "is_key",
-    "is_list",
-    "name_of_variable",
-    "nearest",
-    "parse_name",
-    "show_name",
-    "table_of",
-    "variable_of",
-]
+# Keys of providers: read when a call needs them, and never kept, written or shown.
+#
+# | from a     | written as                                 | the key is                           |
+# |------------|--------------------------------------------|--------------------------------------|
+# | variable   | `{ env = "OPENAI_API_KEY" }`               | its value at that moment             |
+# | command    | `{ command = ["pass", "show", "openai"] }` | the first line it prints before its  |
+# |            |                                            | deadline; no shell reads its words   |
+# | function   | in Python only                             | what it returns, awaited if need be  |
+
+
+KeyFunction: TypeAlias = Callable[[], str | Awaitable[str]]
+
+_FUNCTION_TIMEOUT_S = 30
+_MAX_PRINTED = 65_536
+
+
+class KeySource(Protocol):
+    """Shown as where the key comes from."""
+
+    def read(self) -> Awaitable[str]: ...
+
+
+class EnvironmentKey:
+    def __init__(self, variable: str, environment: Mapping[str, str]) -> None:
+        self.variable = variable
+        self._environment = environment
+
+    def __repr__(self) -> str:
+        return f"env {self.variable}"
+
+    async def read(self) -> str:
+        text = self._environment.get(self.variable, "")
+        return _key(text, f"the variable {self.variable} holds no key; set it in your shell")
+
+
+class CommandKey:
+    def __init__(
+        self, command: tuple[str, ...], timeout_ms: int, environment: Mapping[str, str]
+    ) -> None:
+        self._command = command
+        self._timeout_s = timeout_ms / 1_000
+        self._environment = environment
+
+    def __repr__(self) -> str:
+        """Its other words may hold a secret."""
+        return f"command {self._command[0]}"
+
+    async def read(self) -> str:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                printed, status = await self._run()
+        except TimeoutError as error:
+            raise self._failed(f"took longer than {self._timeout_s:g} s") from error
+        except (OSError, ValueError) as error:
+            raise self._failed(f"could not be started: {error}") from error
+        if status:
+            raise self._failed(f"ended with status {status}")
+        line = printed.decode(errors="replace").partition("\n")[0]
+        return _key(line, str(self._failed("printed no key in its first line")))
+
+    async def _run(self) -> tuple[bytes, int | None]:
+        """Closing the transport kills the command and lets go of a pipe its children still hold."""
+        transport, output = await asyncio.get_running_loop().subprocess_exec(
+            _Output,
+            *self._command,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=dict(self._environment),
+        )
+        try:
+            await output.ended.wait()
+            return output.printed, transport.get_returncode()
+        finally:
+            transport.close()
+            await output.ended.wait()
+
+    def _failed(self, what: str) -> SettingsError:
+        return SettingsError(
+            f"the command {self._command[0]} that prints a provider's key {what}; "
+            "run it by hand to see why"
+        )
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """The beginning of what a command prints; the rest is read and dropped, so that it can end."""
+
+    def __init__(self) -> None:
+        self.printed = b""
+        self.ended = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.printed = (self.printed + data)[:_MAX_PRINTED]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+
+class FunctionKey:
+    def __init__(self, function: KeyFunction) -> None:
+        self._function = function
+
+    def __repr__(self) -> str:
+        return "a Python function"
+
+    async def read(self) -> str:
+        key = self._function()
+        if inspect.isawaitable(key):
+            key = await self._in_time(key)
+        return _key(key, "the Python function that finds a provider's key returned no key")
+
+    async def _in_time(self, key: Awaitable[str]) -> str:
+        try:
+            async with asyncio.timeout(_FUNCTION_TIMEOUT_S):
+                return await key
+        except TimeoutError as error:
+            raise SettingsError(
+                "the Python function that finds a provider's key took longer than "
+                f"{_FUNCTION_TIMEOUT_S} s; make it quicker"
+            ) from error
+
+
+class KeyFinder:
+    """Knows where the key of each provider is; a function given in code comes first."""
+
+    def __init__(
+        self, environment: Mapping[str, str], functions: Mapping[str, KeyFunction]
+    ) -> None:
+        self._environment = environment
+        self._functions = functions
+
+    def __repr__(self) -> str:
+        return "KeyFinder()"
+
+    def find(self, provider: str, key: Key | None) -> KeySource:
+        if provider in self._functions:
+            return FunctionKey(self._functions[provider])
+        if key and key.command:
+            timeout_ms = parse_duration_ms(key.timeout)
+            return CommandKey(key.command, timeout_ms, self._environment)
+        variable = key.env if key else f"{provider.upper().replace('-', '_')}_API_KEY"
+        return EnvironmentKey(variable, self._environment)
+
+
+def _key(text: str, problem: str) -> str:
+    key = text.strip()
+    if not key or not key.isprintable():
+        raise SettingsError(problem)
+    return key
+
+
+# Names of settings: `budget.default`, `prices."openai:gpt-x".input`.
+#
+# A name is written as a TOML key. Its environment variable is `VEGA_` and the words of the name in
+# capitals, joined by underscores: `VEGA_BUDGET_DEFAULT`, `VEGA_PROVIDERS_OPENAI_BASE_URL`.
+
 
 Name: TypeAlias = tuple[str, ...]
 ANY = "*"
@@ -131,3 +279,195 @@ def is_list(annotation: Any) -> bool:  # noqa: ANN401
 
 def _bare(annotation: Any) -> Any:  # noqa: ANN401
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+# The published JSON Schema of `vega.toml`, and what it says of one setting.
+
+
+_FORMS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "a text",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+def config_schema() -> dict[str, Any]:
+    """For editors and for other programs: JSON Schema 2020-12."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "vega.toml",
+        **_without_null(plain(msgspec.json.schema(Tables))),
+    }
+
+
+def expected_of(annotation: Any) -> tuple[str, Any]:  # noqa: ANN401
+    """The form of a setting's values in words, and an example."""
+    schema = _without_null(msgspec.json.schema(annotation))
+    return form_of(schema, schema.get("$defs", {})), next(iter(schema.get("examples", [])), None)
+
+
+def form_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    target = definitions.get(schema.get("$ref", "").rpartition("/")[2], schema)
+    if "enum" in target:
+        return f"one of {', '.join(target['enum'])}"
+    return schema.get("title") or _FORMS[target["type"]]
+
+
+def plain(value: object) -> Any:  # noqa: ANN401
+    """As JSON would give it back: tables are dicts, lists are lists."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _without_null(schema: Json) -> Any:  # noqa: ANN401
+    """TOML has no null: a value that may be None in code is one that need not be written."""
+    if isinstance(schema, list):
+        return [_without_null(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned: dict[str, Any] = {
+        key: _without_null(part) for key, part in schema.items() if part is not None
+    }
+    if [*cleaned.get("anyOf", [])][1:] == [{"type": "null"}]:
+        return cleaned.pop("anyOf")[0] | cleaned
+    return cleaned
+
+
+# Settings and variables that may hold a secret, and what is shown instead.
+
+
+_SHORTEST = 8
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SAYS_SO = re.compile(
+    r"(?:^|_)(?:APIKEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)S?(?:$|_)",
+    re.IGNORECASE,
+)
+_SECRET: set[Name] = {
+    ("mcp", ANY, "url"),
+    ("providers", ANY, "base_url"),
+    ("providers", ANY, "headers", ANY),
+    ("providers", ANY, "key"),
+    ("providers", ANY, "proxy"),
+    ("telemetry", "otlp"),
+}
+
+
+def is_secret(name: Name) -> bool:
+    return any(
+        len(name) == len(secret) and all(s in {ANY, n} for n, s in zip(name, secret, strict=True))
+        for secret in _SECRET
+    )
+
+
+def environment_secrets(
+    named: Iterable[str] = (), environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Values of variables that are `named` or whose names say that they are secret, with those
+    names. What is shorter than a key is no secret: every text would hold it."""
+    variables = os.environ if environment is None else environment
+    chosen = {*named}
+    return {
+        value: name
+        for name, value in variables.items()
+        if len(value) >= _SHORTEST
+        and _VARIABLE.fullmatch(name)
+        and (name in chosen or _SAYS_SO.search(name))
+    }
+
+
+def hide_secrets_of_url(url: str) -> str:
+    """Without what stands before the host, the query and the fragment."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"
+    host = parts.netloc.rpartition("@")[2]
+    hidden = "…@" if "@" in parts.netloc else ""
+    rest = "…" if parts.query or parts.fragment else ""
+    return f"{parts.scheme}://{hidden}{host}{parts.path}{rest}"
+
+
+# Where a setting came from, and how to say that it is wrong there.
+#
+# Every message names the place, what came, what was expected, and what to write.
+
+
+_LONGEST_SHOWN = 60
+
+
+class SourceKind(StrEnum):
+    """The later ones win."""
+
+    DEFAULT = "default"
+    USER = "user"
+    PROJECT = "project"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+class SettingSource(Struct, frozen=True):
+    """`place` is a file or a variable; `line` is 0 where it is not known."""
+
+    kind: SourceKind
+    place: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.place or self.kind}{f':{self.line}' if self.line else ''}"
+
+
+def wrong_value_error(
+    source: SettingSource,
+    name: Name,
+    value: Any,  # noqa: ANN401
+    annotation: Any,  # noqa: ANN401
+    problem: msgspec.ValidationError,
+) -> SettingsError:
+    expected, example = expected_of(annotation)
+    return SettingsError(
+        f"{source}: {show_name(name)} is {_came(name, value, problem)}; expected {expected}; "
+        f"write {_assignment(source, name, example)}"
+    )
+
+
+def not_a_table_error(source: SettingSource, name: Name) -> SettingsError:
+    """Does not say what came: it may be a key in the wrong place."""
+    return SettingsError(
+        f"{source}: {show_name(name)} is not a table; "
+        f"write [{show_name(name)}] and its settings below it"
+    )
+
+
+def bad_name_error(source: SettingSource, name: Name, annotation: Any) -> SettingsError:  # noqa: ANN401
+    expected, example = expected_of(annotation)
+    return SettingsError(
+        f"{source}: {name[-1]!r} in {show_name(name[:-1])} is not {expected}; "
+        f"write it like {show_name((*name[:-1], str(example)))}"
+    )
+
+
+def toml_of(value: Json) -> str:
+    """On one line; JSON's texts, numbers and lists are TOML's."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {toml_of(part)}' for key, part in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_of, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _came(name: Name, value: Any, problem: msgspec.ValidationError) -> str:  # noqa: ANN401
+    if is_secret(name):
+        return "something that is not shown here"
+    if isinstance(value, list | dict):
+        return f"wrong inside: {problem}"
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+
+
+def _assignment(source: SettingSource, name: Name, example: Json) -> str:
+    if source.kind is not SourceKind.ENVIRONMENT or isinstance(example, dict):
+        return f"{show_name(name[-1:])} = {toml_of(example)}"
+    text = ",".join(map(str, example)) if isinstance(example, list) else example
+    return f"{variable_of(name)}='{text}'"  # in double quotes a shell reads $10 as $1 and a zero

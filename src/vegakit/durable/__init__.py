@@ -6,24 +6,21 @@ The program itself is the same pure machine that runs locally. It takes agents a
 coroutine cannot be taken up again by another worker and is refused.
 """
 
-from vegakit.durable.client import Connection, ProgramHandle, connect
-from vegakit.durable.deployments import Deployment
-from vegakit.durable.host import TemporalHost
-from vegakit.durable.messages import Launch
-from vegakit.durable.payloads import RECORDS
-from vegakit.durable.serving import Role, serve
-from vegakit.durable.workflows import ProgramWorkflow, provide
+from vegakit.durable.client import ProgramHandle, TemporalConnection, connect
+from vegakit.durable.deployment import Deployment, Role, serve
+from vegakit.durable.messages import RECORDS, Launch
+from vegakit.durable.workflow import ProgramWorkflow, TemporalHost, register_code
 
 __all__ = [
     "RECORDS",
-    "Connection",
     "Deployment",
     "Launch",
     "ProgramHandle",
     "ProgramWorkflow",
     "Role",
+    "TemporalConnection",
     "TemporalHost",
     "connect",
-    "provide",
+    "register_code",
     "serve",
 ]

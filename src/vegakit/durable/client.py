@@ -22,10 +22,22 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from vegakit.durable.messages import BETWEEN_TASKS, Command, Given, Launch, NotYet, Reply, Spoken
-from vegakit.durable.payloads import RECORDS
-from vegakit.durable.workflows import PROGRAM, ProgramWorkflow
+from vegakit.concurrency import SteadyClock
+from vegakit.control import Question
+from vegakit.durable.messages import (
+    BETWEEN_TASKS,
+    RECORDS,
+    ChargedReply,
+    Command,
+    Launch,
+    PersonAnswer,
+    Reply,
+    ReplyPending,
+)
+from vegakit.durable.workflow import PROGRAM, ProgramWorkflow
 from vegakit.errors import BugError, UserError, raised
+from vegakit.host import Child, python_value
+from vegakit.host import Reply as RuntimeReply
 from vegakit.ids import Digest, ProgramId, TenantId, TraceId, new_program_id
 from vegakit.money import dollars
 from vegakit.policy import ChildType
@@ -34,23 +46,19 @@ from vegakit.program import (
     Bounds,
     CancelAsk,
     ChildSpec,
-    EndProcess,
     Event,
-    Fell,
-    Mail,
+    MessageFailed,
     Post,
+    ProcessMessage,
     ProcessSpec,
     Program,
+    Returned,
     ShutDown,
     Spawn,
     Spawned,
     SpawnRefused,
-    Told,
+    TerminateProcess,
 )
-from vegakit.runtime import Child, Question, SteadyClock, python_value
-from vegakit.runtime import Reply as AgentReply
-
-__all__ = ["Connection", "ProgramHandle", "connect"]
 
 T = TypeVar("T")
 
@@ -67,13 +75,13 @@ _NOBODY_THERE = {
 _CUT_IN_THE_MIDDLE = "transport error"
 """How Temporal's library tells a connection that was lost while it waited, with status UNKNOWN: the
 server was killed. Every command has an id, so it is safe to say it again."""
-_UNHEARD = "UnprocessedUpdate"
+_UNPROCESSED = "UnprocessedUpdate"
 """Temporal's word for an update that lost a race with other tasks and never reached the program."""
 
 
 async def connect(
     address: str = "localhost:7233", *, namespace: str = "default", queue: str = "vega"
-) -> "Connection":
+) -> "TemporalConnection":
     try:
         client = await Client.connect(address, namespace=namespace, data_converter=RECORDS)
     except RuntimeError as error:
@@ -81,10 +89,10 @@ async def connect(
             f"no Temporal server answers at {address} ({error}); check the address, or start one "
             "for development: temporal server start-dev"
         ) from error
-    return Connection(client, queue)
+    return TemporalConnection(client, queue)
 
 
-class Connection:
+class TemporalConnection:
     """`queue` is that of the workers that have the programs' code."""
 
     def __init__(self, client: Client, queue: str) -> None:
@@ -154,20 +162,20 @@ class ProgramHandle:
         """A `Reply` of an agent, a value of a reducer. Cancelling it cancels the work."""
         ask = id or _new_id()
         timeout_ms = None if timeout is None else int(timeout * 1000)
-        command = Command(ask, Post(path, Mail(message, ask), ask), timeout_ms)
+        command = Command(ask, Post(path, ProcessMessage(message, ask), ask), timeout_ms)
         try:
             reply = await self._submit(command)
         except asyncio.CancelledError:
             await asyncio.shield(self._tell(CancelAsk(ask)))
             raise
         match reply:
-            case Fell(error, reason):
+            case MessageFailed(error, reason):
                 raise raised(error, reason)
-            case Spoken(said, charged):
+            case ChargedReply(said, charged):
                 text, trace_id = said.text, TraceId(self.id)
                 facts = (charged, said.usage, said.conversation, trace_id)
-                return AgentReply(text, text, *facts, steps=said.steps)
-            case Told(value):
+                return RuntimeReply(text, text, *facts, steps=said.steps)
+            case Returned(value):
                 return value
             case _:
                 raise _unexpected(reply)
@@ -180,14 +188,14 @@ class ProgramHandle:
         id: str = "",  # noqa: A002
     ) -> Any:  # noqa: ANN401
         """A function of a compiled program of the workers, as a process of its own, to its end."""
-        word = id or _new_id()
+        command_id = id or _new_id()
         cap = None if wallet is None else dollars(wallet)
         spec = ProcessSpec(body, ChildType.TEMPORARY, wallet=cap)
-        path = await self.spawn(spec, name=f"{body}~{word}", id=f"{word}-run")
+        path = await self.spawn(spec, name=f"{body}~{command_id}", id=f"{command_id}-run")
         try:
-            return python_value(await self.ask(path, list(args), id=word))
+            return python_value(await self.ask(path, list(args), id=command_id))
         finally:
-            await self._tell(EndProcess(path, kill=True), f"{word}-end")
+            await self._tell(TerminateProcess(path, kill=True), f"{command_id}-end")
 
     async def printed(self, path: str = "") -> list[str]:
         """The last lines, of all its processes or of one with what it started."""
@@ -196,8 +204,8 @@ class ProgramHandle:
 
     async def tell(self, path: str, message: Any, *, id: str = "") -> None:  # noqa: A002, ANN401
         """Nobody waits for an answer."""
-        word = id or _new_id()
-        await self._tell(Post(path, Mail(message), word), word)
+        command_id = id or _new_id()
+        await self._tell(Post(path, ProcessMessage(message), command_id), command_id)
 
     async def questions(self) -> list[Question]:
         """That people have not answered, the oldest first."""
@@ -213,14 +221,16 @@ class ProgramHandle:
     ) -> None:
         """`by` is who answers, as you authenticated them; `action`, if it is given, is that of the
         question as they saw it."""
-        given, once = Given(question, answer, by, action), _new_id()
-        reply = await self._hear(lambda: self._update(ProgramWorkflow.answer, given, id=once))
-        if isinstance(reply, Fell):
+        given, once = PersonAnswer(question, answer, by, action), _new_id()
+        reply = await self._update_until_processed(
+            lambda: self._update(ProgramWorkflow.answer, given, id=once)
+        )
+        if isinstance(reply, MessageFailed):
             raise UserError(reply.reason)
 
     async def kill(self, path: str) -> None:
         """For good and at once, with everything that it started."""
-        await self._submit(Command(_new_id(), EndProcess(path, kill=True)))
+        await self._submit(Command(_new_id(), TerminateProcess(path, kill=True)))
 
     async def stop(self) -> None:
         """Ends every process, the last started first; done when the program is."""
@@ -236,7 +246,7 @@ class ProgramHandle:
             except WorkflowFailureError as failed:
                 raise BugError(f"program {self.id} failed: {failed.cause}") from failed
             except RPCError as error:
-                if not _is_away(error):
+                if not _is_unreachable(error):
                     raise self._explained(error) from error
             await asyncio.sleep(next(waits))
 
@@ -249,16 +259,18 @@ class ProgramHandle:
             try:
                 return await self._workflow.signal(ProgramWorkflow.tell, command)
             except RPCError as error:
-                if not _is_away(error):
+                if not _is_unreachable(error):
                     raise self._explained(error) from error
             await asyncio.sleep(next(waits))
 
     async def _submit(self, command: Command) -> Reply:
         """Said again, with the same id, as long as nobody was there to hear it."""
-        reply = await self._hear(lambda: self._update(ProgramWorkflow.submit, command))
-        return reply if not isinstance(reply, NotYet) else await self._reply(command.id)
+        reply = await self._update_until_processed(
+            lambda: self._update(ProgramWorkflow.submit, command)
+        )
+        return reply if not isinstance(reply, ReplyPending) else await self._reply(command.id)
 
-    async def _hear(self, say: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _update_until_processed(self, say: Callable[[], Awaitable[Reply]]) -> Reply:
         waits = _waits()
         while True:
             try:
@@ -267,19 +279,19 @@ class ProgramHandle:
                 if isinstance(cut_off.__cause__, asyncio.CancelledError):
                     raise cut_off.__cause__ from None
             except WorkflowUpdateFailedError as failed:
-                if not _is_unheard(failed):
+                if not _is_unprocessed(failed):
                     raise
             except RPCError as error:
-                if not _is_away(error):
+                if not _is_unreachable(error):
                     raise self._explained(error) from error
             await asyncio.sleep(next(waits))
 
     async def _reply(self, to: str) -> Reply:
-        reply: Reply = NotYet()
+        reply: Reply = ReplyPending()
         for wait_s in _waits():
             await asyncio.sleep(wait_s)
             reply = await self._query(ProgramWorkflow.reply, to)
-            if not isinstance(reply, NotYet):
+            if not isinstance(reply, ReplyPending):
                 break
         return reply
 
@@ -293,7 +305,7 @@ class ProgramHandle:
                 if BETWEEN_TASKS not in str(failed):
                     raise
             except RPCError as error:
-                if not _is_away(error):
+                if not _is_unreachable(error):
                     raise self._explained(error) from error
             await asyncio.sleep(next(waits))
 
@@ -309,13 +321,13 @@ def _spec(body: str, child: dict[str, Any]) -> ChildSpec:
     return Child(cast("Any", body), **child).spec(lambda given: cast("str", given))
 
 
-def _is_away(error: RPCError) -> bool:
+def _is_unreachable(error: RPCError) -> bool:
     cut = error.status is RPCStatusCode.UNKNOWN and _CUT_IN_THE_MIDDLE in error.message
     return cut or error.status in _NOBODY_THERE
 
 
-def _is_unheard(failed: WorkflowUpdateFailedError) -> bool:
-    return isinstance(failed.cause, ApplicationError) and failed.cause.type == _UNHEARD
+def _is_unprocessed(failed: WorkflowUpdateFailedError) -> bool:
+    return isinstance(failed.cause, ApplicationError) and failed.cause.type == _UNPROCESSED
 
 
 def _waits() -> Iterator[float]:

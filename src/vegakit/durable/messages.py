@@ -1,64 +1,67 @@
-"""What clients, the workflow of a program and its activities say to each other."""
+"""Messages between clients, the workflow of a program and its activities, and their encoding as
+Temporal payloads.
+"""
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultPayloadConverter,
+    EncodingPayloadConverter,
+)
 
+from vegakit.agent import ToolOutcome
+from vegakit.conversation import Conversation, ModelReply
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
 from vegakit.ids import Digest
 from vegakit.money import Money
 from vegakit.policy import Interrupts
 from vegakit.program import (
-    Authored,
+    AgentReply,
+    AuthoredProgram,
     Event,
-    Fell,
+    MessageFailed,
     Printed,
     Program,
-    Said,
+    Returned,
     Spawned,
     SpawnRefused,
-    Told,
 )
+from vegakit.records import from_json, to_json
 
-__all__ = [
-    "BETWEEN_TASKS",
-    "Call",
-    "Command",
-    "Given",
-    "Launch",
-    "NotYet",
-    "Performed",
-    "Reply",
-    "Spoken",
-    "Work",
-]
+# What clients, the workflow of a program and its activities say to each other.
+
 
 BETWEEN_TASKS = "the program is between two tasks; ask again"
 """Why a query failed that came at a bad moment."""
 
 
-class Call(StrEnum):
-    """The activities. `AFTERMATH` asks what became of a call whose worker did not say."""
+class ActivityName(StrEnum):
+    """The activities. `FIND_OUTCOME` asks what became of a call whose worker did not say."""
 
     MODEL = "call_model"
     TOOL = "call_tool"
-    AFTERMATH = "aftermath"
+    FIND_OUTCOME = "find_outcome"
 
 
-class Spoken(Struct, frozen=True, tag=True, omit_defaults=True):
+class ChargedReply(Struct, frozen=True, tag=True, omit_defaults=True):
     """The answer of an agent."""
 
-    said: Said
+    said: AgentReply
     charged: Money = Money(0)
 
 
-class NotYet(Struct, frozen=True, tag=True):
+class ReplyPending(Struct, frozen=True, tag=True):
     """It was obeyed, and its answer is still to come."""
 
 
-Reply: TypeAlias = Told | Fell | Spoken | Spawned | SpawnRefused | NotYet
+Reply: TypeAlias = Returned | MessageFailed | ChargedReply | Spawned | SpawnRefused | ReplyPending
 
 
 class Command(Struct, frozen=True, omit_defaults=True):
@@ -69,7 +72,7 @@ class Command(Struct, frozen=True, omit_defaults=True):
     timeout_ms: int | None = None
 
 
-class Given(Struct, frozen=True, omit_defaults=True):
+class PersonAnswer(Struct, frozen=True, omit_defaults=True):
     """A person's answer to a question, by its id or the beginning of it; `action` is what they were
     shown with it."""
 
@@ -93,7 +96,7 @@ class Launch(Struct, frozen=True, omit_defaults=True):
     printed: list[Printed] = []
 
 
-class Work(Struct, frozen=True, omit_defaults=True):
+class ActivityInput(Struct, frozen=True, omit_defaults=True):
     """One effect for an activity: `body` names the agent that it is for, `authored` is the program
     that declares it, if a model wrote that."""
 
@@ -101,11 +104,60 @@ class Work(Struct, frozen=True, omit_defaults=True):
     body: str
     path: str
     cancelled: bool = False
-    authored: Authored | None = None
+    authored: AuthoredProgram | None = None
 
 
-class Performed(Struct, frozen=True):
+class ActivityResult(Struct, frozen=True):
     """`digest` is of the request that this is the outcome of."""
 
     digest: Digest
     outcome: EffectOutcome
+
+
+# Our records as Temporal keeps them: JSON that people can read in its histories.
+#
+# Workflows run in many threads, and msgspec crashes the process when two of them look into a kind
+# of record for the first time at once. So all kinds that are read in a workflow are looked into
+# here.
+
+
+_JSON = "json/plain"
+_LARGEST_BYTES = 1_800_000
+"""Temporal takes two million, and would try what is larger again for ever."""
+_READ = (
+    *(Launch, Command, PersonAnswer, ActivityResult, ActivityInput, Reply),
+    *(Program, Interrupts, Conversation, ModelReply, ToolOutcome),
+)
+_LOOKED_INTO = [msgspec.json.Decoder[Any](kind) for kind in _READ]
+
+
+class _Records(EncodingPayloadConverter):
+    @property
+    def encoding(self) -> str:
+        return _JSON
+
+    def to_payload(self, value: Any) -> Payload | None:  # noqa: ANN401
+        return Payload(metadata={"encoding": _JSON.encode()}, data=to_json(value))
+
+    def from_payload(self, payload: Payload, type_hint: type[Any] | None = None) -> Any:  # noqa: ANN401
+        return from_json(type_hint or object, payload.data)
+
+
+class RecordConverter(CompositePayloadConverter):
+    """As Temporal's own, but that its JSON is written and checked by ours."""
+
+    def __init__(self) -> None:
+        usual = DefaultPayloadConverter.default_encoding_payload_converters
+        kept = (converter for converter in usual if converter.encoding != _JSON)
+        super().__init__(*kept, _Records())
+
+
+RECORDS = DataConverter(payload_converter_class=RecordConverter)
+
+
+def why_too_large(what: str, record: object, remedy: str) -> str:
+    """Empty if Temporal takes it."""
+    size = len(to_json(record))
+    if size <= _LARGEST_BYTES:
+        return ""
+    return f"{what} has {size:,} bytes, and Temporal keeps at most {_LARGEST_BYTES:,}; {remedy}"

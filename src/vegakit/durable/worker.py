@@ -6,10 +6,7 @@ import signal
 from contextlib import suppress
 
 from vegakit.durable.client import connect
-from vegakit.durable.deployments import deployment_at
-from vegakit.durable.serving import Role, serve
-
-__all__ = ["main"]
+from vegakit.durable.deployment import Role, deployment_at, serve
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,129 +1,83 @@
 """The Vega language: source, tokens, tree, checked tree, bytecode; formatter, diagnostics (pure).
 
-text ── tokens ── tree ── checked ── module        parse, check, compile_program
+text ── tokens ── tree ── checked ── module        parse, check_program, compile_program
              └─ format_source                      diagnostics come from every step
 
 Who runs a compiled program needs neither parser nor checker, so each part is loaded when it is
 first used.
 """
 
+from vegakit.lazy import lazy_exports
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.lang.arguments import (
-        arguments_of,
-    )
-    from vegakit.lang.bytecode import (
-        ANY_AGENT,
-        AgentSpec,
-        Function,
-        Handler,
-        Module,
-        Rights,
-        Site,
-        SupervisorSpec,
-        ToolSpec,
-    )
-    from vegakit.lang.cards import (
-        card,
-    )
-    from vegakit.lang.catching import (
-        CATCHABLE,
-    )
-    from vegakit.lang.checked import (
-        Checked,
-    )
-    from vegakit.lang.checking.given import (
-        signature_text,
-    )
-    from vegakit.lang.compiling import (
-        compile_program,
-    )
-    from vegakit.lang.diagnostics import (
-        Diagnostic,
-        Edit,
-        as_json,
-        render,
-    )
-    from vegakit.lang.disassembling import (
-        disassemble,
-    )
-    from vegakit.lang.flows import (
-        Flow,
-        FlowLink,
-        FlowStep,
+    from vegakit.lang.analysis.cost_sends import ModelTerms, Quote, QuotedLine, Unbounded
+    from vegakit.lang.analysis.dataflow import (
+        DataflowGraph,
+        DataflowLink,
+        DataflowStep,
         LinkKind,
+        ShownStep,
         StepKind,
-        ToldStep,
         deciding_links,
-        flows_of,
+        shown_steps,
         side_by_side,
-        told_steps,
     )
-    from vegakit.lang.formatting import (
-        format_source,
-    )
-    from vegakit.lang.fronts import (
-        check,
-    )
-    from vegakit.lang.library import (
-        CONFIRM,
-        LIBRARY,
-        Row,
-    )
-    from vegakit.lang.opcodes import (
-        Op,
-    )
-    from vegakit.lang.parsing import (
-        Parsed,
-        parse,
-    )
-    from vegakit.lang.python import (
-        AtLoad,
-        Lowered,
-        code_at_load,
-        lower,
-        to_python,
-        to_vega,
-    )
-    from vegakit.lang.quoting import (
-        ModelTerms,
-        Quote,
-        QuotedLine,
-        Unbounded,
-        cost_of_round,
-        quote,
-    )
-    from vegakit.lang.rows import (
-        NOTHING_TOUCHED,
-        Class,
-        Effects,
+    from vegakit.lang.analysis.dataflow_statements import dataflow_of
+    from vegakit.lang.analysis.effects import (
+        NO_EFFECTS,
+        EffectClass,
+        EffectSet,
         Manifest,
-        ModuleRows,
+        ModuleEffects,
         conflict,
         effects_of,
         joined,
         manifest_of,
     )
+    from vegakit.lang.analysis.quotes import cost_of_round, quote
+    from vegakit.lang.check.symbols import Checked, signature_text
+    from vegakit.lang.codegen.bytecode import (
+        ANY_AGENT,
+        AgentSpec,
+        CallSite,
+        CompiledTool,
+        Function,
+        Handler,
+        Module,
+        Op,
+        Rights,
+        SupervisorSpec,
+    )
+    from vegakit.lang.codegen.compiler import compile_program
+    from vegakit.lang.codegen.disassembler import disassemble
+    from vegakit.lang.codegen.verifier import from_vgb, to_vgb, verify
+    from vegakit.lang.diagnostics import (
+        MOST_STEPS,
+        Diagnostic,
+        Edit,
+        TooMuchWorkError,
+        as_json,
+        render,
+        step_limit,
+    )
+    from vegakit.lang.frontends import check_program
+    from vegakit.lang.language_card import card
+    from vegakit.lang.library import CATCHABLE, CONFIRM, LIBRARY, LibraryFunction
+    from vegakit.lang.python.load_time import LoadTimeCode, load_time_code
+    from vegakit.lang.python.lowering import Lowered, lower
+    from vegakit.lang.python.printer_program import to_python
+    from vegakit.lang.python.printer_vega import to_vega
     from vegakit.lang.schemas import (
         Problem,
         answer_of,
         answer_schema,
+        arguments_of,
         schema_of,
         value_of,
     )
-    from vegakit.lang.signatures import (
-        Parameter,
-        Signature,
-    )
-    from vegakit.lang.steps import (
-        MOST_STEPS,
-        StepsSpentError,
-        counted,
-    )
-    from vegakit.lang.storing import (
-        from_vgb,
-        to_vgb,
-    )
+    from vegakit.lang.syntax.formatter import format_source
+    from vegakit.lang.syntax.parser import Parsed, parse
     from vegakit.lang.types import (
         ANY,
         BOOL,
@@ -140,110 +94,14 @@ if TYPE_CHECKING:
         ListOf,
         MapOf,
         OptionalOf,
+        Parameter,
         Plain,
         ProcessOf,
         RecordOf,
+        Signature,
         StreamOf,
         Type,
     )
-    from vegakit.lang.verifying import (
-        verify,
-    )
-
-_HOME_OF = {
-    "ANY": "types",
-    "ANY_AGENT": "bytecode",
-    "AgentSpec": "bytecode",
-    "AtLoad": "python",
-    "BOOL": "types",
-    "CATCHABLE": "catching",
-    "CONFIRM": "library",
-    "Checked": "checked",
-    "ChoiceOf": "types",
-    "Class": "rows",
-    "DURATION": "types",
-    "Diagnostic": "diagnostics",
-    "Edit": "diagnostics",
-    "Effects": "rows",
-    "FILE": "types",
-    "FLOAT": "types",
-    "Flow": "flows",
-    "FlowLink": "flows",
-    "FlowStep": "flows",
-    "Function": "bytecode",
-    "FutureOf": "types",
-    "Handler": "bytecode",
-    "INT": "types",
-    "LIBRARY": "library",
-    "LinkKind": "flows",
-    "ListOf": "types",
-    "Lowered": "python",
-    "MONEY": "types",
-    "MOST_STEPS": "steps",
-    "Manifest": "rows",
-    "MapOf": "types",
-    "ModelTerms": "quoting",
-    "Module": "bytecode",
-    "ModuleRows": "rows",
-    "NOTHING": "types",
-    "NOTHING_TOUCHED": "rows",
-    "NULL": "types",
-    "Op": "opcodes",
-    "OptionalOf": "types",
-    "Parameter": "signatures",
-    "Parsed": "parsing",
-    "Plain": "types",
-    "Problem": "schemas",
-    "ProcessOf": "types",
-    "Quote": "quoting",
-    "QuotedLine": "quoting",
-    "RecordOf": "types",
-    "Rights": "bytecode",
-    "Row": "library",
-    "STR": "types",
-    "Signature": "signatures",
-    "Site": "bytecode",
-    "StepKind": "flows",
-    "StepsSpentError": "steps",
-    "StreamOf": "types",
-    "SupervisorSpec": "bytecode",
-    "ToldStep": "flows",
-    "ToolSpec": "bytecode",
-    "Type": "types",
-    "Unbounded": "quoting",
-    "answer_of": "schemas",
-    "answer_schema": "schemas",
-    "arguments_of": "arguments",
-    "as_json": "diagnostics",
-    "card": "cards",
-    "check": "fronts",
-    "code_at_load": "python",
-    "compile_program": "compiling",
-    "conflict": "rows",
-    "cost_of_round": "quoting",
-    "counted": "steps",
-    "deciding_links": "flows",
-    "disassemble": "disassembling",
-    "effects_of": "rows",
-    "flows_of": "flows",
-    "format_source": "formatting",
-    "from_vgb": "storing",
-    "joined": "rows",
-    "lower": "python",
-    "manifest_of": "rows",
-    "parse": "parsing",
-    "quote": "quoting",
-    "render": "diagnostics",
-    "schema_of": "schemas",
-    "side_by_side": "flows",
-    "signature_text": "checking.given",
-    "to_python": "python",
-    "to_vega": "python",
-    "to_vgb": "storing",
-    "told_steps": "flows",
-    "value_of": "schemas",
-    "verify": "verifying",
-}
 
 __all__ = [
     "ANY",
@@ -259,31 +117,34 @@ __all__ = [
     "MONEY",
     "MOST_STEPS",
     "NOTHING",
-    "NOTHING_TOUCHED",
+    "NO_EFFECTS",
     "NULL",
     "STR",
     "AgentSpec",
-    "AtLoad",
+    "CallSite",
     "Checked",
     "ChoiceOf",
-    "Class",
+    "CompiledTool",
+    "DataflowGraph",
+    "DataflowLink",
+    "DataflowStep",
     "Diagnostic",
     "Edit",
-    "Effects",
-    "Flow",
-    "FlowLink",
-    "FlowStep",
+    "EffectClass",
+    "EffectSet",
     "Function",
     "FutureOf",
     "Handler",
+    "LibraryFunction",
     "LinkKind",
     "ListOf",
+    "LoadTimeCode",
     "Lowered",
     "Manifest",
     "MapOf",
     "ModelTerms",
     "Module",
-    "ModuleRows",
+    "ModuleEffects",
     "Op",
     "OptionalOf",
     "Parameter",
@@ -295,15 +156,12 @@ __all__ = [
     "QuotedLine",
     "RecordOf",
     "Rights",
-    "Row",
+    "ShownStep",
     "Signature",
-    "Site",
     "StepKind",
-    "StepsSpentError",
     "StreamOf",
     "SupervisorSpec",
-    "ToldStep",
-    "ToolSpec",
+    "TooMuchWorkError",
     "Type",
     "Unbounded",
     "answer_of",
@@ -311,43 +169,157 @@ __all__ = [
     "arguments_of",
     "as_json",
     "card",
-    "check",
-    "code_at_load",
+    "check_program",
     "compile_program",
     "conflict",
     "cost_of_round",
-    "counted",
+    "dataflow_of",
     "deciding_links",
     "disassemble",
     "effects_of",
-    "flows_of",
     "format_source",
     "from_vgb",
     "joined",
+    "load_time_code",
     "lower",
     "manifest_of",
     "parse",
     "quote",
     "render",
     "schema_of",
+    "shown_steps",
     "side_by_side",
     "signature_text",
+    "step_limit",
     "to_python",
     "to_vega",
     "to_vgb",
-    "told_steps",
     "value_of",
     "verify",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"vegakit.lang has no {name!r}; it has {', '.join(__all__)}")
-    value = getattr(__import__(f"vegakit.lang.{_HOME_OF[name]}", fromlist=[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "analysis.cost_sends": (
+            "ModelTerms",
+            "Quote",
+            "QuotedLine",
+            "Unbounded",
+        ),
+        "analysis.dataflow": (
+            "DataflowGraph",
+            "DataflowLink",
+            "DataflowStep",
+            "LinkKind",
+            "ShownStep",
+            "StepKind",
+            "deciding_links",
+            "shown_steps",
+            "side_by_side",
+        ),
+        "analysis.dataflow_statements": ("dataflow_of",),
+        "analysis.effects": (
+            "EffectClass",
+            "EffectSet",
+            "Manifest",
+            "ModuleEffects",
+            "NO_EFFECTS",
+            "conflict",
+            "effects_of",
+            "joined",
+            "manifest_of",
+        ),
+        "analysis.quotes": (
+            "cost_of_round",
+            "quote",
+        ),
+        "check.symbols": (
+            "Checked",
+            "signature_text",
+        ),
+        "codegen.bytecode": (
+            "ANY_AGENT",
+            "AgentSpec",
+            "CallSite",
+            "CompiledTool",
+            "Function",
+            "Handler",
+            "Module",
+            "Op",
+            "Rights",
+            "SupervisorSpec",
+        ),
+        "codegen.compiler": ("compile_program",),
+        "codegen.disassembler": ("disassemble",),
+        "codegen.verifier": (
+            "from_vgb",
+            "to_vgb",
+            "verify",
+        ),
+        "diagnostics": (
+            "Diagnostic",
+            "Edit",
+            "MOST_STEPS",
+            "TooMuchWorkError",
+            "as_json",
+            "render",
+            "step_limit",
+        ),
+        "frontends": ("check_program",),
+        "language_card": ("card",),
+        "library": (
+            "CATCHABLE",
+            "CONFIRM",
+            "LIBRARY",
+            "LibraryFunction",
+        ),
+        "python.load_time": (
+            "LoadTimeCode",
+            "load_time_code",
+        ),
+        "python.lowering": (
+            "Lowered",
+            "lower",
+        ),
+        "python.printer_program": ("to_python",),
+        "python.printer_vega": ("to_vega",),
+        "schemas": (
+            "Problem",
+            "answer_of",
+            "answer_schema",
+            "arguments_of",
+            "schema_of",
+            "value_of",
+        ),
+        "syntax.formatter": ("format_source",),
+        "syntax.parser": (
+            "Parsed",
+            "parse",
+        ),
+        "types": (
+            "ANY",
+            "BOOL",
+            "ChoiceOf",
+            "DURATION",
+            "FILE",
+            "FLOAT",
+            "FutureOf",
+            "INT",
+            "ListOf",
+            "MONEY",
+            "MapOf",
+            "NOTHING",
+            "NULL",
+            "OptionalOf",
+            "Parameter",
+            "Plain",
+            "ProcessOf",
+            "RecordOf",
+            "STR",
+            "Signature",
+            "StreamOf",
+            "Type",
+        ),
+    },
+)

@@ -1,40 +1,92 @@
-"""What is wrong with a program, where, why, and what to write instead.
+"""Diagnostics: what is wrong with a program, where, why and how to fix it; and the limit on the
+work of finding out (pure).
 
-    error[unknown-setting]: an agent has no field `modle`
-      --> main.vega:2:5
-       |
-     2 |     modle "fast"
-       |     ^^^^^
-       = help: did you mean `model`?
-
-Offsets count characters of the text. A caret is placed by what a terminal shows: tabs are four
-columns, wide characters two, combining marks none, and control characters are shown escaped.
+The limit counts steps, not time, so whether a program is too much work depends on its source
+alone: it is the same on a slow machine and when a recorded run is resumed.
 """
 
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any
 from unicodedata import category, combining, east_asian_width
 
 from msgspec import Struct
 
-from vegakit.lang.steps import took
+from vegakit.errors import UserError
 
-__all__ = [
-    "MAX_DIAGNOSTICS",
-    "Diagnostic",
-    "Edit",
-    "EnoughFoundError",
-    "Findings",
-    "LineMap",
-    "as_json",
-    "did_you_mean",
-    "nearest",
-    "render",
-]
+# How much work a program makes for whoever looks at it, counted in steps.
+#
+# A step is about a node looked at once by one phase. Checking, compiling, listing what is touched,
+# quoting and drawing flows all count, and inside one `counted()` they share what is allowed. It is
+# counted, not timed: whether a program is too much work depends on its source alone, so it is the
+# same on a slow machine, in another process, and when a recorded run is taken up again.
+
+
+MOST_STEPS = 160_000
+"""Of a program that a model writes: below half a second of a core."""
+_MOST_OF_A_FILE = 20 * MOST_STEPS
+"""Of a person's own: who waits for it is who wrote it."""
+
+
+class TooMuchWorkError(UserError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the program makes too much work for whoever checks and prices it; nest fewer loops, "
+            "repeat less, or put parts of it in functions or in a program of their own"
+        )
+
+
+class StepCounter:
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    @property
+    def are_spent(self) -> bool:
+        return self.left < 0
+
+
+_counter: ContextVar[StepCounter | None] = ContextVar("steps", default=None)
+
+
+def count_steps(steps: int = 1) -> None:
+    counter = _counter.get()
+    if counter is not None:
+        counter.left -= steps
+        if counter.left < 0:
+            raise TooMuchWorkError
+
+
+@contextmanager
+def step_limit(most: int = _MOST_OF_A_FILE) -> Generator[StepCounter]:
+    """Whoever counts already counts this too, and its limit holds."""
+    known = _counter.get()
+    if known is not None:
+        yield known
+        return
+    token = _counter.set(counter := StepCounter(most))
+    try:
+        yield counter
+    finally:
+        _counter.reset(token)
+
+
+# What is wrong with a program, where, why, and what to write instead.
+#
+#     error[unknown-setting]: an agent has no field `modle`
+#       --> main.vega:2:5
+#        |
+#      2 |     modle "fast"
+#        |     ^^^^^
+#        = help: did you mean `model`?
+#
+# Offsets count characters of the text. A caret is placed by what a terminal shows: tabs are four
+# columns, wide characters two, combining marks none, and control characters are shown escaped.
+
 
 MAX_DIAGNOSTICS = 100
 _WIDTH = 96
@@ -65,11 +117,11 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True):
     severity: str = "error"
 
 
-class EnoughFoundError(Exception):
+class TooManyDiagnosticsError(Exception):
     """Nothing more is looked for: there are too many faults, or one that ends the search."""
 
 
-class Findings:
+class DiagnosticCollector:
     """Collects the diagnostics of one file, at most `MAX_DIAGNOSTICS`."""
 
     __slots__ = ("file", "found")
@@ -89,7 +141,7 @@ class Findings:
     ) -> None:
         self.found.append(Diagnostic(code, message, self.file, at, end, help, edit))
         if len(self.found) >= MAX_DIAGNOSTICS:
-            raise EnoughFoundError
+            raise TooManyDiagnosticsError
 
     def in_order(self) -> tuple[Diagnostic, ...]:
         return tuple(sorted(self.found, key=lambda found: found.at))
@@ -100,7 +152,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     if len(word) > _LONGEST_WORD:
         return ""
     words = sorted(known)
-    took(1 + 4 * len(words))
+    count_steps(1 + 4 * len(words))
     close = get_close_matches(word, words, 1, 0.7)
     return close[0] if close else ""
 

@@ -1,26 +1,26 @@
-"""The standard library as one table: what programs may call, and what each call needs.
-
-The checker, the compiler, the reference page and the card of the language are made from it; the
-machine and the host are tested to know every row.
-
-| kind      | is performed by                                            |
-|-----------|------------------------------------------------------------|
-| `pure`    | the machine at once, by `LIBRARY`                          |
-| `host`    | the host, by `HOST`, under the capability of the row       |
-| `special` | an instruction of its own                                  |
+"""The standard library as one table: what programs may call, what each call needs, and the errors
+that a program may catch (pure).
 """
 
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from vegakit.lang.signatures import Parameter, read_signature
-from vegakit.lang.types import Type
+from vegakit.lang.types import Parameter, Type, read_signature
 
-__all__ = ["CONFIRM", "ENDS", "LIBRARY", "NAMESPACES", "Row"]
+# The standard library as one table: what programs may call, and what each call needs.
+#
+# The checker, the compiler, the reference page and the card of the language are made from it; the
+# machine and the host are tested to know every row.
+#
+# | kind      | is performed by                                            |
+# |-----------|------------------------------------------------------------|
+# | `pure`    | the machine at once, by `LIBRARY`                          |
+# | `host`    | the host, by `HOST`, under the capability of the row       |
+# | `special` | an instruction of its own                                  |
 
 
-class Row(Struct, frozen=True):
+class LibraryFunction(Struct, frozen=True):
     """`repeatable`: doing it twice is as good as once. `params` that are `optional` come last and
     are null when left out."""
 
@@ -215,7 +215,7 @@ budget::limit() -> money | special
 """
 
 
-def _rows(table: str) -> Iterator[Row]:
+def _rows(table: str) -> Iterator[LibraryFunction]:
     """`signature | kind | capability`, without the rest pure; an exclamation mark after the kind:
     not safe to repeat."""
     lines = table.strip().split("\n")
@@ -225,13 +225,15 @@ def _rows(table: str) -> Iterator[Row]:
         yield _row(signature, kind, capability, doc.strip())
 
 
-def _row(signature: str, kind: str, capability: str, doc: str) -> Row:
+def _row(signature: str, kind: str, capability: str, doc: str) -> LibraryFunction:
     read = read_signature(signature)
     repeatable, kind = not kind.endswith("!"), kind.rstrip("!")
-    return Row(read.name, signature, read.params, read.result, kind, capability, repeatable, doc)
+    return LibraryFunction(
+        read.name, signature, read.params, read.result, kind, capability, repeatable, doc
+    )
 
 
-LIBRARY: dict[str, Row] = {row.name: row for row in (*_rows(_PURE), *_rows(_GUARDED))}
+LIBRARY: dict[str, LibraryFunction] = {row.name: row for row in (*_rows(_PURE), *_rows(_GUARDED))}
 
 NAMESPACES = frozenset(name.partition("::")[0] for name in LIBRARY if "::" in name)
 
@@ -241,3 +243,26 @@ ENDS = frozenset({"fail", "process::exit"})
 CONFIRM = "budget::confirm"
 """No function for programs: how a loop inside a `confirm` asks before its first round, of its list
 and of the sends in a round."""
+
+
+# The errors that a program may catch, by the names it shows them with.
+
+
+CATCHABLE = (
+    "BudgetExceeded",
+    "AgentFailed",
+    "Timeout",
+    "RateLimited",
+    "CircuitOpen",
+    "CapabilityDenied",
+    "ContractViolated",
+    "OutputTruncated",
+    "LimitReached",
+    "Cancelled",
+    "ToolFailed",
+    "Failed",
+    "ArithmeticError",
+    "IndexError",
+    "KeyError",
+    "ValueError",
+)

@@ -1,26 +1,25 @@
-"""Types and JSON: the schema a model is asked to fill, and what came back as a value.
-
-| type          | in JSON from outside                | as a value                            |
-|---------------|-------------------------------------|---------------------------------------|
-| `money`       | a number of dollars, or `"$1.50"`   | `{"$": "money", "of": 1500000000}`    |
-| `duration`    | `"30s"`                             | `{"$": "duration", "of": 30000}`      |
-| `file`        | its path                            | `{"$": "file", "of": "a.png"}`        |
-| a map         | an object                           | itself, or its pairs if it has a `$`  |
-| all else      | itself                              | itself                                |
-
-A model answers with an object, so what is none is asked for as `{"result": …}`.
+"""Types and JSON: the schema a model is asked to fill, the value that came back, and command-line
+arguments as arguments of `main` (pure).
 """
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from vegakit.errors import BugError, InvalidMoneyError
 from vegakit.lang.diagnostics import nearest
-from vegakit.lang.spelling import UNITS_MS
+from vegakit.lang.syntax.literals import UNITS_MS
 from vegakit.lang.types import (
+    ANY,
+    BOOL,
+    FLOAT,
+    INT,
+    MONEY,
+    NULL,
     ChoiceOf,
     ListOf,
     MapOf,
@@ -32,7 +31,18 @@ from vegakit.lang.types import (
 from vegakit.money import dollars
 from vegakit.records import Json
 
-__all__ = ["Problem", "answer_of", "answer_schema", "schema_of", "value_of"]
+# Types and JSON: the schema a model is asked to fill, and what came back as a value.
+#
+# | type          | in JSON from outside                | as a value                            |
+# |---------------|-------------------------------------|---------------------------------------|
+# | `money`       | a number of dollars, or `"$1.50"`   | `{"$": "money", "of": 1500000000}`    |
+# | `duration`    | `"30s"`                             | `{"$": "duration", "of": 30000}`      |
+# | `file`        | its path                            | `{"$": "file", "of": "a.png"}`        |
+# | a map         | an object                           | itself, or its pairs if it has a `$`  |
+# | all else      | itself                              | itself                                |
+#
+# A model answers with an object, so what is none is asked for as `{"result": …}`.
+
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _DEEPEST = 100
@@ -295,3 +305,113 @@ def _shown(given: Json) -> str:
             return "an object"
         case _:
             return f"{given}"[:40]
+
+
+# Arguments of `main` as words of a command line: `vega run review.vega a.py b.py`.
+#
+# Each word goes to the next parameter; the last one, if it is a list, takes all that are left.
+# Lists before the last, maps and records are written as JSON. What may be null may be left out at
+# the end.
+
+
+_WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TRUTHS: dict[str, bool] = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def arguments_of(
+    params: Sequence[tuple[str, Type]], arguments: Sequence[str]
+) -> tuple[Json, ...] | Problem:
+    values: list[Json] = []
+    left = list(arguments)
+    for at, (name, kind) in enumerate(params):
+        taken = _taken(kind, left, last=at == len(params) - 1)
+        if isinstance(taken, Problem):
+            return Problem(taken.message, f"{name}{taken.path}")
+        values.append(taken)
+    if left:
+        return Problem(f"{_counted(params)}; nothing takes {left[0]!r}")
+    return tuple(values)
+
+
+def _counted(params: Sequence[tuple[str, Type]]) -> str:
+    count = len(params)
+    return f"the program takes {count or 'no'} argument{'' if count == 1 else 's'}"
+
+
+def _taken(kind: Type, left: list[str], *, last: bool) -> Json | Problem:
+    """Takes its words off the front of `left`."""
+    if last and isinstance(kind, ListOf):
+        arguments, left[:] = left[:], []
+        return _several(kind, arguments)
+    if left:
+        return _one(kind, left.pop(0))
+    return None if isinstance(kind, OptionalOf) else Problem("is missing; write it behind the file")
+
+
+def _several(kind: ListOf, arguments: list[str]) -> Json | Problem:
+    if kind.most is not None and len(arguments) > kind.most:
+        return Problem(f"takes at most {kind.most}, {len(arguments)} are given")
+    items: list[Json] = []
+    for at, argument in enumerate(arguments):
+        item = _one(kind.inner, argument)
+        if isinstance(item, Problem):
+            return Problem(item.message, f"[{at}]{item.path}")
+        items.append(item)
+    return items
+
+
+def _one(kind: Type, argument: str) -> Json | Problem:
+    given = _read(kind, argument)
+    if isinstance(given, Problem):
+        return given
+    found = value_of(kind, given)
+    if isinstance(found, Problem) and found.path and found.path[0] != "[":
+        return Problem(found.message, f".{found.path}")
+    return found
+
+
+def _read(kind: Type, argument: str) -> Json | Problem:
+    """The word as the JSON that the type expects."""
+    match kind:
+        case OptionalOf(inner=inner):
+            return None if argument == "null" else _read(inner, argument)
+        case ListOf() | MapOf() | RecordOf():
+            return _json(argument)
+        case Plain():
+            return _read_plain(kind, argument)
+        case _:
+            return argument
+
+
+def _read_plain(kind: Plain, argument: str) -> Json | Problem:
+    if kind == INT:
+        return (
+            int(argument)
+            if _WHOLE.fullmatch(argument)
+            else Problem(f"expected 3 or -3, got {argument!r}")
+        )
+    if kind == FLOAT:
+        return (
+            float(argument)
+            if _NUMBER.fullmatch(argument)
+            else Problem(f"expected 2.5, got {argument!r}")
+        )
+    if kind == MONEY:
+        return argument if argument.startswith("$") else f"${argument}"
+    if kind == BOOL:
+        truth = _TRUTHS.get(argument.lower())
+        return Problem(f"expected true or false, got {argument!r}") if truth is None else truth
+    if kind == NULL:
+        return None if argument == "null" else argument
+    if kind == ANY:
+        given = _json(argument)
+        return argument if isinstance(given, Problem) else given
+    return argument
+
+
+def _json(argument: str) -> Json | Problem:
+    try:
+        return msgspec.json.decode(argument)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        return Problem(f"expected JSON such as [1, 2] or {{...}}: {error}")

@@ -8,50 +8,64 @@ it; each has one conformance suite that every implementation passes. A method th
 returning an Awaitable.
 """
 
-from vegakit.ports.calling import Model, Tool
-from vegakit.ports.hosting import Clock, Host
-from vegakit.ports.journals import Begun, Claimed, Journal, Kept, Recorded, Run
-from vegakit.ports.keeping import Memory, Store
-from vegakit.ports.launching import (
+from vegakit.ports.execution import (
     ChildInput,
+    ChildLauncher,
     ChildOutput,
-    Guard,
-    Guarded,
+    Clock,
+    CommandResult,
+    GuardedFolder,
     GuardsOutdatedError,
-    Launched,
-    Launcher,
-    Ran,
+    Host,
+    LaunchedChild,
+    Model,
+    PathGuard,
     Sandbox,
+    Tool,
 )
-from vegakit.ports.ledgers import Ledger
-from vegakit.ports.watching import Audit, Audited, AuditHead, AuditLevel, Sink
+from vegakit.ports.storage import (
+    Audit,
+    AuditEntry,
+    AuditHead,
+    AuditLevel,
+    ClaimResult,
+    Journal,
+    KeptOutcome,
+    Ledger,
+    Memory,
+    RecordedOutcome,
+    RunRecord,
+    Sink,
+    Store,
+    UnfinishedEffect,
+)
 
 __all__ = [
     "Audit",
+    "AuditEntry",
     "AuditHead",
     "AuditLevel",
-    "Audited",
-    "Begun",
     "ChildInput",
+    "ChildLauncher",
     "ChildOutput",
-    "Claimed",
+    "ClaimResult",
     "Clock",
-    "Guard",
-    "Guarded",
+    "CommandResult",
+    "GuardedFolder",
     "GuardsOutdatedError",
     "Host",
     "Journal",
-    "Kept",
-    "Launched",
-    "Launcher",
+    "KeptOutcome",
+    "LaunchedChild",
     "Ledger",
     "Memory",
     "Model",
-    "Ran",
-    "Recorded",
-    "Run",
+    "PathGuard",
+    "RecordedOutcome",
+    "RunRecord",
     "Sandbox",
     "Sink",
     "Store",
     "Tool",
+    "UnfinishedEffect",
 ]

@@ -1,13 +1,13 @@
-"""The bodies of processes: code, which is never part of the state.
+"""Bodies of processes: code, which is never part of the state; and one run of a fiber (pure).
 
-| body    | what it does with a message                                         | letters at once |
-|---------|---------------------------------------------------------------------|-----------------|
-| agent   | one turn, a fiber of the program: its calls are effects             | all; with       |
-|         |                                                                     | memory one      |
-| reducer | `react(state, message)` gives the next state and what to do; pure   | one             |
-| fiber   | runs a function of a compiled program; its calls are effects        | all             |
-| foreign | a coroutine that only the local host can run, once for each         | one             |
-|         | message, or once for a whole life                                   |                 |
+| body      | what it does with a message                                       | messages at once |
+|-----------|-------------------------------------------------------------------|------------------|
+| agent     | one turn, a fiber of the program: its calls are effects           | all; with        |
+|           |                                                                   | memory one       |
+| reducer   | `react(state, message)` gives the next state and what to do; pure | one              |
+| fiber     | runs a function of a compiled program; its calls are effects      | all              |
+| coroutine | a coroutine that only the local host can run, once for each       | one              |
+|           | message, or once for a whole incarnation                          |                  |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,38 +15,32 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from vegakit.agent import Check, Count, TurnRule
-from vegakit.authoring import Accepted, Refused
+from vegakit.errors import ProgramChanged
 from vegakit.lang import Module
 from vegakit.money import Money
-from vegakit.policy import BreakerRule, MailboxRule, RateRule, RetryRule
+from vegakit.policy import BreakerRule, ExitKind, ExitReason, MailboxRule, RateRule, RetryRule
 from vegakit.prices import PriceRow
-from vegakit.program.commands import ChildSpec, ProcessSpec
-from vegakit.program.reactions import Do
+from vegakit.program.admission import AdmittedProgram
+from vegakit.program.protocol import ChildSpec, ProcessSpec, ReducerAction
+from vegakit.program.refusals import RefusedProgram
+from vegakit.program.state import AuthoredProgram, Fiber, ProcessRecord
 from vegakit.records import digest128
+from vegakit.vm import Vm
 
-__all__ = [
-    "AgentBody",
-    "Author",
-    "Body",
-    "Code",
-    "FiberBody",
-    "ForeignBody",
-    "React",
-    "ReducerBody",
-    "code_digest",
-]
+# The kinds of bodies.
 
-React: TypeAlias = Callable[[Any, Any], tuple[Any, Sequence[Do]]]
+
+React: TypeAlias = Callable[[Any, Any], tuple[Any, Sequence[ReducerAction]]]
 
 _RETRY = RetryRule()
 _MAILBOX = MailboxRule()
 
 
 class Author(Protocol):
-    """Lets the model of an agent write programs: at most `most` in a turn, inside each other
-    `nested` deep, each for `timeout_ms` and for `cost` at most. `install` puts the bodies of one
-    into the code, under names that begin with `prefix`, and gives that of its main function;
-    `remove` takes them out again."""
+    """What lets the model of an agent write programs: at most `most` in a turn, nested `nested`
+    deep, each for at most `timeout_ms` and `cost`. `install` adds the bodies of a program to the
+    code, under names that start with `prefix`, and returns the name of its main function; `remove`
+    removes them."""
 
     @property
     def most(self) -> int: ...
@@ -60,20 +54,20 @@ class Author(Protocol):
     @property
     def cost(self) -> Money: ...
 
-    def admit(self, source: str, language: str) -> Accepted | Refused: ...
+    def admit(self, source: str, language: str) -> AdmittedProgram | RefusedProgram: ...
 
-    def install(self, prefix: str, accepted: Accepted) -> str: ...
+    def install(self, prefix: str, accepted: AdmittedProgram) -> str: ...
 
     def remove(self, prefix: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class AgentBody:
-    """`budget` is what one send may spend, its tool loop and retries included, `timeout_ms`
-    how long it may take where whoever sends says nothing. `fibers` are the
-    tools that are written in Vega, by name, `authors` those by which its model writes programs.
-    `guard` names its breaker and rate limit, which agents that are alike share; it is the name of
-    the body where it is empty."""
+    """An agent. `budget` is what one send may spend, its tool calls and retries included;
+    `timeout_ms` how long it may take if the sender sets no limit. `fibers` are its tools that are
+    written in Vega, by name; `authors` those with which its model writes programs. `guard` names
+    its breaker and rate limiter, which equal agents share; if empty, that is the name of the
+    body."""
 
     rule: TurnRule
     price: PriceRow | None
@@ -101,20 +95,21 @@ class ReducerBody:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignBody:
-    """`whole_life`: it runs from its start to its end, and is not sent messages."""
+class CoroutineBody:
+    """A coroutine of the host. With `whole_incarnation` it runs from start to end and takes no
+    messages."""
 
-    whole_life: bool = False
+    whole_incarnation: bool = False
     mailbox: MailboxRule = _MAILBOX
 
 
 @dataclass(frozen=True, slots=True)
 class FiberBody:
-    """`spawns` are the processes and groups that it may start, by name; `stateless` those that
-    answer what is sent to an agent's name; `names` are those of its parameters,
-    for who gives arguments by name, as models do; `parameters` those of tools that are not in the
-    library; `digest` is of the module, which no run of it may outlive; `fuel` is how much a run may
-    burn, None any."""
+    """A function of a compiled program. `spawns` are the processes and groups that it may start, by
+    name; `stateless` those that answer messages to an agent's name. `names` are its parameters, for
+    callers that pass arguments by name, as models do; `parameters` are those of tools outside the
+    library. `digest` is the digest of the module: a run cannot continue with another one. `fuel` is
+    how much a run may use, None for no limit."""
 
     module: Module
     function: int
@@ -127,13 +122,13 @@ class FiberBody:
     mailbox: MailboxRule = _MAILBOX
 
 
-Body: TypeAlias = AgentBody | ReducerBody | ForeignBody | FiberBody
+Body: TypeAlias = AgentBody | ReducerBody | CoroutineBody | FiberBody
 Code: TypeAlias = Mapping[str, Body]
 
 
 def code_digest(body: Body) -> str:
-    """Of what the requests of a body are made by, besides the messages that it is sent. Code in
-    Python has none that could be told from here."""
+    """Return a digest of the code that makes the requests of a body. Python code has no digest that
+    could be computed here."""
     match body:
         case AgentBody():
             return digest128(body.rule)
@@ -141,3 +136,67 @@ def code_digest(body: Body) -> str:
             return body.digest
         case _:
             return ""
+
+
+# Programs written by models, as the state keeps them: source and printed text.
+
+
+MOST_KEPT = 16_000
+"""How many characters of a result, and of the printed text, the model sees."""
+
+_REFUSED_NOW = "a program of {tool} was accepted by another version, and is not by this one: {why}"
+
+
+def author_of(code: Code, made: AuthoredProgram) -> Author | None:
+    agent = code.get(made.by)
+    return agent.authors.get(made.tool) if isinstance(agent, AgentBody) else None
+
+
+def restore(code: Code, made: AuthoredProgram) -> None:
+    """Install the bodies of a program again, in a host that loaded the state and did not admit the
+    program."""
+    author = author_of(code, made)
+    if author is None:
+        return
+    admitted = author.admit(made.source, made.language)
+    if isinstance(admitted, RefusedProgram):
+        raise ProgramChanged(_REFUSED_NOW.format(tool=made.tool, why=admitted.text))
+    author.install(made.prefix, admitted)
+
+
+def keep_printed(made: AuthoredProgram | None, text: str) -> None:
+    """Keep one character more than is shown, so that the model can be told that there was more."""
+    if made is not None and len(made.printed) <= MOST_KEPT:
+        made.printed = f"{made.printed}{text}\n"[: MOST_KEPT + 1]
+
+
+# A running fiber: its process, its message, and the names of its sessions and asks.
+
+
+NORMAL = ExitReason(ExitKind.NORMAL)
+
+
+@dataclass(slots=True)
+class FiberRun:
+    path: str
+    process: ProcessRecord
+    message_id: int
+    fiber: Fiber
+    vm: Vm
+    body: FiberBody
+    exits: ExitReason = NORMAL
+
+    @property
+    def ask_prefix(self) -> str:
+        """Return what the asks of this fiber start with."""
+        return f"{self.path}|{self.message_id}:"
+
+    def session(self, scope: str) -> str:
+        """Return the key of a session. Outside of its own scopes a fiber uses the session of its
+        message."""
+        if scope:
+            return f"{self.path}#{self.process.generation}|{self.message_id}:{scope}"
+        taken = (
+            None if self.process.mailbox is None else self.process.mailbox.taken(self.message_id)
+        )
+        return "" if taken is None else taken.message.session

@@ -1,9 +1,10 @@
-"""What the parts of the machine share: the state, the moment, and what is to be done next."""
+"""What the parts of the machine share: state, queues, effects in flight, timers, workers (pure)."""
 
 import heapq
 import re
 from collections import deque
 from collections.abc import Iterator
+from hashlib import blake2b
 
 from msgspec import structs
 
@@ -12,43 +13,60 @@ from vegakit.effects import (
     CallModel,
     Cancel,
     EffectPath,
-    Request,
+    EffectRequest,
     SetTimer,
     Site,
     Start,
     effect,
 )
+from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey
 from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
-from vegakit.program.actions import Action, Answer
-from vegakit.program.bodies import AgentBody, Body, Code, code_digest
-from vegakit.program.mail import VOID, Fell, Mail, Outcome, Prompt
-from vegakit.program.paths import lives_of
-from vegakit.program.sources import author_of, restore
+from vegakit.program.bodies import AgentBody, Body, Code, author_of, code_digest, restore
+from vegakit.program.messages import (
+    VOID,
+    MessageFailed,
+    Outcome,
+    ProcessMessage,
+    Prompt,
+    ResultMessage,
+    system_message,
+)
+from vegakit.program.protocol import Action, Answer
 from vegakit.program.state import (
-    Authored,
-    EarlyCall,
-    Flight,
-    Ghost,
-    Phase,
-    Process,
+    AuthoredProgram,
+    InFlightEffect,
+    ProcessPhase,
+    ProcessRecord,
     Program,
+    SpeculativeCallRecord,
+    SupersededEffect,
     Timer,
     TimerKind,
+    incarnations_of,
 )
 from vegakit.records import digest128
 
-__all__ = ["Core"]
+# Jitter that is equal in every replay: it is computed from a word instead of drawn at random.
+
+
+def draw(word: str) -> float:
+    """Return a number from 0 to 1."""
+    return int.from_bytes(blake2b(word.encode(), digest_size=4).digest()) / 2**32
+
+
+# The shared core: the state, the current time, and the queues of what is to be done next.
+
 
 _ALARM = Site("alarm", 0)
 _CODES_KEPT = 1_000
-_LETTER = re.compile(r"\d+(?=[:.])")
-"""The letter that a fiber or a send asks for: what its asks begin with."""
+_MESSAGE_ID = re.compile(r"\d+(?=[:.])")
+"""The id of the message that a fiber or a send works on: its asks start with it."""
 
 
 class Core:
-    """`ready` are processes that may have a letter to take, `heard` answers on their way back to
-    the processes that asked."""
+    """State and queues of the machine. `ready` are processes that may have a message to take;
+    `pending_results` are results on their way back to the processes that asked."""
 
     def __init__(self, state: Program, code: Code) -> None:
         self.state = state
@@ -57,9 +75,9 @@ class Core:
         self.out: list[Action] = []
         self.ready: deque[str] = deque()
         self._codes: dict[tuple[str, str], str] = {}
-        self.heard: deque[tuple[str, str, Outcome]] = deque()
+        self.pending_results: deque[tuple[str, str, Outcome]] = deque()
 
-    def body_of(self, process: Process) -> Body:
+    def body_of(self, process: ProcessRecord) -> Body:
         name = process.spec.body
         body = self.code.get(name)
         if body is None:
@@ -68,8 +86,8 @@ class Core:
         return body
 
     def _restore(self, name: str) -> None:
-        """Of a program that a model wrote, in a state that was taken up: made anew from its
-        source."""
+        """Make the bodies of a program that a model wrote again from its source, after its state
+        was loaded."""
         for made in self.state.authored.values():
             if name.startswith(made.prefix):
                 restore(self.code, made)
@@ -82,44 +100,47 @@ class Core:
         if (author := author_of(self.code, made)) is not None:
             author.remove(made.prefix)
 
-    def authored_around(self, path: str) -> Iterator[Authored]:
-        """The programs written by models that a process is part of, the innermost first."""
+    def authored_around(self, path: str) -> Iterator[AuthoredProgram]:
+        """Yield the programs written by models that a process is part of, the innermost first."""
         while self.state.authored and path:
             if (made := self.state.authored.get(path)) is not None:
                 yield made
             path = self.state.processes[path].spawner
 
-    def post(self, to: str, mail: Mail, dedupe: str | None = None) -> None:
+    def post(self, to: str, message: ProcessMessage, dedupe: str | None = None) -> None:
         process = self.state.processes.get(to)
-        if process is None or process.phase is Phase.OVER:
-            gone = Fell("AgentFailed", f"noproc: there is no process {to!r} (any more)")
-            self._return(mail, VOID if self.early(mail) else gone)
+        if process is None or process.phase is ProcessPhase.OVER:
+            gone = MessageFailed("AgentFailed", f"noproc: there is no process {to!r} (any more)")
+            self._return(message, VOID if self.speculative(message) else gone)
             return
         body = self.body_of(process)
         if process.mailbox is None:
             process.mailbox = Mailbox(body.mailbox)
         timeout_ms = body.timeout_ms if isinstance(body, AgentBody) else None
-        if mail.ask and mail.deadline_ms is None and timeout_ms is not None:
+        if message.ask and message.deadline_ms is None and timeout_ms is not None:
             deadline_ms = self.now + timeout_ms
-            mail = structs.replace(mail, deadline_ms=deadline_ms, timeout_ms=timeout_ms)
-        if self.state.recorded and not mail.name:
-            mail = structs.replace(mail, name=self._name(to, mail))
-        posted = process.mailbox.post(mail, dedupe)
+            message = structs.replace(message, deadline_ms=deadline_ms, timeout_ms=timeout_ms)
+        if self.state.recorded and not message.name:
+            message = structs.replace(message, name=self._name(to, message))
+        posted = process.mailbox.post(message, dedupe)
         match posted:
             case Accepted(number) | Waiting(number):
-                self._await(to, mail, number)
-            case Dropped(letter, accepted):
+                self._await(to, message, number)
+            case Dropped(dropped, accepted):
                 if accepted is not None:
-                    self._await(to, mail, accepted)
-                self.answer(letter.message, Fell("LimitReached", f"the mailbox of {to} ran over"))
+                    self._await(to, message, accepted)
+                self.answer(
+                    dropped.message, MessageFailed("LimitReached", f"the mailbox of {to} ran over")
+                )
             case MailboxFull():
-                self._return(mail, Fell("LimitReached", f"the mailbox of {to} is full"))
+                self._return(message, MessageFailed("LimitReached", f"the mailbox of {to} is full"))
             case _:
                 return
         self.ready.append(to)
 
-    def take(self, path: str, process: Process) -> Taken[Mail] | None:
-        """The next letter that somebody still waits for, or that nobody ever did."""
+    def take(self, path: str, process: ProcessRecord) -> Taken[ProcessMessage] | None:
+        """Take the next message, and pass over messages whose sender no longer waits for a
+        result."""
         while process.mailbox is not None:
             taken = process.mailbox.take()
             if taken is None:
@@ -130,54 +151,56 @@ class Core:
             process.mailbox.commit(taken.number)
         return None
 
-    def early(self, mail: Mail) -> EarlyCall | None:
-        """What is known of it, if a compiled program asks it before its turn."""
-        return self.state.early.get(_word(mail)) if mail.ask else None
+    def speculative(self, message: ProcessMessage) -> SpeculativeCallRecord | None:
+        """Return the record of a message that is a speculative call of a compiled program, else
+        None."""
+        return self.state.speculative.get(_ask_key(message)) if message.ask else None
 
-    def is_early(self, process: Process, letter: int) -> bool:
-        """Of one that is in hand."""
-        taken = None if process.mailbox is None else process.mailbox.taken(letter)
-        return taken is not None and self.early(taken.message) is not None
+    def is_speculative(self, process: ProcessRecord, message_id: int) -> bool:
+        """Return whether a message that the process has taken is a speculative call."""
+        taken = None if process.mailbox is None else process.mailbox.taken(message_id)
+        return taken is not None and self.speculative(taken.message) is not None
 
-    def speculates(self, process: Process, letter: int) -> EarlyCall | None:
-        """The speculative call that a letter is part of: its own, or that of who sent it, if a
-        send that was begun early calls a tool of this program."""
-        early = self.state.early
-        while early and process.mailbox is not None:
-            taken = process.mailbox.taken(letter)
+    def speculates(self, process: ProcessRecord, message_id: int) -> SpeculativeCallRecord | None:
+        """Return the speculative call that a message belongs to: its own, or, if the message is a
+        tool call within a speculative send, that of the send."""
+        speculative = self.state.speculative
+        while speculative and process.mailbox is not None:
+            taken = process.mailbox.taken(message_id)
             if taken is None or not taken.message.ask:
                 return None
-            mail = taken.message
-            if (found := early.get(_word(mail))) is not None:
+            message = taken.message
+            if (found := speculative.get(_ask_key(message))) is not None:
                 return found
-            sender, place = self.state.processes.get(mail.sender), _LETTER.match(mail.ask)
+            sender, place = self.state.processes.get(message.sender), _MESSAGE_ID.match(message.ask)
             if sender is None or place is None:
                 return None
-            process, letter = sender, int(place[0])
+            process, message_id = sender, int(place[0])
         return None
 
     @property
     def is_settling(self) -> bool:
-        """Whether something that was cancelled has not landed."""
-        return bool(self.state.leaving or self.state.ghosts)
+        """Return whether the outcome of a cancelled effect has not arrived yet."""
+        return bool(self.state.cancelling or self.state.superseded)
 
-    def _is_awaited(self, path: str, taken: Taken[Mail]) -> bool:
-        """By its number too: what was given up and then wanted is asked under the same word."""
-        mail = taken.message
-        return not mail.ask or self.state.asks.get(_word(mail)) == (path, taken.number)
+    def _is_awaited(self, path: str, taken: Taken[ProcessMessage]) -> bool:
+        """Compare the number too: a call that was cancelled and then made again has the same
+        ask."""
+        message = taken.message
+        return not message.ask or self.state.asks.get(_ask_key(message)) == (path, taken.number)
 
-    def answer(self, mail: Mail, outcome: Outcome) -> None:
-        """Once; who no longer waits is told nothing."""
-        if mail.ask and self.state.asks.pop(_word(mail), None) is not None:
-            self._return(mail, outcome)
+    def answer(self, message: ProcessMessage, outcome: Outcome) -> None:
+        """Return a result to the sender, once. A sender that no longer waits gets none."""
+        if message.ask and self.state.asks.pop(_ask_key(message), None) is not None:
+            self._return(message, outcome)
 
     def start(
         self,
         path: str,
-        process: Process,
-        request: Request,
+        process: ProcessRecord,
+        request: EffectRequest,
         what: str,
-        letter: int = 0,
+        message_id: int = 0,
         loop: tuple[int, ...] = (),
         *,
         occurrence: int = 0,
@@ -188,12 +211,12 @@ class Core:
         deadline_ms: int | None = None,
         priority: int = 2,
     ) -> None:
-        """`what` the process does, and the letter that it does it for."""
-        taken = process.mailbox.taken(letter) if process.mailbox and letter else None
+        """Start an effect: `what` the process does, and the message that it does it for."""
+        taken = process.mailbox.taken(message_id) if process.mailbox and message_id else None
         name = taken.message.name if taken else ""
-        site = Site(f"{what} {name}", 0) if name else Site(what, letter)
-        lives = lives_of(path, process.generation)
-        place = EffectPath(self.state.tenant, self.state.id, lives, site, loop, occurrence)
+        site = Site(f"{what} {name}", 0) if name else Site(what, message_id)
+        incarnations = incarnations_of(path, process.generation)
+        place = EffectPath(self.state.tenant, self.state.id, incarnations, site, loop, occurrence)
         code = self._code_of(process, taken.message if taken else None)
         made = effect(
             place,
@@ -207,40 +230,43 @@ class Core:
         )
         if (again := self.state.given_up.get(made.key)) is not None:
             made = structs.replace(made, again=again)
-        flight = Flight(made, path, process.generation, letter, index, held, ask, session)
-        self._haunt(made.key)
-        self.state.flights[made.key] = flight
-        if process.flying is None:
-            process.flying = {}
-        process.flying[made.key] = None
-        early = self.speculates(process, letter) if letter else None
-        if early is not None:
-            early.effects = [*early.effects, made.key]
+        flight = InFlightEffect(
+            made, path, process.generation, message_id, index, held, ask, session
+        )
+        self._supersede(made.key)
+        self.state.effects_in_flight[made.key] = flight
+        if process.in_flight is None:
+            process.in_flight = {}
+        process.in_flight[made.key] = None
+        speculative = self.speculates(process, message_id) if message_id else None
+        if speculative is not None:
+            speculative.effects = [*speculative.effects, made.key]
         if isinstance(request, CallModel):
             for around in self.authored_around(path):
                 around.calls += 1
-            if early is not None:
-                early.calls += 1
-        self.out.append(Start(made, early is not None))
+            if speculative is not None:
+                speculative.calls += 1
+        self.out.append(Start(made, speculative is not None))
 
-    def _haunt(self, key: EffectKey) -> None:
-        """What was given up under this key and has not landed is told apart from what now begins:
-        a host brings their outcomes in the order in which they were begun."""
-        flight = self.state.flights.get(key)
+    def _supersede(self, key: EffectKey) -> None:
+        """Keep apart a cancelled effect that has not landed and the new one with the same key. A
+        host returns the outcomes of equal keys in the order in which they were started."""
+        flight = self.state.effects_in_flight.get(key)
         if flight is None:
             return
-        self.state.leaving.pop(key, None)
-        is_waste = key in self.state.doomed
-        self.state.doomed.pop(key, None)
-        ghosts = self.state.ghosts.get(key, [])
-        self.state.ghosts[key] = [*ghosts, Ghost(flight, is_waste)]
+        self.state.cancelling.pop(key, None)
+        is_waste = key in self.state.wasted_effects
+        self.state.wasted_effects.pop(key, None)
+        superseded = self.state.superseded.get(key, [])
+        self.state.superseded[key] = [*superseded, SupersededEffect(flight, is_waste)]
 
-    def _code_of(self, process: Process, mail: Mail | None) -> str:
-        """A digest of what decides on the request: the body, and the program that sent the
-        message. It tells an edited program from one that time or money led another way."""
+    def _code_of(self, process: ProcessRecord, message: ProcessMessage | None) -> str:
+        """Return a digest of the code that makes the request: the body, and the program that sent
+        the message. It distinguishes an edited program from one that took another branch because of
+        time or money."""
         if not self.state.recorded:
             return ""  # it is compared with what a journal holds
-        sender = self.state.processes.get(mail.sender) if mail and mail.sender else None
+        sender = self.state.processes.get(message.sender) if message and message.sender else None
         names = process.spec.body, "" if sender is None else sender.spec.body
         found = self._codes.get(names)
         if found is None:
@@ -250,58 +276,63 @@ class Core:
             found = self._codes[names] = digest128(made)
         return found
 
-    def lay_ghost(self, key: EffectKey) -> Ghost | None:
-        """The first that has still to land before what is under way under this key."""
-        ghosts = self.state.ghosts.pop(key, None)
-        if not ghosts:
+    def take_superseded(self, key: EffectKey) -> SupersededEffect | None:
+        """Return the oldest superseded effect of this key, whose outcome arrives before that of the
+        current one."""
+        superseded = self.state.superseded.pop(key, None)
+        if not superseded:
             return None
-        if ghosts[1:]:
-            self.state.ghosts[key] = ghosts[1:]
-        return ghosts[0]
+        if superseded[1:]:
+            self.state.superseded[key] = superseded[1:]
+        return superseded[0]
 
-    def land(self, key: EffectKey) -> Flight | None:
-        flight = self.state.flights.pop(key, None)
+    def land(self, key: EffectKey) -> InFlightEffect | None:
+        flight = self.state.effects_in_flight.pop(key, None)
         if flight is not None and flight.path:
             self._rest_from(flight.path, key)
         return flight
 
     def _rest_from(self, path: str, key: EffectKey) -> None:
-        """Of a process: nothing under this key is under way for it any more."""
+        """Remove the key from the process's effects in flight."""
         process = self.state.processes[path]
-        if process.flying is not None:
-            process.flying.pop(key, None)
-            process.flying = process.flying or None
+        if process.in_flight is not None:
+            process.in_flight.pop(key, None)
+            process.in_flight = process.in_flight or None
 
-    def cancel(self, process: Process, letter: int | None = None, *, late: bool = False) -> None:
-        """All its effects under way, or those for one letter; their outcomes still arrive. `late`:
-        by a deadline, of which the asker is told."""
-        for key in process.flying or ():
-            number = self.state.flights[key].letter
-            if letter is None or number == letter:
+    def cancel(
+        self, process: ProcessRecord, message_id: int | None = None, *, late: bool = False
+    ) -> None:
+        """Cancel all effects of the process, or those for one message. Their outcomes still arrive.
+        With `late` a deadline is the reason, and the sender is told so."""
+        for key in process.in_flight or ():
+            number = self.state.effects_in_flight[key].message_id
+            if message_id is None or number == message_id:
                 taken = process.mailbox.taken(number) if process.mailbox and number else None
-                self.state.leaving[key] = _word(taken.message) if taken else ""
+                self.state.cancelling[key] = _ask_key(taken.message) if taken else ""
                 self.out.append(Cancel(key, late))
 
-    def flying_for(self, path: str, letter: int) -> tuple[EffectKey, ...]:
-        """The effects under way for one letter."""
+    def in_flight_for(self, path: str, message_id: int) -> tuple[EffectKey, ...]:
+        """Return the keys of the effects in flight for one message."""
         process = self.state.processes.get(path)
-        flying = (process.flying if process is not None else None) or ()
-        return tuple(key for key in flying if self.state.flights[key].letter == letter)
+        in_flight = (process.in_flight if process is not None else None) or ()
+        return tuple(
+            key for key in in_flight if self.state.effects_in_flight[key].message_id == message_id
+        )
 
-    def wake_at(self, due_ms: int, kind: TimerKind, of: str, letter: int = 0) -> None:
+    def wake_at(self, due_ms: int, kind: TimerKind, of: str, message_id: int = 0) -> None:
         self.state.turns += 1
-        heapq.heappush(self.state.timers, Timer(due_ms, self.state.turns, kind, of, letter))
+        heapq.heappush(self.state.timers, Timer(due_ms, self.state.turns, kind, of, message_id))
 
-    def post_at(self, due_ms: int, to: str, mail: Mail) -> None:
+    def post_at(self, due_ms: int, to: str, message: ProcessMessage) -> None:
         self.wake_at(due_ms, TimerKind.POST, to)
-        self.state.put_off[self.state.turns] = mail
+        self.state.put_off[self.state.turns] = message
 
     def take_timer(self) -> Timer | None:
         timers = self.state.timers
         return heapq.heappop(timers) if timers and timers[0].due_ms <= self.now else None
 
     def set_alarm(self) -> None:
-        """One timer of the host for all of ours: the earliest that still means something."""
+        """Set the host's one timer to the earliest of our timers that is still needed."""
         state, timers = self.state, self.state.timers
         while timers and self._is_stale(timers[0]):
             heapq.heappop(timers)
@@ -316,55 +347,96 @@ class Core:
             place = EffectPath(state.tenant, state.id, (), _ALARM, (), state.alarms)
             made = effect(place, SetTimer(due_ms))
             state.alarm = made.key
-            state.flights[made.key] = Flight(made, "", 0)
+            state.effects_in_flight[made.key] = InFlightEffect(made, "", 0)
             self.out.append(Start(made))
 
     def _is_stale(self, timer: Timer) -> bool:
-        if timer.kind == TimerKind.FAMILY:
-            family = self.state.families.get(timer.of)
-            return family is None or family.supervisor.due is None
+        if timer.kind == TimerKind.SUPERVISOR:
+            supervision = self.state.supervisors.get(timer.of)
+            return supervision is None or supervision.supervisor.due is None
         process = self.state.processes.get(timer.of)
         if timer.kind == TimerKind.POST:
             return False
         if process is None or process.mailbox is None:
             return True
-        later = self.answered_later(timer.of, process, timer.letter)
-        return later is None and not process.mailbox.has(timer.letter)
+        later = self.answered_later(timer.of, process, timer.message_id)
+        return later is None and not process.mailbox.has(timer.message_id)
 
-    def answered_later(self, path: str, process: Process, letter: int) -> Mail | None:
-        """The ask that came with a letter whose answer was put off."""
+    def answered_later(
+        self, path: str, process: ProcessRecord, message_id: int
+    ) -> ProcessMessage | None:
+        """Return the message whose reply was deferred, to answer it now."""
         for sender, ask in (process.later or {}).values():
-            mail = Mail(None, ask, sender)
-            if self.state.asks.get(_word(mail)) == (path, letter):
-                return mail
+            message = ProcessMessage(None, ask, sender)
+            if self.state.asks.get(_ask_key(message)) == (path, message_id):
+                return message
         return None
 
-    def _name(self, to: str, mail: Mail) -> str:
-        value = mail.value.question if isinstance(mail.value, Prompt) else mail.value
-        word = digest128([to, mail.sender, value])
+    def _name(self, to: str, message: ProcessMessage) -> str:
+        value = message.value.question if isinstance(message.value, Prompt) else message.value
+        word = digest128([to, message.sender, value])
         number = self.state.equals[word] = self.state.equals.get(word, 0) + 1
         return f"{word}.{number}"
 
-    def _watch(self, path: str, process: Process, letter: int) -> None:
+    def _watch(self, path: str, process: ProcessRecord, message_id: int) -> None:
         process.since_ms = self.now
         patience_ms = process.spec.stuck_after_ms
         if patience_ms is not None:
-            self.wake_at(self.now + patience_ms, TimerKind.STUCK, path, letter)
+            self.wake_at(self.now + patience_ms, TimerKind.STUCK, path, message_id)
 
-    def _await(self, to: str, mail: Mail, number: int) -> None:
-        if mail.ask:
-            self.state.asks[_word(mail)] = (to, number)
-        if mail.deadline_ms is not None:
-            self.wake_at(mail.deadline_ms, TimerKind.DEADLINE, to, number)
+    def _await(self, to: str, message: ProcessMessage, number: int) -> None:
+        if message.ask:
+            self.state.asks[_ask_key(message)] = (to, number)
+        if message.deadline_ms is not None:
+            self.wake_at(message.deadline_ms, TimerKind.DEADLINE, to, number)
 
-    def _return(self, mail: Mail, outcome: Outcome) -> None:
-        if not mail.ask:
+    def _return(self, message: ProcessMessage, outcome: Outcome) -> None:
+        if not message.ask:
             return
-        if mail.sender:
-            self.heard.append((mail.sender, mail.ask, outcome))
+        if message.sender:
+            self.pending_results.append((message.sender, message.ask, outcome))
         else:
-            self.out.append(Answer(mail.ask, outcome))
+            self.out.append(Answer(message.ask, outcome))
 
 
-def _word(mail: Mail) -> str:
-    return f"{mail.sender}|{mail.ask}" if mail.sender else mail.ask
+def _ask_key(message: ProcessMessage) -> str:
+    return f"{message.sender}|{message.ask}" if message.sender else message.ask
+
+
+# The interface of workers: what each kind of body does for its processes. The default is nothing.
+
+
+class Worker:
+    """An exception from `begin`, `work`, `on_outcome`, `on_result` or `on_timer` crashes the
+    process."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def begin(self, path: str, process: ProcessRecord) -> None:
+        """An incarnation begins."""
+
+    def work(self, path: str, process: ProcessRecord) -> None:
+        """Take messages, as many as it handles at once."""
+
+    def on_outcome(
+        self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
+    ) -> None:
+        """Handle the outcome of an effect of this incarnation. Its money is settled already."""
+
+    def settle(
+        self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
+    ) -> None:
+        """Settle the money of an effect, also for an ended incarnation or a cancelled message."""
+
+    def on_result(self, path: str, process: ProcessRecord, ask: str, outcome: Outcome) -> None:
+        """Handle the result of an ask of this process."""
+        self._core.post(path, system_message(ResultMessage(ask, outcome)))
+
+    def on_timer(self, path: str, process: ProcessRecord, message_id: int) -> None: ...
+
+    def drop(self, path: str, process: ProcessRecord, message_id: int) -> None:
+        """Stop the work on one message."""
+
+    def abandon(self, path: str, process: ProcessRecord) -> None:
+        """Stop the work on every message, because the incarnation ends."""

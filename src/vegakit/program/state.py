@@ -1,13 +1,25 @@
-"""A whole program as one record, which turns to JSON and back between any two steps."""
+"""The state of a whole program: one record that is JSON between any two steps (pure).
+
+    room = cap - spent - held          held: calls in flight, parts of children, sends in flight
+
+Only the program writes its wallets, so they need no locks and no leases: the most that a call could
+cost is held before the call is started, and settled when its outcome arrives. A part is held as a
+whole in the wallet it was taken from. So a call has to fit its own part only, and the sum still
+fits the wallets above.
+
+A path names one process in all its incarnations. What a restarted incarnation spawns gets another
+path, so that a late outcome of the incarnation before cannot be taken for one of the new process.
+"""
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
 
 from vegakit.agent import ToolOutcome, Turn
 from vegakit.conversation import ModelRequest
-from vegakit.effects import Effect
+from vegakit.effects import Effect, Incarnation
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.lang import Type
 from vegakit.money import Money
@@ -19,43 +31,54 @@ from vegakit.policy import (
     RateLimiter,
     Retry,
     Signals,
-    Supervisor,
+    SupervisorMachine,
 )
-from vegakit.program.commands import GroupSpec, ProcessSpec
-from vegakit.program.mail import Mail
-from vegakit.program.wallet import Wallet
+from vegakit.program.messages import ProcessMessage
+from vegakit.program.protocol import GroupSpec, ProcessSpec
 
-__all__ = [
-    "DEFAULT_WINDOW",
-    "STATE_VERSION",
-    "Authored",
-    "Bounds",
-    "Call",
-    "Course",
-    "EarlyCall",
-    "Family",
-    "Fiber",
-    "Flight",
-    "Ghost",
-    "Guard",
-    "Phase",
-    "Process",
-    "Program",
-    "Send",
-    "Session",
-    "Timer",
-    "TimerKind",
-    "Tried",
-]
+# Wallets: what a process may spend in all its incarnations.
+
+
+class Wallet(Struct, omit_defaults=True, gc=False):
+    """A wallet without a `cap` limits nothing and only counts. A `loose` wallet is not held as a
+    whole in the wallet above: each of its calls is. Of `spent`, `wasted` went to speculative calls
+    that were not used. `raised` is what a person added when the run was resumed: it may be spent
+    beyond the cap, and is not held in the wallet above, which was raised as well."""
+
+    cap: Money | None = None
+    spent: int = 0
+    held: int = 0
+    loose: bool = False
+    wasted: int = 0
+    raised: int = 0
+
+    @property
+    def room(self) -> Money | None:
+        if self.cap is None:
+            return None
+        return Money(max(0, self.cap + self.raised - self.spent - self.held))
+
+    def fits(self, amount: int) -> bool:
+        if self.cap is None:
+            return True
+        return self.spent + self.held + amount <= self.cap + self.raised
+
+    def settle(self, held: int, charged: int) -> None:
+        self.held -= held
+        self.spent += charged
+
+
+# The records of a program.
+
 
 STATE_VERSION = 1
 
 DEFAULT_WINDOW = 64
-"""How many calls a compiled program may begin before it comes to them, where nobody says."""
+"""How many speculative calls a compiled program may have in flight, if nothing else is set."""
 
 
-class Phase(StrEnum):
-    """Of one life: not living, living, asked to end, never to live again."""
+class ProcessPhase(StrEnum):
+    """The phase of one incarnation: not running, running, told to end, or ended for good."""
 
     DOWN = "down"
     UP = "up"
@@ -64,7 +87,7 @@ class Phase(StrEnum):
 
 
 class Call(Struct, omit_defaults=True):
-    """The model call that a send is making: `permit` is of the agent's own breaker."""
+    """The model call that a send is making; `permit` is the permit of the agent's own breaker."""
 
     step: int
     request: ModelRequest
@@ -75,22 +98,19 @@ class Call(Struct, omit_defaults=True):
     permit: Permit | None = None
 
 
-class Tried(Struct, omit_defaults=True):
-    """What lives that ended spent on a letter, and how often they made the call of each step: its
-    part and its attempts are the same ones in the next life."""
+class PriorAttempts(Struct, omit_defaults=True):
+    """What ended incarnations spent on a message, and how often they made the call of each step.
+    The next incarnation continues with the same part of the wallet and the same attempts."""
 
     spent: int = 0
     calls: dict[int, int] = {}
 
 
 class Send(Struct, omit_defaults=True):
-    """One message to an agent, from its letter to its answer: a fiber.
-
-    `part` is what it may spend, taken from `session` if it stands in one; `answer` is the type it
-    was asked for; `touched` says that a tool did what must not be done twice; `pieces` are the text
-    of its latest call as it came; `failed` are the effects behind the tool calls that failed among
-    `outcomes`.
-    """
+    """The work on one message to an agent. `part` is what it may spend, taken from `session` if it
+    has one; `answer` is the requested type; `touched` says that a tool did something that must not
+    be done twice; `pieces` are the streamed parts of the text of its latest call; `failed` are the
+    effects behind the failed tool calls among `outcomes`."""
 
     turn: Turn
     part: Wallet
@@ -105,17 +125,17 @@ class Send(Struct, omit_defaults=True):
     repeats: dict[str, int] = {}
     touched: bool = False
     pieces: tuple[str, ...] = ()
-    tried: Tried = field(default_factory=Tried)
+    prior_attempts: PriorAttempts = field(default_factory=PriorAttempts)
     programs: int = 0
     tries: int = 0
     wait_for_budget: bool = False
 
 
-class EarlyCall(Struct, omit_defaults=True):
-    """What a fiber has begun and not come to yet: a send to the process `to`, in `session`, with
-    what it could cost, and what it took and cost if it is answered. `memory` is what that process
-    remembered before it; `effects` are those that were begun for it, all of them speculative, of
-    which `calls` are of models."""
+class SpeculativeCallRecord(Struct, omit_defaults=True):
+    """A speculative call of a fiber: a send to the process `to` in `session`, with the most it
+    could cost, and, once it is answered, how long it took and what it was charged. `memory` is what
+    that process remembered before the call. `effects` are the effects that were started for it;
+    `calls` counts those that are model calls."""
 
     to: str = ""
     session: str = ""
@@ -128,9 +148,10 @@ class EarlyCall(Struct, omit_defaults=True):
     calls: int = 0
 
 
-class Course(Struct, omit_defaults=True):
-    """How the calls of a fiber overlap. `begun` is when each began, and how long the chain of calls
-    was that it waited for. `chain_ms` is of the answer that the fiber goes on with."""
+class CriticalPath(Struct, omit_defaults=True):
+    """How the calls of a fiber overlap. `begun` holds for each call when it began, and the length
+    of the chain of calls that it waited for. `chain_ms` belongs to the answer that the fiber
+    continues with."""
 
     begun: dict[str, tuple[int, int]] = {}
     chain_ms: int = 0
@@ -139,13 +160,12 @@ class Course(Struct, omit_defaults=True):
 
 
 class Fiber(Struct, omit_defaults=True):
-    """One run of a compiled function, from its letter to its answer.
-
-    `vm` is its machine: alive, or a `VmState` as it was written, of the module with the digest
-    `code`. `inside` are the sessions that sends under way stand in, `answers` the types that they
-    were asked for, `sleeping` when who sleeps wakes, `watching` who waits for the end of a process,
-    `looking` who looks at the budget while calls given up are under way; `touched` says that the
-    world was changed in a way not to be repeated."""
+    """One run of a compiled function, started by a message. `vm` is its machine: a `Vm`, or a
+    stored `VmState` of the module with the digest `code`. `inside` are the sessions of the sends in
+    flight and `answers` their requested types; `sleeping` says when each sleeping task wakes;
+    `watching` who waits for the end of a process; `budget_queries` are questions about the budget
+    that wait until cancelled calls have landed. `touched` says that the run changed the world in a
+    way that must not be repeated."""
 
     vm: Any
     code: str = ""
@@ -154,15 +174,15 @@ class Fiber(Struct, omit_defaults=True):
     sleeping: dict[str, int] = {}
     watching: dict[str, str] = {}
     touched: bool = False
-    looking: dict[str, Any] = {}
-    course: Course = field(default_factory=Course)
+    budget_queries: dict[str, Any] = {}
+    critical_path: CriticalPath = field(default_factory=CriticalPath)
 
 
-class Session(Struct, omit_defaults=True):
-    """A budget around some of what a process does. `inside` is the session around it; `sends` are
-    those that stand in it and are not answered. When it is over, it is closed as soon as there are
-    none and nothing is held in it. A loop in it that may cost more than `confirm` asks a person; no
-    more than `speculate` is begun early in it."""
+class BudgetSession(Struct, omit_defaults=True):
+    """A budget around a part of what a process does. `inside` is the session around it; `sends`
+    counts the sends in it without a result. After its end it is closed as soon as `sends` is 0 and
+    nothing is held in it. A loop in it that may cost more than `confirm` needs an approval;
+    speculative calls in it may cost no more than `speculate`."""
 
     owner: str
     inside: str = ""
@@ -172,38 +192,37 @@ class Session(Struct, omit_defaults=True):
     speculate: int | None = None
 
 
-class Process(Struct, omit_defaults=True, gc=False):
-    """One process through all its lives; `ended` says how the last one ended.
-
-    `family` is the group it stands in, empty if its supervisor is private; `memory` is what it
-    knew at its last commit; `flying` are its effects under way, those of dead lives too; `tried`
-    is of letters that an earlier life had begun. One that lives `once` is over when its only
-    message is answered."""
+class ProcessRecord(Struct, omit_defaults=True, gc=False):
+    """One process in all its incarnations; `ended` says how the last one ended. `supervision` is
+    the group it belongs to, empty if its supervisor is private; `memory` is its state at the last
+    commit; `in_flight` are its effects, those of ended incarnations included; `prior_attempts`
+    belong to messages that an earlier incarnation had begun. A process with `once` ends when its
+    only message is answered."""
 
     spec: ProcessSpec
-    family: str = ""
+    supervision: str = ""
     spawner: str = ""
     generation: int = 0
-    phase: Phase = Phase.DOWN
+    phase: ProcessPhase = ProcessPhase.DOWN
     since_ms: int = 0
     alerted: bool = False
     ended: ExitReason | None = None
-    flying: dict[EffectKey, None] | None = None
-    mailbox: Mailbox[Mail] | None = None
+    in_flight: dict[EffectKey, None] | None = None
+    mailbox: Mailbox[ProcessMessage] | None = None
     sends: dict[int, Send] | None = None
     memory: Any = None
     later: dict[str, tuple[str, str]] | None = None
     session: str = ""
     fibers: dict[int, Fiber] | None = None
-    tried: dict[int, Tried] | None = None
+    prior_attempts: dict[int, PriorAttempts] | None = None
     scope: ScopeId = ScopeId("")
     once: bool = False
 
 
-class Authored(Struct, omit_defaults=True):
-    """A program that a model wrote, of the process that runs it. `by` is the body of the agent,
-    whose `tool` admitted it; its own bodies have names that begin with `prefix`. `ask` is the word
-    that its answer carries."""
+class AuthoredProgram(Struct, omit_defaults=True):
+    """A program that a model wrote, for the process that runs it. `by` is the body of the agent
+    whose `tool` admitted it; the names of its own bodies start with `prefix`. `ask` identifies its
+    result."""
 
     by: str
     tool: str
@@ -215,47 +234,47 @@ class Authored(Struct, omit_defaults=True):
     printed: str = ""
 
 
-class Family(Struct, omit_defaults=True):
-    """A supervisor with what its children are made of, None for the private one of a process;
-    `above` is empty for one at the top."""
+class Supervision(Struct, omit_defaults=True):
+    """A supervisor and the specs of its children, None for the private supervisor of a process;
+    `above` is empty at the top."""
 
-    supervisor: Supervisor
+    supervisor: SupervisorMachine
     specs: dict[str, ProcessSpec | GroupSpec] | None = None
     above: str = ""
     spawner: str = ""
     generation: int = 1
 
 
-class Flight(Struct, frozen=True, omit_defaults=True):
-    """An effect under way, and what is held for it; `ask` is the word that its answer carries."""
+class InFlightEffect(Struct, frozen=True, omit_defaults=True):
+    """An effect in flight, and the money held for it; `ask` identifies its result."""
 
     effect: Effect
     path: str
     generation: int
-    letter: int = 0
+    message_id: int = 0
     index: int = -1
     held: int = 0
     ask: str = ""
     session: str = ""
 
 
-class Ghost(Struct, frozen=True, omit_defaults=True):
-    """An effect that was given up, and begun again before it has landed: its outcome comes first,
-    and is nobody's. `is_waste` as in `doomed`."""
+class SupersededEffect(Struct, frozen=True, omit_defaults=True):
+    """An effect that was cancelled, and started again under the same key before its outcome
+    arrived. That outcome arrives first and is dropped. `is_waste` says that its cost is waste."""
 
-    flight: Flight
+    flight: InFlightEffect
     is_waste: bool = False
 
 
 class Guard(Struct, omit_defaults=True):
-    """An agent's own protection, shared by all processes of that agent."""
+    """The breaker and rate limiter of an agent, shared by all its processes."""
 
     breaker: Breaker | None = None
     limiter: RateLimiter | None = None
 
 
 class TimerKind(StrEnum):
-    FAMILY = "family"
+    SUPERVISOR = "supervisor"
     SEND = "send"
     POST = "post"
     STUCK = "stuck"
@@ -267,17 +286,17 @@ class Timer(Struct, frozen=True, array_like=True, order=True):
     turn: int
     kind: TimerKind
     of: str
-    letter: int = 0
+    message_id: int = 0
 
 
 class Bounds(Struct, frozen=True):
-    """Against runaways. `depth`, `width` and `living` are of what processes spawn; the host, which
-    a person wrote, may spawn more. Of processes for one question only `depth` is bounded. `repeats`
-    is how often one send may make the same tool call, `slice` how much fuel a compiled program
-    burns before others have their turn. `window` is how many of its calls it may begin before it
-    comes to them, and `ceiling` the cap over the whole program that is held elsewhere. `raised` is
-    what a person added to its budgets when the run went on: a cap that was met by calls that were
-    cut off must not stop it for ever."""
+    """Bounds against runaway programs. `depth`, `width` and `living` bound what processes spawn;
+    the host, which a person wrote, may spawn more. For processes that answer one message only
+    `depth` is bounded. `repeats` is how often one send may make the same tool call, `slice` how
+    much fuel a compiled program uses before other processes have their turn. `window` is how many
+    speculative calls it may have, and `ceiling` the cap on the whole program that is held
+    elsewhere. `raised` is what a person added to its budgets when the run was resumed: a cap that
+    was used up by interrupted calls must not stop the run for ever."""
 
     depth: int = 5
     width: int = 50
@@ -290,35 +309,36 @@ class Bounds(Struct, frozen=True):
 
 
 class Program(Struct, omit_defaults=True):
-    """`recorded`: a journal keeps the answers, so `equals` counts equal messages to name each.
-    `replaying`: it goes on, and every answer so far was recorded by an earlier process.
-    `leaving` are effects that were cancelled and have not landed, with the ask they were for;
-    `doomed` those of them that are waste; `ghosts` those that were begun again meanwhile.
-    `given_up` is how often each speculative effect was."""
+    """The state of a program. With `recorded` a journal keeps the results, and `equals` counts
+    equal messages to name each. `replaying` says that the run was resumed and has only seen
+    recorded results so far. `cancelling` are effects that were cancelled and have not landed, with
+    the ask they were for; `wasted_effects` those of them that are waste; `superseded` those that
+    were started again in the meantime. `given_up` counts how often each speculative effect was
+    cancelled."""
 
     id: ProgramId
     v: int = STATE_VERSION
     tenant: TenantId = TenantId("local")
     bounds: Bounds = field(default_factory=Bounds)
-    processes: dict[str, Process] = field(default_factory=dict)
-    families: dict[str, Family] = field(default_factory=dict)
+    processes: dict[str, ProcessRecord] = field(default_factory=dict)
+    supervisors: dict[str, Supervision] = field(default_factory=dict)
     roots: dict[str, None] = field(default_factory=dict)
     spawned: dict[str, dict[str, None]] = field(default_factory=dict)
     wallets: dict[str, Wallet] = field(default_factory=dict)
-    sessions: dict[str, Session] = field(default_factory=dict)
-    authored: dict[str, Authored] = field(default_factory=dict)
+    sessions: dict[str, BudgetSession] = field(default_factory=dict)
+    authored: dict[str, AuthoredProgram] = field(default_factory=dict)
     guards: dict[str, Guard] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
-    flights: dict[EffectKey, Flight] = field(default_factory=dict)
-    leaving: dict[EffectKey, str] = field(default_factory=dict)
-    doomed: dict[EffectKey, None] = field(default_factory=dict)
-    ghosts: dict[EffectKey, list[Ghost]] = field(default_factory=dict)
+    effects_in_flight: dict[EffectKey, InFlightEffect] = field(default_factory=dict)
+    cancelling: dict[EffectKey, str] = field(default_factory=dict)
+    wasted_effects: dict[EffectKey, None] = field(default_factory=dict)
+    superseded: dict[EffectKey, list[SupersededEffect]] = field(default_factory=dict)
     given_up: dict[EffectKey, int] = field(default_factory=dict)
-    early: dict[str, EarlyCall] = field(default_factory=dict)
-    looking: dict[str, int] = field(default_factory=dict)
+    speculative: dict[str, SpeculativeCallRecord] = field(default_factory=dict)
+    budget_queries: dict[str, int] = field(default_factory=dict)
     asks: dict[str, tuple[str, int]] = field(default_factory=dict)
     timers: list[Timer] = field(default_factory=list)
-    put_off: dict[int, Mail] = field(default_factory=dict)
+    put_off: dict[int, ProcessMessage] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     turns: int = 0
     alarm: EffectKey | None = None
@@ -331,3 +351,47 @@ class Program(Struct, omit_defaults=True):
     shutting_down: bool = False
     ending: str = ""
     over: bool = False
+
+
+# Paths: `team#2/coder` is the coder that the second incarnation of team started.
+
+
+def child_path(above: str, generation: int, name: str) -> str:
+    if not above:
+        return name
+    return f"{above}/{name}" if generation == 1 else f"{above}#{generation}/{name}"
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def wallet_key_of(path: str, process: ProcessRecord) -> str:
+    """Return the key of the process's wallet. A group that is restarted keeps its money, so the
+    wallets of a group have no generation."""
+    if not process.supervision:
+        return path
+    steps, kept = path.split("/"), _steps_above(process)
+    return "/".join([*steps[:kept], *(step.partition("#")[0] for step in steps[kept:])])
+
+
+def root_of(path: str, process: ProcessRecord) -> str:
+    """Return the outermost group that the process belongs to."""
+    return "/".join(path.split("/")[: _steps_above(process) + 1])
+
+
+def _steps_above(process: ProcessRecord) -> int:
+    return process.spawner.count("/") + 1 if process.spawner else 0
+
+
+def incarnations_of(path: str, generation: int) -> tuple[Incarnation, ...]:
+    above, _, name = path.rpartition("/")
+    return (*_incarnations(above), Incarnation(name, generation))
+
+
+@lru_cache(maxsize=1024)
+def _incarnations(path: str) -> tuple[Incarnation, ...]:
+    if not path:
+        return ()
+    steps = (step.partition("#") for step in path.split("/"))
+    return tuple(Incarnation(name, int(generation or 1)) for name, _, generation in steps)

@@ -5,29 +5,37 @@ PostgreSQL server that several machines share. All pass the same suites: `LEDGER
 `STORE_CHECKS` and `MEMORY_CHECKS` of `vegakit.testing`.
 """
 
-from vegakit.store.audit import SqliteAudit, read_audit, verify_audit
-from vegakit.store.audit_chain import AuditVerdict, Fault, FaultKind, Link, parse_head
-from vegakit.store.journal_calls import RecordedCall, recorded_calls
-from vegakit.store.journal_runs import RunSummary, is_running, list_runs
-from vegakit.store.journals import MemoryJournal, Replay
-from vegakit.store.memories import TransientMemory
-from vegakit.store.memories_sqlite import SqliteMemory
-from vegakit.store.memory import MemoryLedger, MemoryStore
-from vegakit.store.postgres_ledger import PostgresLedger
-from vegakit.store.postgres_memory import PostgresMemory
-from vegakit.store.postgres_store import PostgresStore
-from vegakit.store.retention import Forgotten, forget_runs
-from vegakit.store.sqlite_journal import Keep, SqliteJournal
-from vegakit.store.sqlite_ledger import SqliteLedger
-from vegakit.store.sqlite_store import SqliteStore
+from vegakit.store.audit import (
+    AuditFault,
+    AuditFaultKind,
+    AuditLink,
+    AuditVerdict,
+    SqliteAudit,
+    parse_head,
+    read_audit,
+    verify_audit,
+)
+from vegakit.store.conversations import TransientMemory
+from vegakit.store.memory import MemoryJournal, MemoryLedger, MemoryStore, ReplayJournal
+from vegakit.store.postgres import PostgresLedger, PostgresMemory, PostgresStore
+from vegakit.store.sqlite.journal import RetentionRule, SqliteJournal
+from vegakit.store.sqlite.runs import (
+    ForgottenRuns,
+    RecordedCall,
+    RunSummary,
+    forget_runs,
+    is_running,
+    list_runs,
+    recorded_calls,
+)
+from vegakit.store.sqlite.stores import SqliteLedger, SqliteMemory, SqliteStore
 
 __all__ = [
+    "AuditFault",
+    "AuditFaultKind",
+    "AuditLink",
     "AuditVerdict",
-    "Fault",
-    "FaultKind",
-    "Forgotten",
-    "Keep",
-    "Link",
+    "ForgottenRuns",
     "MemoryJournal",
     "MemoryLedger",
     "MemoryStore",
@@ -35,7 +43,8 @@ __all__ = [
     "PostgresMemory",
     "PostgresStore",
     "RecordedCall",
-    "Replay",
+    "ReplayJournal",
+    "RetentionRule",
     "RunSummary",
     "SqliteAudit",
     "SqliteJournal",

@@ -1,29 +1,154 @@
-"""The rows of a ledger as a fragment of the pure machine, and back.
+"""The tables of a ledger, and its rows as a fragment of the pure machine.
 
-The rules are `policy.Budget`'s and stand nowhere else. An operation loads the few rows that its
-rule will look at, lets the rule run on them, and writes what it changed:
+The rules are those of `policy.Budget`. An operation loads the few rows its rule looks at, runs
+the rule on them, and writes what changed:
 
     rows.begin()
     rows.load_chain(scope)               the scope and all around it
     rows.budget.scopes.room(scope, now)  the rule
     rows.write()                         notes what differs
     rows.flush()                         inserts, updates and deletes it
-
-The statements are common to SQLite and PostgreSQL. A row that was read stays good for one
-`version`. On SQLite that is until another process writes to the file, which it tells for almost
-nothing: a process that is alone with its file reads each row once. On PostgreSQL it is one
-transaction, in which each row that is read is locked.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.policy import Budget, Claim
-from vegakit.store.ledger_tables import CLAIMS, LEASES, SCOPES, Row, Table
-from vegakit.store.secret import RowSeals
+from vegakit.policy import Budget, Claim, ClaimState, Scope, ScopeRule, SpendWindow
+from vegakit.records import from_json, to_json
+from vegakit.store.seals import RowSeals
+from vegakit.store.sqlite import Format
 
-__all__ = ["Rows", "Touched", "claim_id", "touched_by_dead", "touched_by_settled"]
+# The tables of a ledger, and its records as their rows, there and back.
+
+
+LEDGER = Format(
+    "ledger",
+    3,
+    (
+        """CREATE TABLE scopes (
+            id TEXT PRIMARY KEY, parent TEXT, is_part INTEGER NOT NULL, rule TEXT NOT NULL,
+            cap INTEGER, is_open INTEGER NOT NULL, settled INTEGER NOT NULL,
+            reserved INTEGER NOT NULL, held INTEGER NOT NULL, spent INTEGER NOT NULL, period TEXT,
+            alerted_percent INTEGER NOT NULL, children INTEGER NOT NULL, claims INTEGER NOT NULL,
+            holder TEXT, seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX scopes_inside ON scopes (parent)",
+        "CREATE INDEX open_parts ON scopes (holder) WHERE is_open AND holder IS NOT NULL",
+        """CREATE TABLE claims (
+            id TEXT PRIMARY KEY, scope TEXT NOT NULL, holder TEXT NOT NULL,
+            amount INTEGER NOT NULL, state TEXT NOT NULL, charged INTEGER NOT NULL,
+            charged_at_ms INTEGER NOT NULL, seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX live_claims ON claims (holder) WHERE state IN ('reserved', 'sent')",
+        """CREATE TABLE leases (
+            id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL, seal BLOB NOT NULL
+        ) WITHOUT ROWID""",
+    ),
+)
+"""A claim's id is `effect#attempt`, a lease's its holder; a scope's `period` is its window. Each
+row carries the seal of its other columns."""
+
+SqlRow: TypeAlias = tuple[Any, ...]
+
+
+@lru_cache(maxsize=1024)
+def _rule_of(text: str) -> ScopeRule:
+    return from_json(ScopeRule, text)
+
+
+@lru_cache(maxsize=1024)
+def _text_of(rule: ScopeRule) -> str:
+    return to_json(rule).decode()
+
+
+def _scope_row(scope: Scope) -> SqlRow:
+    return (
+        scope.parent,
+        scope.is_part,
+        _text_of(scope.rule),
+        scope.cap,
+        scope.is_open,
+        scope.settled,
+        scope.reserved,
+        scope.held,
+        scope.spent,
+        scope.window and to_json(scope.window).decode(),
+        scope.alerted_percent,
+        scope.children,
+        scope.claims,
+        scope.holder,
+    )
+
+
+def _scope_of(row: SqlRow) -> Scope:
+    parent, is_part, rule, cap, is_open, settled, reserved, held, spent, window, *counts = row
+    window = window and from_json(SpendWindow, window)
+    figures = (settled, reserved, held, spent, window, *counts)
+    return Scope(_rule_of(rule), cap, parent, bool(is_part), bool(is_open), *figures)
+
+
+def _claim_row(claim: Claim) -> SqlRow:
+    state = claim.state.value
+    return claim.scope, claim.holder, claim.amount, state, claim.charged, claim.charged_at_ms
+
+
+def _claim_of(row: SqlRow) -> Claim:
+    scope, holder, amount, state, charged, charged_at_ms = row
+    return Claim(scope, holder, amount, ClaimState(state), charged, charged_at_ms)
+
+
+class SqlTable:
+    """Statements and translation of one kind of row; the first columns never change."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: str,
+        fixed: int,
+        to_row: Callable[[Any], SqlRow],
+        from_row: Callable[[SqlRow], Any],
+    ) -> None:
+        self.name, self._columns = name, columns
+        words = columns.split()
+        places = ", ".join("?" for _ in words)
+        self.fixed, self.to_row, self.from_row = fixed, to_row, from_row
+        self.select = f"SELECT id, {', '.join(words)} FROM {name} WHERE "  # noqa: S608  (our names)
+        self.insert = f"INSERT INTO {name} (id, {', '.join(words)}) VALUES (?, {places})"  # noqa: S608
+        self.update = f"UPDATE {name} SET {' = ?, '.join(words[fixed:])} = ? WHERE id = ?"  # noqa: S608
+        self.delete = f"DELETE FROM {name} WHERE id = ?"  # noqa: S608
+        self.statements = self.delete, self.insert, self.update
+        self.select_one = f"{self.select}id = ?"
+
+    def sealed(self) -> "SqlTable":
+        """The same rows in a file, where each has its seal in the last column."""
+        return SqlTable(self.name, f"{self._columns} seal", self.fixed, self.to_row, self.from_row)
+
+
+SCOPES = SqlTable(
+    "scopes",
+    "parent is_part rule cap is_open settled reserved held spent period alerted_percent children"
+    " claims holder",
+    2,
+    _scope_row,
+    _scope_of,
+)
+CLAIMS = SqlTable(
+    "claims", "scope holder amount state charged charged_at_ms", 3, _claim_row, _claim_of
+)
+LEASES = SqlTable("leases", "until_ms", 0, lambda until_ms: (until_ms,), lambda row: row[0])
+
+
+# The rows of a ledger as a fragment of the pure machine, and back.
+#
+# The rules are `policy.Budget`'s and stand nowhere else. An operation loads the few rows that its
+# rule will look at, lets the rule run on them, and writes what it changed:
+#
+# The statements are common to SQLite and PostgreSQL. A row that was read stays good for one
+# `version`. On SQLite that is until another process writes to the file, which it tells for almost
+# nothing: a process that is alone with its file reads each row once. On PostgreSQL it is one
+# transaction, in which each row that is read is locked.
 
 
 class _Connection(Protocol):
@@ -50,7 +175,7 @@ _PAGE = 500
 _MOST_KEPT = 5_000
 
 
-class Touched(NamedTuple):
+class LockSet(NamedTuple):
     """What an operation will look at: claims, with the scopes that their money moves through;
     scopes, with all around them, by name or as a query finds them; leases."""
 
@@ -60,27 +185,27 @@ class Touched(NamedTuple):
     query: tuple[str, tuple[object, ...]] | None = None
 
 
-def touched_by_dead(ended: Mapping[HolderId, int]) -> Touched:
+def locks_for_expired(ended: Mapping[HolderId, int]) -> LockSet:
     holders = tuple(ended)
-    return Touched(holders=holders, query=(_LEFT_BEHIND, ([*holders], [*holders])))
+    return LockSet(holders=holders, query=(_LEFT_BEHIND, ([*holders], [*holders])))
 
 
-def touched_by_settled(before_ms: int, after: str) -> Touched:
-    return Touched(query=(_OLD_ONES, (after, before_ms, _PAGE)))
+def locks_for_settled(before_ms: int, after: str) -> LockSet:
+    return LockSet(query=(_OLD_ONES, (after, before_ms, _PAGE)))
 
 
 def claim_id(effect: EffectKey, attempt: int) -> str:
     return f"{effect}#{attempt}"
 
 
-class _Part:
+class _TableRows:
     """Rows of one table: as they stand (None: not there), as the rule leaves them, and as they are
     stored while they wait to be flushed. `seals` checks what is read and seals what is written."""
 
     def __init__(
         self,
         connection: _Connection,
-        table: Table,
+        table: SqlTable,
         records: dict[Any, Any],
         suffix: str,
         seals: RowSeals | None,
@@ -88,8 +213,8 @@ class _Part:
         self._execute, self._execute_many = connection.execute, connection.executemany
         self._table = table if seals is None else table.sealed()
         self._suffix, self.records, self._seals = suffix, records, seals
-        self._read: dict[str, Row | None] = {}
-        self._stored: dict[str, Row | None] = {}
+        self._read: dict[str, SqlRow | None] = {}
+        self._stored: dict[str, SqlRow | None] = {}
         self._touched: set[str] = set()
 
     def __len__(self) -> int:
@@ -116,7 +241,7 @@ class _Part:
         self.keep([row for row in rows if self._read.get(row[0]) is None])
         return [row[0] for row in rows]
 
-    def keep(self, rows: Iterable[Row], sought: Iterable[str] = ()) -> None:
+    def keep(self, rows: Iterable[SqlRow], sought: Iterable[str] = ()) -> None:
         self._read.update(dict.fromkeys(sought))
         if self._seals is not None:
             rows = self._seals.checked(self._table.name, rows)
@@ -137,9 +262,9 @@ class _Part:
         """However often a row was written since the last time, it is one statement."""
         if not self._stored:
             return
-        gone: list[Row] = []
-        made: list[Row] = []
-        changed: list[Row] = []
+        gone: list[SqlRow] = []
+        made: list[SqlRow] = []
+        changed: list[SqlRow] = []
         fixed = self._table.fixed
         for id_, stored in self._stored.items():
             row = self._read[id_]
@@ -159,7 +284,7 @@ class _Part:
                 self._execute_many(statement, rows)
 
 
-class Rows:
+class LedgerRows:
     def __init__(
         self,
         connection: _Connection,
@@ -169,9 +294,9 @@ class Rows:
     ) -> None:
         """The suffix ends every statement that reads."""
         self.budget = Budget()
-        self._scopes = _Part(connection, SCOPES, self.budget.scopes.by_id, suffix, seals)
-        self._claims = _Part(connection, CLAIMS, self.budget.claims, suffix, seals)
-        self._leases = _Part(connection, LEASES, self.budget.leases, suffix, seals)
+        self._scopes = _TableRows(connection, SCOPES, self.budget.scopes.by_id, suffix, seals)
+        self._claims = _TableRows(connection, CLAIMS, self.budget.claims, suffix, seals)
+        self._leases = _TableRows(connection, LEASES, self.budget.leases, suffix, seals)
         self._execute, self._version = connection.execute, version
         self._begun: int | None = None
         self._good_for: int | None = None

@@ -1,14 +1,14 @@
 """The one thread that works on a file or a server, so that the event loop never waits for it.
 
-    callers ── jobs ──▶ queue ──▶ thread: BEGIN, all that wait, COMMIT ── answers ──▶ callers
+    callers ── jobs ──▶ queue ──▶ thread: BEGIN, all that wait, COMMIT ── results ──▶ callers
 
-What is queued when the thread comes back is one transaction: under load many callers share one
-commit, and each is still answered only after it. A job is first worked out and then written. One
-that fails while it is worked out fails alone, having written nothing; a place that fails, fails
-everyone in the transaction, and none of it happened.
+Jobs that are queued when the thread comes back share one transaction, and each caller gets its
+result only after the commit. A job first computes and then writes: if it fails while computing,
+it fails alone and has written nothing; if the file or server fails, every job of the transaction
+fails and none of it happened.
 
-A job is queued when it is called and carried out from then on, also if its caller is cancelled.
-What belongs together is called inside `together`: then no transaction parts it.
+A job runs even if its caller is cancelled. Calls made inside `together` are never split between
+two transactions.
 """
 
 import asyncio
@@ -22,12 +22,10 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from vegakit.errors import BugError, StoreError, VegaError
 
-__all__ = ["Answer", "Job", "StoreThread", "Work", "answered"]
-
 T = TypeVar("T")
-Desk = TypeVar("Desk")
+HandleT = TypeVar("HandleT")
 
-Work: TypeAlias = Callable[[Desk], tuple[T, Callable[[], object]]]
+Work: TypeAlias = Callable[[HandleT], tuple[T, Callable[[], object]]]
 """Answers what the caller gets, and how to write it down."""
 
 _MOST_WAITING = 10_000
@@ -38,18 +36,18 @@ _CALLERS_FAULTS = (VegaError, LookupError, TypeError, ValueError)
 class Job(NamedTuple):
     work: Work[Any, Any] | None
     """None: the last one."""
-    touched: Any
+    lock_set: Any
     """What it will look at, for a place where that is locked first."""
     caller: asyncio.Future[Any]
 
 
-class Answer(NamedTuple):
+class JobResult(NamedTuple):
     caller: asyncio.Future[Any]
     result: object = None
     error: BaseException | None = None
 
 
-class StoreThread(ABC, Generic[Desk]):
+class StoreThread(ABC, Generic[HandleT]):
     """A job works at a desk, which is made anew with the connection: after any error of the place
     nothing is kept of what it was thought to hold."""
 
@@ -62,14 +60,14 @@ class StoreThread(ABC, Generic[Desk]):
         threading.Thread(target=self._serve, name=f"vega {subject}", daemon=True).start()
 
     @abstractmethod
-    def _carry_out(self, batch: list[Job]) -> list[Answer]:
+    def _carry_out(self, batch: list[Job]) -> list[JobResult]:
         """All of it in one transaction."""
 
     @abstractmethod
     def _disconnect(self) -> None:
         """Undoes what was not committed."""
 
-    def do(self, work: Work[Desk, T], touched: object = None) -> asyncio.Future[T]:
+    def do(self, work: Work[HandleT, T], lock_set: object = None) -> asyncio.Future[T]:
         if self._closed is not None:
             raise BugError(f"the {self._subject} in {self._place} is closed")
         if self._queue.qsize() >= _MOST_WAITING:
@@ -77,7 +75,7 @@ class StoreThread(ABC, Generic[Desk]):
                 f"{_MOST_WAITING} operations wait for {self._place}; "
                 "it is too slow for this many callers at once"
             )
-        return self._put(work, touched)
+        return self._put(work, lock_set)
 
     @contextmanager
     def together(self) -> Generator[None]:
@@ -100,9 +98,9 @@ class StoreThread(ABC, Generic[Desk]):
             self._closed = self._put(None)
         await asyncio.shield(self._closed)
 
-    def _put(self, work: Work[Desk, T] | None, touched: object = None) -> asyncio.Future[T]:
+    def _put(self, work: Work[HandleT, T] | None, lock_set: object = None) -> asyncio.Future[T]:
         caller: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        job, group = Job(work, touched, caller), self._group
+        job, group = Job(work, lock_set, caller), self._group
         # Another thread that calls meanwhile has nothing to do with the block of this one.
         if group is not None and group[0] == threading.get_ident():
             group[1].append(job)
@@ -134,20 +132,20 @@ class StoreThread(ABC, Generic[Desk]):
         while self._queue.qsize():
             batch.extend(self._queue.get())
         died = BugError(f"the thread of {self._place} has died; its traceback was printed")
-        _settle([Answer(job.caller, error=died if job.work else None) for job in batch])
+        _settle([JobResult(job.caller, error=died if job.work else None) for job in batch])
 
 
-def answered(desk: object, job: Job) -> Answer:
+def run_job(handle: object, job: Job) -> JobResult:
     assert job.work is not None
     try:
-        result, write = job.work(desk)
+        result, write = job.work(handle)
     except _CALLERS_FAULTS as error:
-        return Answer(job.caller, error=error)
+        return JobResult(job.caller, error=error)
     write()
-    return Answer(job.caller, result)
+    return JobResult(job.caller, result)
 
 
-def _deliver(answers: list[Answer]) -> None:
+def _deliver(answers: list[JobResult]) -> None:
     for loop, group in groupby(answers, lambda answer: answer.caller.get_loop()):
         _tell(loop, _settle, list(group))
 
@@ -157,7 +155,7 @@ def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None], told: ob
         loop.call_soon_threadsafe(call, told)
 
 
-def _settle(answers: list[Answer]) -> None:
+def _settle(answers: list[JobResult]) -> None:
     for caller, result, error in answers:
         if caller.done():
             continue

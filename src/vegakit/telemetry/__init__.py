@@ -5,14 +5,10 @@ takes a record at once and writes it in the background.
 """
 
 from vegakit.telemetry import trace
-from vegakit.telemetry.jsonl import JsonLinesSink
-from vegakit.telemetry.logs import LogFilter
-from vegakit.telemetry.otel import OtelSink
+from vegakit.telemetry.jsonl import JsonLinesSink, TracedRun, load_runs, render_runs, render_tree
 from vegakit.telemetry.redaction import Redactor, redact
-from vegakit.telemetry.runs import Run, load_runs
-from vegakit.telemetry.sinks import FanOutSink, RedactingSink, SampledSink, open_sink
-from vegakit.telemetry.tracing import Span, Tracer, current_span
-from vegakit.telemetry.tree import render_runs, render_tree
+from vegakit.telemetry.sinks import FanOutSink, OtelSink, RedactingSink, SampledSink, open_sink
+from vegakit.telemetry.spans import LogFilter, Span, Tracer, current_span
 
 __all__ = [
     "FanOutSink",
@@ -21,9 +17,9 @@ __all__ = [
     "OtelSink",
     "RedactingSink",
     "Redactor",
-    "Run",
     "SampledSink",
     "Span",
+    "TracedRun",
     "Tracer",
     "current_span",
     "load_runs",

@@ -12,9 +12,7 @@ Outside of a run they do nothing.
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from vegakit.telemetry.tracing import Span, current_tracer
-
-__all__ = ["event", "set_attribute", "span"]
+from vegakit.telemetry.spans import Span, current_tracer
 
 
 def span(name: str) -> AbstractContextManager[Span | None]:

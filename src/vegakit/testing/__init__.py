@@ -5,40 +5,18 @@ only `vega test` imports it. Every pytest run loads it on the way to the plugin,
 when they are first used.
 """
 
+from vegakit.lazy import lazy_exports
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.models import ScriptedCall, ScriptedModel, ScriptedReply
-    from vegakit.testing.clock import FakeClock
+    from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
+    from vegakit.testing.harness import FakeClock, Vega, tool
     from vegakit.testing.host import HOST_CHECKS, HostCheck
     from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
     from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck, settle_ended
-    from vegakit.testing.memory import MEMORY_CHECKS, MemoryCheck
-    from vegakit.testing.programs import Ran, run_test, tests_below
-    from vegakit.testing.store import STORE_CHECKS, StoreCheck
-    from vegakit.testing.vega import Vega, tool
+    from vegakit.testing.programs import ProgramTestResult, find_tests, run_test
+    from vegakit.testing.store import MEMORY_CHECKS, STORE_CHECKS, MemoryCheck, StoreCheck
 
-_HOME_OF = {
-    "HOST_CHECKS": "testing.host",
-    "JOURNAL_CHECKS": "testing.journal",
-    "LEDGER_CHECKS": "testing.ledger",
-    "MEMORY_CHECKS": "testing.memory",
-    "STORE_CHECKS": "testing.store",
-    "FakeClock": "testing.clock",
-    "HostCheck": "testing.host",
-    "JournalCheck": "testing.journal",
-    "LedgerCheck": "testing.ledger",
-    "settle_ended": "testing.ledger",
-    "MemoryCheck": "testing.memory",
-    "Ran": "testing.programs",
-    "ScriptedCall": "models",
-    "ScriptedModel": "models",
-    "ScriptedReply": "models",
-    "StoreCheck": "testing.store",
-    "Vega": "testing.vega",
-    "run_test": "testing.programs",
-    "tests_below": "testing.programs",
-    "tool": "testing.vega",
-}
 
 __all__ = [
     "HOST_CHECKS",
@@ -51,26 +29,50 @@ __all__ = [
     "JournalCheck",
     "LedgerCheck",
     "MemoryCheck",
-    "Ran",
+    "ProgramTestResult",
     "ScriptedCall",
     "ScriptedModel",
     "ScriptedReply",
     "StoreCheck",
     "Vega",
+    "find_tests",
     "run_test",
     "settle_ended",
-    "tests_below",
     "tool",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"vegakit.testing has no {name!r}; it has {', '.join(__all__)}")
-    value = getattr(__import__(f"vegakit.{_HOME_OF[name]}", fromlist=[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "vegakit.providers": ("ScriptedCall", "ScriptedModel", "ScriptedReply"),
+        "harness": (
+            "FakeClock",
+            "Vega",
+            "tool",
+        ),
+        "host": (
+            "HOST_CHECKS",
+            "HostCheck",
+        ),
+        "journal": (
+            "JOURNAL_CHECKS",
+            "JournalCheck",
+        ),
+        "ledger": (
+            "LEDGER_CHECKS",
+            "LedgerCheck",
+            "settle_ended",
+        ),
+        "programs": (
+            "ProgramTestResult",
+            "find_tests",
+            "run_test",
+        ),
+        "store": (
+            "MEMORY_CHECKS",
+            "MemoryCheck",
+            "STORE_CHECKS",
+            "StoreCheck",
+        ),
+    },
+)

@@ -12,14 +12,21 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from vegakit.conversation import ModelRequest, ModelSettings
-from vegakit.effects import CallModel, CallTool, Effect, EffectPath, Life, Request, Site, effect
+from vegakit.effects import (
+    CallModel,
+    CallTool,
+    Effect,
+    EffectPath,
+    EffectRequest,
+    Incarnation,
+    Site,
+    effect,
+)
 from vegakit.errors import BugError, ErrorClass
 from vegakit.events import Answered, Crashed, EffectOutcome, Failed, Refused, Unknown
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.ports import Begun, Claimed, Journal, Run
-
-__all__ = ["JOURNAL_CHECKS", "JournalCheck"]
+from vegakit.ports import ClaimResult, Journal, RunRecord, UnfinishedEffect
 
 JournalCheck: TypeAlias = Callable[[Journal], Awaitable[None]]
 
@@ -30,9 +37,9 @@ _LOOK = CallTool("look", {}, ScopeId("s"), repeatable=True)
 
 
 def _at(
-    place: int, request: Request = _MODEL, program: ProgramId = _FIRST, code: str = ""
+    place: int, request: EffectRequest = _MODEL, program: ProgramId = _FIRST, code: str = ""
 ) -> Effect:
-    path = EffectPath(TenantId("t"), program, (Life("a", 1),), Site("f", place))
+    path = EffectPath(TenantId("t"), program, (Incarnation("a", 1),), Site("f", place))
     return effect(path, request, code=code)
 
 
@@ -42,96 +49,96 @@ async def _kept(journal: Journal, effect: Effect, outcome: EffectOutcome) -> Non
 
 
 async def _takes_up_the_unfinished_run(journal: Journal) -> None:
-    first = Run(_FIRST, 1, ("python", "a.py"), "/home")
+    first = RunRecord(_FIRST, 1, ("python", "a.py"), "/home")
     assert await journal.begin(first) == first
-    assert await journal.begin(Run(_SECOND, 2)) == first
+    assert await journal.begin(RunRecord(_SECOND, 2)) == first
     assert await journal.runs() == [first]
 
 
 async def _begins_anew_after_the_end(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await journal.end(5)
-    assert await journal.begin(Run(_SECOND, 7)) == Run(_SECOND, 7)
-    assert await journal.runs() == [Run(_FIRST, 1, ended_ms=5), Run(_SECOND, 7)]
+    assert await journal.begin(RunRecord(_SECOND, 7)) == RunRecord(_SECOND, 7)
+    assert await journal.runs() == [RunRecord(_FIRST, 1, ended_ms=5), RunRecord(_SECOND, 7)]
 
 
 async def _knows_nothing_of_what_was_never_claimed(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     assert await journal.find(_at(0).key) is None
     assert await journal.cut_off() == []
     assert await journal.charges() == []
 
 
 async def _claims_once(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
-    assert await journal.claim(_at(0), 0) == Claimed()
-    assert await journal.claim(_at(0), 1) == Claimed()
+    await journal.begin(RunRecord(_FIRST, 1))
+    assert await journal.claim(_at(0), 0) == ClaimResult()
+    assert await journal.claim(_at(0), 1) == ClaimResult()
     assert await journal.find(_at(0).key) == (_at(0).digest, None)
     assert len(await journal.cut_off()) == 1
 
 
 async def _answers_a_claim_by_what_was_recorded(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Answered({"said": "hi"}, Money(3)))
-    assert await journal.claim(_at(0), 1) == Claimed(Answered({"said": "hi"}, Money(3)))
+    assert await journal.claim(_at(0), 1) == ClaimResult(Answered({"said": "hi"}, Money(3)))
 
 
 async def _keeps_requests_at_one_place_apart(journal: Journal) -> None:
     """What was asked speculatively is no answer to what the program asks there."""
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await journal.claim(_at(0), 0, speculative=True)
     await journal.record(_at(0).key, Answered("ahead"))
-    assert await journal.claim(_at(0, _PAY), 1) == Claimed()
+    assert await journal.claim(_at(0, _PAY), 1) == ClaimResult()
     await journal.record(_at(0, _PAY).key, Answered("paid"))
-    assert await journal.claim(_at(0), 2, speculative=True) == Claimed(Answered("ahead"))
-    assert await journal.claim(_at(0, _PAY), 2) == Claimed(Answered("paid"))
+    assert await journal.claim(_at(0), 2, speculative=True) == ClaimResult(Answered("ahead"))
+    assert await journal.claim(_at(0, _PAY), 2) == ClaimResult(Answered("paid"))
 
 
 async def _tells_that_other_code_asked_there(journal: Journal) -> None:
     """Only if the program had come to it."""
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await journal.claim(_at(0, code="old"), 0, speculative=True)
-    assert await journal.claim(_at(0, _PAY, code="new"), 0, speculative=True) == Claimed()
+    assert await journal.claim(_at(0, _PAY, code="new"), 0, speculative=True) == ClaimResult()
     await journal.commit(_at(0).key)
-    assert await journal.claim(_at(0, _PAY, code="new"), 1) == Claimed(None, changed=True)
-    assert await journal.claim(_at(0, _LOOK, code="new"), 1, speculative=True) == Claimed(
+    assert await journal.claim(_at(0, _PAY, code="new"), 1) == ClaimResult(None, changed=True)
+    assert await journal.claim(_at(0, _LOOK, code="new"), 1, speculative=True) == ClaimResult(
         None, changed=True
     )
-    assert await journal.claim(_at(1, code="new"), 1) == Claimed()
+    assert await journal.claim(_at(1, code="new"), 1) == ClaimResult()
 
 
 async def _lets_the_same_code_ask_something_else(journal: Journal) -> None:
     """Time and money may lead a program another way; what it had asked stays answered."""
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Answered("yes"))
-    assert await journal.claim(_at(0, _PAY), 1) == Claimed()
-    assert await journal.claim(_at(0), 1) == Claimed(Answered("yes"))
+    assert await journal.claim(_at(0, _PAY), 1) == ClaimResult()
+    assert await journal.claim(_at(0), 1) == ClaimResult(Answered("yes"))
 
 
 async def _commits_nothing_unclaimed(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await journal.commit(_at(0).key)
     assert await journal.find(_at(0).key) is None
-    assert await journal.claim(_at(0, _PAY, code="new"), 1) == Claimed()
+    assert await journal.claim(_at(0, _PAY, code="new"), 1) == ClaimResult()
 
 
 async def _reopens_what_failed_the_run(journal: Journal) -> None:
     """It is asked for again; what came after it is known, and may be asked otherwise."""
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0, code="old"), Answered("kept"))
     await journal.claim(_at(1, code="old"), 1)
     await journal.record(_at(1).key, Failed(ErrorClass.SERVER, "down"))
     await journal.claim(_at(2, code="old"), 2)
     await journal.record(_at(2).key, Answered("after it"))
     await journal.reopen([_at(1).key])
-    assert await journal.claim(_at(1, code="old"), 3, speculative=True) == Claimed()
-    assert await journal.claim(_at(2, _PAY, code="new"), 3, speculative=True) == Claimed()
-    assert await journal.claim(_at(2, code="old"), 3) == Claimed(Answered("after it"))
-    assert await journal.claim(_at(0, _PAY, code="new"), 3) == Claimed(None, changed=True)
+    assert await journal.claim(_at(1, code="old"), 3, speculative=True) == ClaimResult()
+    assert await journal.claim(_at(2, _PAY, code="new"), 3, speculative=True) == ClaimResult()
+    assert await journal.claim(_at(2, code="old"), 3) == ClaimResult(Answered("after it"))
+    assert await journal.claim(_at(0, _PAY, code="new"), 3) == ClaimResult(None, changed=True)
 
 
 async def _keeps_every_kind_of_outcome(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     outcomes: tuple[EffectOutcome, ...] = (
         Answered(["ä", 1, None], Money(1)),
         Failed(ErrorClass.TIMEOUT, "late", charged=Money(2), attempts=3),
@@ -146,14 +153,14 @@ async def _keeps_every_kind_of_outcome(journal: Journal) -> None:
 
 
 async def _keeps_the_first_outcome(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Answered("first"))
     await journal.record(_at(0).key, Answered("second"))
     assert await journal.find(_at(0).key) == (_at(0).digest, Answered("first"))
 
 
 async def _records_nothing_unclaimed(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     try:
         await journal.record(_at(0).key, Answered("lost"))
     except BugError:
@@ -163,19 +170,19 @@ async def _records_nothing_unclaimed(journal: Journal) -> None:
 
 
 async def _drops_claims_only(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await journal.claim(_at(0), 0)
     await _kept(journal, _at(1), Answered("kept"))
     for place in range(3):
         await journal.drop(_at(place).key)
     assert await journal.find(_at(0).key) is None
     assert await journal.find(_at(1).key) == (_at(1).digest, Answered("kept"))
-    assert await journal.claim(_at(0), 0) == Claimed()
+    assert await journal.claim(_at(0), 0) == ClaimResult()
 
 
 async def _reopens_what_failed_a_run(journal: Journal) -> None:
     """What was charged stays known; what was not is claimed as before; tools are forgotten."""
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Failed(ErrorClass.TIMEOUT, "late", charged=Money(2)))
     await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
     await _kept(journal, _at(2, _PAY), Answered("no such account"))
@@ -191,31 +198,31 @@ async def _reopens_what_failed_a_run(journal: Journal) -> None:
 
 
 async def _reopens_nothing_of_another_run(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Refused("BudgetExceeded", "too dear"))
     await journal.end(2)
-    await journal.begin(Run(_SECOND, 3))
+    await journal.begin(RunRecord(_SECOND, 3))
     await journal.reopen([_at(0).key])
     assert await journal.find(_at(0).key) == (_at(0).digest, Refused("BudgetExceeded", "too dear"))
 
 
 async def _tells_what_was_cut_off(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     for place, request in enumerate((_MODEL, _PAY, _LOOK)):
         await journal.claim(_at(place, request), 0)
     await _kept(journal, _at(3), Answered("done"))
     await journal.claim(_at(4), 0, speculative=True)
     found = {begun.key: begun for begun in await journal.cut_off()}
     assert found == {
-        _at(0).key: Begun(_at(0).key, "CallModel", repeatable=False),
-        _at(1, _PAY).key: Begun(_at(1, _PAY).key, "CallTool", repeatable=False),
-        _at(2, _LOOK).key: Begun(_at(2, _LOOK).key, "CallTool", repeatable=True),
-        _at(4).key: Begun(_at(4).key, "CallModel", repeatable=False, speculative=True),
+        _at(0).key: UnfinishedEffect(_at(0).key, "CallModel", repeatable=False),
+        _at(1, _PAY).key: UnfinishedEffect(_at(1, _PAY).key, "CallTool", repeatable=False),
+        _at(2, _LOOK).key: UnfinishedEffect(_at(2, _LOOK).key, "CallTool", repeatable=True),
+        _at(4).key: UnfinishedEffect(_at(4).key, "CallModel", repeatable=False, speculative=True),
     }
 
 
 async def _tells_what_model_calls_came_to(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Answered("hi", Money(3)))
     await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
     await _kept(journal, _at(2, _PAY), Answered("paid"))
@@ -225,21 +232,21 @@ async def _tells_what_model_calls_came_to(journal: Journal) -> None:
 
 
 async def _keeps_runs_apart(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Answered("old", Money(3)))
     await journal.claim(_at(1), 0)
     await journal.end(2)
-    await journal.begin(Run(_SECOND, 3))
+    await journal.begin(RunRecord(_SECOND, 3))
     assert await journal.cut_off() == []
     assert await journal.charges() == []
-    assert await journal.claim(_at(0, program=_SECOND), 4) == Claimed()
+    assert await journal.claim(_at(0, program=_SECOND), 4) == ClaimResult()
 
 
 async def _takes_many_at_once(journal: Journal) -> None:
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     effects = [_at(place) for place in range(100)]
     found = await asyncio.gather(*(journal.claim(one, 0) for one in effects))
-    assert found == [Claimed()] * 100
+    assert found == [ClaimResult()] * 100
     await asyncio.gather(*(journal.record(one.key, Answered(one.key)) for one in effects))
     for one in effects:
         assert await journal.find(one.key) == (one.digest, Answered(one.key))
@@ -247,7 +254,7 @@ async def _takes_many_at_once(journal: Journal) -> None:
 
 async def _reads_back_what_changed_between_claim_and_outcome(journal: Journal) -> None:
     """A journal that seals its rows must seal what they have become by then."""
-    await journal.begin(Run(_FIRST, 1))
+    await journal.begin(RunRecord(_FIRST, 1))
     by_commit, by_claim, by_reopening, failed = (_at(place) for place in range(4))
     for one in (by_commit, by_claim):
         await journal.claim(one, 1, speculative=True)

@@ -17,20 +17,18 @@ from vegakit.money import Money, Period
 from vegakit.policy import (
     LEASE_MS,
     Admission,
+    CapOverrun,
     ClaimState,
+    InsufficientBudget,
     LeaseWatch,
     OnExceed,
-    Overran,
     Reserved,
     ScopeClosed,
     ScopeRule,
-    Settled,
-    Short,
+    Settlement,
     WindowRule,
 )
 from vegakit.ports import Ledger
-
-__all__ = ["LEDGER_CHECKS", "LedgerCheck", "settle_ended"]
 
 LedgerCheck: TypeAlias = Callable[[Ledger], Awaitable[None]]
 
@@ -40,7 +38,7 @@ _ME, _YOU = HolderId("me"), HolderId("you")
 _HOUR_MS = 3_600_000
 
 
-async def settle_ended(ledger: Ledger, now: int) -> Sequence[tuple[str, Settled]]:
+async def settle_ended(ledger: Ledger, now: int) -> Sequence[tuple[str, Settlement]]:
     """As a runtime does that has just been opened and knows nobody."""
     return await ledger.expire(LeaseWatch().ended(await ledger.leases(), now), now)
 
@@ -77,7 +75,9 @@ async def _reserves_up_to_the_cap(ledger: Ledger) -> None:
     await _opened(ledger, 100)
     assert await _reserve(ledger, 60) == Reserved()
     refused = await _reserve(ledger, 41, _OTHER)
-    assert refused == Short(_ROOT, Money(100), Money(0), Money(60), Money(41), hopeless=False)
+    assert refused == InsufficientBudget(
+        _ROOT, Money(100), Money(0), Money(60), Money(41), hopeless=False
+    )
     assert await ledger.claim(_OTHER, 1) is None
     assert await _reserve(ledger, 40, _OTHER) == Reserved()
     assert await _figures(ledger) == (0, 100)
@@ -87,7 +87,7 @@ async def _settles_the_truth_and_frees_the_rest(ledger: Ledger) -> None:
     await _opened(ledger)
     await _reserve(ledger, 60)
     assert await ledger.mark_sent(_CALL, 1)
-    assert await ledger.answer(_CALL, 1, Money(20), 5) == Settled(ClaimState.ANSWERED, Money(20))
+    assert await ledger.answer(_CALL, 1, Money(20), 5) == Settlement(ClaimState.ANSWERED, Money(20))
     assert await _figures(ledger) == (20, 0)
     assert await ledger.room(_ROOT, 5) == 80
 
@@ -96,7 +96,7 @@ async def _settles_once(ledger: Ledger) -> None:
     await _opened(ledger)
     await _reserve(ledger, 60, sent=True)
     await ledger.answer(_CALL, 1, Money(20), 5)
-    assert await ledger.answer(_CALL, 1, Money(50), 6) == Settled(ClaimState.ANSWERED, Money(0))
+    assert await ledger.answer(_CALL, 1, Money(50), 6) == Settlement(ClaimState.ANSWERED, Money(0))
     assert await _figures(ledger) == (20, 0)
 
 
@@ -112,7 +112,7 @@ async def _marks_as_sent_what_it_reserves_to_be_sent(ledger: Ledger) -> None:
     assert await _reserve(ledger, 60, sent=True) == Reserved()
     assert await _state(ledger) is ClaimState.SENT
     assert not await ledger.mark_sent(_CALL, 1)
-    assert isinstance(await _reserve(ledger, 60, _OTHER, sent=True), Short)
+    assert isinstance(await _reserve(ledger, 60, _OTHER, sent=True), InsufficientBudget)
 
 
 async def _claims_an_attempt_once(ledger: Ledger) -> None:
@@ -129,7 +129,7 @@ async def _claims_an_attempt_once(ledger: Ledger) -> None:
 async def _releases_what_was_not_sent(ledger: Ledger) -> None:
     await _opened(ledger)
     await _reserve(ledger, 60)
-    assert await ledger.release(_CALL, 1, 0) == Settled(ClaimState.RELEASED, Money(0))
+    assert await ledger.release(_CALL, 1, 0) == Settlement(ClaimState.RELEASED, Money(0))
     assert not await ledger.mark_sent(_CALL, 1)
     assert await _figures(ledger) == (0, 0)
 
@@ -137,8 +137,10 @@ async def _releases_what_was_not_sent(ledger: Ledger) -> None:
 async def _charges_what_was_cut_off_until_a_late_answer(ledger: Ledger) -> None:
     await _opened(ledger)
     await _reserve(ledger, 60, sent=True)
-    assert await ledger.cut_off(_CALL, 1, 7) == Settled(ClaimState.UNKNOWN, Money(60))
-    assert await ledger.answer(_CALL, 1, Money(10), 9) == Settled(ClaimState.ANSWERED, Money(-50))
+    assert await ledger.cut_off(_CALL, 1, 7) == Settlement(ClaimState.UNKNOWN, Money(60))
+    assert await ledger.answer(_CALL, 1, Money(10), 9) == Settlement(
+        ClaimState.ANSWERED, Money(-50)
+    )
     assert await _figures(ledger) == (10, 0)
 
 
@@ -146,8 +148,8 @@ async def _reports_a_bill_above_its_reservation(ledger: Ledger) -> None:
     await _opened(ledger, 100)
     await _reserve(ledger, 90, sent=True)
     settled = await ledger.answer(_CALL, 1, Money(130), 1)
-    assert settled.notices == (Overran(_ROOT, Money(30)),)
-    assert isinstance(await _reserve(ledger, 0, _OTHER), Short)
+    assert settled.notices == (CapOverrun(_ROOT, Money(30)),)
+    assert isinstance(await _reserve(ledger, 0, _OTHER), InsufficientBudget)
 
 
 async def _counts_a_call_in_every_scope_around_it(ledger: Ledger) -> None:
@@ -171,7 +173,7 @@ async def _sets_a_part_aside_and_takes_the_rest_back(ledger: Ledger) -> None:
 async def _refuses_a_part_that_does_not_fit(ledger: Ledger) -> None:
     await _opened(ledger, 50)
     verdict = await ledger.open(_PART, ScopeRule(Money(70)), 0, parent=_ROOT, part=True)
-    assert isinstance(verdict, Short)
+    assert isinstance(verdict, InsufficientBudget)
     assert await ledger.scope(_PART, 0) is None
 
 
@@ -207,7 +209,7 @@ async def _empties_a_window_when_its_period_ends(ledger: Ledger) -> None:
     await _reserve(ledger, 10, sent=True)
     await ledger.answer(_CALL, 1, Money(10), 5)
     refused = await _reserve(ledger, 1, _OTHER, now=6)
-    assert isinstance(refused, Short)
+    assert isinstance(refused, InsufficientBudget)
     assert refused.refills_ms == _HOUR_MS
     assert await _reserve(ledger, 10, _OTHER, now=_HOUR_MS) == Reserved()
 
@@ -220,8 +222,8 @@ async def _settles_what_dead_holders_left(ledger: Ledger) -> None:
     await ledger.reserve(EffectKey("yours"), 1, _ROOT, Money(30), _YOU, 0)
     assert await settle_ended(ledger, LEASE_MS - 1) == []
     assert dict(await settle_ended(ledger, LEASE_MS)) == {
-        "sent#1": Settled(ClaimState.UNKNOWN, Money(10)),
-        "reserved#1": Settled(ClaimState.RELEASED, Money(0)),
+        "sent#1": Settlement(ClaimState.UNKNOWN, Money(10)),
+        "reserved#1": Settlement(ClaimState.RELEASED, Money(0)),
     }
     assert await _figures(ledger) == (10, 30)
     assert await ledger.leases() == {_YOU: 5 * LEASE_MS}
@@ -238,7 +240,9 @@ async def _renews_the_lease_of_who_reserves(ledger: Ledger) -> None:
     await settle_ended(ledger, late)
     assert await _reserve(ledger, 10, EffectKey("late"), now=late) == Reserved()
     assert await ledger.leases() == {_ME: late + LEASE_MS}
-    assert await ledger.answer(_CALL, 1, Money(4), late) == Settled(ClaimState.ANSWERED, Money(-6))
+    assert await ledger.answer(_CALL, 1, Money(4), late) == Settlement(
+        ClaimState.ANSWERED, Money(-6)
+    )
     assert await _figures(ledger, now=late) == (4, 10)
 
 

@@ -1,6 +1,7 @@
 """The fixtures `vega` and `vega_replay` for pytest: `def test_reviewer(vega): …`.
 
-Every pytest run loads this file where Vega is installed, so it imports nothing until a test asks.
+Every pytest run loads this file where Vega is installed, so it imports nothing until a test
+asks.
 """
 
 from typing import TYPE_CHECKING
@@ -11,15 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
-    from vegakit.testing.vega import Vega
-
-__all__ = ["vega", "vega_replay"]
+    from vegakit.testing.harness import Vega
 
 
 @pytest.fixture
 def vega() -> "Vega":
     """Agents answer as `vega.script(…)` says; `vega.run` or `await vega.call` asks them."""
-    from vegakit.testing.vega import Vega
+    from vegakit.testing.harness import Vega
 
     return Vega()
 
@@ -32,10 +31,10 @@ def vega_replay(
     last run or the one named, and stops at the first call that differs from it."""
     from pathlib import Path
 
-    from vegakit.config import Replayed, replay_variables
+    from vegakit.config import ReplayTarget, replay_variables
 
     def replay(journal: "str | PathLike[str]", run: str = "") -> None:
-        for name, value in replay_variables(Replayed(Path(journal), run)).items():
+        for name, value in replay_variables(ReplayTarget(Path(journal), run)).items():
             monkeypatch.setenv(name, value)
 
     return replay

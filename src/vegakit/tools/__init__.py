@@ -3,18 +3,40 @@
 Most agents need few of these, so each is loaded when it is first used.
 """
 
+from vegakit.lazy import lazy_exports
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.tools.confined import Answer, Entry, Files, Http, Kind, Listing, Stat
-    from vegakit.tools.functions import FunctionTool, ToolArgumentsError, function_tool, problems_of
-    from vegakit.tools.granted import ToolContext, tool
-    from vegakit.tools.mcp import (
-        McpPins,
-        McpReview,
-        McpSample,
-        McpSampled,
+    from vegakit.tools.decorator import (
+        SandboxPool,
+        SandboxSpec,
+        ToolContext,
+        current_sandboxes,
+        tool,
+    )
+    from vegakit.tools.files import Entry, Files, Listing, Stat
+    from vegakit.tools.functions import (
+        FunctionTool,
+        ToolArgumentsError,
+        ToolRights,
+        audit_level,
+        by_name,
+        contents_of,
+        current_effect,
+        declared_rights,
+        function_tool,
+        problems_of,
+        returns_untrusted_text,
+        rights_of,
+    )
+    from vegakit.tools.http import Http
+    from vegakit.tools.http_requests import FetchResponse
+    from vegakit.tools.mcp.pins import McpPins, McpReview
+    from vegakit.tools.mcp.registry import McpServers
+    from vegakit.tools.mcp.servers import (
+        McpSamplingRequest,
+        McpSamplingResult,
         McpServer,
-        McpServers,
         mcp_server,
     )
     from vegakit.tools.middleware import (
@@ -28,130 +50,67 @@ if TYPE_CHECKING:
         timed,
         wrapped,
     )
-    from vegakit.tools.naming import by_name
-    from vegakit.tools.rights import (
-        Rights,
-        audit_level,
-        brings_text,
-        contents_of,
-        current_effect,
-        declared,
-        rights_of,
-    )
-    from vegakit.tools.sandbox import (
+    from vegakit.tools.openat import FileKind
+    from vegakit.tools.sandbox.bubblewrap import Bubblewrap
+    from vegakit.tools.sandbox.command import ExecTool, SandboxLimits
+    from vegakit.tools.sandbox.selection import (
         CONTAINER_FLAGS,
-        Bubblewrap,
         Container,
-        ExecTool,
-        Limits,
         SandboxKind,
         Seatbelt,
         open_sandbox,
     )
-    from vegakit.tools.sandboxes import Place, Sandboxes, current_sandboxes
-    from vegakit.tools.yaml_tools import ToolFile, ToolFileError, tools_schema
+    from vegakit.tools.tool_files import ToolFile, ToolFileError
+    from vegakit.tools.tool_tables import tools_schema
 
-_HOME_OF = {
-    "CONTAINER_FLAGS": "sandbox",
-    "Answer": "confined",
-    "Approver": "middleware",
-    "Bubblewrap": "sandbox",
-    "Container": "sandbox",
-    "Entry": "confined",
-    "ExecTool": "sandbox",
-    "Files": "confined",
-    "FunctionTool": "functions",
-    "Http": "confined",
-    "Kind": "confined",
-    "Limits": "sandbox",
-    "Listing": "confined",
-    "McpPins": "mcp",
-    "McpReview": "mcp",
-    "McpSample": "mcp",
-    "McpSampled": "mcp",
-    "McpServer": "mcp",
-    "McpServers": "mcp",
-    "Middleware": "middleware",
-    "Proposal": "middleware",
-    "Place": "sandboxes",
-    "Rights": "rights",
-    "SandboxKind": "sandbox",
-    "Sandboxes": "sandboxes",
-    "Seatbelt": "sandbox",
-    "Stat": "confined",
-    "ToolArgumentsError": "functions",
-    "ToolContext": "granted",
-    "ToolFile": "yaml_tools",
-    "ToolFileError": "yaml_tools",
-    "approved": "middleware",
-    "audit_level": "rights",
-    "by_name": "naming",
-    "cached": "middleware",
-    "contents_of": "rights",
-    "brings_text": "rights",
-    "current_effect": "rights",
-    "current_sandboxes": "sandboxes",
-    "declared": "rights",
-    "function_tool": "functions",
-    "limited": "middleware",
-    "logged": "middleware",
-    "mcp_server": "mcp",
-    "open_sandbox": "sandbox",
-    "problems_of": "functions",
-    "rights_of": "rights",
-    "timed": "middleware",
-    "tool": "granted",
-    "tools_schema": "yaml_tools",
-    "wrapped": "middleware",
-}
 
 __all__ = [
     "CONTAINER_FLAGS",
-    "Answer",
     "Approver",
     "Bubblewrap",
     "Container",
     "Entry",
     "ExecTool",
+    "FetchResponse",
+    "FileKind",
     "Files",
     "FunctionTool",
     "Http",
-    "Kind",
-    "Limits",
     "Listing",
     "McpPins",
     "McpReview",
-    "McpSample",
-    "McpSampled",
+    "McpSamplingRequest",
+    "McpSamplingResult",
     "McpServer",
     "McpServers",
     "Middleware",
-    "Place",
     "Proposal",
-    "Rights",
     "SandboxKind",
-    "Sandboxes",
+    "SandboxLimits",
+    "SandboxPool",
+    "SandboxSpec",
     "Seatbelt",
     "Stat",
     "ToolArgumentsError",
     "ToolContext",
     "ToolFile",
     "ToolFileError",
+    "ToolRights",
     "approved",
     "audit_level",
-    "brings_text",
     "by_name",
     "cached",
     "contents_of",
     "current_effect",
     "current_sandboxes",
-    "declared",
+    "declared_rights",
     "function_tool",
     "limited",
     "logged",
     "mcp_server",
     "open_sandbox",
     "problems_of",
+    "returns_untrusted_text",
     "rights_of",
     "timed",
     "tool",
@@ -159,14 +118,77 @@ __all__ = [
     "wrapped",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"vegakit.tools has no {name!r}; it has {', '.join(__all__)}")
-    value = getattr(__import__(f"vegakit.tools.{_HOME_OF[name]}", fromlist=[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "decorator": (
+            "SandboxPool",
+            "SandboxSpec",
+            "ToolContext",
+            "current_sandboxes",
+            "tool",
+        ),
+        "files": (
+            "Entry",
+            "Files",
+            "Listing",
+            "Stat",
+        ),
+        "functions": (
+            "FunctionTool",
+            "ToolArgumentsError",
+            "ToolRights",
+            "audit_level",
+            "by_name",
+            "contents_of",
+            "current_effect",
+            "declared_rights",
+            "function_tool",
+            "problems_of",
+            "returns_untrusted_text",
+            "rights_of",
+        ),
+        "http": ("Http",),
+        "http_requests": ("FetchResponse",),
+        "mcp.pins": (
+            "McpPins",
+            "McpReview",
+        ),
+        "mcp.registry": ("McpServers",),
+        "mcp.servers": (
+            "McpSamplingRequest",
+            "McpSamplingResult",
+            "McpServer",
+            "mcp_server",
+        ),
+        "middleware": (
+            "Approver",
+            "Middleware",
+            "Proposal",
+            "approved",
+            "cached",
+            "limited",
+            "logged",
+            "timed",
+            "wrapped",
+        ),
+        "openat": ("FileKind",),
+        "sandbox.bubblewrap": ("Bubblewrap",),
+        "sandbox.command": (
+            "ExecTool",
+            "SandboxLimits",
+        ),
+        "sandbox.selection": (
+            "CONTAINER_FLAGS",
+            "Container",
+            "SandboxKind",
+            "Seatbelt",
+            "open_sandbox",
+        ),
+        "tool_files": (
+            "ToolFile",
+            "ToolFileError",
+        ),
+        "tool_tables": ("tools_schema",),
+    },
+)

@@ -1,27 +1,103 @@
-"""A typed Python function as a tool: its schema from hints and docstring, its arguments validated.
-
-Leading parameters called `ctx` and `deps` are not seen by the model: `ctx` is the tool's own
-context (see `granted`), `deps` is what the caller of the agent passed. A plain `def` runs in a
-thread, so that it cannot stall the loop. The function is the user's own code: it is trusted.
+"""Python functions as tools: their schema and validation, the rights a tool declares, and
+unambiguous tool names.
 """
 
 import asyncio
 import inspect
 import itertools
-from collections.abc import Callable, Mapping
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NotRequired, get_type_hints
+
+from msgspec import Struct
 
 from vegakit.conversation import ToolSpec
 from vegakit.errors import UserError
-from vegakit.policy import Grant
-from vegakit.ports import AuditLevel
+from vegakit.ids import Digest
+from vegakit.policy import AccessRequest, Grant, Use
+from vegakit.ports import AuditLevel, Tool
 from vegakit.records import canonical
-from vegakit.tools.rights import Rights, declared
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["FunctionTool", "ToolArgumentsError", "function_tool", "problems_of"]
+
+# Names of tools, told apart as a reader would: no tool can be taken for another.
+
+
+def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        name = tool.spec.name
+        other = found.setdefault(fold_name(name), tool)
+        if other is not tool:
+            raise UserError(
+                f"a model could take the tools {other.spec.name!a} and {name!a} for each "
+                "other; rename one of them, or leave one out"
+            )
+    return {tool.spec.name: tool for tool in found.values()}
+
+
+def fold_name(name: str) -> str:
+    """Names that fold to the same could be taken for each other."""
+    return re.sub("[-._]", "_", unicodedata.normalize("NFKC", name).casefold())
+
+
+# What a tool says of a call before it is made, for whoever permits and audits it.
+#
+# A tool may have a method `rights(arguments) -> ToolRights`, an attribute `audit` and a method
+# `contents(arguments)`. One that has none of them may want anything of the world, and says
+# nothing. One with a true attribute `returns_untrusted_text` gives a model text that others
+# wrote.
+
+
+current_effect: ContextVar[str] = ContextVar("vega_effect", default="")
+"""The key of the tool call that is running; empty outside of one."""
+
+
+class ToolRights(Struct, frozen=True):
+    """`wanted` is None where nothing is declared; `grant` is what the tool may use at most."""
+
+    wanted: tuple[AccessRequest, ...] | None = None
+    grant: Grant = Grant()
+    sandboxed: bool = False
+
+
+def declared_rights(grant: Grant) -> ToolRights:
+    """Of a tool whose arguments do not tell what of its grant a call will use."""
+    return ToolRights(tuple(map(Use, grant.capabilities)), grant)
+
+
+def rights_of(tool: Tool, arguments: Mapping[str, Any]) -> ToolRights:
+    tell: Callable[[Mapping[str, Any]], ToolRights] | None = getattr(tool, "rights", None)
+    return ToolRights() if tell is None else tell(arguments)
+
+
+def audit_level(tool: Tool) -> AuditLevel:
+    return AuditLevel(getattr(tool, "audit", AuditLevel.BASIC))
+
+
+def returns_untrusted_text(tool: Tool) -> bool:
+    """Whether what it says is marked as text that is not to be trusted, result or error. Tools of
+    servers and commands mark what is not their own words themselves."""
+    return bool(getattr(tool, "returns_untrusted_text", False))
+
+
+async def contents_of(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Digest]:
+    """Digests of the files that it would run or send, by path."""
+    tell: Callable[[Mapping[str, Any]], Awaitable[dict[str, Digest]]] | None
+    tell = getattr(tool, "contents", None)
+    return {} if tell is None else await tell(arguments)
+
+
+# A typed Python function as a tool: its schema from hints and docstring, its arguments validated.
+#
+# Leading parameters called `ctx` and `deps` are not seen by the model: `ctx` is the tool's own
+# context (see `granted`), `deps` is what the caller of the agent passed. A plain `def` runs in a
+# thread, so that it cannot stall the loop. The function is the user's own code: it is trusted.
+
 
 _DEFAULT_TIMEOUT_MS = 60_000
 
@@ -57,13 +133,13 @@ class FunctionTool:
             self._arguments.json_schema(),
         )
 
-    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+    def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
         """Those it was declared with; of a plain function nobody knows."""
         grant: Grant | None = getattr(self._context, "grant", None)
-        return Rights() if grant is None else declared(grant)
+        return ToolRights() if grant is None else declared_rights(grant)
 
     @property
-    def brings_text(self) -> bool:
+    def returns_untrusted_text(self) -> bool:
         """A function that may read files, fetch or run commands gives on what others wrote."""
         grant: Grant | None = getattr(self._context, "grant", None)
         return grant is not None and bool(grant.capabilities)

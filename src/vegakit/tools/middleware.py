@@ -3,9 +3,9 @@
     wrapped(tool, logged(…), approved(…), limited(…), cached(…), timed(…))
 
 The first is the outermost: it sees a call first and its result last. Each is a tool again, which
-says of itself what the inner one says, but for how long a call may take in all: a person's thinking
-and waiting for a turn come on top. An approval stands outside a cache, or a remembered answer would
-be given unasked; a time limit stands inside both, or waiting would use it up.
+says of itself what the inner one says, but for how long a call may take in all: a person's
+thinking and waiting for a turn come on top. An approval stands outside a cache, or a remembered
+answer would be given unasked; a time limit stands inside both, or waiting would use it up.
 """
 
 import asyncio
@@ -21,22 +21,10 @@ from msgspec import Struct
 from vegakit.conversation import ToolSpec
 from vegakit.errors import RateLimited, Timeout, UserError
 from vegakit.ids import Digest
-from vegakit.policy import Admitted, Queued, RateLimiter, SlowDown, Wanted
+from vegakit.policy import AccessRequest, Admitted, Queued, RateLimiter, SlowDown
 from vegakit.ports import AuditLevel, Clock, Tool
 from vegakit.records import digest128
-from vegakit.tools.rights import Rights, audit_level, contents_of, rights_of
-
-__all__ = [
-    "Approver",
-    "Middleware",
-    "Proposal",
-    "approved",
-    "cached",
-    "limited",
-    "logged",
-    "timed",
-    "wrapped",
-]
+from vegakit.tools.functions import ToolRights, audit_level, contents_of, rights_of
 
 Middleware: TypeAlias = Callable[[Tool], Tool]
 
@@ -52,7 +40,7 @@ class Proposal(Struct, frozen=True):
     tool: str
     arguments: Mapping[str, Any]
     schema: Digest
-    wanted: Wanted
+    wanted: AccessRequest
     contents: dict[str, Digest] = {}
 
 
@@ -63,7 +51,7 @@ class Approver(Protocol):
         ...
 
 
-class _Around:
+class _Wrapper:
     def __init__(self, inner: Tool) -> None:
         self._inner = inner
 
@@ -83,14 +71,14 @@ class _Around:
     def audit(self) -> AuditLevel:
         return audit_level(self._inner)
 
-    def rights(self, arguments: Mapping[str, Any]) -> Rights:
+    def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
         return rights_of(self._inner, arguments)
 
     async def contents(self, arguments: Mapping[str, Any]) -> dict[str, Digest]:
         return await contents_of(self._inner, arguments)
 
 
-class _Logged(_Around):
+class _Logged(_Wrapper):
     def __init__(self, inner: Tool, tell: Callable[[str], None], clock: Clock) -> None:
         super().__init__(inner)
         self._tell, self._clock = tell, clock
@@ -111,12 +99,12 @@ def logged(tell: Callable[[str], None], clock: Clock) -> Middleware:
     return lambda inner: _Logged(inner, tell, clock)
 
 
-class _Approved(_Around):
+class _Approved(_Wrapper):
     def __init__(
         self,
         inner: Tool,
         approver: Approver,
-        wanted: Callable[[Mapping[str, Any]], Wanted],
+        wanted: Callable[[Mapping[str, Any]], AccessRequest],
         contents: Callable[[Mapping[str, Any]], Awaitable[dict[str, Digest]]] | None,
         wait_ms: int,
     ) -> None:
@@ -144,7 +132,7 @@ class _Approved(_Around):
 
 def approved(
     approver: Approver,
-    wanted: Callable[[Mapping[str, Any]], Wanted],
+    wanted: Callable[[Mapping[str, Any]], AccessRequest],
     *,
     contents: Callable[[Mapping[str, Any]], Awaitable[dict[str, Digest]]] | None = None,
     wait_ms: int = 3_600_000,
@@ -153,7 +141,7 @@ def approved(
     return lambda inner: _Approved(inner, approver, wanted, contents, wait_ms)
 
 
-class _Limited(_Around):
+class _Limited(_Wrapper):
     def __init__(self, inner: Tool, limiter: RateLimiter, clock: Clock, wait_ms: int) -> None:
         super().__init__(inner)
         self._limiter, self._clock, self._wait_ms = limiter, clock, wait_ms
@@ -188,7 +176,7 @@ def limited(limiter: RateLimiter, clock: Clock, *, wait_ms: int = 60_000) -> Mid
     return lambda inner: _Limited(inner, limiter, clock, wait_ms)
 
 
-class _Cached(_Around):
+class _Cached(_Wrapper):
     def __init__(
         self,
         inner: Tool,
@@ -242,7 +230,7 @@ def cached(
     return wrap
 
 
-class _Timed(_Around):
+class _Timed(_Wrapper):
     def __init__(self, inner: Tool, timeout_ms: int) -> None:
         super().__init__(inner)
         self._timeout_ms = timeout_ms

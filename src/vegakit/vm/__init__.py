@@ -1,56 +1,59 @@
-"""The register machine that runs compiled programs: wants out, answers in, all JSON (pure)."""
+"""The register machine that runs compiled programs: requests out, results in (pure)."""
 
-from vegakit.vm.decoding import Program, load
-from vegakit.vm.library import PURE
-from vegakit.vm.machine import Vm
-from vegakit.vm.starting import start
-from vegakit.vm.state import Crash, Limits, Status, Step, VmState
-from vegakit.vm.texts import json_text, text_of
-from vegakit.vm.unknown import never_fails, on_lookahead_bug, strict_lookahead
-from vegakit.vm.values import restored, stored
-from vegakit.vm.wants import (
+from vegakit.vm.machine import Vm, start
+from vegakit.vm.module_facts import (
+    LoadedModule,
+    load,
+    never_fails,
+    on_lookahead_bug,
+    strict_lookahead,
+)
+from vegakit.vm.requests import (
     AskBudget,
     CallHost,
-    Cancel,
+    CancelRequest,
     CloseScope,
-    Drop,
-    Early,
     End,
+    EndProcesses,
+    FiberRequest,
     LinkBoth,
-    Older,
     OpenScope,
     Print,
+    PriorSend,
     SendTo,
     SpawnAgent,
-    Taken,
-    Want,
+    SpeculativeCall,
+    SpeculativeCallUsed,
     Watch,
 )
+from vegakit.vm.state import Crash, Status, Step, VmLimits, VmState
+from vegakit.vm.stdlib import PURE
+from vegakit.vm.values import json_text, restored, stored, text_of
 
 __all__ = [
     "PURE",
     "AskBudget",
     "CallHost",
-    "Cancel",
+    "CancelRequest",
     "CloseScope",
     "Crash",
-    "Drop",
-    "Early",
     "End",
-    "Limits",
+    "EndProcesses",
+    "FiberRequest",
     "LinkBoth",
-    "Older",
+    "LoadedModule",
     "OpenScope",
     "Print",
-    "Program",
+    "PriorSend",
     "SendTo",
     "SpawnAgent",
+    "SpeculativeCall",
+    "SpeculativeCallUsed",
     "Status",
     "Step",
-    "Taken",
     "Vm",
+    "VmLimits",
     "VmState",
-    "Want",
     "Watch",
     "json_text",
     "load",

@@ -1,44 +1,38 @@
-"""All state of a machine. It is JSON at any instruction; what runs on from it is the same run.
+"""The state of a virtual machine, which is JSON at any instruction, and its garbage collection
+(pure).
 
-A strand is one line of execution: the program itself, a part of `parallel`, the body of a
-`monitor`. Names of strands, groups and tickets come from places in the program, never from what
-happened first.
+A task is one line of execution: the program itself, a part of `parallel`, or the body of a
+`monitor`. Names of tasks, groups and tickets come from places in the program, never from the order
+of events. So a run that continues from a stored state is the same run.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from vegakit.vm.faults import Fault
-from vegakit.vm.values import Value, restored, stored
-from vegakit.vm.wants import Older, Want
+from vegakit.vm.requests import FiberRequest, PriorSend
+from vegakit.vm.values import (
+    Future,
+    ListValue,
+    MapValue,
+    ProgramFault,
+    StreamRef,
+    Value,
+    restored,
+    stored,
+    weight_of,
+)
 
-__all__ = [
-    "MAIN",
-    "TURN",
-    "Asked",
-    "Crash",
-    "Frame",
-    "Group",
-    "Handling",
-    "Limits",
-    "Member",
-    "Status",
-    "Step",
-    "Strand",
-    "VmState",
-    "fault_of",
-    "opened",
-    "packed",
-]
+# The records of the state.
+
 
 MAIN = "main"
 
 TURN = 1_000
-"""The fuel of a strand's turn."""
+"""The fuel of one turn of a task."""
 
 _Turned: TypeAlias = Callable[[Any], Any]
 
@@ -51,19 +45,21 @@ class Status(StrEnum):
     EXITED = "exited"
 
 
-class Limits(Struct, frozen=True, omit_defaults=True):
-    """`registers` counts those of all live calls; `weight` all characters and items they hold."""
+class VmLimits(Struct, frozen=True, omit_defaults=True):
+    """Limits of a run. `registers` counts those of all active calls, `weight` all characters and
+    items in them."""
 
     total_fuel: int = 1_000_000_000
     depth: int = 200
-    strands: int = 10_000
+    tasks: int = 10_000
     registers: int = 4_000_000
     weight: int = 100_000_000
 
 
 class Crash(Struct, frozen=True, omit_defaults=True):
-    """`stack`: function, file, line; innermost first. `cause`: the keys of the effects whose
-    outcomes it comes from, none if the program failed by itself."""
+    """An error that ended a task or the program. `stack` holds function, file and line of each
+    call, innermost first. `cause` are the keys of the effects whose outcomes led to it, none if the
+    program failed by itself."""
 
     error: str
     reason: str
@@ -71,9 +67,9 @@ class Crash(Struct, frozen=True, omit_defaults=True):
     cause: tuple[str, ...] = ()
 
 
-class Handling(Struct, frozen=True, array_like=True):
-    """A handler that a call is in: its instructions, and what the failure that it handles comes
-    from. A failure in there comes from the handled one, too."""
+class ActiveHandler(Struct, frozen=True, array_like=True):
+    """A handler that is running: its instructions, and the cause of the error it handles. An error
+    in the handler has that cause as well."""
 
     start: int
     end: int
@@ -81,10 +77,10 @@ class Handling(Struct, frozen=True, array_like=True):
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
-    """What a run came to. `value` is JSON."""
+    """The result of `run`. `value` is JSON."""
 
     status: Status
-    wants: tuple[Want, ...] = ()
+    requests: tuple[FiberRequest, ...] = ()
     value: Any = None
     error: Crash | None = None
 
@@ -92,10 +88,10 @@ class Step(Struct, frozen=True, omit_defaults=True):
 class Frame(Struct, omit_defaults=True):
     """One call. `pc` is the next instruction, `into` the caller's register for the result.
 
-    `outer` is the budget scope the call began in and `scopes` those it opened, of which the first
-    `kept` are of the call this strand split from. `spawned` are tickets of processes that end with
-    the call. `handling` are the handlers it is in, the outermost first; one it has left may still
-    be there, and is told apart by `pc`.
+    `outer` is the budget scope in which the call began and `scopes` are those it opened; the first
+    `kept` of them belong to the call that this task was split from. `spawned` are the tickets of
+    processes that end with the call. `handling` are the handlers that are running, the outermost
+    first. A handler that has ended may still be listed: `pc` is then outside of it.
     """
 
     function: int
@@ -109,13 +105,13 @@ class Frame(Struct, omit_defaults=True):
     spawned: list[str] = field(default_factory=list[str])
     groups: list[str] = field(default_factory=list[str])
     monitors: list[str] = field(default_factory=list[str])
-    handling: tuple[Handling, ...] = ()
+    handling: tuple[ActiveHandler, ...] = ()
 
 
-class Strand(Struct, omit_defaults=True):
-    """`waits` is what it waits for, kept until it goes on. `depth` is how many calls lie below its
-    first frame, `watch` the ticket of a monitor, `number` its place in its group; `changes` counts
-    what it did that a read may see."""
+class ProgramTask(Struct, omit_defaults=True):
+    """One task. `waits` is the key it waits for, kept until it continues. `depth` is the number of
+    calls below its first frame, `watch` the ticket of a monitor, `number` its position in its
+    group; `changes` counts the effects of this task that a later read may see."""
 
     name: str
     frames: list[Frame]
@@ -128,36 +124,37 @@ class Strand(Struct, omit_defaults=True):
     changes: int = 0
 
 
-class Member(Struct, omit_defaults=True):
-    """One strand of a group; `values` are what its registers `brings` came to."""
+class GroupMember(Struct, omit_defaults=True):
+    """One task of a group. `values` are the final values of the registers `brings`."""
 
-    strand: str
+    task: str
     brings: tuple[int, ...]
     values: list[Any] | None = None
 
 
 class Group(Struct, omit_defaults=True):
-    """`failed` is the first member in program order that failed, with its error."""
+    """A group of tasks. `failed` is the first member in program order that failed, with its
+    error."""
 
     owner: str
     frame: int
-    members: list[Member] = field(default_factory=list[Member])
+    members: list[GroupMember] = field(default_factory=list[GroupMember])
     running: int = 0
     failed: int = -1
     error: Crash | None = None
 
 
-class Asked(Struct, omit_defaults=True):
-    """What was asked of the world under a ticket: a future, a stream, or what a strand waits for.
+class TicketState(Struct, omit_defaults=True):
+    """The state of a request: a future, a stream, or what a task waits for.
 
-    `kind` is send, spawn, stream, host, scope, budget or watch; `answer` the type asked for;
-    `orphan` a process that ends as soon as it is there; `of` the agent or host function. `early`
-    is what the program has not come to yet, with the digest of what was wanted; `taken` says that
-    the program has met its error.
+    `kind` is send, spawn, stream, host, scope, budget or watch; `answer` the requested type;
+    `orphan` marks a process that ends as soon as it has started; `of` is the agent or host
+    function. `speculative` marks a call that the program has not reached yet, with the `digest` of
+    its request; `taken` says that the error was raised in the program.
     """
 
     kind: str
-    strand: str
+    task: str
     done: bool = False
     value: Any = None
     error: Crash | None = None
@@ -165,73 +162,74 @@ class Asked(Struct, omit_defaults=True):
     chunks: list[str] = field(default_factory=list[str])
     orphan: bool = False
     of: str = ""
-    older: Older | None = None
-    early: bool = False
+    older: PriorSend | None = None
+    speculative: bool = False
     digest: str = ""
     taken: bool = False
 
 
 class VmState(Struct, omit_defaults=True):
-    """`turn` is the fuel left in the turn of the first ready strand. `spawned` maps tickets to
-    paths, empty while unknown; `scopes` are the open ones and what each is inside of. `window` is
-    how many calls may be begun early, 0 for none; `stirred` says that there is something new to
-    look ahead from, `agents` which agent a process is, `given_up` what was begun speculatively and
-    is not begun so again, `heard` how many messages a process that remembers was sent."""
+    """The whole state. `turn` is the fuel left in the turn of the first ready task. `spawned` maps
+    tickets to paths, empty while unknown; `scopes` maps each open scope to the one around it.
+    `window` is how many speculative calls are allowed, 0 for none; `lookahead_due` says that
+    something has changed since the last lookahead; `agents` maps a process to its agent; `given_up`
+    are speculative calls that were cancelled and are not begun speculatively again; `messages_sent`
+    counts the messages to each process with memory."""
 
-    strands: dict[str, Strand]
+    tasks: dict[str, ProgramTask]
     ready: list[str]
-    limits: Limits = Limits()
+    limits: VmLimits = VmLimits()
     turn: int = 0
     groups: dict[str, Group] = field(default_factory=dict[str, Group])
-    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    asked: dict[str, TicketState] = field(default_factory=dict[str, TicketState])
     scopes: dict[str, str] = field(default_factory=dict[str, str])
     spawned: dict[str, str] = field(default_factory=dict[str, str])
-    outbox: list[Want] = field(default_factory=list[Want])
+    outbox: list[FiberRequest] = field(default_factory=list[FiberRequest])
     fuel_used: int = 0
     weighed: int = 0
     sweep_at: int = 64
     window: int = 0
-    stirred: bool = False
+    lookahead_due: bool = False
     agents: dict[str, str] = field(default_factory=dict[str, str])
     given_up: dict[str, None] = field(default_factory=dict[str, None])
-    heard: dict[str, int] = field(default_factory=dict[str, int])
+    messages_sent: dict[str, int] = field(default_factory=dict[str, int])
     status: Status = Status.RUNNING
     value: Any = None
     error: Crash | None = None
     format: int = 1
 
 
-def fault_of(crash: Crash) -> Fault:
-    """The same error, raised again where it is taken up."""
-    return Fault(crash.error, crash.reason, crash.stack, crash.cause)
+def fault_of(crash: Crash) -> ProgramFault:
+    """Return the error as a fault, to raise it where its result is awaited."""
+    return ProgramFault(crash.error, crash.reason, crash.stack, crash.cause)
 
 
 def packed(state: VmState) -> VmState:
-    """A copy that JSON can hold and that nobody else changes."""
+    """Return a copy that JSON can hold, and that shares nothing mutable."""
     return _copied(state, stored)
 
 
 def opened(state: VmState) -> VmState:
-    """A copy with live values."""
+    """Return a copy with values in place of their JSON forms."""
     return _copied(state, restored)
 
 
 def _copied(state: VmState, turned: _Turned) -> VmState:
     made = copy.copy(state)
-    made.strands = {name: _strand(strand, turned) for name, strand in state.strands.items()}
+    made.tasks = {name: _task(task, turned) for name, task in state.tasks.items()}
     made.groups = {name: _group(group, turned) for name, group in state.groups.items()}
     made.asked = {ticket: _asked(asked, turned) for ticket, asked in state.asked.items()}
     made.ready, made.outbox = [*state.ready], [*state.outbox]
     made.scopes, made.spawned = {**state.scopes}, {**state.spawned}
-    made.agents, made.heard = {**state.agents}, {**state.heard}
+    made.agents, made.messages_sent = {**state.agents}, {**state.messages_sent}
     made.given_up = {**state.given_up}
     made.value = turned(state.value)
     return made
 
 
-def _strand(strand: Strand, turned: _Turned) -> Strand:
-    made = copy.copy(strand)
-    made.frames = [_frame(frame, turned) for frame in strand.frames]
+def _task(task: ProgramTask, turned: _Turned) -> ProgramTask:
+    made = copy.copy(task)
+    made.frames = [_frame(frame, turned) for frame in task.frames]
     return made
 
 
@@ -252,7 +250,7 @@ def _group(group: Group, turned: _Turned) -> Group:
     return made
 
 
-def _asked(asked: Asked, turned: _Turned) -> Asked:
+def _asked(asked: TicketState, turned: _Turned) -> TicketState:
     made = copy.copy(asked)
     made.value, made.chunks = turned(asked.value), [*asked.chunks]
     return made
@@ -260,3 +258,54 @@ def _asked(asked: Asked, turned: _Turned) -> Asked:
 
 def _values(values: list[Value], turned: _Turned) -> list[Value]:
     return [turned(value) for value in values]
+
+
+# Garbage collection of results that no register can reach, and the weight of a state.
+
+
+_HELD = frozenset({"send", "spawn", "stream"})
+"""Results that registers refer to. All others are dropped when their instruction continues."""
+
+
+def sweep(state: VmState) -> None:
+    """Drop results that cannot be reached, and set when to sweep next."""
+    reached = _reached(state)
+    gone = [
+        ticket
+        for ticket, asked in state.asked.items()
+        if asked.done and asked.kind in _HELD and ticket not in reached and not asked.speculative
+    ]
+    for ticket in gone:
+        del state.asked[ticket]
+    state.sweep_at = max(64, 2 * len(state.asked))
+
+
+def _reached(state: VmState) -> set[str]:
+    seen: set[int] = set()
+    reached: set[str] = set()
+    rest = [*_roots(state)]
+    while rest:
+        value = rest.pop()
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if (kind is ListValue or kind is MapValue) and id(value) not in seen:
+            seen.add(id(value))
+            rest += value if kind is ListValue else value.values()
+        elif kind is Future or kind is StreamRef:
+            reached.add(value.ticket)
+    return reached
+
+
+def _roots(state: VmState) -> Iterator[Value]:
+    for task in state.tasks.values():
+        for frame in task.frames:
+            yield from frame.registers
+    for group in state.groups.values():
+        for member in group.members:
+            yield from member.values or ()
+    for asked in state.asked.values():
+        yield asked.value
+
+
+def state_weight(state: VmState) -> int:
+    chunks = sum(len(chunk) for asked in state.asked.values() for chunk in asked.chunks)
+    return chunks + sum(map(weight_of, _roots(state)))

@@ -1,16 +1,20 @@
-"""Values of programs: there and back through JSON, and how large they may become.
+"""Values of programs: to JSON and back, as text, how large; and faults (pure).
 
-| in the machine                 | in JSON                                    |
-|--------------------------------|--------------------------------------------|
-| int (64 bits), float, str …    | as they are                                |
-| `Items`, a list                | a list                                     |
-| `Fields`, a map or a record    | an object; `{"$": "map", "of": [[k, v]]}`  |
-|                                | when it has a key `$` itself               |
-| `Money(nanos)` and the others  | `{"$": "money", "of": 1500000000}`         |
+A program can catch the errors in `lang.CATCHABLE`. All others end it: exhausted fuel, a program
+that the compiler would not have made (`BadProgram`), and errors of the host that have no name in
+the language.
 
-No value is ever changed once it is made, so values are shared freely. Lists and maps carry their
-weight (characters and items below them) and depth: sharing cannot hide how large one would be when
-it is written out, and nothing that walks a value can be made to walk for ever.
+| in the machine                | in JSON                                   |
+|-------------------------------|-------------------------------------------|
+| int (64 bits), float, str …   | as they are                               |
+| `ListValue`, a list           | a list                                    |
+| `MapValue`, a map or a record | an object; `{"$": "map", "of": [[k, v]]}` |
+|                               | when it has a key `$` itself              |
+| `Money(nanos)` and the others | `{"$": "money", "of": 1500000000}`        |
+
+Values are immutable, so they are shared freely. Lists and maps carry their weight (the characters
+and items in them) and their depth. So sharing cannot hide how large a value would be when it is
+written out, and a walk over a value always ends.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,55 +22,69 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
-from vegakit.vm.faults import Fault, arithmetic, limit
+from vegakit.money import Money as Nanos
+from vegakit.money import show
 
-__all__ = [
-    "HIGH",
-    "LOW",
-    "MAX_CHARS",
-    "MAX_ITEMS",
-    "AgentRef",
-    "Duration",
-    "Fields",
-    "FileRef",
-    "Future",
-    "Handle",
-    "Items",
-    "Money",
-    "StreamRef",
-    "Unknown",
-    "Value",
-    "fields_of",
-    "hold",
-    "items_of",
-    "kind_of",
-    "plain_value",
-    "restored",
-    "sized",
-    "stored",
-    "weight_of",
-    "whole",
-]
+# Errors of a running program.
+
+
+StackTrace = tuple[tuple[str, str, int], ...]
+Cause = tuple[str, ...]
+
+
+class ProgramFault(Exception):  # noqa: N818  (it carries an error of the program, and is none of ours)
+    """An error of the program. `stack` holds function, file and line of each call, innermost first;
+    it is empty until it is known. `cause` are the keys of the effects whose outcomes led to it."""
+
+    def __init__(self, name: str, reason: str, stack: StackTrace = (), cause: Cause = ()) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+        self.stack = stack
+        self.cause = cause
+
+
+def bad(reason: str) -> ProgramFault:
+    """Return the fault of an invalid program. The checker admits none, so only bytecode that was
+    not made by the compiler can cause it."""
+    return ProgramFault("BadProgram", reason)
+
+
+def limit(reason: str) -> ProgramFault:
+    return ProgramFault("LimitReached", reason)
+
+
+def arithmetic(reason: str) -> ProgramFault:
+    return ProgramFault("ArithmeticError", reason)
+
+
+# Values, and their limits.
+
 
 LOW, HIGH = -(2**63), 2**63 - 1
 MAX_CHARS = 10_000_000
 MAX_ITEMS = 1_000_000
 _MAX_WEIGHT = 20_000_000
 _MAX_DEPTH = 100
+MAX_PARSED = 20_000
+"""Lists and maps of one JSON text: all are made in one instruction, which nothing interrupts."""
+_MANY = 64
+"""From so many items on it is quicker to look at their kinds first than at each of them."""
 
 Value: TypeAlias = Any
 
 
-class Items(list[Any]):
+class ListValue(list[Any]):
     __slots__ = ("depth", "weight")
 
     weight: int
     depth: int
 
 
-class Fields(dict[str, Any]):
+class MapValue(dict[str, Any]):
     __slots__ = ("depth", "weight")
 
     weight: int
@@ -101,9 +119,10 @@ class FileRef(Struct, frozen=True, gc=False):
     path: str
 
 
-class Unknown:
-    """In the registers of a scout: what an answer will bring. `size` and `answers` bound it as
-    text, -1 is no bound; `agent` is known of a process that is not there yet."""
+class UnknownValue:
+    """A value that the lookahead does not know yet, because it depends on a result. `size` and
+    `answers` bound its text, -1 for no bound; `agent` is the agent of a process that is not started
+    yet."""
 
     __slots__ = ("agent", "answers", "size")
     __match_args__ = ("size", "answers", "agent")
@@ -115,10 +134,12 @@ class Unknown:
         self.agent = agent
 
     def __eq__(self, other: object) -> bool:
-        raise Fault("BadProgram", "nobody knows yet whether they are equal")
+        raise ProgramFault("BadProgram", "nobody knows yet whether they are equal")
 
 
 _ATOMS = frozenset({int, float, str, bool, type(None)})
+_TEXT = frozenset({str})
+_WEIGH_ONE = frozenset({int, float, bool, type(None)})
 _READ: dict[type, tuple[str, Callable[[Any], Any]]] = {
     Money: ("money", attrgetter("nanos")),
     Duration: ("duration", attrgetter("ms")),
@@ -135,9 +156,9 @@ _NAMES: dict[type, str] = {kind: name for kind, (name, _) in _READ.items()} | {
     str: "str",
     bool: "bool",
     type(None): "null",
-    Items: "list",
-    Fields: "map",
-    Unknown: "unknown",
+    ListValue: "list",
+    MapValue: "map",
+    UnknownValue: "unknown",
 }
 
 
@@ -155,7 +176,27 @@ def weight_of(value: Value) -> int:
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         return 1 + len(value)
-    return value.weight if kind is Items or kind is Fields else 1
+    return value.weight if kind is ListValue or kind is MapValue else 1
+
+
+def work_of(value: Value) -> int:
+    """What it costs in fuel to go through all of it, as to compare it or to make text of it.
+    Characters are quick, items are looked at one by one; of those further below only the weight
+    is known."""
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is str:
+        return len(value) >> 6
+    if kind is ListValue or kind is MapValue:
+        return (value.weight >> 3) + (len(value) >> 1 if value.depth > 1 else 0)
+    return 0
+
+
+def items_in(value: Value) -> int:
+    """What it costs in fuel to make a list or map, or to look at each of its items."""
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is ListValue or kind is MapValue:
+        return len(value) >> (2 if value.depth == 1 else 0)
+    return 0
 
 
 def sized(text: str) -> str:
@@ -164,23 +205,30 @@ def sized(text: str) -> str:
     return text
 
 
-def items_of(values: Iterable[Value]) -> Items:
-    made = Items(values)
+def items_of(values: Iterable[Value]) -> ListValue:
+    made = ListValue(values)
     _weigh(made, made, 1)
     return made
 
 
-def fields_of(values: Mapping[str, Value]) -> Fields:
-    made = Fields(values)
+def fields_of(values: Mapping[str, Value]) -> MapValue:
+    made = MapValue(values)
     _weigh(made, made.values(), 1 + sum(map(len, made)))
     return made
 
 
-def _weigh(made: Items | Fields, values: Iterable[Value], weight: int) -> None:
+def _weigh(made: ListValue | MapValue, values: Iterable[Value], weight: int) -> None:
+    if len(made) >= _MANY:
+        if _WEIGH_ONE.issuperset(map(type, values)):
+            hold(made, weight + len(made), 1)
+            return
+        if _TEXT.issuperset(map(type, values)):
+            hold(made, weight + len(made) + sum(map(len, values)), 1)
+            return
     depth = 0
     for value in values:
         kind = type(value)  # pyright: ignore[reportUnknownVariableType]
-        if kind is Items or kind is Fields:
+        if kind is ListValue or kind is MapValue:
             weight += value.weight
             depth = max(depth, value.depth)
         else:
@@ -188,7 +236,7 @@ def _weigh(made: Items | Fields, values: Iterable[Value], weight: int) -> None:
     hold(made, weight, depth + 1)
 
 
-def hold(made: Items | Fields, weight: int, depth: int) -> None:
+def hold(made: ListValue | MapValue, weight: int, depth: int) -> None:
     if len(made) > MAX_ITEMS:
         raise limit(f"a list has at most {MAX_ITEMS:,} items; this one has {len(made):,}")
     if weight > _MAX_WEIGHT:
@@ -203,9 +251,9 @@ def stored(value: Value) -> Any:  # noqa: ANN401
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind in _ATOMS:
         return value
-    if kind is Items:
+    if kind is ListValue:
         return [stored(item) for item in value]
-    if kind is Fields:
+    if kind is MapValue:
         if "$" in value:
             return {"$": "map", "of": [[key, stored(item)] for key, item in value.items()]}
         return {key: stored(item) for key, item in value.items()}
@@ -214,9 +262,9 @@ def stored(value: Value) -> Any:  # noqa: ANN401
 
 
 def restored(form: object, depth: int = 0) -> Value:
-    """The value of a JSON form; what is none raises ValueError, as a fault of the program."""
+    """Return the value of a JSON form, or raise ValueError as a fault of the program."""
     kind = type(form)  # pyright: ignore[reportUnknownVariableType]
-    if kind in _READ or kind is Items or kind is Fields:
+    if kind in _READ or kind is ListValue or kind is MapValue:
         return form
     if kind in _ATOMS:
         return _atom(form)
@@ -226,18 +274,26 @@ def restored(form: object, depth: int = 0) -> Value:
         return items_of([restored(item, depth + 1) for item in form])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(form, dict):
         return _restored_map(form, depth + 1)  # pyright: ignore[reportUnknownArgumentType]
-    raise Fault("ValueError", f"{kind.__name__} is not a value of a program")
+    raise ProgramFault("ValueError", f"{kind.__name__} is not a value of a program")
 
 
-def plain_value(form: object, depth: int = 0) -> Value:
-    """Of JSON from outside, where `$` is a key like any other."""
+def plain_value(form: Any, depth: int = 0) -> Value:  # noqa: ANN401
+    """Return the value of JSON from outside, where `$` is a key like any other."""
+    kind = type(form)  # pyright: ignore[reportUnknownVariableType]
+    if kind is not list and kind is not dict:
+        return _atom(form)
     if depth > _MAX_DEPTH:
         raise limit(f"lists and maps nest at most {_MAX_DEPTH} deep")
-    if isinstance(form, list):
-        return items_of([plain_value(item, depth + 1) for item in form])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(form, dict):
-        return fields_of({key: plain_value(item, depth + 1) for key, item in form.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return _atom(form)
+    if kind is dict:
+        return fields_of({key: plain_value(item, depth + 1) for key, item in form.items()})
+    if len(form) >= _MANY and _all_whole(form):
+        return items_of(form)
+    return items_of([plain_value(item, depth + 1) for item in form])
+
+
+def _all_whole(items: list[Any]) -> bool:
+    """Ints that all fit; one that does not is found by whoever looks at each."""
+    return {int}.issuperset(map(type, items)) and min(items) >= LOW and max(items) <= HIGH
 
 
 def _atom(form: Any) -> Value:  # noqa: ANN401
@@ -250,7 +306,7 @@ def _atom(form: Any) -> Value:  # noqa: ANN401
 
 
 def _text(text: str) -> str:
-    """Half of a surrogate pair can be held by Python and not be stored."""
+    """Replace lone surrogates, which Python can hold but which cannot be stored."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
     return sized(text)
@@ -260,7 +316,7 @@ def _restored_map(form: dict[Any, Any], depth: int) -> Value:
     if "$" in form:
         return _special(form, depth)
     if not all(type(key) is str for key in form):
-        raise Fault("ValueError", "the keys of a map are strings")
+        raise ProgramFault("ValueError", "the keys of a map are strings")
     return fields_of({_text(key): restored(item, depth) for key, item in form.items()})
 
 
@@ -271,12 +327,63 @@ def _special(form: dict[Any, Any], depth: int) -> Value:
     kind = _MADE.get(name) if isinstance(name, str) else None
     wanted = int if kind is Money or kind is Duration else str
     if kind is None or type(of) is not wanted or len(form) != 2:
-        raise Fault("ValueError", "an object with `$` does not say a value")
+        raise ProgramFault("ValueError", "an object with `$` does not say a value")
     return kind(_atom(of))
 
 
 def _restored_pairs(pairs: list[Any], depth: int) -> Value:
     for pair in pairs:
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:  # pyright: ignore[reportUnknownArgumentType]
-            raise Fault("ValueError", "a map is stored as pairs of a string and a value")
+            raise ProgramFault("ValueError", "a map is stored as pairs of a string and a value")
     return fields_of({_text(key): restored(item, depth) for key, item in pairs})
+
+
+# Values as text: in `"{x}"`, in `print`, and as JSON.
+
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
+
+
+def text_of(value: Value) -> str:
+    if type(value) is str:
+        return value
+    plain = _plain(value)
+    return plain if type(plain) is str else msgspec.json.encode(plain).decode()
+
+
+def json_text(value: Value) -> str:
+    return msgspec.json.encode(_plain(value)).decode()
+
+
+def _plain(value: Value) -> Any:  # noqa: ANN401
+    """Return the value as JSON for people and models, with money, times and handles as text."""
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind in _ATOMS:
+        return value
+    if kind is ListValue:
+        is_plain = _ATOMS.issuperset(map(type, value))
+        return value if is_plain else [_plain(item) for item in value]
+    if kind is MapValue:
+        is_plain = _ATOMS.issuperset(map(type, value.values()))
+        return value if is_plain else {key: _plain(item) for key, item in value.items()}
+    match value:
+        case Money(nanos=nanos):
+            return show(Nanos(nanos))
+        case Duration(ms=ms):
+            return _spelled(ms)
+        case AgentRef(name=text) | Handle(path=text) | FileRef(path=text):
+            return text
+        case Future():
+            return "a future"
+        case StreamRef():
+            return "a stream"
+        case _:
+            return value
+
+
+def _spelled(ms: int) -> str:
+    """Return a duration in the largest unit that is exact: `30s`, `1500ms`."""
+    for size, unit in _UNITS:
+        if ms and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"

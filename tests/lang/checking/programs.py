@@ -1,8 +1,10 @@
 """Checking small programs in tests."""
 
-from vegakit.lang import Checked, Diagnostic, check
-from vegakit.lang.checking.relations import shown
-from vegakit.lang.tree import Let
+from vegakit.lang.check.relations import type_label
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.diagnostics import Diagnostic
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.tree import Let
 
 DECLARED = """
 type Severity = "low" | "high"
@@ -26,7 +28,7 @@ PARAMETERS = (
 def checked(text: str, **files: str) -> tuple[Checked | None, list[Diagnostic]]:
     """`files` are given as `lib__text="…"` for `lib/text.vega`."""
     sources = {f"{name.replace('__', '/')}.vega": source for name, source in files.items()}
-    program, found = check(text, "main.vega", sources.get)
+    program, found = check_program(text, "main.vega", sources.get)
     return program, list(found)
 
 
@@ -53,7 +55,7 @@ def types_of(body: str) -> dict[str, str]:
     while waiting:
         statement = waiting.pop(0)
         if isinstance(statement, Let):
-            types[statement.name] = shown(program.types[id(statement)])
+            types[statement.name] = type_label(program.types[id(statement)])
         for name in ("body", "then", "other"):
             waiting += getattr(getattr(statement, name, None), "body", ())
     return types

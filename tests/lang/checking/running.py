@@ -3,32 +3,32 @@
 from random import Random
 from typing import Any
 
-from vegakit.lang import (
-    LIBRARY,
-    Checked,
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.library import LIBRARY
+from vegakit.lang.types import (
     ChoiceOf,
     FutureOf,
     ListOf,
     MapOf,
-    Module,
     OptionalOf,
     Plain,
     ProcessOf,
     RecordOf,
     StreamOf,
     Type,
-    compile_program,
 )
 from vegakit.vm import (
     AskBudget,
     CallHost,
+    FiberRequest,
     OpenScope,
     SendTo,
     SpawnAgent,
     Status,
     Step,
     Vm,
-    Want,
     Watch,
     start,
 )
@@ -104,7 +104,7 @@ def run(program: Checked, name: str, seed: int) -> tuple[Step, Type]:
     vm = Vm(module, start(module, at, [sample(kind, chance) for kind in function.params]))
     step = vm.run(2_000)
     for _ in range(200):
-        for want in step.wants:
+        for want in step.requests:
             _answer(vm, module, want, chance)
         if step.status not in (Status.RUNNING, Status.WAITING):
             break
@@ -112,7 +112,7 @@ def run(program: Checked, name: str, seed: int) -> tuple[Step, Type]:
     return step, function.result
 
 
-def _answer(vm: Vm, module: Module, want: Want, chance: Random) -> None:
+def _answer(vm: Vm, module: Module, want: FiberRequest, chance: Random) -> None:
     match want:
         case SendTo(ticket=ticket, stream=True):
             vm.chunk(ticket, "one")

@@ -11,8 +11,9 @@ from tests.lang.checking.programs import in_function
 from tests.lang.checking.test_expression_types import TYPES
 from tests.lang.checking.test_narrowing import ALLOWED
 from tests.lang.checking.walking import expressions, is_open
-from vegakit.lang import Diagnostic, check
-from vegakit.lang.tree import Call
+from vegakit.lang.diagnostics import Diagnostic
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.tree import Call
 
 SEEDS = st.integers(min_value=0, max_value=2**48)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\$?[\w.]+(?:::\w+)*|<-|<~|->|\?\?|[=!<>]=|\S')
@@ -36,7 +37,7 @@ def nearly_right(seed: int) -> str:
 
 
 def _checked(text: str) -> tuple[Diagnostic, ...]:
-    program, found = check(text, "main.vega", lambda _path: None)
+    program, found = check_program(text, "main.vega", lambda _path: None)
     assert (program is None) == any(one.severity == "error" for one in found)
     assert len(found) <= 100
     for one in found:

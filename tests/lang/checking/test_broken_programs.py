@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import check, render
+from vegakit.lang.diagnostics import render
+from vegakit.lang.frontends import check_program
 
 FOLDER = Path(__file__).parent.parent / "broken" / "checked"
 PROGRAMS = sorted(FOLDER.glob("*.vega"))
@@ -18,7 +19,7 @@ PROGRAMS = sorted(FOLDER.glob("*.vega"))
 def test_what_is_said_about_a_broken_program(path: Path):
     """Place, reason and advice stay as they were judged good."""
     text = path.read_text("utf-8")
-    _, found = check(text, path.name, lambda _path: None)
+    _, found = check_program(text, path.name, lambda _path: None)
     said, golden = render(found, {path.name: text}), path.with_suffix(".txt")
     if os.environ.get("VEGA_GOLDEN") == "write":
         golden.write_text(said, "utf-8")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lang.checking.programs import DECLARED, checked, errors, warnings
-from vegakit.lang import check
+from vegakit.lang.frontends import check_program
 
 FOUND = [
     ("type A { b: B } type B { n: int }", []),
@@ -219,7 +219,7 @@ def test_records_of_two_files_are_different_types():
 def test_python_functions_are_known_when_they_are_passed_in():
     """Their names are given to the check; what they take is known when it runs."""
     text = "agent A { tools [look] } print(look(1));"
-    _, found = check(text, "main.vega", lambda _path: None, tools={"look": None})
+    _, found = check_program(text, "main.vega", lambda _path: None, tools={"look": None})
     assert not found
     assert errors(text) == ["unknown-tool", "unknown-function"]
 

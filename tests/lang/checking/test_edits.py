@@ -57,7 +57,7 @@ MENDED_FILES = [
 ]  # fmt: skip
 
 
-def _mended(text: str) -> list[str]:
+def _fixed(text: str) -> list[str]:
     """What is left to say after taking the first edit."""
     _, found = checked(text)
     first = next(one for one in found if one.edit is not None)
@@ -69,10 +69,10 @@ def _mended(text: str) -> list[str]:
 @pytest.mark.parametrize("body", [body for body in MENDED if "totl" not in body])
 def test_the_edit_mends_a_body(body: str):
     """After the edit that fault is gone."""
-    assert _mended(in_function(body)) == []
+    assert _fixed(in_function(body)) == []
 
 
 @pytest.mark.parametrize("text", MENDED_FILES)
 def test_the_edit_mends_a_file(text: str):
     """After the edit that fault is gone."""
-    assert _mended(text) == []
+    assert _fixed(text) == []

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from vegakit.lang import check
+from vegakit.lang.frontends import check_program
 
 PART = """
 type Finding%d { file: str  severity: "low" | "high"  note: str? }
@@ -45,7 +45,7 @@ fn run%d(name: str) -> str {
 
 def _seconds(text: str) -> tuple[float, list[str]]:
     before = time.process_time()
-    _, found = check(text, "main.vega", lambda _path: None)
+    _, found = check_program(text, "main.vega", lambda _path: None)
     return time.process_time() - before, [one.code for one in found]
 
 

@@ -16,9 +16,10 @@ from tests.lang.checking.running import is_of, run
 from tests.lang.checking.test_any_program_properties import SEEDS, nearly_right
 from tests.lang.checking.test_expression_types import TYPES
 from tests.lang.checking.test_narrowing import ALLOWED
-from vegakit.lang import FLOAT, INT, Checked
-from vegakit.lang.checking import operators
-from vegakit.lang.checking.variables import Scopes
+from vegakit.lang.check import operators
+from vegakit.lang.check.context import VariableScopes
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.types import FLOAT, INT
 from vegakit.vm import Status
 
 FAULTS = frozenset(
@@ -74,7 +75,7 @@ def test_nearly_right_programs_run(seed: int):
 
 def test_a_checker_that_forgets_too_little_is_found_out(monkeypatch: pytest.MonkeyPatch):
     """The runs can fail: what the loop sets to null is taken for a str."""
-    monkeypatch.setattr(Scopes, "forget", lambda _self, _numbers: None)
+    monkeypatch.setattr(VariableScopes, "forget", lambda _self, _numbers: None)
     body = "if o != null { for n in range(2) { print(str::len(o)); o = null; } }"
     program, _ = checked(f"{DECLARED} fn probe({PARAMETERS}) {{ {body} }}")
     assert program is not None

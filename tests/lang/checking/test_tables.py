@@ -7,10 +7,10 @@ import pytest
 from tests.lang.checking.programs import checked, in_function
 from tests.lang.checking.test_expression_types import TYPES
 from tests.lang.checking.walking import expressions, is_open, nodes
-from vegakit.lang import Checked, check
-from vegakit.lang.checked import Callee, CalleeKind, NameKind
-from vegakit.lang.checking.relations import shown
-from vegakit.lang.tree import AgentDecl, Ask, Call, FnDecl, Name, Spawn, ToolRef, Whole
+from vegakit.lang.check.relations import type_label
+from vegakit.lang.check.symbols import Callee, CalleeKind, Checked, NameKind
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.tree import AgentDecl, Ask, Call, FnDecl, Name, Spawn, ToolRef, Whole
 
 EXAMPLES = Path(__file__).parent.parent / "data"
 
@@ -69,14 +69,14 @@ def test_names_say_what_they_are():
 def test_whole_numbers_where_floats_are_wanted_are_floats():
     """The compiler makes a float of them."""
     program = _right(in_function("let q: float = 1; print(x * 2 > 3); print(-4 + x); print(q);"))
-    assert {shown(program.types[node]) for node in _only(program, Whole)} == {"float"}
+    assert {type_label(program.types[node]) for node in _only(program, Whole)} == {"float"}
 
 
 def test_answers_have_their_types():
     """Text, structured, a future or a stream."""
     body = "print(c <- s); let q: bool = c <- s; let r = async c <- s; let t = c <~ s; print(q);"
     program = _right(in_function(body + " print(await r); for u in t { print(u); }"))
-    assert [shown(program.types[ask]) for ask in _only(program, Ask)] == [
+    assert [type_label(program.types[ask]) for ask in _only(program, Ask)] == [
         "str",
         "bool",
         "a future of str",
@@ -102,18 +102,18 @@ def test_types_of_functions_are_in_the_table():
     source = program.units["main.vega"].source
     function = source.decls[0]
     assert isinstance(function, FnDecl)
-    assert shown(program.types[id(function)]) == "[int]"
-    assert shown(program.types[id(function.params[0])]) == "int?"
-    assert shown(program.types[id(function.result)]) == "[int]"
+    assert type_label(program.types[id(function)]) == "[int]"
+    assert type_label(program.types[id(function.params[0])]) == "int?"
+    assert type_label(program.types[id(function.result)]) == "[int]"
 
 
 def test_the_items_of_the_first_example_are_findings():
     """`let real = [];` in the example of the language's page is a list of findings."""
     text = (EXAMPLES / "review.vega").read_text("utf-8")
-    program, found = check(text, "review.vega", lambda _path: None)
+    program, found = check_program(text, "review.vega", lambda _path: None)
     assert (program is not None, found) == (True, ())
     assert program is not None
-    kinds = {shown(kind) for kind in program.types.values()}
+    kinds = {type_label(kind) for kind in program.types.values()}
     assert "[Finding]" in kinds
     assert not any("any" in kind for kind in kinds - {"any"})
 
@@ -131,9 +131,9 @@ def test_the_examples_are_right(path: Path):
     """Each example of the language's documents is right as written, with what it takes for granted
     declared before it."""
     text = path.read_text("utf-8")
-    _, found = check(text, path.name, lambda _path: None)
+    _, found = check_program(text, path.name, lambda _path: None)
     if any(one.severity == "error" for one in found):
-        _, found = check(AROUND + text, path.name, lambda _path: None)
+        _, found = check_program(AROUND + text, path.name, lambda _path: None)
     assert [one.message for one in found if one.severity == "error"] == []
 
 

@@ -7,24 +7,32 @@ import pytest
 
 from tests.lang.flows.tainting import Run
 from tests.lang.flows.writing import Writer
-from vegakit.lang import Flow, check, flows_of
-from vegakit.lang.flows import LinkKind, expressions, values
-from vegakit.lang.flows.values import NOTHING_NEEDED, Place, Scopes, Value
-from vegakit.lang.flows.walking import Walk
-from vegakit.lang.tree import Text
+from vegakit.lang.analysis import dataflow_expressions as expressions
+from vegakit.lang.analysis import dataflow_walk as values
+from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind
+from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.analysis.dataflow_walk import (
+    NO_DEPENDENCIES,
+    DataflowScopes,
+    DataflowWalk,
+    Place,
+    Provenance,
+)
+from vegakit.lang.frontends import check_program
+from vegakit.lang.syntax.tree import Text
 
 PROGRAMS = int(os.environ.get("VEGA_FLOWS", "100"))
 RUNS = 8
 TRIED = 150
 
 
-def flows(text: str) -> tuple[Flow, ...]:
-    checked, problems = check(text, "p.vega", lambda _: None)
+def flows(text: str) -> tuple[DataflowGraph, ...]:
+    checked, problems = check_program(text, "p.vega", lambda _: None)
     assert checked is not None, problems
-    return flows_of(checked)
+    return dataflow_of(checked)
 
 
-def lines_needed(flow: Flow) -> set[tuple[int, int]]:
+def lines_needed(flow: DataflowGraph) -> set[tuple[int, int]]:
     """Pairs of lines: the first is needed by the second, perhaps through the blocks between."""
     steps, needed = flow.steps, set[tuple[int, int]]()
     into: dict[int, set[int]] = {step.id: set() for step in steps}
@@ -69,32 +77,32 @@ def test_plain_runs_find_much() -> None:
     assert found > 100
 
 
-def _keeps_old(self: Scopes, name: str, value: Value) -> None:
+def _keeps_old(self: DataflowScopes, name: str, value: Provenance) -> None:
     """An assignment changes nothing."""
 
 
-def _no_parts(w: Walk, node: Text) -> Value:
-    return NOTHING_NEEDED
+def _no_parts(w: DataflowWalk, node: Text) -> Provenance:
+    return NO_DEPENDENCIES
 
 
-def _first_only(one: Value, other: Value) -> Value:
+def _first_only(one: Provenance, other: Provenance) -> Provenance:
     return one
 
 
-def _nothing_joined(self: Scopes, values: dict[Place, Value]) -> None:
+def _nothing_joined(self: DataflowScopes, values: dict[Place, Provenance]) -> None:
     """No round leaves anything to the next, no failure anything to its handler."""
 
 
-def _no_futures(self: Value) -> Value:
-    return Value(self.needs)
+def _no_futures(self: Provenance) -> Provenance:
+    return Provenance(self.needs)
 
 
 FAULTS = {
-    "assignments are not followed": (Scopes, "assign", _keeps_old),
+    "assignments are not followed": (DataflowScopes, "assign", _keeps_old),
     "texts need nothing": (expressions, "_RULES", {**expressions._RULES, Text: _no_parts}),  # pyright: ignore[reportPrivateUsage]
     "one branch is forgotten": (values, "either", _first_only),
-    "rounds and handlers begin anew": (Scopes, "join", _nothing_joined),
-    "futures are never awaited": (Value, "awaited", _no_futures),
+    "rounds and handlers begin anew": (DataflowScopes, "join", _nothing_joined),
+    "futures are never awaited": (Provenance, "awaited", _no_futures),
 }
 
 

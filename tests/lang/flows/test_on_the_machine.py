@@ -11,14 +11,17 @@ import pytest
 
 from tests.lang.flows.writing import Writer
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.lang import Flow, check, compile_program, flows_of
-from vegakit.lang.flows import LinkKind
-from vegakit.lang.flows.noting import Notes
-from vegakit.models import ScriptedModel
+from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind
+from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.analysis.dataflow_steps import GraphBuilder
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.money import dollars
 from vegakit.program import Bounds
-from vegakit.runtime import Runtime, VegaProgram
-from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 PROGRAMS = 100
 BLOCKS = ("if", "for", "attempt", "build", "at_once")
@@ -50,7 +53,7 @@ def ran(text: str, seed: int, folder: Path, window: int) -> list[tuple[int, int]
     """The lines that asked, with the second of each; every program begins with an ask."""
     clock = VirtualClock()
     model = Watched(seed, clock)
-    checked, _ = check(text, "main.vega", lambda _: None)
+    checked, _ = check_program(text, "main.vega", lambda _: None)
     assert checked is not None
     program = VegaProgram(compile_program(checked), folder)
 
@@ -65,16 +68,16 @@ def ran(text: str, seed: int, folder: Path, window: int) -> list[tuple[int, int]
     return [(line, (at - began) // SECOND_MS) for line, at in model.asked]
 
 
-def told_seconds(flow: Flow) -> dict[int, int]:
+def told_seconds(flow: DataflowGraph) -> dict[int, int]:
     return {flow.steps[one].line: at for at, wave in enumerate(flow.waves) for one in wave}
 
 
-def flow_of(text: str) -> Flow | None:
+def flow_of(text: str) -> DataflowGraph | None:
     """None where it is not told how long it takes, as rounds wait for each other; or where nothing
     starts early in a budget, as nobody knows yet how often a loop will ask."""
-    checked, problems = check(text, "main.vega", lambda _: None)
+    checked, problems = check_program(text, "main.vega", lambda _: None)
     assert checked is not None, problems
-    (flow,) = flows_of(checked)
+    (flow,) = dataflow_of(checked)
     doubtful = any(step.kind == "loop" and step.parent is not None for step in flow.steps)
     return flow if not doubtful and all(rounds.at_once for rounds in flow.rounds) else None
 
@@ -107,13 +110,13 @@ def test_a_flow_that_forgets_is_found(
     forgotten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By asks that start later than it tells."""
-    link = Notes.link
+    link = GraphBuilder.link
 
-    def forgetting(self: Notes, before: int, after: int, why: str, *rest: Any) -> None:
+    def forgetting(self: GraphBuilder, before: int, after: int, why: str, *rest: Any) -> None:
         if why != forgotten:
             link(self, before, after, LinkKind(why), *rest)
 
-    monkeypatch.setattr(Notes, "link", forgetting)
+    monkeypatch.setattr(GraphBuilder, "link", forgetting)
     assert any(
         at > told[line]
         for seed, text, told in programs()

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import check, flows_of
-from vegakit.lang.flows import ToldStep, noting, told_steps
-from vegakit.lang.flows.acts import Act
-from vegakit.lang.flows.noting import Notes
-from vegakit.lang.flows.walking import Walk
-from vegakit.testing import run_test
+from vegakit.lang.analysis import dataflow_steps as noting
+from vegakit.lang.analysis.dataflow import ShownStep, shown_steps
+from vegakit.lang.analysis.dataflow_statements import dataflow_of
+from vegakit.lang.analysis.dataflow_steps import GraphBuilder, StepAction
+from vegakit.lang.analysis.dataflow_walk import DataflowWalk
+from vegakit.lang.frontends import check_program
+from vegakit.testing.programs import run_test
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.vega"))
 TIMED = [path for path in PROGRAMS if "// expect time:" in path.read_text()]
@@ -24,17 +25,17 @@ def beside(text: str) -> dict[int, str]:
     return {number: said.strip() for number, (code, _, said) in parts.items() if said and code}
 
 
-def spelled(row: ToldStep) -> str:
+def spelled(row: ShownStep) -> str:
     wave = "" if row.wave is None else f"{row.wave}{SIGNS[row.rounds]}"
     return ": ".join(filter(None, [wave, " · ".join(row.notes)]))
 
 
 def found(text: str) -> dict[int, str]:
-    checked, problems = check(text, "p.vega", lambda _: None)
+    checked, problems = check_program(text, "p.vega", lambda _: None)
     assert checked is not None, problems
     said: dict[int, list[str]] = {}
-    for flow in flows_of(checked):
-        for row in told_steps(flow):
+    for flow in dataflow_of(checked):
+        for row in shown_steps(flow):
             if spelled(row):
                 said.setdefault(flow.steps[row.step].line, []).append(spelled(row))
     return {line: "; ".join(each) for line, each in sorted(said.items())}
@@ -60,21 +61,21 @@ def _nothing(*_: object, **__: object) -> None:
     """Does not do what it should."""
 
 
-def _no_clash(one: Act, other: Act) -> str:
+def _no_clash(one: StepAction, other: StepAction) -> str:
     return ""
 
 
-def _never_one(one: Act, other: Act) -> bool:
+def _never_one(one: StepAction, other: StepAction) -> bool:
     return False
 
 
 FAULTS = {
     "conflicts are not seen": (noting, "clash", _no_clash),
     "one process is taken for two": (noting, "may_be_one", _never_one),
-    "nothing is kept in order": (Notes, "order", _nothing),
-    "rounds do not wait for each other": (Notes, "carry", _nothing),
-    "barriers hold up nothing": (Walk, "bar", _nothing),
-    "loops and branches decide nothing": (Walk, "decides", _nothing),
+    "nothing is kept in order": (GraphBuilder, "order", _nothing),
+    "rounds do not wait for each other": (GraphBuilder, "carry", _nothing),
+    "barriers hold up nothing": (DataflowWalk, "bar", _nothing),
+    "loops and branches decide nothing": (DataflowWalk, "decides", _nothing),
 }
 
 
@@ -87,9 +88,9 @@ def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_program_too_large_is_told_so() -> None:
     """In time, and with its name."""
-    checked, _ = check("agent A { }\n" + 'A <- "x";\n' * 1_001, "p.vega", lambda _: None)
+    checked, _ = check_program("agent A { }\n" + 'A <- "x";\n' * 1_001, "p.vega", lambda _: None)
     assert checked is not None
-    (flow,) = flows_of(checked)
+    (flow,) = dataflow_of(checked)
     assert flow.too_large
     assert (flow.name, flow.steps) == ("main", ())
 
@@ -98,6 +99,6 @@ def test_deep_loops_end() -> None:
     """Each is walked until nothing changes, and each in each."""
     deep = "".join(f"for x{n} in xs {{ a = A <- a; " for n in range(40)) + "}" * 40
     text = f'agent A {{ }}\nfn main(xs: [str; 2]) {{ let a = ""; {deep} }}\n'
-    checked, problems = check(text, "p.vega", lambda _: None)
+    checked, problems = check_program(text, "p.vega", lambda _: None)
     assert checked is not None, problems
-    assert len(flows_of(checked)) == 1
+    assert len(dataflow_of(checked)) == 1

@@ -12,12 +12,14 @@ from zlib import crc32
 from pydantic import BaseModel
 
 from vegakit.conversation import ModelRequest, Text
-from vegakit.errors import AgentFailed, VegaError, name_of
-from vegakit.lang import check, compile_program
-from vegakit.models import ScriptedModel
+from vegakit.errors import AgentFailed, VegaError, error_name
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.program import Bounds, Printed
-from vegakit.runtime import Runtime, VegaProgram
-from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 from vegakit.vm import restored, text_of
 
 __all__ = ["Run", "by_python", "by_vega", "refused_by"]
@@ -44,7 +46,7 @@ class Failed(VegaError):  # noqa: N818
 
 
 def refused_by(text: str) -> list[str]:
-    _, found = check(text, _FILE, lambda _: None)
+    _, found = check_program(text, _FILE, lambda _: None)
     return [one.code for one in found if one.severity == "error"]
 
 
@@ -68,7 +70,7 @@ def _answer(agent: str, message: str) -> Any:
 
 
 def by_vega(text: str) -> Run:
-    checked, found = check(text, _FILE, lambda _: None)
+    checked, found = check_program(text, _FILE, lambda _: None)
     assert checked is not None, found
     program = VegaProgram(compile_program(checked), Path())
     run = Run([], "", "", [])
@@ -85,7 +87,7 @@ async def _vega(program: VegaProgram, run: Run) -> None:
         try:
             run.result = text_of(restored(await rt.program.run(program, "main", [], None, None)))
         except VegaError as error:
-            run.error = name_of(error)
+            run.error = error_name(error)
         run.calls = _in_order(_asked(request) for request in model.requests)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from vegakit.lang.python import demands, functions
+from vegakit.lang.python import checker as demands
+from vegakit.lang.python import lowering as functions
 
 __all__ = ["FAULTS", "planted"]
 

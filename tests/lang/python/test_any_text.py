@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vegakit.lang import check
+from vegakit.lang.frontends import check_program
 
 PYTHON = Path(__file__).parents[2] / "language_python"
 FILES = sorted(PYTHON.rglob("*.py"))
@@ -20,7 +20,7 @@ _WORDS = (
 
 
 def _ends(text: str) -> None:
-    checked, found = check(text, "x.py", lambda _: None)
+    checked, found = check_program(text, "x.py", lambda _: None)
     assert (checked is None) == any(one.severity == "error" for one in found)
     assert all(0 <= one.at <= one.end <= len(text) + 1 for one in found)
 
@@ -71,7 +71,7 @@ BOMBS = {
 def test_a_bomb_ends_in_a_diagnostic(name: str) -> None:
     head = "from vegakit import program\n\n\n@program\ndef main() -> None:\n"
     body = "\n".join(f"    {line}" for line in BOMBS[name].split("\n"))
-    checked, found = check(head + body, "x.py", lambda _: None)
+    checked, found = check_program(head + body, "x.py", lambda _: None)
     assert checked is None
     assert found
 
@@ -93,7 +93,7 @@ def test_a_large_program_is_checked_in_time(name: str) -> None:
     head = "from vegakit import program\n\n\n@program\ndef main() -> None:\n"
     body = "\n".join(f"    {line}" for line in LARGE[name].split("\n"))
     began = process_time()
-    checked, _ = check(head + body, "x.py", lambda _: None)
+    checked, _ = check_program(head + body, "x.py", lambda _: None)
     assert checked is not None
     assert process_time() - began < 10
 
@@ -104,5 +104,5 @@ def test_places_count_characters() -> None:
         "from vegakit import program\n\n\n@program\ndef main() -> None:\n"
         '    größe = "日本語"; print(größe.find("本"))\n'
     )
-    [found] = check(text, "x.py", lambda _: None)[1]
+    [found] = check_program(text, "x.py", lambda _: None)[1]
     assert text[found.at : found.end] == 'größe.find("本")'

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from vegakit.cli.main import COMMANDS
 from vegakit.config import trust
 from vegakit.errors import SettingsError
-from vegakit.lang import code_at_load
-from vegakit.runtime import code_run_by
+from vegakit.lang.python.load_time import load_time_code
+from vegakit.sdk.programs import code_run_by
 
 HEAD = "from vegakit import Agent, Max, program\nfrom vegakit.tools import ToolContext, tool\n"
 TOOL = '@tool(capabilities=[])\nasync def f(ctx: ToolContext, x: str) -> str:\n    """F."""\n'
@@ -51,12 +52,12 @@ def is_beside(name: str) -> bool:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_code_that_runs_at_load_is_found(name: str) -> None:
-    assert code_at_load(HEAD + RUNS[name] + MAIN, is_beside)
+    assert load_time_code(HEAD + RUNS[name] + MAIN, is_beside)
 
 
 @pytest.mark.parametrize("name", DECLARES)
 def test_a_file_that_only_declares_runs_nothing(name: str) -> None:
-    assert code_at_load(HEAD + DECLARES[name] + MAIN, is_beside) == ()
+    assert load_time_code(HEAD + DECLARES[name] + MAIN, is_beside) == ()
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def vega(command: str, *words: str) -> int:
-    return import_module(f"vegakit.cli.programs.{command}").run(list(words))
+    return getattr(import_module(COMMANDS[command][0]), f"{command}_command")(list(words))
 
 
 def touching(folder: Path, name: str) -> Path:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from vegakit.cli.main import COMMANDS
+
 PROGRAM = """from vegakit import Agent, program
 
 writer = Agent("writer", model="fast", max_tokens=50)
@@ -26,7 +28,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _run(command: str, *words: str) -> int:
-    return import_module(f"vegakit.cli.programs.{command}").run(list(words))
+    return getattr(import_module(COMMANDS[command][0]), f"{command}_command")(list(words))
 
 
 @pytest.mark.parametrize(

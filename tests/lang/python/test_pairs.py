@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import AgentSpec, ModelTerms, Quote, quote
-from vegakit.models import ScriptedModel
-from vegakit.runtime import PythonProgram, look_at
-from vegakit.testing import Ran, run_test
+from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
+from vegakit.lang.analysis.quotes import quote
+from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import PythonProgram
+from vegakit.sdk.sources import check_source
+from vegakit.testing.programs import ProgramTestResult, run_test
 
 TESTS = Path(__file__).parents[2]
 PYTHON, VEGA = TESTS / "language_python", TESTS / "language"
@@ -35,7 +38,7 @@ def _terms(_: AgentSpec) -> ModelTerms:
 
 
 def _quote(path: Path) -> Quote:
-    checked = look_at(path).checked
+    checked = check_source(path).checked
     assert checked is not None
     return quote(checked, _terms)
 
@@ -47,7 +50,7 @@ def _quoted(path: Path) -> tuple[object, ...]:
     return found.total, found.calls, found.processes, lines, gaps
 
 
-def _did(ran: Ran) -> dict[str, object]:
+def _did(ran: ProgramTestResult) -> dict[str, object]:
     """All but the lines that an error came through, which are other lines, and the time, which
     depends on chance where calls are tried again; where a program says its time, it is held to."""
     return {

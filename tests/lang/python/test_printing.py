@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import check, to_python, to_vega
-from vegakit.testing import run_test
+from vegakit.lang.frontends import check_program
+from vegakit.lang.python.printer_program import to_python
+from vegakit.lang.python.printer_vega import to_vega
+from vegakit.testing.programs import run_test
 
 PYTHON = Path(__file__).parents[2] / "language_python"
 SOME = sorted(PYTHON.rglob("*.py"))[::6]
@@ -25,7 +27,7 @@ def test_a_program_printed_as_vega_does_what_it_says(path: Path, tmp_path: Path)
 def test_there_and_back_is_the_same_program(path: Path) -> None:
     """Python to Vega to Python to Vega: from the first Vega on nothing changes."""
     once, _ = to_vega(path.read_text(encoding="utf-8"), path.name)
-    checked, _ = check(once, "x.vega", lambda _: None)
+    checked, _ = check_program(once, "x.vega", lambda _: None)
     assert checked is not None
     python, found = to_python(checked)
     assert found == ()
@@ -41,7 +43,7 @@ def _code(text: str) -> list[str]:
 
 
 def _to_python(text: str) -> tuple[str, str]:
-    checked, found = check(text, "x.vega", lambda _: None)
+    checked, found = check_program(text, "x.vega", lambda _: None)
     assert checked is not None, found
     printed, problems = to_python(checked)
     return printed, problems[0].message if problems else ""

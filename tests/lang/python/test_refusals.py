@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.lang import Diagnostic, check, render
+from vegakit.lang.diagnostics import Diagnostic, render
+from vegakit.lang.frontends import check_program
 
 FOLDER = Path(__file__).parent / "refused"
 CASES = sorted(FOLDER.glob("*.py"))
@@ -17,7 +18,7 @@ FEWEST = 50
 
 def _found(path: Path) -> tuple[str, tuple[Diagnostic, ...]]:
     text = path.read_text(encoding="utf-8")
-    return text, check(text, path.name, lambda _: None)[1]
+    return text, check_program(text, path.name, lambda _: None)[1]
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -46,7 +47,7 @@ def test_an_edit_leaves_less_to_mend(path: Path) -> None:
         if one.edit is None:
             continue
         mended = text[: one.edit.at] + one.edit.text + text[one.edit.end :]
-        again = check(mended, path.name, lambda _: None)[1]
+        again = check_program(mended, path.name, lambda _: None)[1]
         assert not any(o.code == one.code and o.at == one.at for o in again), one
         assert not any(o.code == "python-syntax" for o in again), one
 

@@ -9,7 +9,7 @@ import pytest
 
 from vegakit import Agent, load, parallel, program, session, spawn, vega
 from vegakit.errors import UserError
-from vegakit.runtime import ProgramRefused, PythonProgram, bridge_at
+from vegakit.sdk.programs import ProgramRefused, PythonProgram, interop_at
 
 PROGRAM = '''"""Count words."""
 
@@ -91,9 +91,9 @@ def test_a_file_without_tools_is_never_run(project: Path) -> None:
     )
     path = project / "plain.py"
     path.write_text(text, encoding="utf-8")
-    bridge = bridge_at(path)
-    assert bridge is not None
-    assert bridge.tools == {}
+    interop = interop_at(path)
+    assert interop is not None
+    assert interop.tools == {}
     assert asyncio.run(load(path).main()) == 7
 
 

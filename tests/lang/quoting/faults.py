@@ -1,33 +1,50 @@
-"""Wrong bounds to plant: each forgets something that makes a program dearer."""
+"""Wrong bounds to plant: each forgets something that makes a program worse_of."""
 
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from vegakit.lang.quoting import (
-    calling,
-    expressions,
-    looping,
-    pots,
-    program,
-    scopes,
-    sends,
-    spending,
-    statements,
-    walking,
+from vegakit.lang.analysis import (
+    cost_bounds as pots,
 )
-from vegakit.lang.quoting.pots import Grain, Pot
-from vegakit.lang.quoting.spending import NONE, Spend, times
-from vegakit.lang.tree import Ask
+from vegakit.lang.analysis import (
+    cost_bounds as spending,
+)
+from vegakit.lang.analysis import (
+    cost_expressions as calling,
+)
+from vegakit.lang.analysis import (
+    cost_expressions as expressions,
+)
+from vegakit.lang.analysis import (
+    cost_sends as sends,
+)
+from vegakit.lang.analysis import (
+    cost_values as scopes,
+)
+from vegakit.lang.analysis import (
+    cost_walk as looping,
+)
+from vegakit.lang.analysis import (
+    cost_walk as walking,
+)
+from vegakit.lang.analysis import (
+    quotes as program,
+)
+from vegakit.lang.analysis import (
+    quotes as statements,
+)
+from vegakit.lang.analysis.cost_bounds import NONE, CallCost, CostBound, SpendingBound, times
+from vegakit.lang.syntax.tree import Ask
 
 Patch = tuple[object, str, Any]
 
-_calls_cost, _pot_of, _round = sends._calls_cost, pots.pot_of, looping._round
-_branches = walking.Walk.branches
+_calls_cost, _cost_bound, _round = sends._calls_cost, pots.cost_bound, looping._round
+_branches = walking.CostWalk.branches
 
 
-def _one_short(spend: Spend, count: float, at: Any) -> Spend:
+def _one_short(spend: SpendingBound, count: float, at: Any) -> SpendingBound:
     return times(spend, count - 1, at)
 
 
@@ -49,11 +66,11 @@ def _first_for_all(sending: Any, known: Any) -> Any:
     return least, first, first
 
 
-def _more_slack(amount: Any, slack: Any = 0, grains: Any = None) -> Pot:
-    return _pot_of(amount, slack + 1_000_000, grains)
+def _more_slack(amount: Any, slack: Any = 0, call_costs: Any = None) -> CostBound:
+    return _cost_bound(amount, slack + 1_000_000, call_costs)
 
 
-def _whole_calls(self: Grain, cap: Any) -> Any:
+def _whole_calls(self: CallCost, cap: Any) -> Any:
     return self.most * min(self.count, int(min(cap, 10**15)) // self.most)
 
 
@@ -86,10 +103,10 @@ def _nothing(*_: Any) -> None:
     pass
 
 
-ALWAYS_THE_MOST: Patch = (Grain, "within", _whole_calls)
+ALWAYS_THE_MOST: Patch = (CallCost, "within", _whole_calls)
 """Calls of one send are mostly of one length."""
 
-ONE_BRANCH_FOR_BOTH: Patch = (walking.Walk, "branches", _over_if_any_is)
+ONE_BRANCH_FOR_BOTH: Patch = (walking.CostWalk, "branches", _over_if_any_is)
 """No random program ends in one branch and sends behind both."""
 
 FAULTS: dict[str, tuple[Patch, ...]] = {
@@ -98,7 +115,7 @@ FAULTS: dict[str, tuple[Patch, ...]] = {
     "empty answers forgotten": ((sends, "_steps", lambda sending: 1),),
     "later calls as short as the first": ((sends, "_calls_cost", _first_for_all),),
     "a loop one round short": ((looping, "times", _one_short),),
-    "the else branch forgotten": ((statements, "dearer", lambda one, other: one),),
+    "the else branch forgotten": ((statements, "worse_of", lambda one, other: one),),
     "what tools send forgotten": ((calling, "_tools", lambda w, name, part: NONE),),
     "a wallet taken for the session's": ((program, "_has_own_wallet", lambda node: False),),
     "handlers forgotten": ((statements, "_handler", _nothing),),
@@ -108,11 +125,11 @@ FAULTS: dict[str, tuple[Patch, ...]] = {
         (looping, "after_rounds", _no_growth),
     ),
     "what a break sees forgotten": ((looping, "_round", _no_breaks),),
-    "what rounds leave behind forgotten": ((scopes.Scopes, "meet", _nothing),),
+    "what rounds leave behind forgotten": ((scopes.CostScopes, "meet", _nothing),),
     "a budget that is always the agent's": ((calling, "_part", lambda declared, budget: declared),),
     "a part that leaves more unused": (
-        (sends, "pot_of", _more_slack),
-        (spending, "pot_of", _more_slack),
+        (sends, "cost_bound", _more_slack),
+        (spending, "cost_bound", _more_slack),
     ),
     "functions that cost once for all calls": ((expressions, "call_function", None),),
 }

@@ -9,15 +9,20 @@ from typing import Any
 from tests.lang.quoting.spite import Spite
 from tests.lang.quoting.writing import FLAGS
 from vegakit.errors import VegaError
-from vegakit.lang import Checked, Module, check, compile_program
-from vegakit.lang.quoting import ModelTerms, Quote, quote
+from vegakit.host.limiter import LimiterRules
+from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
+from vegakit.lang.analysis.quotes import quote
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.codegen.bytecode import Module
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.frontends import check_program
 from vegakit.money import dollars
 from vegakit.policy import BreakerRule, RateRule, RetryBudgetRule
-from vegakit.runtime import Runtime, VegaProgram
-from vegakit.runtime.lanes import LaneRules
-from vegakit.testing.simulation.loop import VirtualClock, run_virtual
+from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
-_PATIENT = LaneRules(RateRule(), BreakerRule(threshold=10**9), RetryBudgetRule(100, 10**9))
+_PATIENT = LimiterRules(RateRule(), BreakerRule(threshold=10**9), RetryBudgetRule(100, 10**9))
 """A provider is not left alone, however often it fails."""
 
 
@@ -48,7 +53,7 @@ class Came:
 
 
 def checked_of(text: str) -> Checked:
-    checked, found = check(text, "main.vega", lambda _: None)
+    checked, found = check_program(text, "main.vega", lambda _: None)
     errors = [one for one in found if one.severity == "error"]
     assert not errors, f"{errors[:2]}\n{text}"
     assert checked is not None
@@ -71,7 +76,7 @@ def at_its_worst(text: str, seed: int = 0) -> Came:
 
 
 def worst_of(text: str, tries: int, enough: float = 1.1) -> Came:
-    """The dearest run of so many; fewer where one comes close to the quote."""
+    """The most expensive run of so many; fewer where one comes close to the quote."""
     checked = checked_of(text)
     module, told, worst = compile_program(checked), quoted(checked, Spite(0)), None
     if not Came(told, 0, 0, "").is_payable:

@@ -19,10 +19,9 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import ErrorClass, Phase, WorldError
-from vegakit.models import ScriptedModel
-from vegakit.models.scripted import SCRIPTED_PRICE
-from vegakit.ports import Clock
+from vegakit.ports.execution import Clock
 from vegakit.prices import bill, worst_case
+from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
 from vegakit.records import to_json
 
 WINDOW = 600

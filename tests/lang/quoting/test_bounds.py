@@ -1,12 +1,14 @@
 """What a quote says of single constructs, in calls: one send of `A` is two of them."""
 
+import time
+
 import pytest
 
 from tests.lang.quoting.faults import ALWAYS_THE_MOST, ONE_BRANCH_FOR_BOTH
 from tests.lang.quoting.running import checked_of, quoted
 from tests.lang.quoting.spite import Spite
-from vegakit.lang import Quote
-from vegakit.lang.quoting.pots import Grain
+from vegakit.lang.analysis.cost_bounds import CallCost
+from vegakit.lang.analysis.cost_sends import Quote
 from vegakit.money import dollars
 
 HEAD = """
@@ -78,9 +80,9 @@ def test_a_branch_that_ends_taken_for_both_is_found(monkeypatch: pytest.MonkeyPa
 
 def test_a_cap_holds_as_many_calls_as_fit_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of 95 where each costs from 50 to 100; planted, that each costs the most."""
-    assert [Grain(least, 100, 3).within(190) for least in (50, 100, 200)] == [190, 100, 0]
+    assert [CallCost(least, 100, 3).within(190) for least in (50, 100, 200)] == [190, 100, 0]
     monkeypatch.setattr(*ALWAYS_THE_MOST)
-    assert Grain(50, 100, 3).within(190) != 190
+    assert CallCost(50, 100, 3).within(190) != 190
 
 
 def test_messages_that_are_cut_are_bounded() -> None:
@@ -182,7 +184,7 @@ def test_a_session_does_not_cap_a_process_that_has_a_wallet() -> None:
 
 
 def test_a_model_without_a_price_has_no_bound() -> None:
-    from vegakit.lang import quote
+    from vegakit.lang.analysis.quotes import quote
 
     found = quote(checked_of(HEAD + 'A <- "x"; B <- "x";'), lambda _: None)
     assert found.total is None
@@ -195,3 +197,47 @@ def test_loops_in_loops_end_soon() -> None:
     found = of(f"let x = [1]; {deep}")
     assert found.total is None
     assert "too large" in found.unbounded[0].why
+
+
+_NESTED = "for i in range(9000000000000000000) { " * 9
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'let n = 9; for i in range(15) { n = n * n; } for i in range(n) { A <- "x"; }',
+        """let n = 9; for i in range(15) { for j in range(9) { n = n + n; } }
+        while true limit n { A <- "x"; }""",
+        'let t = "ab"; for i in range(9) { for j in range(9) { t = "{t}{t}"; } } A <- t;',
+        'let t = "ab"; for i in range(9) { for j in range(9) { t = t + t; } } A <- t;',
+        """let l = [1]; for i in range(9) { for j in range(9) { l = l + l; } }
+        for i in l { A <- "x"; }""",
+        'let n = 9; for i in range(15) { for j in range(9) { n = n + n; } } A <- "{n}";',
+        'let n = 0; for i in range(99) { n = n - 9000000000000000000; } A <- "{n}";',
+        'let l = range(4000000000000000000, 9000000000000000000); for i in l + l + l { A <- "x"; }',
+        f'{_NESTED} A <- "x"; {"}" * 9}',
+        f'session budget $1 {{ {_NESTED} A <- "x"; {"}" * 9} }}',
+        f'{_NESTED} let p = spawn A wallet $900000000; p <- "x"; {"}" * 9}',
+    ],
+)
+def test_no_number_of_a_quote_is_longer_than_64_bits(body: str) -> None:
+    """An int of a program is not either: squared again and again, it raises. Numbers of any length
+    took for ever, in few steps, and could not even be printed."""
+    found = of(body)
+    numbers = [found.total, found.calls, found.processes]
+    numbers += [number for line in found.lines for number in (line.calls, line.worst)]
+    assert all(number is None or 0 <= number < 2**63 for number in numbers)
+
+
+def test_a_number_that_squares_itself_is_quoted_at_once() -> None:
+    """It took minutes, and no count of steps ended it."""
+    began = time.process_time()
+    assert of('let n = 3; for i in range(24) { n = n * n; } A <- "x";').calls == 2
+    assert time.process_time() - began < 0.5
+
+
+def test_what_is_too_much_to_be_counted_says_where() -> None:
+    found = of(f'{_NESTED} A <- "x"; {"}" * 9}')
+    assert found.total is None
+    assert [gap.why for gap in found.unbounded if gap.cap is None]
+    assert of(f'session budget $1 {{ {_NESTED} A <- "x"; {"}" * 9} }}').total == dollars("$1")

@@ -8,10 +8,12 @@ import pytest
 from tests.lang.quoting.faults import FAULTS, patches_of
 from tests.lang.quoting.running import at_its_worst, worst_of
 from tests.lang.quoting.writing import Writer
-from vegakit.lang import AgentSpec, ModelTerms, check, quote
-from vegakit.models import ScriptedModel
-from vegakit.models.scripted import SCRIPTED_PRICE
-from vegakit.runtime import Source
+from vegakit.lang.analysis.cost_sends import ModelTerms
+from vegakit.lang.analysis.quotes import quote
+from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.frontends import check_program
+from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
+from vegakit.sdk.sources import Source
 from vegakit.testing import programs
 
 PROGRAMS = int(os.environ.get("VEGA_QUOTES", "300"))
@@ -29,9 +31,9 @@ def test_no_program_spends_or_calls_more_than_its_quote(first: int) -> None:
 def test_no_program_of_the_language_tests_passes_its_quote() -> None:
     """Written by people for other ends: streams, links, restarts, imports, people."""
     bounded = 0
-    for path in programs.tests_below([Path(__file__).parents[2] / "language"]):
+    for path in programs.find_tests([Path(__file__).parents[2] / "language"]):
         source = Source(path)
-        checked, found = check(source.read(source.name) or "", source.name, source.read)
+        checked, found = check_program(source.read(source.name) or "", source.name, source.read)
         if checked is None or any(one.severity == "error" for one in found):
             continue
         quoted, ran = quote(checked, _scripted), programs.run_test(path)
@@ -47,8 +49,8 @@ def _scripted(_: AgentSpec) -> ModelTerms:
 
 
 def test_what_is_quoted_can_really_be_spent() -> None:
-    """At most half as much again as the dearest run that was found; else the tests above would
-    hold for any large number."""
+    """At most half as much again as the most expensive run that was found; else the tests above
+    would hold for any large number."""
     for seed in range(40):
         came = worst_of(Writer(seed, is_fair=True).program(), 60, enough=1.5)
         if came.is_payable and came.quote.total:

@@ -37,7 +37,7 @@ FLAGS = 40
 
 class Writer:
     """`is_fair`: what branches it takes is up to its arguments, each `if` to one of its own, and
-    most budgets have room for a call, so that the dearest way through it can be taken."""
+    most budgets have room for a call, so that the most expensive way through it can be taken."""
 
     def __init__(self, seed: int, *, is_fair: bool = False) -> None:
         self.chance = Random(seed)

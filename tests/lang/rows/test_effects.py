@@ -1,7 +1,7 @@
 """What functions, tools and agents may touch, directly and through each other."""
 
-from vegakit.lang import check
-from vegakit.lang.rows import Class, Effects, conflict, effects_of, manifest_of
+from vegakit.lang.analysis.effects import EffectClass, EffectSet, conflict, effects_of, manifest_of
+from vegakit.lang.frontends import check_program
 
 PROGRAM = """
 program may [fs::read, fs::write] allowed_paths ["src/**"]
@@ -39,19 +39,19 @@ fn main() { ping(2); put(); risky(); }
 """
 
 
-def rows() -> dict[str, Effects]:
-    checked, found = check(PROGRAM, "main.vega", lambda _: None)
+def rows() -> dict[str, EffectSet]:
+    checked, found = check_program(PROGRAM, "main.vega", lambda _: None)
     assert checked is not None, found
     return effects_of(checked)
 
 
 def test_classes_are_those_of_the_table() -> None:
     kinds = {name: row.class_ for name, row in rows().items()}
-    assert kinds["add"] is Class.PURE
+    assert kinds["add"] is EffectClass.PURE
     revocable = {"ask", "deep", "ping", "pong", "handle", "agent Reader", "agent Unused"}
-    assert {name for name in kinds if kinds[name] is Class.REVOCABLE} >= revocable
+    assert {name for name in kinds if kinds[name] is EffectClass.REVOCABLE} >= revocable
     irrevocable = {"put", "shout", "people", "risky", "odd", "far", "main", "agent Odd"}
-    assert {name for name in kinds if kinds[name] is Class.IRREVOCABLE} >= irrevocable
+    assert {name for name in kinds if kinds[name] is EffectClass.IRREVOCABLE} >= irrevocable
 
 
 def test_what_is_reached_through_others_counts() -> None:
@@ -76,7 +76,7 @@ def test_reads_commute_and_writes_conflict_where_paths_touch() -> None:
     found = rows()
     assert not conflict(found["ask"], found["deep"])
     assert not conflict(found["put"], found["ask"])
-    assert conflict(found["put"], Effects(reads=frozenset({"src/a*"})))
+    assert conflict(found["put"], EffectSet(reads=frozenset({"src/a*"})))
 
 
 def test_a_spawn_is_in_the_row() -> None:
@@ -84,7 +84,7 @@ def test_a_spawn_is_in_the_row() -> None:
 
 
 def test_the_manifest_names_what_main_reaches_and_no_more() -> None:
-    checked, _ = check(PROGRAM, "main.vega", lambda _: None)
+    checked, _ = check_program(PROGRAM, "main.vega", lambda _: None)
     assert checked is not None
     manifest = manifest_of(checked)
     assert [agent.name for agent in manifest.agents] == ["Reader", "Runner"]

@@ -4,8 +4,9 @@ from itertools import product
 
 import pytest
 
-from vegakit.lang.rows import paths, paths_touch
-from vegakit.policy.capability.path_rules import path_fits
+from vegakit.lang.analysis import effects as paths
+from vegakit.lang.analysis.effects import paths_touch
+from vegakit.policy.capability.paths import path_fits
 
 PARTS = ["a", "b", "ab", "*", "a*", "*b", "**"]
 RULES = ["/".join(parts) for length in (1, 2, 3) for parts in product(PARTS, repeat=length)]

@@ -1,4 +1,4 @@
-# Two strands in one function are two calls of it.
+# Two tasks in one function are two calls of it.
 # reply "x": X
 # reply "y": Y
 # latency: 1s

@@ -1,4 +1,4 @@
-# Each strand may open a session of its own.
+# Each task may open a session of its own.
 # budget: $10.00
 from vegakit import parallel, program, session, vega
 

@@ -1,4 +1,4 @@
-# Strands may call what makes strands.
+# Tasks may call what makes tasks.
 from vegakit import parallel, program, vega
 
 

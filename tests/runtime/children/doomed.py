@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.runtime.children.processes import start_up
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children, launching
+from vegakit.child_process import children as launching
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 
 
 async def main(mark: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests import patience
 from tests.runtime.children import stubborn
-from vegakit.runtime.children import Child, Children
+from vegakit.child_process.children import ChildProcess, Children
 
 PYTHON = [sys.executable, "-I", "-S"]
 
@@ -63,7 +63,7 @@ def comes_true(fact: Callable[[], bool], within_s: float | None = None) -> bool:
     return True
 
 
-async def start_up(children: Children, mark: str, shape: str, owner: str = "a") -> Child:
+async def start_up(children: Children, mark: str, shape: str, owner: str = "a") -> ChildProcess:
     """Started, and all its processes stand."""
     script = str(Path(stubborn.__file__))
     child = await children.start([*PYTHON, script, mark, shape], cwd="/", env={}, owner=owner)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.children.test_orphans import orphans_of_a_killed_runtime
-from vegakit.runtime.children import launching
+from vegakit.child_process import children as launching
 
 LEFT_AFTER_S = 3
 FAULTS = [

@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 
 from tests.runtime.children.processes import PYTHON, marked, parent_of, runs, start_up
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Child, Children
+from vegakit.child_process.children import ChildProcess, Children
+from vegakit.concurrency import SteadyClock
 
 SHAPES = ["alone", "tree", "daemon"]
 POLITE = """
@@ -79,11 +79,11 @@ def test_what_a_command_leaves_behind_goes_with_it(mark: str) -> None:
     asyncio.run(scenario())
 
 
-async def wait(child: Child) -> None:
+async def wait(child: ChildProcess) -> None:
     await child.wait()
 
 
-async def read(child: Child) -> None:
+async def read(child: ChildProcess) -> None:
     async with child:
         await child.stdout.read()
 
@@ -156,13 +156,13 @@ def test_closing_ends_launcher_and_wardens() -> None:
     async def scenario() -> None:
         children = Children(SteadyClock())
         child = await children.start(["cat"], cwd="/", env={}, owner="a", stdin=PIPE)
-        warden = parent_of(child.pid)
-        launcher = parent_of(warden)
-        assert runs(warden)
+        supervisor = parent_of(child.pid)
+        launcher = parent_of(supervisor)
+        assert runs(supervisor)
         assert runs(launcher)
         await children.aclose()
         await children.aclose()
-        assert not runs(warden)
+        assert not runs(supervisor)
         assert not runs(launcher)
 
     asyncio.run(scenario())

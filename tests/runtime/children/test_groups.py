@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.children.processes import comes_true, parent_of
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
 
 ROOT = Path("/sys/fs/cgroup")
 pytestmark = [

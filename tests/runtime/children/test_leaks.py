@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.children.processes import PYTHON, marked, zombies_of
+from vegakit.child_process.children import ChildProcess, Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Child, Children
 
 SHELL = {"PATH": "/usr/bin:/bin"}
 
@@ -107,7 +107,7 @@ def test_two_hundred_starts_leave_nothing() -> None:
     """No descriptor, no zombie; their failures neither."""
 
     async def burst(children: Children, command: str) -> None:
-        async def one() -> Child | None:
+        async def one() -> ChildProcess | None:
             try:
                 return await children.start([command], cwd="/", env=SHELL, owner="a")
             except UserError:

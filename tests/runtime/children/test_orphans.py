@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.patience import PATIENCE_S
 from tests.runtime.children.processes import comes_true, marked, parent_of, runs, start_up
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -43,8 +43,8 @@ def test_a_fork_of_the_runtime_keeps_nothing_alive(mark: str) -> None:
     script = f"""
 import asyncio, os, time
 from tests.runtime.children.processes import start_up
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
+from vegakit.concurrency import SteadyClock
+from vegakit.child_process import Children
 async def main():
     child = await start_up(Children(SteadyClock()), "{mark}", "alone")
     if os.fork() == 0:
@@ -110,9 +110,9 @@ def test_launcher_and_warden_killed_together(mark: str) -> None:
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:
             child = await start_up(children, mark, "tree")
-            warden = parent_of(child.pid)
-            os.kill(parent_of(warden), signal.SIGKILL)
-            os.kill(warden, signal.SIGKILL)
+            supervisor = parent_of(child.pid)
+            os.kill(parent_of(supervisor), signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
             assert await child.wait() == -signal.SIGKILL
             assert comes_true(lambda: marked(mark) == [])
 
@@ -124,8 +124,8 @@ def test_a_runtime_that_only_exits_leaves_no_orphans(mark: str) -> None:
     script = (
         "import asyncio, sys\n"
         "from tests.runtime.children.processes import start_up\n"
-        "from vegakit.runtime import SteadyClock\n"
-        "from vegakit.runtime.children import Children\n"
+        "from vegakit.concurrency import SteadyClock\n"
+        "from vegakit.child_process import Children\n"
         f"asyncio.run(start_up(Children(SteadyClock()), {mark!r}, 'daemon'))\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=True)

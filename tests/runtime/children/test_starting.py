@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.children.processes import environment_of, parent_of
+from vegakit.child_process.children import ChildProcess, Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Child, Children
 
 SHELL = {"PATH": "/usr/bin:/bin"}
 
@@ -63,8 +63,8 @@ def test_launcher_and_warden_know_no_variable(monkeypatch: pytest.MonkeyPatch) -
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:
             child = await children.start(["cat"], cwd="/", env=SHELL, owner="a", stdin=PIPE)
-            warden = parent_of(child.pid)
-            for pid in (warden, parent_of(warden)):
+            supervisor = parent_of(child.pid)
+            for pid in (supervisor, parent_of(supervisor)):
                 assert environment_of(pid) == b""
 
     asyncio.run(scenario())
@@ -183,18 +183,18 @@ def test_a_warden_keeps_the_next_child_too() -> None:
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:
 
-            async def cat() -> Child:
+            async def cat() -> ChildProcess:
                 return await children.start(["cat"], cwd="/", env=SHELL, owner="a", stdin=PIPE)
 
             first = await cat()
-            warden = parent_of(first.pid)
+            supervisor = parent_of(first.pid)
             assert first.stdin is not None
             first.stdin.close()
             assert await first.wait() == 0
             second = await cat()
-            assert parent_of(second.pid) == warden
+            assert parent_of(second.pid) == supervisor
             assert await first.end() == 0
             await second.end(grace_ms=0)
-            assert parent_of((await cat()).pid) != warden
+            assert parent_of((await cat()).pid) != supervisor
 
     asyncio.run(scenario())

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.runtime.compiled.test_bridge import written
-from vegakit.errors import AgentFailed, VegaError, name_of
-from vegakit.lang import check
-from vegakit.models import ScriptedModel
+from vegakit.errors import AgentFailed, VegaError, error_name
+from vegakit.lang.frontends import check_program
 from vegakit.program import Printed
-from vegakit.runtime import ProgramRefused, Runtime
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import ProgramRefused
+from vegakit.sdk.runtime import Runtime
 
 ROWS = [
     json.loads(line)
@@ -56,7 +57,7 @@ async def test_it_is_refused_and_does_nothing(tmp_path: Path, row: dict[str, Any
 async def test_it_ends_by_a_bound(tmp_path: Path, row: dict[str, Any]) -> None:
     """And asks a model no more than it may."""
     error, calls, _ = await outcome(tmp_path, row["input"])
-    assert ("" if error is None else name_of(error)) == row["error"]
+    assert ("" if error is None else error_name(error)) == row["error"]
     assert calls <= row.get("most_calls", 0)
 
 
@@ -64,7 +65,7 @@ async def test_it_ends_by_a_bound(tmp_path: Path, row: dict[str, Any]) -> None:
 def test_a_bomb_is_refused(row: dict[str, Any]) -> None:
     """In words that can be shown."""
     text = row["opening"] * row["times"] + row["closing"] * row["times"]
-    checked, found = check(text, "main.vega", lambda _: None)
+    checked, found = check_program(text, "main.vega", lambda _: None)
     assert checked is None
     assert 1 <= len(found) <= 100
 

@@ -8,8 +8,9 @@ from pydantic import BaseModel
 
 import vegakit
 from vegakit.errors import ContractViolated, ToolFailed, UserError
-from vegakit.models import ScriptedModel
-from vegakit.runtime import ProgramRefused, Runtime
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import ProgramRefused
+from vegakit.sdk.runtime import Runtime
 
 
 class Finding(BaseModel):
@@ -156,7 +157,7 @@ async def test_agents_are_given_them(tmp_path: Path) -> None:
 
 async def test_a_program_that_was_built_elsewhere_needs_its_functions(tmp_path: Path) -> None:
     """It is refused before anything of it runs."""
-    from vegakit.lang import to_vgb
+    from vegakit.lang.codegen.verifier import to_vgb
 
     built = vegakit.load(written(tmp_path, 'print("ran"); look("a");'), tools=[look])
     (tmp_path / "main.vgb").write_bytes(to_vgb(built.module))

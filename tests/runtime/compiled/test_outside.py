@@ -11,9 +11,10 @@ from tests.config.house import House
 from tests.runtime.compiled.test_bridge import written
 from tests.tools.mcp.stage import COMMAND, furnished
 from tests.tools.yaml_tools.stage import ECHO
+from vegakit.control.protocol import Question
 from vegakit.errors import CapabilityDenied, UserError
-from vegakit.models import ScriptedModel
-from vegakit.runtime import Question, Runtime
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 
 WORDS = ", ".join(f'"{word}"' for word in COMMAND)
 TOML = f"""

@@ -8,8 +8,9 @@ import pytest
 
 from tests.runtime.compiled.test_bridge import written
 from vegakit.errors import CapabilityDenied, UserError
-from vegakit.models import ScriptedModel
-from vegakit.runtime import ProgramRefused, Runtime
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.programs import ProgramRefused
+from vegakit.sdk.runtime import Runtime
 
 READ = 'return file::read("a.txt");'
 CALL = {"calls": [{"name": "peek", "arguments": {}}]}

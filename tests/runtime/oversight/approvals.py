@@ -16,13 +16,16 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from vegakit.control.protocol import Question
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.errors import UserError
+from vegakit.host import Agent, PermissionPolicy
 from vegakit.ids import Digest, Pid
 from vegakit.policy import InterruptRule, PermissionMode
-from vegakit.runtime import Agent, Permitting, Question, Runtime
-from vegakit.store import MemoryJournal, MemoryStore
-from vegakit.testing import FakeClock, ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryJournal, MemoryStore
+from vegakit.testing.harness import FakeClock
 
 TTL_MS, USE_WITHIN_MS, MAX_OPEN = 60_000, 600_000, 6
 PEOPLE = ("ann", "bob")
@@ -95,12 +98,12 @@ class World:
 
     async def begin(self) -> None:
         schema, self.schema = self.schema, 0
-        asking = Permitting(RULES[self.rules], PermissionMode.ASK, TTL_MS)
+        asking = PermissionPolicy(RULES[self.rules], PermissionMode.ASK, TTL_MS)
         rt = Runtime(
             permissions=asking, journal=self.journal, store=self.store, clock=self.clock, name="g14"
         )
         self.rt = await self._open.enter_async_context(rt)
-        rt.oversight.questions._interrupts.rule = InterruptRule(max_pending=MAX_OPEN)
+        rt.approvals.questions._interrupts.rule = InterruptRule(max_pending=MAX_OPEN)
         rt.on(Question, self._on_shown)
         self.agent = rt.spawn(Agent("agent", model=ScriptedModel(_say), tools=[self]))
         for job in self.jobs:
@@ -138,7 +141,7 @@ class World:
     async def answer(self, question: str, *, yes: bool, by: str) -> None:
         self.shown[question].answers.append((self.clock.now(), by, yes))
         with suppress(UserError):
-            await self.rt.oversight.questions.answer(question, yes, by)
+            await self.rt.approvals.questions.answer(question, yes, by)
 
     async def wait(self, ms: int) -> None:
         self.clock.advance(ms)
@@ -172,7 +175,7 @@ async def honest_step(world: World) -> None:
 
 
 def owner_of(world: World, question: str) -> Pid:
-    interrupts: Any = world.rt.oversight.questions._interrupts
+    interrupts: Any = world.rt.approvals.questions._interrupts
     asks = [one.ask for one in interrupts.by_id.values()]
     return next(ask.owner for ask in asks if world.shown[question].target in ask.text)
 

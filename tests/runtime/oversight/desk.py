@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
+from vegakit.control.protocol import Question
 from vegakit.conversation import ModelRequest, ToolMessage
-from vegakit.runtime import Agent, Question, Runtime
-from vegakit.testing import ScriptedModel
-from vegakit.tools import ToolContext, tool
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.decorator import ToolContext, tool
 
 
 class Shop:

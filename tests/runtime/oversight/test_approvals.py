@@ -21,14 +21,14 @@ from tests.runtime.oversight.approvals import (
     honest_step,
     owner_of,
 )
-from vegakit.config import CutOffTools, Resumed, resume_variables
+from vegakit.config import CutOffTools, ResumeTarget, resume_variables
 from vegakit.effects import CallTool
 from vegakit.errors import ProgramChanged, UserError
+from vegakit.host import approvals as permitting
+from vegakit.host import effect_handlers as toolcalls
 from vegakit.ids import Digest
 from vegakit.policy import Interrupt, Interrupts
-from vegakit.policy.permissions import dispatching
-from vegakit.runtime import toolcalls
-from vegakit.runtime.oversight import permitting
+from vegakit.policy import approvals as dispatching
 
 KNOWN = [
     msgspec.json.decode(line)["id"] for line in (CORPORA / "hitl.jsonl").read_bytes().splitlines()
@@ -39,7 +39,10 @@ STEPS = 8
 async def other_arguments(world: World) -> None:
     """Changed in place, in the very object that waits for the approval."""
     question = await world.job()
-    waiting = [flight.effect.request for flight in world.rt.program.machine.state.flights.values()]
+    waiting = [
+        flight.effect.request
+        for flight in world.rt.program.machine.state.effects_in_flight.values()
+    ]
     changed = [one.arguments for one in waiting if isinstance(one, CallTool)]
     for arguments in changed:
         arguments["target"] = f"live {len(world.jobs)}"
@@ -64,7 +67,7 @@ async def one_for_another(world: World) -> None:
     one, other = await world.job(), await world.job()
     if one and other:
         with pytest.raises(UserError, match="not what was shown"):
-            await world.rt.oversight.answer(one.id, True, "ann", other.action)
+            await world.rt.approvals.answer(one.id, True, "ann", other.action)
     await world.settle()
 
 
@@ -179,7 +182,7 @@ ATTACKS: dict[str, Callable[[World], Awaitable[None]]] = {
 @pytest.fixture(autouse=True)
 def skips_what_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a program goes on after a restart in the middle of a tool."""
-    for name, value in resume_variables(Resumed(Path(), tools=CutOffTools.SKIP)).items():
+    for name, value in resume_variables(ResumeTarget(Path(), tools=CutOffTools.SKIP)).items():
         monkeypatch.setenv(name, value)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question
 from vegakit.errors import StoreError
-from vegakit.ports import Audited, AuditHead, AuditLevel
-from vegakit.runtime import Runtime
-from vegakit.store import read_audit, verify_audit
-from vegakit.tools.sandbox.workspace import look
+from vegakit.ports.storage import AuditEntry, AuditHead, AuditLevel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.audit import read_audit, verify_audit
+from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 KEY = "sk-ant-api03-" + "x" * 40
 
@@ -25,7 +25,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 class Full:
     """An audit on a disk that is full."""
 
-    async def append(self, entry: Audited, level: AuditLevel = AuditLevel.BASIC) -> None:
+    async def append(self, entry: AuditEntry, level: AuditLevel = AuditLevel.BASIC) -> None:
         raise StoreError("the disk is full")
 
     async def head(self) -> AuditHead:
@@ -116,4 +116,4 @@ def test_the_files_of_a_runtime_are_not_writable_in_its_sandbox(tmp_path: Path) 
     names = ["audit.db", "audit.db-wal", "run.db", "run.db.spool", "vega.db"]
     for name in [*names, "other.db"]:
         (tmp_path / name).touch()
-    assert sorted(look(tmp_path).frozen) == sorted((name,) for name in names)
+    assert sorted(scan_workspace_sync(tmp_path).frozen) == sorted((name,) for name in names)

@@ -8,13 +8,14 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, results
-from vegakit.config import CutOffTools, Resumed, load, resume_variables
+from vegakit.config import CutOffTools, ResumeTarget, load, resume_variables
 from vegakit.errors import InvalidRuleError, ToolCutOff
+from vegakit.host import PermissionPolicy
 from vegakit.policy import PermissionMode
-from vegakit.runtime import Permitting, Runtime, parts_from
-from vegakit.store import read_audit
-from vegakit.testing import FakeClock
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.sdk.composition import runtime_arguments
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.audit import read_audit
+from vegakit.testing.harness import FakeClock, VirtualClock, run_virtual
 
 
 async def outcome(rules: list[str], mode: str, *script: object) -> list[str]:
@@ -80,7 +81,7 @@ async def test_what_is_declined_is_not_done(decline: str) -> None:
     """The model is told so, and goes on."""
     shop, clock = Shop(), FakeClock()
     agent = buyer(shop, calls("pay", amount=3))
-    permissions = Permitting([], PermissionMode.ASK, ttl_ms=1_000)
+    permissions = PermissionPolicy([], PermissionMode.ASK, ttl_ms=1_000)
     async with Runtime(permissions=permissions, clock=clock) as rt:
         asking = asyncio.ensure_future(_ask(rt, agent))
         question = await next_question(rt)
@@ -175,7 +176,7 @@ async def test_an_approval_that_was_used_is_used(
     shown = r'the tool pay with ."amount":3,"token":"t{900}\\u001b". was being called'
     with pytest.raises(ToolCutOff, match=shown):
         await goes_on()
-    for name, value in resume_variables(Resumed(path, tools=CutOffTools.SKIP)).items():
+    for name, value in resume_variables(ResumeTarget(path, tools=CutOffTools.SKIP)).items():
         monkeypatch.setenv(name, value)
     await goes_on()
     assert shop.paid == [3]
@@ -227,7 +228,7 @@ def test_settings_say_which_variables_are_secret(
     )
     home = {"HOME": str(tmp_path)}
     settings = load({"view.sockets": ""}, environment=home, directory=tmp_path)
-    named = parts_from(settings)["secrets"]()
+    named = runtime_arguments(settings)["secrets"]()
     assert named["a secret of notes"] == "NOTES"
     assert named["a secret of board"] == "BOARD"
 

@@ -8,15 +8,18 @@ import pytest
 from msgspec import structs
 
 from tests.runtime.oversight.desk import next_question
+from vegakit.control.client import ControlClient, find
+from vegakit.control.protocol import Question
 from vegakit.errors import UserError
+from vegakit.host import Reducer
 from vegakit.ids import Digest
 from vegakit.policy import InterruptKind
-from vegakit.program import AskPerson, Heard, Later, Respond, Told
-from vegakit.runtime import Question, Reducer, Remote, Runtime
-from vegakit.runtime.viewing import ViewServer
-from vegakit.runtime.viewing.sockets import find
-from vegakit.store import MemoryStore, SqliteJournal
-from vegakit.testing import FakeClock
+from vegakit.program import AskPerson, DeferReply, Respond, ResultMessage, Returned
+from vegakit.sdk.control_server import ControlServer
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryStore
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.testing.harness import FakeClock
 
 HOUR_MS = 3_600_000
 KEY = "sk-ant-api03-" + "x" * 40
@@ -28,13 +31,13 @@ class CutOffError(Exception):
 
 def clerk(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Asks a person what it is asked, and answers with what it hears."""
-    if isinstance(message, Heard):
+    if isinstance(message, ResultMessage):
         outcome = message.outcome
-        said = outcome.value if isinstance(outcome, Told) else outcome.error
+        said = outcome.value if isinstance(outcome, Returned) else outcome.error
         return state, [Respond(said, to=message.ask)]
     kind, question = message
     asks = AskPerson(question, question, InterruptKind(kind), HOUR_MS)
-    return state, [Later(question), asks]
+    return state, [DeferReply(question), asks]
 
 
 CLERK = Reducer("clerk", clerk)
@@ -132,7 +135,7 @@ async def test_a_question_is_stored_before_it_is_shown() -> None:
 
     class Watched(MemoryStore):
         async def put(self, kind: str, key: str, value: bytes, *, expected: int) -> bool:
-            assert rt.oversight.listeners
+            assert rt.approvals.listeners
             seen.append(value if not shown else b"too late")
             return await super().put(kind, key, value, expected=expected)
 
@@ -277,10 +280,10 @@ async def test_a_person_reads_what_is_there() -> None:
 
 async def test_a_person_answers_from_another_process_what_was_shown(tmp_path: Path) -> None:
     """Over the socket, all of it; an answer to another action than the one shown is refused."""
-    async with Runtime(view=ViewServer(tmp_path)) as rt:
+    async with Runtime(view=ControlServer(tmp_path)) as rt:
         waiting = rt.spawn(CLERK).send(["confirmation", f"deploy with {KEY}?"])
         await next_question(rt)
-        remote = Remote(find(None, tmp_path))
+        remote = ControlClient(find(None, tmp_path))
         [question] = await remote.interrupts()
         assert question.text == f"deploy with {KEY}?"
         with pytest.raises(UserError, match="not what was shown"):

@@ -29,18 +29,21 @@ from tests.patience import until
 from tests.runtime.oversight import actions
 from tests.runtime.oversight.actions import SECRETS, call_in, taken_back, unescaped
 from tests.typist import type_when_asked
-from vegakit.cli import interrupts
-from vegakit.cli.programs.people import PeopleHere
+from vegakit.cli import questions as interrupts
+from vegakit.cli.questions import TerminalQuestions
+from vegakit.control.protocol import Question
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
+from vegakit.host import Agent, Process, Reducer
 from vegakit.money import dollars
 from vegakit.policy import InterruptKind
-from vegakit.program import AskPerson, Heard, Later, Respond, Told
+from vegakit.program import AskPerson, DeferReply, Respond, ResultMessage, Returned
+from vegakit.providers.scripted import ScriptedModel
 from vegakit.records import canonical
-from vegakit.runtime import Agent, Process, Question, Reducer, Runtime
-from vegakit.runtime.viewing import ViewServer
-from vegakit.serving import Charter, Desk
-from vegakit.serving.server import server_of
-from vegakit.testing import ScriptedModel
+from vegakit.sdk.control_server import ControlServer
+from vegakit.sdk.runtime import Runtime
+from vegakit.server.mcp import server_of
+from vegakit.server.operations import Operations
+from vegakit.server.policy import ServerPolicy
 
 COUNT, PART = 500, 100
 WIDTHS = (40, 80, 133)
@@ -67,10 +70,10 @@ class Takes:
 
 def asks(state: Any, message: Any) -> tuple[Any, list[Any]]:
     """Asks leave in the words that it is told, and answers with what it was allowed."""
-    if isinstance(message, Heard):
-        allowed = isinstance(message.outcome, Told) and message.outcome.value is True
+    if isinstance(message, ResultMessage):
+        allowed = isinstance(message.outcome, Returned) and message.outcome.value is True
         return state, [Respond(state if allowed else None, to="leave")]
-    return message, [Later("leave"), AskPerson(message, "leave", InterruptKind.CONFIRMATION)]
+    return message, [DeferReply("leave"), AskPerson(message, "leave", InterruptKind.CONFIRMATION)]
 
 
 def calls(request: ModelRequest) -> Any:
@@ -112,7 +115,7 @@ class Screens:
         shown["json"] = json.loads(await self._vega("--json"))[0]["text"]
         size = struct.pack("HHHH", 24, width, 0, 0)
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, size)
-        PeopleHere(self.runtime).ask(question)
+        TerminalQuestions(self.runtime).ask(question)
         screen = await asyncio.to_thread(type_when_asked, self.terminal, "y")
         [shown["terminal"]] = taken_back(screen, width)
         assert len(shown) == SCREENS
@@ -124,7 +127,9 @@ class Screens:
 
     async def _vega(self, *words: str) -> str:
         with redirect_stdout(StringIO()) as out:
-            await asyncio.to_thread(interrupts.run, ["--at", str(self.sockets), *words])
+            await asyncio.to_thread(
+                interrupts.interrupts_command, ["--at", str(self.sockets), *words]
+            )
         return out.getvalue()
 
 
@@ -133,14 +138,14 @@ async def screens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerat
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     ours, theirs = pty.openpty()
-    view = ViewServer(folder)
+    view = ControlServer(folder)
     with os.fdopen(theirs, "r", closefd=False) as typed, os.fdopen(theirs, "w") as screen:
         monkeypatch.setattr(sys, "stdin", typed)
         monkeypatch.setattr(sys, "stderr", screen)
         async with Runtime(mode="ask", view=view) as rt:
-            desk = Desk(rt, Charter(folder, dollars("$1")))
-            gone = await desk.runs.open()
-            async with Client(server_of(desk)) as client:
+            operations = Operations(rt, ServerPolicy(folder, dollars("$1")))
+            gone = await operations.runs.open()
+            async with Client(server_of(operations)) as client:
                 assert view.path is not None
                 made = Screens(rt, Takes(), view.path, client, ours)
                 rt.on(Question, made.asked.put_nowait)
@@ -257,7 +262,7 @@ def says_yes(rt: Runtime) -> list[str]:
 
     def say(question: Question) -> None:
         asked.append(question.text)
-        saying.add(asyncio.ensure_future(rt.oversight.answer(question.id, True, "ann")))
+        saying.add(asyncio.ensure_future(rt.approvals.answer(question.id, True, "ann")))
 
     rt.on(Question, say)
     return asked
@@ -292,7 +297,7 @@ async def test_yes_counts_after_the_last_page(
     WANTED[0] = {"command": "x" * 5_000}
     async with screens(tmp_path, monkeypatch) as place:
         waiting = place.agent().send("0")
-        PeopleHere(place.runtime).ask(await place.asked.get())
+        TerminalQuestions(place.runtime).ask(await place.asked.get())
         await asyncio.to_thread(type_when_asked, place.terminal, "", turn="y")
         await waiting
         assert place.tool.taken == []
@@ -309,7 +314,7 @@ async def test_interrupts_are_paged(
         question = await place.asked.get()
 
         def look() -> None:
-            interrupts.run(["--at", str(place.sockets)])
+            interrupts.interrupts_command(["--at", str(place.sockets)])
             print("\n> ", end="", flush=True)
 
         with redirect_stdout(sys.stderr):
@@ -334,7 +339,7 @@ async def test_what_was_typed_before_is_no_answer(
     async with screens(tmp_path, monkeypatch) as place:
         os.write(place.terminal, b"y\n")
         waiting = place.agent().send("0")
-        PeopleHere(place.runtime).ask(await place.asked.get())
+        TerminalQuestions(place.runtime).ask(await place.asked.get())
         await asyncio.to_thread(type_when_asked, place.terminal, "n")
         await waiting
         assert place.tool.taken == []
@@ -347,7 +352,7 @@ async def test_a_program_prints_nothing_between_a_question_and_its_answer(
     WANTED[0] = {"command": "x"}
     with redirect_stdout(StringIO()) as printed:
         async with screens(tmp_path, monkeypatch) as place:
-            people = PeopleHere(place.runtime)
+            people = TerminalQuestions(place.runtime)
             people.say("before")
             waiting = place.agent().send("0")
             people.ask(await place.asked.get())
@@ -363,55 +368,55 @@ async def test_a_program_prints_nothing_between_a_question_and_its_answer(
 
 
 def redacted() -> list[tuple[object, str, object]]:
-    from vegakit.runtime.viewing.answers import Answers
-    from vegakit.telemetry import redact
+    from vegakit.sdk.control_server import ControlHandlers
+    from vegakit.telemetry.redaction import redact
 
     async def show(self: Any, _: object) -> AsyncGenerator[Question]:
         for question in self._runtime.interrupts():
             yield structs.replace(question, text=redact(question.text))
 
-    return [(Answers, "interrupts", show)]
+    return [(ControlHandlers, "interrupts", show)]
 
 
 def cut() -> list[tuple[object, str, object]]:
-    from vegakit.policy.permissions import dispatching
+    from vegakit.policy import approvals as dispatching
 
-    whole: Any = dispatching.spelled_json
+    whole: Any = dispatching.escape_json
 
     def ends(value: object, secrets: Any) -> Any:
         text = whole(value, secrets)
         return text if len(text) < 4_000 else f"{text[:2_000]} … {text[-2_000:]}"
 
-    return [(dispatching, "spelled_json", ends)]
+    return [(dispatching, "escape_json", ends)]
 
 
 def sanitised() -> list[tuple[object, str, object]]:
+    from vegakit.host import approvals as watching
     from vegakit.policy import sanitise
-    from vegakit.runtime.oversight import watching
 
-    return [(watching, "spelled", lambda text, _: sanitise(text))]
+    return [(watching, "escape_text", lambda text, _: sanitise(text))]
 
 
 def unfenced() -> list[tuple[object, str, object]]:
-    from vegakit.runtime.oversight import spelling
+    from vegakit.control import protocol as spelling
 
     return [(spelling, "_FENCE", "  ")]
 
 
 def unbroken() -> list[tuple[object, str, object]]:
-    from vegakit.runtime.oversight import spelling
+    from vegakit.control import protocol as spelling
 
-    return [(spelling, "in_lines", lambda text, _: [text])]
+    return [(spelling, "wrap_escaped", lambda text, _: [text])]
 
 
 def unquoted() -> list[tuple[object, str, object]]:
-    from vegakit.policy.permissions import dispatching
+    from vegakit.policy import approvals as dispatching
 
-    return [(dispatching, "named", lambda name: name)]
+    return [(dispatching, "quote_name", lambda name: name)]
 
 
 def secrets_last() -> list[tuple[object, str, object]]:
-    from vegakit.policy.interrupts import showing
+    from vegakit.policy import safe_text as showing
 
     def replaced(text: str, secrets: Mapping[str, str], escape: Callable[[str], str]) -> str:
         shown = escape(text)
@@ -423,7 +428,7 @@ def secrets_last() -> list[tuple[object, str, object]]:
 
 
 def no_backslashes() -> list[tuple[object, str, object]]:
-    from vegakit.policy.interrupts import showing
+    from vegakit.policy import safe_text as showing
 
     return [(showing, "_ODD", re.compile(r"[^ -~]"))]
 

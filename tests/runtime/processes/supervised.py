@@ -6,37 +6,40 @@ from typing import Any
 
 from tests.runtime.processes.supervision_oracle import Branch
 from vegakit.effects import Cancel, Start
+from vegakit.host import Child, Supervisor
+from vegakit.host.effect_handlers import current_process
 from vegakit.policy import ExitKind, ExitReason
 from vegakit.program import (
     Action,
-    EndProcess,
     Event,
     Machine,
     ProcessExited,
     ProcessRestarted,
     ProcessSpawned,
+    TerminateProcess,
 )
-from vegakit.runtime import Child, Runtime, Supervisor
-from vegakit.runtime.processes.performing import current_process
-from vegakit.testing.simulation import VirtualClock
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock
 
 
-class Recording(Machine):
+class EffectRecorder(Machine):
     """Writes down who lives, ends and is cancelled, in the words of the oracle."""
 
     log: list[tuple[object, ...]]
 
     def step(self, event: Event, now: int) -> list[Action]:
-        flying = {key: (f.path, f.generation) for key, f in self.state.flights.items() if f.path}
+        in_flight = {
+            key: (f.path, f.generation) for key, f in self.state.effects_in_flight.items() if f.path
+        }
         actions = super().step(event, now)
         for action in actions:
             match action:
-                case Start(effect) if effect.path.lives:
-                    flight = self.state.flights.get(effect.key)
+                case Start(effect) if effect.path.incarnations:
+                    flight = self.state.effects_in_flight.get(effect.key)
                     if flight is not None:
-                        flying[effect.key] = (flight.path, flight.generation)
-                case Cancel(key) if key in flying:
-                    said = ("cancelled", *flying[key])
+                        in_flight[effect.key] = (flight.path, flight.generation)
+                case Cancel(key) if key in in_flight:
+                    said = ("cancelled", *in_flight[key])
                     if said not in (entry[1:] for entry in self.log):
                         self.log.append((now, *said))
                 case ProcessSpawned(path):
@@ -55,7 +58,7 @@ class Troupe:
 
     def __init__(self, rt: Runtime, clock: VirtualClock, cleanup_ms: Callable[[str, int], int]):
         program = rt.program
-        machine = Recording(program.machine.state, program.registry.code)
+        machine = EffectRecorder(program.machine.state, program.registry.code)
         self.log = machine.log = []
         program.adopt(machine)
         self.begun: list[tuple[str, int]] = []
@@ -108,7 +111,7 @@ class Troupe:
         self._rt.program.exit(path, reason)
 
     def end(self, path: str, *, kill: bool) -> None:
-        self._rt.program._driver.submit(EndProcess(path, kill))
+        self._rt.program._driver.submit(TerminateProcess(path, kill))
 
 
 CRASHED = ExitReason(ExitKind.CRASHED, "ValueError: boom")

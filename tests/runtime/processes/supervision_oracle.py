@@ -24,8 +24,8 @@ from vegakit.policy import (
     SupervisorAction,
     WakeAt,
 )
-from vegakit.program.chance import draw
-from vegakit.program.paths import child_path
+from vegakit.program.core import draw
+from vegakit.program.state import child_path
 
 SHUTDOWN = ExitReason(ExitKind.SHUTDOWN)
 KILLED = ExitReason(ExitKind.KILLED)
@@ -112,7 +112,7 @@ class Oracle:
                 raise Tie
             self._timers = [(at, group) for at, group in self._timers if at != due]
             for leaf in landing:
-                self._step(lambda leaf=leaf: self._end_life(leaf, SHUTDOWN))
+                self._step(lambda leaf=leaf: self._end_incarnation(leaf, SHUTDOWN))
             if ringing:
                 self._step(lambda ringing=ringing: self._ring(ringing))
         self.now = until
@@ -123,7 +123,7 @@ class Oracle:
         def end() -> None:
             if not by_itself:
                 self._cancel(leaf)
-            self._end_life(leaf, reason)
+            self._end_incarnation(leaf, reason)
 
         killed = reason == KILLED and leaf.phase == "stopping"
         self._step(end if killed or leaf.phase == "up" else lambda: None)
@@ -137,7 +137,7 @@ class Oracle:
                 self._orders.append((leaf.group, ended))
             if kill and leaf.phase != "down":
                 self._cancel(leaf)
-                self._end_life(leaf, KILLED)
+                self._end_incarnation(leaf, KILLED)
 
         self._step((lambda: None) if leaf.closed else ends)
 
@@ -185,7 +185,7 @@ class Oracle:
             case KillChild(name):
                 leaf = group.children[name]
                 assert isinstance(leaf, LeafProcess)
-                self._end_life(leaf, KILLED)
+                self._end_incarnation(leaf, KILLED)
             case WakeAt(due_ms):
                 self._timers.append((due_ms, group))
             case ReportReady():
@@ -227,7 +227,7 @@ class Oracle:
             leaf.lands[leaf.generation] = self.now + takes_ms
             self.log.append((self.now, "cancelled", leaf.path, leaf.generation))
 
-    def _end_life(self, leaf: LeafProcess, reason: ExitReason) -> None:
+    def _end_incarnation(self, leaf: LeafProcess, reason: ExitReason) -> None:
         leaf.phase, leaf.ended = "down", reason
         self._tell_exit(leaf.group, leaf.name, leaf.path, leaf.generation, reason)
 

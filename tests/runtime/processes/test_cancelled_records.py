@@ -8,18 +8,18 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TypeAlias
 
-from vegakit.effects import CallTool, Effect, EffectPath, Life, Site, effect
+from vegakit.concurrency import SteadyClock
+from vegakit.effects import CallTool, Effect, EffectPath, Incarnation, Site, effect
 from vegakit.events import Answered, EffectOutcome, OutcomeArrived
+from vegakit.host.gate import Account
+from vegakit.host.local import LocalHost
+from vegakit.host.recovery import Backlog
 from vegakit.ids import ProgramId, ScopeId, TenantId
-from vegakit.ports import Run
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.backlog import Backlog
-from vegakit.runtime.gate import Account
-from vegakit.runtime.processes.localhost import LocalHost
-from vegakit.store import SqliteJournal
-from vegakit.store.sqlite_thread import FileDesk
+from vegakit.ports.storage import RunRecord
+from vegakit.store.sqlite import SqliteHandle
+from vegakit.store.sqlite.journal import SqliteJournal
 
-PATH = EffectPath(TenantId("t"), ProgramId("p"), (Life("a", 1),), Site("f", 0))
+PATH = EffectPath(TenantId("t"), ProgramId("p"), (Incarnation("a", 1),), Site("f", 0))
 PAY = effect(PATH, CallTool("pay", {"to": "me"}, ScopeId("s")))
 PAID = Answered("paid")
 
@@ -45,10 +45,10 @@ class Payment:
     async def make(self, wanted: Effect, account: Account) -> EffectOutcome:
         loop, is_busy = asyncio.get_running_loop(), asyncio.Event()
 
-        def hold(desk: FileDesk) -> tuple[None, Callable[[], object]]:
+        def hold(handle: SqliteHandle) -> tuple[None, Callable[[], object]]:
             loop.call_soon_threadsafe(is_busy.set)
             self.goes_on.wait()
-            return None, lambda: self._harm(desk.file)
+            return None, lambda: self._harm(handle.file)
 
         self._journal._thread.do(hold)
         await is_busy.wait()
@@ -59,7 +59,7 @@ class Payment:
 @asynccontextmanager
 async def cancelled(path: Path, harm: Harm) -> AsyncGenerator[tuple[LocalHost, SqliteJournal]]:
     async with aclosing(SqliteJournal(path / "run.db")) as journal:
-        await journal.begin(Run(ProgramId("p"), 0))
+        await journal.begin(RunRecord(ProgramId("p"), 0))
         payment = Payment(journal, harm)
         clock = SteadyClock()
         backlog = Backlog(clock, closing_s=0)

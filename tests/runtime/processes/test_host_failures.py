@@ -7,19 +7,20 @@ import pytest
 
 from vegakit.effects import Effect
 from vegakit.errors import ProgramChanged
-from vegakit.ports import Claimed
+from vegakit.host import Agent
+from vegakit.ports.storage import ClaimResult
 from vegakit.program import Action, Event, Machine
-from vegakit.runtime import Agent, Runtime
-from vegakit.store import MemoryJournal
-from vegakit.testing import ScriptedModel
-from vegakit.testing.simulation import run_virtual
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryJournal
+from vegakit.testing.harness import run_virtual
 
 
 class OfAnotherProgram(MemoryJournal):
     """Wherever something is asked, other code had asked something else."""
 
-    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
-        return Claimed(changed=True)
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> ClaimResult:
+        return ClaimResult(changed=True)
 
 
 class BrokenMachine(Machine):

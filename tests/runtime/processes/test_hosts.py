@@ -7,20 +7,35 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from vegakit.effects import AskHuman, CallModel, CallTool, Effect, Request, RunForeign, SetTimer
+from vegakit.effects import (
+    AskHuman,
+    CallModel,
+    CallTool,
+    Effect,
+    EffectRequest,
+    RunCoroutine,
+    SetTimer,
+)
 from vegakit.errors import ProgramChanged
-from vegakit.events import Answered, Cancelled, EffectOutcome, HostEvent, OutcomeArrived
+from vegakit.events import Answered, EffectCancelled, EffectOutcome, HostEvent, OutcomeArrived
+from vegakit.host import Account, LocalHost
+from vegakit.host.local import EffectHandler
 from vegakit.ids import EffectKey
 from vegakit.money import Money
-from vegakit.ports import Claimed, Clock, Journal
-from vegakit.runtime import Account
-from vegakit.runtime.processes import LocalHost
-from vegakit.runtime.processes.localhost import Perform
-from vegakit.store import MemoryJournal
-from vegakit.testing.host import HOST_CHECKS, CheckedHost, Fate, HostCheck, MakeHost, World
+from vegakit.ports.execution import Clock
+from vegakit.ports.storage import ClaimResult, Journal
+from vegakit.store.memory import MemoryJournal
+from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.testing.host import (
+    HOST_CHECKS,
+    CheckedHost,
+    HostCheck,
+    MakeHost,
+    ScriptedOutcome,
+    SimulatedHost,
+    World,
+)
 from vegakit.testing.host import _at as effect_at
-from vegakit.testing.simulation.host import SimulatedHost
-from vegakit.testing.simulation.loop import VirtualClock, run_virtual
 
 
 def local(world: World, journal: Journal | None, kind: type[LocalHost] = LocalHost) -> LocalHost:
@@ -29,23 +44,23 @@ def local(world: World, journal: Journal | None, kind: type[LocalHost] = LocalHo
     async def perform(effect: Effect, account: Account) -> EffectOutcome:
         fate = world(effect)
         await clock.wait_until(clock.now() + fate.takes_ms)
-        if isinstance(fate.comes_to, Exception):
-            raise fate.comes_to
-        return fate.comes_to
+        if isinstance(fate.outcome, Exception):
+            raise fate.outcome
+        return fate.outcome
 
     async def wait(effect: Effect, account: Account) -> EffectOutcome:
         assert isinstance(effect.request, SetTimer)
         await clock.wait_until(effect.request.due_ms)
         return Answered(None)
 
-    performers: dict[type[Request], Perform] = {
+    handlers: dict[type[EffectRequest], EffectHandler] = {
         AskHuman: perform,
         CallModel: perform,
         CallTool: perform,
-        RunForeign: perform,
+        RunCoroutine: perform,
         SetTimer: wait,
     }
-    return kind(performers, clock, journal)
+    return kind(handlers, clock, journal)
 
 
 @pytest.mark.parametrize("make", [local, SimulatedHost])
@@ -85,9 +100,9 @@ class RemembersNothing(LocalHost):
 
 
 class TrustsAnyRecord(LocalHost):
-    def __init__(self, performers: Any, clock: Clock, journal: Journal | None = None) -> None:
+    def __init__(self, handlers: Any, clock: Clock, journal: Journal | None = None) -> None:
         trusting: Any = None if journal is None else Trusting(journal)
-        super().__init__(performers, clock, trusting)
+        super().__init__(handlers, clock, trusting)
 
 
 class Trusting:
@@ -99,7 +114,7 @@ class Trusting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> Claimed:
+    async def claim(self, effect: Effect, now: int, *, speculative: bool = False) -> ClaimResult:
         found = await self._journal.claim(effect, now, speculative=speculative)
         return structs.replace(found, changed=False)
 
@@ -182,7 +197,7 @@ def test_a_call_that_was_given_up_and_is_wanted_begins_when_it_has_landed() -> N
         assert host.busy == 0
         return came
 
-    assert run_virtual(given_up()) == [Cancelled(), Cancelled(), Answered(2)]
+    assert run_virtual(given_up()) == [EffectCancelled(), EffectCancelled(), Answered(2)]
     assert log == ["begun 0", "landed 0", "begun 2"]
 
 
@@ -203,7 +218,7 @@ def test_what_was_charged_is_told_although_it_is_cancelled_while_it_is_kept() ->
     """The outcome is known by then; only its record is late."""
 
     async def cancelled_late() -> EffectOutcome:
-        host = local(lambda effect: Fate(0, Answered("bought", Money(7))), SlowPages())
+        host = local(lambda effect: ScriptedOutcome(0, Answered("bought", Money(7))), SlowPages())
         host.start(effect_at(0))
         await asyncio.sleep(0.5)
         host.cancel(effect_at(0).key)
@@ -218,7 +233,7 @@ def test_a_journal_that_fails_ends_the_program() -> None:
     """Nobody is told an outcome that was not kept."""
 
     async def full_disk() -> None:
-        host = local(lambda effect: Fate(), SlowPages(OSError("disk full")))
+        host = local(lambda effect: ScriptedOutcome(), SlowPages(OSError("disk full")))
         host.start(effect_at(0))
         try:
             await host.next()
@@ -246,4 +261,4 @@ def test_a_cancelled_effect_says_what_it_was_charged() -> None:
         assert isinstance(event, OutcomeArrived)
         return event.outcome
 
-    assert run_virtual(cancelled()) == Cancelled(Money(5))
+    assert run_virtual(cancelled()) == EffectCancelled(Money(5))

@@ -9,6 +9,8 @@ import pytest
 from tests.patience import PATIENCE_S, until
 from vegakit.conversation import ModelRequest
 from vegakit.errors import AgentFailed, BudgetExceeded, LimitReached, Timeout, UserError
+from vegakit.host import Agent, Child, Reducer, Supervisor
+from vegakit.host.agents import TextChunk, TurnEnded
 from vegakit.policy import BreakerRule, ExitKind, RetryRule
 from vegakit.program import (
     BreakerOpened,
@@ -18,10 +20,10 @@ from vegakit.program import (
     ProcessStuck,
     Respond,
 )
-from vegakit.runtime import Agent, Child, Reducer, Runtime, Supervisor
-from vegakit.runtime.replies import TextChunk, TurnEnded
-from vegakit.store import MemoryJournal, SqliteMemory
-from vegakit.testing import ScriptedModel
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.store.memory import MemoryJournal
+from vegakit.store.sqlite.stores import SqliteMemory
 
 
 def echo(request: ModelRequest) -> str:

@@ -6,35 +6,36 @@ import pytest
 
 from tests.runtime.processes.supervision_oracle import Tie
 from tests.runtime.processes.test_supervision_properties import History
-from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule, Supervisor
-from vegakit.program.families import Families
-from vegakit.program.lives import Lives
-from vegakit.program.state import Process
-from vegakit.runtime.processes import LocalHost
-from vegakit.testing.simulation import run_virtual
+from vegakit.host import LocalHost
+from vegakit.policy import ChildType, ExitKind, ExitReason, RestartRule, SupervisorMachine
+from vegakit.program.processes import Incarnations, Supervisors
+from vegakit.program.state import ProcessRecord
+from vegakit.testing.harness import run_virtual
 
 ENOUGH_S = 7_200
 """Of virtual time."""
 
-_carry_out, _end_life = Families._carry_out, Lives._end_life
-_mark_to_go = Supervisor._mark_to_go
+_carry_out, _end_incarnation = Supervisors._carry_out, Incarnations._end_incarnation
+_mark_to_go = SupervisorMachine._mark_to_go
 
 
-def takes_the_latest_order(self: Families) -> None:
+def takes_the_latest_order(self: Supervisors) -> None:
     key, order = self._orders.pop()
-    if key in self._core.state.families:
+    if key in self._core.state.supervisors:
         _carry_out(self, key, order)
 
 
-def forgets_why_it_ended(self: Lives, path: str, process: Process, reason: ExitReason) -> None:
-    _end_life(self, path, process, ExitReason(ExitKind.CRASHED))
+def forgets_why_it_ended(
+    self: Incarnations, path: str, process: ProcessRecord, reason: ExitReason
+) -> None:
+    _end_incarnation(self, path, process, ExitReason(ExitKind.CRASHED))
 
 
-def kills_nobody(self: Families, key: str, name: str) -> None:
+def kills_nobody(self: Supervisors, key: str, name: str) -> None:
     pass
 
 
-def stops_the_first_first(self: Supervisor, group: list[str]) -> list[str]:
+def stops_the_first_first(self: SupervisorMachine, group: list[str]) -> list[str]:
     return _mark_to_go(self, group)[::-1]
 
 
@@ -51,10 +52,10 @@ def cancels_nothing(self: LocalHost, key: str, *, late: bool = False) -> None:
 
 
 FAULTS: list[tuple[object, str, object]] = [
-    (Families, "carry_out_next", takes_the_latest_order),
-    (Families, "_kill_child", kills_nobody),
-    (Lives, "_end_life", forgets_why_it_ended),
-    (Supervisor, "_mark_to_go", stops_the_first_first),
+    (Supervisors, "carry_out_next", takes_the_latest_order),
+    (Supervisors, "_kill_child", kills_nobody),
+    (Incarnations, "_end_incarnation", forgets_why_it_ended),
+    (SupervisorMachine, "_mark_to_go", stops_the_first_first),
     (RestartRule, "recent", counts_for_ever),
     (ChildType, "needs_restart", restarts_what_finished),
     (LocalHost, "cancel", cancels_nothing),

@@ -16,8 +16,8 @@ from vegakit.policy import (
     RestartRule,
     RestartStrategy,
 )
-from vegakit.runtime import Runtime
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 NEVER_RESTART = (RestartStrategy.STOP, RestartStrategy.ESCALATE)
 FULL_SIZE = 1000
@@ -83,7 +83,7 @@ class History:
             await self.wait(at + ENOUGH_MS, clock, oracle)
             assert troupe.log == oracle.log
             assert rt.program.machine.state.processes == {}
-            assert rt.program.machine.state.families == {}
+            assert rt.program.machine.state.supervisors == {}
 
     async def wait(self, until: int, clock: VirtualClock, oracle: Oracle) -> None:
         await clock.wait_until(until)

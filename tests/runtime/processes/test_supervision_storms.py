@@ -7,10 +7,11 @@ import pytest
 
 from tests.runtime.processes.supervised import Troupe
 from tests.runtime.processes.supervision_oracle import Branch, Leaf
+from vegakit.host import Child, Supervisor
 from vegakit.policy import ChildType, RestartRule
 from vegakit.program import ProcessExited
-from vegakit.runtime import Child, Runtime, Supervisor
-from vegakit.testing.simulation import VirtualClock, run_virtual
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import VirtualClock, run_virtual
 
 HOUR_S = 3_600.0
 

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from vegakit.control.process_views import ProcessView
 from vegakit.events import CallKind, CallTraced
+from vegakit.host import Agent, Supervisor
+from vegakit.host.effect_handlers import current_process
 from vegakit.ids import SpanId, TraceId
 from vegakit.money import dollars
 from vegakit.policy import Backoff, BreakerRule
+from vegakit.providers.scripted import ScriptedModel
 from vegakit.records import to_json
-from vegakit.runtime import Agent, ProcessView, Runtime, Supervisor
-from vegakit.runtime.processes.performing import current_process
-from vegakit.testing import FakeClock, ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import FakeClock
 
 
 async def settle() -> None:
@@ -230,7 +233,7 @@ def test_tokens_are_spread_over_the_time_they_took(took_ms: int, ago_ms: int, ra
             output_tokens=100,
         )
         current_process.set("poet")
-        rt.recent.record(call)
-        assert rt.recent.tokens_per_s(clock.now()).get("poet", 0.0) == rate
+        rt.activity.record(call)
+        assert rt.activity.tokens_per_s(clock.now()).get("poet", 0.0) == rate
 
     viewed(work)

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from vegakit.control.client import ControlClient, find
+from vegakit.control.protocol import KillResult
 from vegakit.errors import UserError
-from vegakit.runtime import Killed, Reducer, Remote, Runtime
-from vegakit.runtime.viewing import ViewServer, answers
-from vegakit.runtime.viewing.sockets import find
+from vegakit.host import Reducer
+from vegakit.sdk import control_server as answers
+from vegakit.sdk.control_server import ControlServer
+from vegakit.sdk.runtime import Runtime
 
 
 async def test_a_task_that_refuses_to_end_is_counted(
@@ -25,14 +28,14 @@ async def test_a_task_that_refuses_to_end_is_counted(
             except asyncio.CancelledError:
                 continue
 
-    async with Runtime(view=ViewServer(tmp_path)) as rt:
+    async with Runtime(view=ControlServer(tmp_path)) as rt:
         rt.spawn(refusing).tell("go")
         await asyncio.sleep(0)
         try:
-            killed = await Remote(find(None, tmp_path)).kill("refusing", tree=True)
+            killed = await ControlClient(find(None, tmp_path)).kill("refusing", tree=True)
         finally:
             leave.set()
-    assert killed == Killed(("refusing",), processes_left=1, tasks_left=1)
+    assert killed == KillResult(("refusing",), processes_left=1, tasks_left=1)
     assert not killed.is_clean
 
 
@@ -42,13 +45,13 @@ async def test_an_os_child_that_stays_is_counted(
     """Here one that nobody ends."""
     monkeypatch.setattr(answers, "_LOOKS", 3)
 
-    async with Runtime(view=ViewServer(tmp_path)) as rt:
+    async with Runtime(view=ControlServer(tmp_path)) as rt:
         monkeypatch.setattr(rt.children, "of", lambda _: [])
         process = rt.spawn(Reducer("idle", lambda state, _: (state, [])))
         path = {"PATH": "/usr/bin:/bin"}
         await rt.children.start(["sleep", "1000"], cwd="/", env=path, owner=process.path)
-        killed = await Remote(find(None, tmp_path)).kill("idle", tree=True)
-    assert killed == Killed(("idle",), os_children_left=1)
+        killed = await ControlClient(find(None, tmp_path)).kill("idle", tree=True)
+    assert killed == KillResult(("idle",), os_children_left=1)
     assert not killed.is_clean
 
 
@@ -58,7 +61,7 @@ async def test_a_name_that_is_two_is_asked_about(tmp_path: Path) -> None:
     async def kid() -> None:
         await asyncio.Event().wait()
 
-    async with Runtime(view=ViewServer(tmp_path)) as rt:
+    async with Runtime(view=ControlServer(tmp_path)) as rt:
 
         async def parent() -> None:
             rt.spawn(kid)
@@ -67,7 +70,7 @@ async def test_a_name_that_is_two_is_asked_about(tmp_path: Path) -> None:
         one, two = rt.spawn(parent, name="one"), rt.spawn(parent, name="two")
         for _ in range(10):
             await asyncio.sleep(0)
-        there = Remote(find(None, tmp_path))
+        there = ControlClient(find(None, tmp_path))
         with pytest.raises(UserError, match="'kid' is 2 processes; type one: one/kid, two/kid"):
             await there.kill("kid")
         assert (await there.kill(str(one.pid), tree=True)).ended == ("one", "one/kid")
@@ -79,9 +82,9 @@ async def test_a_mistake_in_an_answer_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The caller is told where to look, and the runtime lives on."""
-    async with Runtime(view=ViewServer(tmp_path)) as rt:
+    async with Runtime(view=ControlServer(tmp_path)) as rt:
         monkeypatch.setattr(rt, "ps", lambda: 1 / 0)
         with pytest.raises(UserError, match=r"hung up: it has ended, or its log says why not"):
-            await Remote(find(None, tmp_path)).ps()
-        assert (await Remote(find(None, tmp_path)).info()).processes == 0
+            await ControlClient(find(None, tmp_path)).ps()
+        assert (await ControlClient(find(None, tmp_path)).info()).processes == 0
     assert "ZeroDivisionError" in caplog.text

@@ -10,13 +10,13 @@ import pytest
 
 from tests.runtime.viewing.conftest import Watch
 from tests.runtime.viewing.watched import KEY
+from vegakit.control.client import ControlClient, find, running_runtimes
+from vegakit.control.protocol import KillResult
 from vegakit.errors import UserError
-from vegakit.runtime import Killed, Remote
-from vegakit.runtime.viewing.sockets import find, living
 
 
-def remote(directory: Path) -> Remote:
-    return Remote(find(None, directory))
+def remote(directory: Path) -> ControlClient:
+    return ControlClient(find(None, directory))
 
 
 def is_running(os_pid: int) -> bool:
@@ -73,7 +73,7 @@ def test_a_killed_life_is_followed_by_the_next(watch: Watch, tmp_path: Path) -> 
     watch()
     there = remote(tmp_path).blocking
     killed = there.kill("coder")
-    assert killed == Killed(("team/coder", "team/coder/aide"), 0, 0, 0, ("team/coder",))
+    assert killed == KillResult(("team/coder", "team/coder/aide"), 0, 0, 0, ("team/coder",))
     views = {view.path: view for view in there.ps()}
     assert views["team/coder"].restarts == 1
     assert not any(view.os_children for view in views.values())
@@ -87,9 +87,9 @@ def test_nothing_of_a_killed_tree_survives(watch: Watch, tmp_path: Path) -> None
     assert [is_running(one) for one in sleeper] == [True]
     killed = there.kill("team", tree=True)
     ended = ("team", "team/coder", "team/coder/aide", "team/critic")
-    assert killed == Killed(ended, 0, 0, 0)
+    assert killed == KillResult(ended, 0, 0, 0)
     assert [is_running(one) for one in sleeper] == [False]
-    assert there.kill("stubborn", tree=True) == Killed(("stubborn",), 0, 0, 0)
+    assert there.kill("stubborn", tree=True) == KillResult(("stubborn",), 0, 0, 0)
     assert [view.path for view in there.ps()] == ["counter", "flaky"]
 
 
@@ -163,9 +163,9 @@ def test_a_runtime_that_ends_takes_its_socket_along(watch: Watch, tmp_path: Path
     os.kill(killed.pid, 9)
     killed.wait(20)
     assert [path.name for path in tmp_path.iterdir()] == [f"{killed.pid}-killed.sock"]
-    assert living(tmp_path) == []
+    assert running_runtimes(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def remote_of(directory: Path, name: str) -> Remote:
-    return Remote(find(name, directory))
+def remote_of(directory: Path, name: str) -> ControlClient:
+    return ControlClient(find(name, directory))

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from vegakit import control as viewing
 from vegakit.config import load
+from vegakit.control.client import ControlClient, find, open_socket, running_runtimes
 from vegakit.errors import SettingsError, UserError
-from vegakit.runtime import Remote, Runtime, viewing
-from vegakit.runtime.viewing import ViewServer, server
-from vegakit.runtime.viewing.sockets import find, living, open_socket
+from vegakit.sdk import control_server as server
+from vegakit.sdk.control_server import ControlServer
+from vegakit.sdk.runtime import Runtime
 
 STRANGER = """
 import os, socket, sys
@@ -42,7 +44,7 @@ def ajar() -> Iterator[Path]:
 
 async def call_as_a_stranger(directory: Path) -> str:
     """By another user, whom the modes would let in."""
-    async with Runtime(view=ViewServer(directory)) as _:
+    async with Runtime(view=ControlServer(directory)) as _:
         path = find(None, directory)
         path.chmod(0o777)
         path.parent.chmod(0o711)
@@ -70,7 +72,7 @@ async def test_the_stranger_could_be_answered(ajar: Path, monkeypatch: pytest.Mo
 async def test_only_its_user_may_enter(tmp_path: Path) -> None:
     """The directory and the socket are closed to others, also one that was open before."""
     (tmp_path / "s").mkdir(mode=0o777)
-    async with Runtime(view=ViewServer(tmp_path / "s")) as _:
+    async with Runtime(view=ControlServer(tmp_path / "s")) as _:
         (path,) = (tmp_path / "s").iterdir()
         modes = [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "s", path)]
     assert modes == [0o700, 0o600]
@@ -78,15 +80,15 @@ async def test_only_its_user_may_enter(tmp_path: Path) -> None:
 
 async def test_runtimes_are_told_apart(tmp_path: Path) -> None:
     """By name, by OS pid or by socket; the only one needs no word."""
-    async with Runtime(name="one", view=ViewServer(tmp_path)) as _:
+    async with Runtime(name="one", view=ControlServer(tmp_path)) as _:
         assert find(None, tmp_path).name == f"{os.getpid()}-one.sock"
-        async with Runtime(name="two", view=ViewServer(tmp_path)) as _:
+        async with Runtime(name="two", view=ControlServer(tmp_path)) as _:
             both = f"2 runtimes are open: {os.getpid()} (one), {os.getpid()} (two); say which"
             with pytest.raises(UserError) as several:
                 find(None, tmp_path)
             assert str(several.value) == f"{both}: --at two"
             path = find("one", tmp_path)
-            assert (await Remote(path).info()).name == "one"
+            assert (await ControlClient(path).info()).name == "one"
             assert find(str(path), None) == path
         assert find(str(os.getpid()), tmp_path) == path
         with pytest.raises(UserError, match=r"no runtime is called two; there are \d+ \(one\)"):
@@ -95,9 +97,9 @@ async def test_runtimes_are_told_apart(tmp_path: Path) -> None:
 
 async def test_two_of_one_name_both_have_a_socket(tmp_path: Path) -> None:
     """In one OS process."""
-    async with Runtime(view=ViewServer(tmp_path)), Runtime(view=ViewServer(tmp_path)):
-        assert [one.name for one in living(tmp_path)] == ["default", "default~2"]
-    assert living(tmp_path) == []
+    async with Runtime(view=ControlServer(tmp_path)), Runtime(view=ControlServer(tmp_path)):
+        assert [one.name for one in running_runtimes(tmp_path)] == ["default", "default~2"]
+    assert running_runtimes(tmp_path) == []
 
 
 def test_what_the_dead_left_is_removed(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_what_the_dead_left_is_removed(tmp_path: Path) -> None:
     listening, path = open_socket(tmp_path, "a/b c")
     (tmp_path / "notes.txt").write_text("mine")
     assert path.name == f"{os.getpid()}-a_b_c.sock"
-    assert [one.path for one in living(tmp_path)] == [path]
+    assert [one.path for one in running_runtimes(tmp_path)] == [path]
     listening.close()
     with pytest.raises(UserError, match=r"no runtime can be looked into: .* Runtime\(view=True\)"):
         find(None, tmp_path)
@@ -117,7 +119,7 @@ async def test_a_runtime_without_a_socket_runs_on(
 ) -> None:
     """It says so, and what to set."""
     (tmp_path / "file").write_text("")
-    async with Runtime(view=ViewServer(tmp_path / "file")) as rt:
+    async with Runtime(view=ControlServer(tmp_path / "file")) as rt:
         assert rt.ps() == []
     assert "set view.sockets to another directory" in caplog.text
 
@@ -130,7 +132,7 @@ def test_the_settings_open_it_and_close_it(tmp_path: Path, monkeypatch: pytest.M
 
     async def found(**flags: object) -> list[str]:
         async with Runtime.from_config(load(flags)) as _:
-            return [one.name for one in living(tmp_path / "vega")]
+            return [one.name for one in running_runtimes(tmp_path / "vega")]
 
     assert load().sockets_path == tmp_path / "vega"
     assert asyncio.run(found()) == ["default"]
@@ -142,7 +144,7 @@ def test_the_settings_open_it_and_close_it(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_a_caller_who_says_nothing_holds_up_nobody(tmp_path: Path) -> None:
     """The runtime ends, and others are answered meanwhile."""
-    async with Runtime(view=ViewServer(tmp_path)) as _:
+    async with Runtime(view=ControlServer(tmp_path)) as _:
         with socket.socket(socket.AF_UNIX) as silent:
             silent.connect(str(find(None, tmp_path)))
-            assert await Remote(find(None, tmp_path)).ps() == []
+            assert await ControlClient(find(None, tmp_path)).ps() == []

@@ -18,10 +18,11 @@ from typing import Any
 
 from tests.patience import until
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.program import After, Respond
-from vegakit.runtime import Agent, Child, Reducer, Runtime, Supervisor
-from vegakit.runtime.viewing import ViewServer
-from vegakit.testing import ScriptedModel
+from vegakit.host import Agent, Child, Reducer, Supervisor
+from vegakit.program import Respond, SendAfter
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.control_server import ControlServer
+from vegakit.sdk.runtime import Runtime
 
 PATH = {"PATH": "/usr/bin:/bin"}
 KEY = "sk-ant-api03-" + "x" * 40
@@ -60,11 +61,11 @@ async def flaky() -> None:
 
 
 def count(total: int, message: Any) -> tuple[int, list[Any]]:
-    return total + 1, [Respond(total + 1), After(3_600_000, "tick")]
+    return total + 1, [Respond(total + 1), SendAfter(3_600_000, "tick")]
 
 
 async def watched(directory: str, name: str) -> None:
-    async with Runtime("$10", name=name, view=ViewServer(Path(directory))) as rt:
+    async with Runtime("$10", name=name, view=ControlServer(Path(directory))) as rt:
 
         async def call_aide() -> str:
             called = rt.spawn(aide)

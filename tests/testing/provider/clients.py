@@ -11,7 +11,8 @@ import httpx2
 import openai
 
 from tests.patience import PATIENCE_S
-from vegakit.testing.provider import Provider, Script
+from vegakit.testing.provider.script import Script
+from vegakit.testing.provider.server import Provider
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

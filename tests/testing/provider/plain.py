@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.patience import PATIENCE_S
-from vegakit.testing.provider import Provider, Script
+from vegakit.testing.provider.script import Script
+from vegakit.testing.provider.server import Provider
 
 Conversation = Callable[["Line", Provider], Awaitable[None]]
 

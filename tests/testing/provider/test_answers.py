@@ -6,7 +6,8 @@ import pytest
 
 from tests.testing.provider.clients import CLIENTS, Client, ask, talk
 from vegakit.conversation import Finish, Usage
-from vegakit.testing.provider import Call, Provider, Reply
+from vegakit.testing.provider.script import ProviderReply, ProviderToolCall
+from vegakit.testing.provider.server import Provider
 
 APIS = list(CLIENTS)
 pytestmark = [
@@ -30,7 +31,9 @@ def test_text_arrives_as_it_was_scripted(api: str, stream: bool) -> None:
 def test_parallel_calls_arrive_in_their_order(api: str, stream: bool) -> None:
     """Two calls of one tool and one of another, with text before them."""
     calls = [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}), ("stop", {})]
-    reply = Reply("Let me look.", calls=[Call(name, arguments) for name, arguments in calls])
+    reply = ProviderReply(
+        "Let me look.", calls=[ProviderToolCall(name, arguments) for name, arguments in calls]
+    )
     heard = ask(api, reply, tools=True, stream=stream)
     assert (heard.text, heard.calls) == ("Let me look.", calls)
     assert heard.finish == FINISHES[api][2]
@@ -39,14 +42,14 @@ def test_parallel_calls_arrive_in_their_order(api: str, stream: bool) -> None:
 @pytest.mark.parametrize("finish", list(Finish))
 def test_a_finish_has_each_providers_word(api: str, stream: bool, finish: Finish) -> None:
     """Also when nothing was said."""
-    heard = ask(api, Reply(finish=finish), stream=stream)
+    heard = ask(api, ProviderReply(finish=finish), stream=stream)
     assert heard.finish == FINISHES[api][list(Finish).index(finish)]
     assert heard.text == ""
 
 
 def test_a_refusal_says_why(api: str, stream: bool) -> None:
     """OpenAI has a field for it and ends as usual; Anthropic has a stop reason with details."""
-    heard = ask(api, Reply(refusal="I will not do that."), stream=stream)
+    heard = ask(api, ProviderReply(refusal="I will not do that."), stream=stream)
     assert (heard.text, heard.refusal) == ("", "I will not do that.")
     assert heard.finish in {"refusal", "stop", "completed"}
 
@@ -54,7 +57,7 @@ def test_a_refusal_says_why(api: str, stream: bool) -> None:
 def test_usage_is_what_was_scripted(api: str, stream: bool) -> None:
     """Cached tokens are part of the input, however the provider splits them."""
     usage = Usage(170, 30, cache_read_tokens=50, cache_write_tokens=20)
-    assert ask(api, Reply("hi", usage=usage), stream=stream).tokens == (170, 30)
+    assert ask(api, ProviderReply("hi", usage=usage), stream=stream).tokens == (170, 30)
 
 
 def test_usage_not_scripted_grows_with_the_text(api: str, stream: bool) -> None:
@@ -74,14 +77,14 @@ def test_usage_may_be_missing(api: str, stream: bool) -> None:
         else:
             events.append(await client.ask("hi"))
 
-    talk(api, Reply("hi", usage=None), listen)
+    talk(api, ProviderReply("hi", usage=None), listen)
     assert all(getattr(event, "usage", None) is None for event in events)
     assert all(getattr(event, "tokens", None) is None for event in events)
 
 
 def test_output_is_text_unless_the_client_has_a_tool_for_it(api: str, stream: bool) -> None:
     """The tools that a client merely offers are not for output."""
-    heard = ask(api, Reply(output={"city": "Paris"}), tools=True, stream=stream)
+    heard = ask(api, ProviderReply(output={"city": "Paris"}), tools=True, stream=stream)
     assert (heard.text, heard.calls) == ('{"city":"Paris"}', [])
 
 

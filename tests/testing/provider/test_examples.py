@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vegakit.testing.provider.examples import example
+from vegakit.testing.provider.script import example
 
 TREE = {
     "$defs": {"Leaf": {"type": "object", "properties": {"n": {"type": "integer"}}}},

@@ -8,7 +8,15 @@ import openai
 import pytest
 
 from tests.testing.provider.clients import CLIENTS, SDK_ERRORS, Client, talk
-from vegakit.testing.provider import Break, Drop, Failure, Hang, Provider, Reply, Script
+from vegakit.testing.provider.script import (
+    Break,
+    DropConnection,
+    Failure,
+    Hang,
+    ProviderReply,
+    Script,
+)
+from vegakit.testing.provider.server import Provider
 
 pytestmark = pytest.mark.parametrize("api", list(CLIENTS))
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -92,7 +100,7 @@ def test_a_prompt_too_long_is_said_in_the_providers_way(api: str) -> None:
 @streamed
 def test_a_drop_comes_before_any_byte(api: str, stream: bool) -> None:
     """The client sees a lost connection, not a status."""
-    error, request = failed(api, Drop(), stream=stream)
+    error, request = failed(api, DropConnection(), stream=stream)
     assert isinstance(error, sdk(api).APIConnectionError)
     assert not isinstance(error, sdk(api).APITimeoutError)
     assert (request.status, request.code) == ("dropped", 0)
@@ -118,7 +126,7 @@ def listen(api: str, script: Script) -> tuple[list[Any], Any, Any]:
 @pytest.mark.parametrize("after", [0, 2, 9])
 def test_a_stream_can_be_cut(api: str, after: int) -> None:
     """After so many pieces, or after all but the end."""
-    reply = Reply("uno due tre", breaks=Break(after, Drop()))
+    reply = ProviderReply("uno due tre", breaks=Break(after, DropConnection()))
     events, error, request = listen(api, reply)
     assert error is not None
     assert not isinstance(error, anthropic.APIStatusError | openai.APIStatusError)
@@ -129,7 +137,7 @@ def test_a_stream_can_be_cut(api: str, after: int) -> None:
 
 def test_an_error_can_stand_in_a_stream(api: str) -> None:
     """The status was 200 by then; the client raises, or hands an error event of Responses on."""
-    reply = Reply("uno due tre", breaks=Break(1, Failure(529, delay_ms=1)))
+    reply = ProviderReply("uno due tre", breaks=Break(1, Failure(529, delay_ms=1)))
     events, error, request = listen(api, reply)
     assert "overloaded_error" in str(error.body if error else events[-1])
     assert (request.status, request.sent, request.code) == ("failed", 1, 200)
@@ -138,19 +146,19 @@ def test_an_error_can_stand_in_a_stream(api: str) -> None:
 
 def test_a_whole_answer_can_be_cut(api: str) -> None:
     """Half of its body arrives."""
-    error, request = failed(api, Reply("a b c", breaks=Break(0, Drop())))
+    error, request = failed(api, ProviderReply("a b c", breaks=Break(0, DropConnection())))
     assert isinstance(error, sdk(api).APIConnectionError)
     assert (request.status, request.code) == ("dropped", 200)
 
 
 def test_a_whole_answer_has_no_middle_to_fail_in(api: str) -> None:
     """The failure comes instead of it."""
-    error, request = failed(api, Reply("a b c", breaks=Break(1, Failure(503))))
+    error, request = failed(api, ProviderReply("a b c", breaks=Break(1, Failure(503))))
     assert (error.status_code, request.code) == (503, 503)
 
 
 @streamed
-@pytest.mark.parametrize("silence", [Hang(), Reply("a b", breaks=Break(1, Hang()))])
+@pytest.mark.parametrize("silence", [Hang(), ProviderReply("a b", breaks=Break(1, Hang()))])
 def test_silence_lasts_until_the_client_gives_up(api: str, stream: bool, silence: Script) -> None:
     """At the client's read timeout; the log says that it left."""
     error, request = failed(api, silence, stream=stream, timeout_s=0.2)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.testing.provider.plain import Line, answers, chat, converse, post, said
-from vegakit.testing.provider import Provider, Reply, Request, Script
+from vegakit.testing.provider.script import ProviderReply, ProviderRequest, Script
+from vegakit.testing.provider.server import Provider
 
 
 def test_requests_that_arrive_together_are_answered_in_turn() -> None:
@@ -111,7 +112,7 @@ def test_a_query_does_not_matter() -> None:
     assert headers["request-id"] == headers["x-request-id"] == "req_1"
 
 
-def streamed(script: Script, **fields: Any) -> tuple[bytes, Request]:
+def streamed(script: Script, **fields: Any) -> tuple[bytes, ProviderRequest]:
     """The bytes of a streamed answer, and its request in the log."""
     got: list[bytes] = []
 
@@ -132,7 +133,7 @@ def test_a_chat_stream_tells_usage_only_if_asked() -> None:
 
 def test_a_stream_takes_its_time() -> None:
     """Before the first byte, and between each two pieces but not around them."""
-    body, request = streamed(Reply("a b c", delay_ms=40, gap_ms=30))
+    body, request = streamed(ProviderReply("a b c", delay_ms=40, gap_ms=30))
     assert body.count(b'"content":"') == 4
     assert request.ended_ms is not None
     assert 95 <= request.ended_ms - request.started_ms < 60_000

@@ -7,14 +7,13 @@ import pytest
 
 from tests.testing.provider.clients import CITY
 from vegakit.conversation import Finish
-from vegakit.testing.provider import Api, Reply, Request
-from vegakit.testing.provider.requests import read_request
-from vegakit.testing.provider.said import say
+from vegakit.testing.provider.script import Api, ProviderReply, ProviderRequest, read_request
+from vegakit.testing.provider.wire import resolve_reply
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}}
 
 
-def read(**body: Any) -> Request:
+def read(**body: Any) -> ProviderRequest:
     return read_request(1, Api.CHAT, json.dumps(body).encode(), {}, 1, 0)
 
 
@@ -63,7 +62,7 @@ def test_the_limit_of_tokens_has_three_names(field: str) -> None:
     """And bounds what is billed."""
     request = read(input="hi", **{field: 7})
     assert request.max_tokens == 7
-    usage = say(Reply("x" * 400), request).usage
+    usage = resolve_reply(ProviderReply("x" * 400), request).usage
     assert usage is not None
     assert usage.output_tokens == 7
 
@@ -80,7 +79,7 @@ def test_a_schema_for_text_is_found(body: dict[str, Any]) -> None:
     """Then output is text, though there be tools that must be called."""
     request = read(input="hi", tools=[{"name": "a"}], tool_choice="required", **body)
     assert request.output_schema == CITY
-    said = say(Reply(output=[1]), request)
+    said = resolve_reply(ProviderReply(output=[1]), request)
     assert (said.text, said.calls, said.finish) == ("[1]", [], Finish.STOP)
 
 
@@ -102,6 +101,6 @@ def test_a_tool_for_output_is_found(names: str, choice: Any, expected: str | Non
     tools = [{"name": name, "input_schema": CITY} for name in names.split()]
     request = read(input="hi", tools=tools, tool_choice=choice)
     assert request.output_tool == expected
-    said = say(Reply(output={"city": "Rome"}), request)
+    said = resolve_reply(ProviderReply(output={"city": "Rome"}), request)
     assert [call.name for call in said.calls] == ([expected] if expected else [])
     assert said.finish is (Finish.TOOL_CALLS if expected else Finish.STOP)

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.testing.provider.plain import Line, answers, chat, converse, said
-from vegakit.testing.provider import Failure, Provider, Reply, Request
+from vegakit.testing.provider.script import Failure, ProviderReply, ProviderRequest
+from vegakit.testing.provider.server import Provider
 
 
 def test_a_list_is_answered_in_turn_and_its_last_stays() -> None:
@@ -30,8 +31,8 @@ def test_a_text_without_an_answer_says_which_there_are() -> None:
 def test_a_function_works_the_answer_out() -> None:
     """From anything in the request."""
 
-    def shout(request: Request) -> Reply:
-        return Reply(f"{request.text.upper()} {request.model} {request.attempt}")
+    def shout(request: ProviderRequest) -> ProviderReply:
+        return ProviderReply(f"{request.text.upper()} {request.model} {request.attempt}")
 
     got = answers(shout, chat("hi"), chat("hi"), chat("ho"))
     assert list(map(said, got)) == ["HI m 1", "HI m 2", "HO m 1"]
@@ -64,7 +65,7 @@ def test_a_function_that_raises_is_not_lost() -> None:
         assert await line.reader.read() == b""
         assert [request.status for request in provider.requests] == ["stopped"]
 
-    def broken(_: Request) -> str:
+    def broken(_: ProviderRequest) -> str:
         raise KeyError("no such city")
 
     with pytest.raises(KeyError, match="no such city"):

@@ -21,7 +21,8 @@ from tests.tools.confined.attacks import known
 from tests.tools.confined.server import Server, reply
 from vegakit.errors import CapabilityDenied, LimitReached
 from vegakit.policy import Grant
-from vegakit.tools.confined import Files, Http
+from vegakit.tools.files import Files
+from vegakit.tools.http import Http
 
 KNOWN = known("data")
 CAP = 1_000_000

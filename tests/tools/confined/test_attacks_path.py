@@ -6,13 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from benchmarks.races import race
+from campaigns.races import race
 
 from tests.tools.confined.attacks import Attack, known
 from vegakit.errors import VegaError
 from vegakit.policy import Grant
-from vegakit.tools.confined import Files
-from vegakit.tools.confined.beneath import OpenFolder, by_kernel, by_walk
+from vegakit.tools.files import Files
+from vegakit.tools.openat import OpenFolder, open_by_walk, open_with_openat2
 
 KNOWN = known("path")
 RACE = KNOWN.pop("path-015")
@@ -38,7 +38,7 @@ def snapshot(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in outside}
 
 
-@pytest.mark.parametrize("way", [by_kernel, by_walk])
+@pytest.mark.parametrize("way", [open_with_openat2, open_by_walk])
 @pytest.mark.parametrize("attack", KNOWN.values(), ids=KNOWN)
 async def test_an_attack_by_a_path_is_refused(
     attack: Attack, way: OpenFolder, tmp_path: Path
@@ -61,7 +61,7 @@ async def test_an_attack_by_a_path_is_refused(
 def test_the_attack_that_is_a_race_is_raced(tool: str) -> None:
     """More of them in their own tests."""
     assert RACE["pre"].startswith("race")
-    assert race(tool, "folder", 200, by_walk).escapes == 0
+    assert race(tool, "folder", 200, open_by_walk).escapes == 0
 
 
 def naive(attack: Attack, folder: Path) -> bool:

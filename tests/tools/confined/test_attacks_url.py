@@ -9,7 +9,8 @@ from tests.tools.confined.attacks import Attack, known
 from tests.tools.confined.server import Names, Server, reply
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
-from vegakit.tools.confined import Answer, Http
+from vegakit.tools.http import Http
+from vegakit.tools.http_requests import FetchResponse
 
 KNOWN = known("url")
 SAID = {name: attack for name, attack in KNOWN.items() if name != "url-025"}
@@ -19,7 +20,7 @@ WEB = Grant(("net",), hosts=(*HOSTS, "allowed.com:80", "*.allowed.com:80"))
 Staged: TypeAlias = Callable[[], Awaitable[None]]
 
 
-async def unreachable(*_: object) -> Answer:
+async def unreachable(*_: object) -> FetchResponse:
     raise AssertionError("a request was sent")
 
 
@@ -57,9 +58,9 @@ async def rebinding() -> None:
     names = Names(allowed_com=[["1.2.3.4"], ["127.0.0.1"]])
     http, connected = Http(WEB, resolve=names), list[object]()
 
-    async def connect(*given: object) -> Answer:
+    async def connect(*given: object) -> FetchResponse:
         connected.append(given[2])
-        return Answer("", 200, (), b"")
+        return FetchResponse("", 200, (), b"")
 
     http._send = connect
     await http.fetch("GET", "https://allowed.com/")

@@ -11,12 +11,12 @@ import pytest
 
 from vegakit.errors import CapabilityDenied, LimitReached, ToolFailed
 from vegakit.policy import Grant
-from vegakit.tools.confined import Entry, Files, Kind, Listing
-from vegakit.tools.confined.beneath import OpenFolder, best_way, by_kernel, by_walk
+from vegakit.tools.files import Entry, Files, Listing
+from vegakit.tools.openat import FileKind, OpenFolder, best_opener, open_by_walk, open_with_openat2
 
 EVERYWHERE = Grant(("fs",), paths=("**",))
 SECRET = b"the secret"
-WAYS = [by_kernel, by_walk]
+WAYS = [open_with_openat2, open_by_walk]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def names_in(folder: Path) -> list[str]:
 
 def test_this_kernel_opens_beneath_by_itself() -> None:
     """So that both ways are tested here."""
-    assert best_way() is by_kernel
+    assert best_opener() is open_with_openat2
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -44,7 +44,7 @@ async def test_a_file_is_written_read_listed_and_removed(root: Path, way: OpenFo
     await files.write("new/deep/b.txt", b"one")
     await files.write("./new//deep/b.txt", b"two")
     assert await files.read("new/deep/b.txt") == b"two"
-    assert await files.list("new/deep") == Listing((Entry("b.txt", Kind.FILE),), 0)
+    assert await files.list("new/deep") == Listing((Entry("b.txt", FileKind.FILE),), 0)
     assert (await files.stat("new/deep/b.txt")).size == 3
     await files.remove("new/deep/b.txt")
     await files.remove("new/deep")
@@ -74,7 +74,7 @@ async def test_removing_a_link_leaves_what_it_leads_to(root: Path) -> None:
     """Its name is all there is to remove."""
     (root / "link").symlink_to("../outside")
     files = Files(root, EVERYWHERE)
-    assert (await files.stat("link")).kind is Kind.LINK
+    assert (await files.stat("link")).kind is FileKind.LINK
     await files.remove("link")
     assert (root.parent / "outside/secret").exists()
 
@@ -113,7 +113,7 @@ async def test_a_pipe_does_not_make_a_tool_wait(root: Path, tool: str) -> None:
     os.mkfifo(root / "pipe")
     files = Files(root, EVERYWHERE)
     if tool == "stat":
-        assert (await files.stat("pipe")).kind is Kind.OTHER
+        assert (await files.stat("pipe")).kind is FileKind.OTHER
         return
     with pytest.raises(CapabilityDenied):
         await getattr(files, tool)("pipe")
@@ -188,7 +188,7 @@ async def test_the_loop_goes_on_and_a_cancelled_call_waits_for_its_thread(root: 
     def slow(at: int, names: Any) -> int:
         arrived.set()
         assert may_go.wait(10)
-        return by_walk(at, names)
+        return open_by_walk(at, names)
 
     call = asyncio.ensure_future(Files(root, EVERYWHERE, open_folder=slow).write("late", b"x"))
     assert await asyncio.to_thread(arrived.wait, 10)

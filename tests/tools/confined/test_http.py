@@ -12,13 +12,13 @@ from tests.patience import PATIENCE_S
 from tests.tools.confined.server import Names, Server, reply
 from vegakit.errors import CapabilityDenied, ErrorClass, LimitReached, UserError, WorldError
 from vegakit.policy import Grant
-from vegakit.tools.confined import Answer, Http
-from vegakit.tools.confined.addresses import is_public
+from vegakit.tools.http import Http
+from vegakit.tools.http_requests import FetchResponse, is_public
 
 LOOPBACK = Names(allowed_com=[["127.0.0.1"]])
 
 
-async def unreachable(*_: object) -> Answer:
+async def unreachable(*_: object) -> FetchResponse:
     raise AssertionError("a request was sent")
 
 
@@ -38,7 +38,7 @@ async def test_an_allowed_host_answers() -> None:
 def test_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to install."""
     monkeypatch.setitem(sys.modules, "httpcore2", None)
-    monkeypatch.delitem(sys.modules, "vegakit.tools.confined.sending", raising=False)
+    monkeypatch.delitem(sys.modules, "vegakit.tools.http_transport", raising=False)
     with pytest.raises(UserError, match=r"httpcore2.*pip install 'vegakit\[http\]'"):
         Http(Grant())
 

@@ -4,7 +4,7 @@ import pytest
 
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant, ReadPath, WritePath, delegate
-from vegakit.tools.confined.protected import is_run_unasked, is_sealed, permit
+from vegakit.tools.protected_names import authorize_path, is_auto_executed, is_protected
 
 SEALED = [
     ".git/hooks/pre-commit",
@@ -21,6 +21,17 @@ SEALED = [
     "run.db-wal",
     "deep/run.db.spool",
     ".mcp.json",
+    "rust-toolchain.toml",
+    "sub/.python-version",
+    ".devcontainer.json",
+    ".RData",
+    "opencode.json",
+    ".config/mise/config.toml",
+    ".config/environment.d/x.conf",
+    ".emacs.d/init.el",
+    ".kiro/settings/mcp.json",
+    "pins.json",
+    "data/mcp.token",
 ]
 
 
@@ -41,9 +52,9 @@ def spellings(path: str) -> list[str]:
 def test_what_is_sealed_is_sealed_in_every_spelling(path: str) -> None:
     """Whatever the rules of the grant, and whether it exists or not."""
     for spelling in (path, *spellings(path)):
-        assert is_sealed(spelling)
+        assert is_protected(spelling)
         with pytest.raises(CapabilityDenied):
-            permit(Grant(("fs",), paths=("**", ".*/**", path)), WritePath(spelling))
+            authorize_path(Grant(("fs",), paths=("**", ".*/**", path)), WritePath(spelling))
 
 
 @pytest.mark.parametrize("path", SEALED)
@@ -51,8 +62,8 @@ def test_what_is_sealed_is_read_only_when_it_is_named(path: str) -> None:
     """It may hold secrets."""
     wide = Grant(("fs",), paths=("**", ".*/**", "**/.*/**", ".*", "**/.*", "deep/*"))
     with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
-        permit(wide, ReadPath(path))
-    assert permit(Grant(("fs",), paths=(path,)), ReadPath(path)) == path
+        authorize_path(wide, ReadPath(path))
+    assert authorize_path(Grant(("fs",), paths=(path,)), ReadPath(path)) == path
 
 
 @pytest.mark.parametrize(
@@ -61,10 +72,10 @@ def test_what_is_sealed_is_read_only_when_it_is_named(path: str) -> None:
 def test_what_is_run_unasked_is_written_only_when_it_is_named(path: str) -> None:
     """Reading it is as reading any other."""
     wide, named = Grant(("fs",), paths=("**",)), Grant(("fs",), paths=("**", path))
-    assert is_run_unasked(path)
+    assert is_auto_executed(path)
     with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
-        permit(wide, WritePath(path))
-    assert permit(named, WritePath(path)) == permit(wide, ReadPath(path)) == path
+        authorize_path(wide, WritePath(path))
+    assert authorize_path(named, WritePath(path)) == authorize_path(wide, ReadPath(path)) == path
 
 
 @pytest.mark.parametrize(
@@ -72,13 +83,13 @@ def test_what_is_run_unasked_is_written_only_when_it_is_named(path: str) -> None
 )
 def test_what_only_looks_alike_is_not_protected(path: str) -> None:
     """The other side of the boundary."""
-    assert not is_sealed(path)
-    assert not is_run_unasked(path)
+    assert not is_protected(path)
+    assert not is_auto_executed(path)
 
 
 def test_every_grant_it_was_cut_from_must_name_it() -> None:
     """A wildcard above is not enough."""
     named = Grant(("fs",), paths=("Makefile",))
-    assert permit(named, WritePath("Makefile")) == "Makefile"
+    assert authorize_path(named, WritePath("Makefile")) == "Makefile"
     with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
-        permit(delegate(Grant(("fs",), paths=("**",)), named), WritePath("Makefile"))
+        authorize_path(delegate(Grant(("fs",), paths=("**",)), named), WritePath("Makefile"))

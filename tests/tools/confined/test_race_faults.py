@@ -4,11 +4,10 @@ import os
 from collections.abc import Sequence
 
 import pytest
-from benchmarks.races import TOOLS, race
+from campaigns.races import TOOLS, race
 
-from vegakit.tools.confined import files as files_room
-from vegakit.tools.confined.beneath import by_walk
-from vegakit.tools.confined.plain import check_plain
+from vegakit.tools import files as files_room
+from vegakit.tools.openat import check_plain, open_by_walk
 
 
 def follows_links(root: int, names: Sequence[str]) -> int:
@@ -34,7 +33,7 @@ def test_following_the_last_name_is_found_out(
         monkeypatch.setattr(files_room, flags, getattr(files_room, flags) & ~os.O_NOFOLLOW)
     for check in ("check_plain", "check_inside"):
         monkeypatch.setattr(files_room, check, looks_away)
-    assert any(race(tool, swap, 100, by_walk).escapes for _ in range(20))
+    assert any(race(tool, swap, 100, open_by_walk).escapes for _ in range(20))
 
 
 def counts_names_alone(path: str, file: int, folder: int, name: str) -> None:
@@ -45,7 +44,7 @@ def test_counting_names_alone_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     """What the look at the name it was opened by is there for. `read` has the same guard, but its
     moment is so short that not every run meets it."""
     monkeypatch.setattr(files_room, "check_inside", counts_names_alone)
-    assert any(race("stat", "name", 2_000, by_walk).escapes for _ in range(20))
+    assert any(race("stat", "name", 2_000, open_by_walk).escapes for _ in range(20))
 
 
 @pytest.mark.parametrize("tool", ["read", "stat"])
@@ -53,4 +52,4 @@ def test_counting_no_names_is_found_out(tool: str, monkeypatch: pytest.MonkeyPat
     """What the look at the open file is there for."""
     for check in ("check_plain", "check_inside"):
         monkeypatch.setattr(files_room, check, looks_away)
-    assert any(race(tool, "name", 500, by_walk).escapes for _ in range(20))
+    assert any(race(tool, "name", 500, open_by_walk).escapes for _ in range(20))

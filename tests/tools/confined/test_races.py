@@ -4,16 +4,21 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.races import SWAPS, TOOLS, Races, race_each_way
+from campaigns.races import SWAPS, TOOLS, Races, race_each_way
 
 from vegakit.errors import CapabilityDenied
-from vegakit.tools.confined.beneath import OpenFolder, by_kernel, by_walk
-from vegakit.tools.confined.plain import check_inside, check_plain
+from vegakit.tools.openat import (
+    OpenFolder,
+    check_inside,
+    check_plain,
+    open_by_walk,
+    open_with_openat2,
+)
 
 CALLS, MOST_ROUNDS = 1_000, 10
 
 
-@pytest.mark.parametrize("way", [by_kernel, by_walk])
+@pytest.mark.parametrize("way", [open_with_openat2, open_by_walk])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_no_swap_leads_out(tool: str, way: OpenFolder) -> None:
     """By either way. Some calls met the link and some did not, so it was a race; on a machine that

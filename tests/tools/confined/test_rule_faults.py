@@ -9,7 +9,18 @@ from tests.tools.confined.server import Names
 from tests.tools.confined.test_attacks_url import must_refuse, redirect_to_metadata
 from tests.tools.confined.test_protected import test_what_is_sealed_is_sealed_in_every_spelling
 from vegakit.policy import Allowed, Fetch, Grant
-from vegakit.tools.confined import http, messages, protected, reaching
+from vegakit.tools import (
+    http,
+)
+from vegakit.tools import (
+    http_requests as messages,
+)
+from vegakit.tools import (
+    http_requests as reaching,
+)
+from vegakit.tools import (
+    protected_names as protected,
+)
 
 
 def allows_all(grant: Grant, wanted: Fetch) -> Allowed:
@@ -30,7 +41,7 @@ async def tunnel() -> None:
 
 FAULTS: list[tuple[ModuleType, str, object, Callable[[], Awaitable[None]]]] = [
     (reaching, "is_public", lambda address: True, lead_inside),
-    (http, "onward_of", lambda request, answer: None, redirect_to_metadata),
+    (http, "redirect_of", lambda request, answer: None, redirect_to_metadata),
     (messages, "decide", allows_all, ask_evil),
     (messages, "_METHODS", {"GET", "CONNECT"}, tunnel),
 ]
@@ -53,7 +64,7 @@ async def test_a_broken_rule_lets_an_attack_pass(
 
 @pytest.mark.parametrize(
     ("rule", "fault"),
-    [("folded", lambda path: path), ("_NAMED", dict[str, protected.Kind]())],
+    [("fold_path", lambda path: path), ("_NAMED", dict[str, protected.ProtectionKind]())],
 )
 def test_names_taken_as_they_are_spelled_are_found_out(
     rule: str, fault: object, monkeypatch: pytest.MonkeyPatch

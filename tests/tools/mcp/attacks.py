@@ -16,7 +16,7 @@ from tests.tools.mcp.stage import ANY, described, staged
 from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.config import load
 from vegakit.errors import CapabilityDenied, LimitReached, SettingsError, UserError, VegaError
-from vegakit.tools import McpServer
+from vegakit.tools.mcp.servers import McpServer
 
 Attack: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
 
@@ -43,10 +43,10 @@ def found(name: str, folder: Path) -> list[Path]:
 async def blocked_after(folder: Path, changed: dict[str, Any], name: str = "add") -> str:
     """What a call is refused with when an accepted tool became another."""
     async with staged(folder) as stage:
-        stage.offer(ADD)
+        stage.tool_list(ADD)
         await stage.tools()
     async with staged(folder) as stage:
-        stage.offer(changed)
+        stage.tool_list(changed)
         with pytest.raises(CapabilityDenied) as refused:
             await stage.call(name)
     return str(refused.value)
@@ -68,7 +68,7 @@ async def ended_by(folder: Path, name: str, **given: Any) -> str:
 @attack("mcp-001")
 async def poisoned_description(folder: Path) -> None:
     async with staged(folder) as stage:
-        stage.offer({**ADD, "description": POISON})
+        stage.tool_list({**ADD, "description": POISON})
         with pytest.raises(UserError, match="nobody has accepted"):
             await stage.tools(accept=False)
         assert POISON in (await stage.servers.review(stage.server)).text
@@ -101,10 +101,10 @@ async def shadowing(folder: Path) -> None:
 @attack("mcp-005")
 async def unseen_letter(folder: Path) -> None:
     async with staged(folder) as stage:
-        stage.offer({**ADD, "name": "bash\u200b"}, *described("echo"))
+        stage.tool_list({**ADD, "name": "bash\u200b"}, *described("echo"))
         assert list(await stage.tools()) == ["echo"]
         review = await stage.servers.review(stage.server)
-        assert review.offer.left_out[0][0] == "bash\\u200b"
+        assert review.tool_list.left_out[0][0] == "bash\\u200b"
 
 
 @attack("mcp-006")
@@ -124,10 +124,10 @@ async def flood_of_changes(folder: Path) -> None:
 @attack("mcp-008")
 async def too_many_tools(folder: Path) -> None:
     async with staged(folder) as stage:
-        stage.offer(*described(*(f"t{number}" for number in range(1_000))))
+        stage.tool_list(*described(*(f"t{number}" for number in range(1_000))))
         with pytest.raises(LimitReached, match="offers 1,000 tools"):
             await stage.tools()
-        stage.offer(*described(*(f"t{number}" for number in range(100_000))))
+        stage.tool_list(*described(*(f"t{number}" for number in range(100_000))))
         with pytest.raises(VegaError, match="a line of more than"):
             await stage.tools()
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.tools.mcp import plain_server
-from vegakit.ports import Clock, Tool
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools import McpPins, McpServer, McpServers
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
+from vegakit.ports.execution import Clock, Tool
+from vegakit.tools.mcp.pins import McpPins
+from vegakit.tools.mcp.registry import McpServers
+from vegakit.tools.mcp.servers import McpServer
 
 PYTHON = "/usr/bin/python3"
 COMMAND = (PYTHON, "-I", "server.py")
@@ -51,7 +53,7 @@ class Stage:
         self.servers = McpServers(children, clock, self.pins, owner=lambda: self.owner)
         furnished(folder)
 
-    def offer(self, *tools: Mapping[str, Any]) -> None:
+    def tool_list(self, *tools: Mapping[str, Any]) -> None:
         (self.folder / "home/tools.json").write_text(json.dumps(tools))
 
     async def tools(self, **options: Any) -> dict[str, Tool]:

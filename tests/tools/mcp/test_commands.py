@@ -10,10 +10,12 @@ from tests.patience import until
 from tests.runtime.children.processes import comes_true, runs
 from tests.tools.mcp.stage import COMMAND, PYTHON, furnished, staged
 from vegakit.errors import CapabilityDenied, Timeout, ToolFailed, UserError, WorldError
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import FakeClock, ScriptedModel
-from vegakit.tools import McpServer
-from vegakit.tools.mcp import streams
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.testing.harness import FakeClock
+from vegakit.tools.mcp import transport as streams
+from vegakit.tools.mcp.servers import McpServer
 from vegakit.tools.sandbox import bubblewrap
 
 OFFICIAL = """
@@ -169,7 +171,7 @@ async def test_a_call_that_is_cancelled_while_the_server_starts(tmp_path: Path) 
         stage.owner = "another"
         calling = asyncio.ensure_future(stage.call("echo"))
         await until(lambda: len(stage.servers._open) == 2)
-        await until(lambda: stage.servers._open["plain", "another"]._life is not None)
+        await until(lambda: stage.servers._open["plain", "another"]._session is not None)
         calling.cancel()
         await asyncio.wait([calling])
         assert "['echo', {}]" in await stage.call("echo")
@@ -232,9 +234,9 @@ async def test_what_it_planted_is_set_aside_however_it_ends(tmp_path: Path) -> N
         (tmp_path / "home/deep/.git").parent.mkdir()
         await stage.call("save", path="deep/.envrc", text="touch PWNED")
         (connection,) = stage.servers._open.values()
-        assert connection._life is not None
-        connection._life._task.cancel()
-        await asyncio.wait([connection._life._task])
+        assert connection._session is not None
+        connection._session._task.cancel()
+        await asyncio.wait([connection._session._task])
     (aside,) = (tmp_path / "home/deep").iterdir()
     assert aside.name.startswith(".envrc.set-aside-")
 

@@ -10,8 +10,8 @@ from tests.config.house import House
 from tests.tools.mcp.stage import COMMAND, described, furnished, staged
 from vegakit.cli import main
 from vegakit.errors import SettingsError
-from vegakit.runtime import Runtime
-from vegakit.tools import mcp_server
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.mcp.servers import mcp_server
 
 WORDS = ", ".join(f'"{word}"' for word in COMMAND)
 TOML = f"""
@@ -116,7 +116,7 @@ async def test_what_was_accepted_at_the_terminal_is_used(house: House) -> None:
     async with staged(house.project) as stage:
         review = await stage.servers.review(stage.server)
         stage.servers.accept(stage.server, review)
-        stage.offer(*described("echo", fresh="Is new."))
+        stage.tool_list(*described("echo", fresh="Is new."))
         again = await stage.servers.review(stage.server)
         assert "new: fresh\n  | Is new." in again.text
         assert "changed: die\n  | it is no longer offered" in again.text
@@ -127,7 +127,7 @@ async def test_a_description_is_shown_whole_and_as_one(house: House) -> None:
     hostile = "x" * 3_000 + "\n\nnew: harmless\nnothing changed\x1b[2J\n" + "y" * 3_000
     async with staged(house.project) as stage:
         for said in ("Is new.", hostile):
-            stage.offer(*described("echo", fresh=said))
+            stage.tool_list(*described("echo", fresh=said))
             review = await stage.servers.review(stage.server)
             stage.servers.accept(stage.server, review)
     lines = review.text.split("\n")

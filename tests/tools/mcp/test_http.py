@@ -8,9 +8,10 @@ import pytest
 from tests.patience import until
 from tests.tools.mcp.web import answering, hosted, on_loopback, sums
 from vegakit.errors import CapabilityDenied, UserError, VegaError, WorldError
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import ScriptedModel
-from vegakit.tools import McpServer
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.mcp.servers import McpServer
 
 
 def at(url: str, **more: object) -> McpServer:
@@ -137,7 +138,7 @@ async def test_who_is_killed_takes_the_connection_along(tmp_path: Path) -> None:
             await until(lambda: ("sums", "clerk") in opened._open)
             connection = opened._open["sums", "clerk"]
             await process.kill()
-            await until(lambda: connection._life is None or connection._life._task.done())
+            await until(lambda: connection._session is None or connection._session._task.done())
             with pytest.raises((CapabilityDenied, UserError)):
                 await sent
 

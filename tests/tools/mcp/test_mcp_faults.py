@@ -8,12 +8,26 @@ import pytest
 
 from tests import patience
 from tests.tools.mcp import attacks, test_commands, test_http, test_sampling
-from vegakit.runtime import mcp as runtime_mcp
-from vegakit.runtime.processes import Process
-from vegakit.tools import McpServers
-from vegakit.tools.confined import reaching
-from vegakit.tools.mcp import connections, offered_tools, offering, results, streams
-from vegakit.tools.mcp.offering import Offer, Offered
+from vegakit.host import Process
+from vegakit.sdk import mcp as runtime_mcp
+from vegakit.tools import http_requests as reaching
+from vegakit.tools.mcp import (
+    pins as offering,
+)
+from vegakit.tools.mcp import (
+    sessions as connections,
+)
+from vegakit.tools.mcp import (
+    sessions as offered_tools,
+)
+from vegakit.tools.mcp import (
+    sessions as results,
+)
+from vegakit.tools.mcp import (
+    transport as streams,
+)
+from vegakit.tools.mcp.pins import ListedTool, ToolList
+from vegakit.tools.mcp.registry import McpServers
 from vegakit.tools.mcp.servers import McpServer
 
 Check: TypeAlias = Callable[[Path], Coroutine[Any, Any, None]]
@@ -25,23 +39,23 @@ def without_wallet(answerer: Any) -> Process[Any]:
     return answerer._runtime.spawn(agent, wallet=answerer._server.sampling, restart="temporary")
 
 
-def changed_names(before: Iterable[Offered], offer: Offer) -> dict[str, str]:
+def changed_names(before: Iterable[ListedTool], tool_list: ToolList) -> dict[str, str]:
     """A pin of the name alone."""
-    names = {tool.name for tool in offer.tools}
+    names = {tool.name for tool in tool_list.tools}
     return {tool.name: "gone" for tool in before if tool.name not in names}
 
 
 FAULTS: dict[str, tuple[Any, str, Any, Check]] = {
-    "drift": (connections, "changes", lambda before, offer: {}, attacks.rug_pull),
-    "renaming": (connections, "changes", lambda before, offer: {}, attacks.renamed),
+    "drift": (connections, "changes", lambda before, tool_list: {}, attacks.rug_pull),
+    "renaming": (connections, "changes", lambda before, tool_list: {}, attacks.renamed),
     "pin of the name alone": (connections, "changes", changed_names, attacks.schema_gains_a_field),
-    "letters of names": (offering, "unfit", lambda server, tool: "", attacks.unseen_letter),
+    "letters of names": (offering, "name_problem", lambda server, tool: "", attacks.unseen_letter),
     "prefix": (offered_tools, "model_name", lambda server, tool: tool, attacks.shadowing),
     "flood": (streams, "_MOST_UNASKED", 1 << 40, attacks.flood_of_changes),
     "number of tools": (offering, "MOST_TOOLS", 1 << 40, attacks.too_many_tools),
     "length of lines": (streams, "_MOST_LINE_BYTES", 1 << 26, attacks.too_many_tools),
     "garbled lines": (streams, "_MOST_GARBLED", 1 << 40, attacks.no_messages),
-    "marks": (results, "for_model", lambda text: text, attacks.orders_in_a_result),
+    "marks": (results, "mark_untrusted", lambda text: text, attacks.orders_in_a_result),
     "escapes": (results, "sanitise", lambda text, most=0: text, attacks.terminal_sequences),
     "addresses": (
         reaching,

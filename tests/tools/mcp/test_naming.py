@@ -8,16 +8,17 @@ import pytest
 
 from tests.tools.mcp.stage import staged
 from vegakit.errors import LimitReached, UserError
+from vegakit.host import Agent
 from vegakit.records import Json
-from vegakit.runtime import Agent
-from vegakit.tools import FunctionTool, McpServer
-from vegakit.tools.mcp.offering import offer_of, shown_schema
+from vegakit.tools.functions import FunctionTool
+from vegakit.tools.mcp.pins import shown_schema, tool_list_of
+from vegakit.tools.mcp.servers import McpServer
 
 
 def left_out(name: str, description: str = "", schema: Any = None) -> str:
     """Why, or nothing."""
-    offer = offer_of("plain", [(name, description, schema or {"type": "object"})])
-    return "".join(why for _, why in offer.left_out)
+    tool_list = tool_list_of("plain", [(name, description, schema or {"type": "object"})])
+    return "".join(why for _, why in tool_list.left_out)
 
 
 @pytest.mark.parametrize("name", ["read", "read.file", "Read-File_2", "a" * 57])
@@ -38,9 +39,9 @@ def test_other_names_are_not(name: str) -> None:
 @pytest.mark.parametrize(("one", "other"), [("read.file", "read_file"), ("Read", "read")])
 def test_names_that_read_the_same_are_both_left_out(one: str, other: str) -> None:
     """Nobody can tell which was meant."""
-    offer = offer_of("plain", [(one, "", {}), (other, "", {})])
-    assert offer.tools == ()
-    assert len(offer.left_out) == 2
+    tool_list = tool_list_of("plain", [(one, "", {}), (other, "", {})])
+    assert tool_list.tools == ()
+    assert len(tool_list.left_out) == 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_words_of_a_schema_are_made_harmless() -> None:
 def test_too_many_tools() -> None:
     """None is offered."""
     with pytest.raises(LimitReached, match="offers 129 tools"):
-        offer_of("plain", [(f"t{number}", "", {}) for number in range(129)])
+        tool_list_of("plain", [(f"t{number}", "", {}) for number in range(129)])
 
 
 @pytest.mark.parametrize("name", ["Plain", "pla_in", "plain__x", "", "1st", "pläin", "a" * 32])

@@ -10,9 +10,10 @@ from tests.patience import GONE_S, until
 from tests.runtime.children.processes import comes_true, marked
 from tests.tools.mcp.stage import COMMAND, furnished
 from tests.tools.mcp.web import on_loopback, sums
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import ScriptedModel
-from vegakit.tools import McpServer
+from vegakit.host import Agent
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.mcp.servers import McpServer
 
 AGENTS = 8
 REPOSITORY = Path(__file__).parents[3]
@@ -58,7 +59,7 @@ async def test_a_kill_of_the_tree_leaves_no_server(tmp_path: Path) -> None:
         sent = process.send("go")
         await until(lambda: len(rt.children.all()) == AGENTS)
         await until(lambda: len(opened._open) == 2 * AGENTS)
-        lives = [connection._life for connection in opened._open.values()]
+        lives = [connection._session for connection in opened._open.values()]
         await until(lambda: len(marked(mark)) >= AGENTS)
         await process.kill()
         await until(lambda: not (rt.children.all() or marked(mark) or opened._open), GONE_S)
@@ -73,7 +74,7 @@ import sys
 from pathlib import Path
 
 from tests.tools.mcp.stage import COMMAND
-from vegakit.runtime import Runtime
+from vegakit import Runtime
 from vegakit.tools import McpServer
 
 async def main(folder, mark):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.mcp.stage import ANY, COMMAND, Stage, described, staged
 from vegakit.errors import CapabilityDenied, StoreError, UserError
-from vegakit.tools import McpServer
+from vegakit.tools.mcp.servers import McpServer
 
 ADDS: dict[str, Any] = {"name": "add", "description": "Adds numbers.", "inputSchema": ANY}
 
@@ -16,10 +16,10 @@ ADDS: dict[str, Any] = {"name": "add", "description": "Adds numbers.", "inputSch
 async def changed_to(folder: Path, *tools: dict[str, Any]) -> str:
     """What a call of `add` is refused with, after the server was started anew with these."""
     async with staged(folder) as stage:
-        stage.offer(ADDS, *described("echo"))
+        stage.tool_list(ADDS, *described("echo"))
         await stage.tools()
     async with staged(folder) as stage:
-        stage.offer(*tools, *described("echo"))
+        stage.tool_list(*tools, *described("echo"))
         assert "echo" in await stage.call("echo")
         with pytest.raises(CapabilityDenied) as refused:
             await stage.call("add", a=1)
@@ -55,10 +55,10 @@ async def test_an_order_is_no_change(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {}, "b": {}}}
     turned = {"properties": {"b": {}, "a": {}}, "type": "object"}
     async with staged(tmp_path) as stage:
-        stage.offer({**ADDS, "inputSchema": schema}, *described("echo"))
+        stage.tool_list({**ADDS, "inputSchema": schema}, *described("echo"))
         await stage.tools()
     async with staged(tmp_path) as stage:
-        stage.offer(*described("echo"), {**ADDS, "inputSchema": turned})
+        stage.tool_list(*described("echo"), {**ADDS, "inputSchema": turned})
         assert (await stage.servers.review(stage.server)).is_settled
 
 
@@ -78,9 +78,9 @@ async def test_what_was_accepted_anew_is_called(tmp_path: Path) -> None:
 async def test_a_server_that_says_its_tools_changed_is_looked_at(tmp_path: Path) -> None:
     """Before the next call."""
     async with staged(tmp_path) as stage:
-        stage.offer(ADDS, *described("change"))
+        stage.tool_list(ADDS, *described("change"))
         await stage.tools()
-        stage.offer({**ADDS, "description": "Now another."}, *described("change"))
+        stage.tool_list({**ADDS, "description": "Now another."}, *described("change"))
         assert "add" in await stage.call("add")  # nobody said so yet
         await stage.call("change")
         with pytest.raises(CapabilityDenied, match="Now another"):

@@ -10,9 +10,10 @@ import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 
 from tests.patience import until
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools import McpPins, McpServers
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
+from vegakit.tools.mcp.pins import McpPins
+from vegakit.tools.mcp.registry import McpServers
 
 
 def sums() -> MCPServer:

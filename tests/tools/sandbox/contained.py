@@ -13,13 +13,16 @@ import sys
 from contextlib import aclosing
 from pathlib import Path
 
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import Agent, Runtime, SteadyClock, ToolReturned
-from vegakit.runtime.children import Children
-from vegakit.testing import ScriptedModel
-from vegakit.tools import ToolContext, tool
-from vegakit.tools.sandbox import SandboxKind, open_sandbox
+from vegakit.host import Agent
+from vegakit.host.agents import ToolReturned
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.decorator import ToolContext, tool
 from vegakit.tools.sandbox.seccomp import filter_file
+from vegakit.tools.sandbox.selection import SandboxKind, open_sandbox
 
 SCRIPT = "id -u; env; touch made"
 

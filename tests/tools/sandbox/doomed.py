@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 from tests.runtime.children.processes import comes_true
-from vegakit.runtime import Agent, Process, Runtime
-from vegakit.runtime.children import launching
-from vegakit.testing import ScriptedModel
-from vegakit.tools import ToolContext, tool
+from vegakit.child_process import children as launching
+from vegakit.host import Agent, Process
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.decorator import ToolContext, tool
 
 AGENTS = 8
 STUBBORN = """

@@ -15,10 +15,10 @@ import os
 import sys
 
 from vegakit import Agent, Runtime
-from vegakit.policy.interrupts import pending
-from vegakit.runtime import Question
-from vegakit.testing import ScriptedModel
-from vegakit.tools import ToolContext, tool
+from vegakit.control.protocol import Question
+from vegakit.policy import interrupts as pending
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.tools.decorator import ToolContext, tool
 
 SAID: list[str] = []
 

@@ -7,12 +7,12 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 from vegakit.policy import Grant
-from vegakit.ports import Launched, Ran
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools.sandbox import Bubblewrap, ExecTool, Limits
-from vegakit.tools.sandbox.limits import DEFAULT_LIMITS
+from vegakit.ports.execution import CommandResult, LaunchedChild
+from vegakit.tools.sandbox.bubblewrap import Bubblewrap
+from vegakit.tools.sandbox.command import DEFAULT_LIMITS, ExecTool, SandboxLimits
 
 DATA = Path(__file__).parents[2] / "data"
 PYTHON = "/usr/bin/python3"
@@ -55,18 +55,18 @@ class Box:
         self.sandbox = sandbox
         self.tool = ExecTool(sandbox, EXEC, owner="test", automatic=True)
 
-    async def run(self, *argv: str) -> Ran:
+    async def run(self, *argv: str) -> CommandResult:
         return await self.sandbox.run(argv, owner="test")
 
-    async def sh(self, script: str) -> Ran:
+    async def sh(self, script: str) -> CommandResult:
         return await self.run("bash", "-c", script)
 
-    async def python(self, script: str) -> Ran:
+    async def python(self, script: str) -> CommandResult:
         return await self.run(PYTHON, "-I", "-c", script)
 
 
 @asynccontextmanager
-async def boxed(folder: Path, limits: Limits = DEFAULT_LIMITS) -> AsyncGenerator[Box]:
+async def boxed(folder: Path, limits: SandboxLimits = DEFAULT_LIMITS) -> AsyncGenerator[Box]:
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
     (folder / "outside").mkdir(exist_ok=True)
@@ -78,13 +78,13 @@ async def boxed(folder: Path, limits: Limits = DEFAULT_LIMITS) -> AsyncGenerator
 class Refusing:
     name = "refusing"
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
         raise AssertionError(f"{owner} ran {argv}")
 
     @asynccontextmanager
     async def serve(
         self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
-    ) -> AsyncGenerator[Launched]:
+    ) -> AsyncGenerator[LaunchedChild]:
         raise AssertionError(f"{owner} served {argv}")
         yield
 

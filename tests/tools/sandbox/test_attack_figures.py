@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from benchmarks import attacks, attacks_carried_out
-from benchmarks.attacks_carried_out import Tally
+from campaigns import attacks, attacks_carried_out
+from campaigns.attacks_carried_out import Tally
 
 from tests.tools.sandbox.stage import Box, boxed
-from vegakit.tools.sandbox import Bubblewrap
+from vegakit.tools.sandbox.bubblewrap import Bubblewrap
 
 MET = Tally(3, 2, 2, elsewhere=1)
 
@@ -26,7 +26,7 @@ def test_one_that_came_through_is_short(worse: dict[str, int]) -> None:
     ("line", "told"),
     [
         ("touch PWNED", (True, False)),
-        ("cat ../outside/secret", (False, True)),
+        ("cat ../outside/canary", (False, True)),
         ("id", (False,) * 2),
     ],
 )
@@ -35,7 +35,7 @@ async def test_what_an_attack_does_is_seen(
 ) -> None:
     """In a sandbox that is drawn one folder too wide."""
     async with boxed(tmp_path) as box:
-        (box.outside / "secret").write_text(attacks_carried_out.CANARY)
+        (box.outside / "canary").write_text(attacks_carried_out.CANARY)
         wide = Bubblewrap(box.sandbox._launcher, box.sandbox._clock, tmp_path)
         assert (
             await attacks_carried_out.let_loose({"input": line}, Box(box.workspace, wide)) == told

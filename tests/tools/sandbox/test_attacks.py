@@ -13,10 +13,11 @@ import pytest
 from tests.tools.sandbox.project import make_project
 from tests.tools.sandbox.stage import EXEC, Box, boxed, git, lines, refusing, tree_of
 from vegakit.errors import CapabilityDenied
-from vegakit.tools import ToolArgumentsError
-from vegakit.tools.sandbox import Bubblewrap, ExecTool, Limits
+from vegakit.tools.functions import ToolArgumentsError
+from vegakit.tools.sandbox.bubblewrap import Bubblewrap
+from vegakit.tools.sandbox.command import ExecTool, SandboxLimits
 
-SHORT = Limits(wall_ms=3_000, processes=64)
+SHORT = SandboxLimits(wall_ms=3_000, processes=64)
 CANARY = "canary-4f1d9c"
 LASTING = frozenset({"cmd-101", "cmd-109", "cmd-110"})
 """A removed home, a process that stays and a fork bomb are for `test_bombs`."""

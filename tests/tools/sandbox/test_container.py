@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools.sandbox import Container
+from vegakit.tools.sandbox.selection import Container
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 TOKEN = "token-of-the-server"

@@ -1,5 +1,7 @@
 """The tool: what it is given, what it asks the sandbox for, what the model reads."""
 
+import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,11 +9,14 @@ from typing import Any
 import pytest
 
 from tests.tools.sandbox.stage import EXEC, Refusing, boxed, refusing
+from vegakit import Agent, Runtime
+from vegakit.control.protocol import Question
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
-from vegakit.ports import Ran, Sandbox, Tool
-from vegakit.tools import ToolArgumentsError
-from vegakit.tools.sandbox import ExecTool
+from vegakit.ports.execution import CommandResult, Sandbox, Tool
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.tools.functions import ToolArgumentsError, contents_of
+from vegakit.tools.sandbox.command import ExecTool
 
 
 class Recording(Refusing):
@@ -20,9 +25,9 @@ class Recording(Refusing):
     def __init__(self) -> None:
         self.asked: list[tuple[Sequence[str], str]] = []
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
         self.asked.append((argv, owner))
-        return Ran(3, "out\n", "err\n", 12, ("2 of 10 bytes of stdout left out",))
+        return CommandResult(3, "out\n", "err\n", 12, ("2 of 10 bytes of stdout left out",))
 
 
 @pytest.mark.parametrize("command", [["pytest", "-q", "a b"], "pytest -q 'a b'"])
@@ -80,3 +85,52 @@ async def test_it_runs(tmp_path: Path) -> None:
     async with boxed(tmp_path) as box:
         assert (await box.tool.call({"command": "mkdir made"}, None)).startswith("exit code 0 in ")
         assert (box.workspace / "made").is_dir()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "build.sh"],
+        ["sh", "./sub/../build.sh"],
+        ["sh", "-c", "true; sh build.sh&"],
+        ["make", "-fbuild.sh"],
+        ["make", "--file=build.sh"],
+        ["pytest", "build.sh::test"],
+        ["sh", "link"],
+    ],
+)
+async def test_an_approval_is_bound_to_what_is_named(command: list[str], tmp_path: Path) -> None:
+    """Another content is another action; what is not named, or lies outside, is none of it."""
+    async with boxed(tmp_path) as box:
+        script = box.workspace / "build.sh"
+        (box.workspace / "sub").mkdir()
+        (box.workspace / "link").symlink_to("build.sh")
+        (box.workspace / "outside").symlink_to("../outside/x")
+        (box.outside / "x").write_text("x")
+        os.mkfifo(box.workspace / "sh")
+        script.write_text("echo harmless")
+        first = await contents_of(box.tool, {"command": [*command, "outside", "sub"]})
+        script.write_text("echo evil")
+        second = await contents_of(box.tool, {"command": command})
+        assert first.keys() == second.keys() == {"build.sh"}
+        assert first != second
+
+
+async def test_a_script_that_is_swapped_is_asked_about_again(tmp_path: Path) -> None:
+    """While a person thinks."""
+    call = {"calls": [{"name": "exec", "arguments": {"command": ["sh", "build.sh"]}}]}
+    async with boxed(tmp_path) as box, Runtime(mode="ask") as rt:
+        asked: asyncio.Queue[Question] = asyncio.Queue()
+        rt.on(Question, asked.put_nowait)
+        script = box.workspace / "build.sh"
+        script.write_text("touch harmless")
+        tool = ExecTool(box.sandbox, Grant(("process::exec",), commands=("sh *",)), owner="c")
+        agent = Agent("coder", model=ScriptedModel([call, "done"]), tools=[tool])
+        answer = rt.spawn(agent).send("Build it.")
+        question = await asked.get()
+        script.write_text("touch evil")
+        await rt.answer(question.id, True)
+        again = await asyncio.wait_for(asked.get(), 30)
+        await rt.answer(again.id, False)
+        await answer
+        assert [path.name for path in box.workspace.iterdir()] == ["build.sh"]

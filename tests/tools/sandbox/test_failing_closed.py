@@ -14,10 +14,11 @@ import pytest
 from tests.tools.sandbox import contained
 from tests.tools.sandbox.stage import boxed
 from tests.tools.sandbox.test_unprivileged import NOBODY, REPOSITORY, python_for_all
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools.sandbox import Container, SandboxKind, bubblewrap, open_sandbox
+from vegakit.tools.sandbox import bubblewrap
+from vegakit.tools.sandbox.selection import Container, SandboxKind, open_sandbox
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run commands as another user")
 
@@ -76,7 +77,7 @@ async def test_a_workspace_is_a_project(folder: str) -> None:
 @ROOT
 async def test_root_needs_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without them nothing bounds root's processes."""
-    monkeypatch.setattr("vegakit.tools.sandbox.groups._ROOT", tmp_path / "none")
+    monkeypatch.setattr("vegakit.tools.sandbox.bubblewrap._ROOT", tmp_path / "none")
     assert "run Vega as another user" in await refusal(tmp_path)
 
 
@@ -135,8 +136,8 @@ async def test_a_container_hides_what_vega_was_given(
     clock = SteadyClock()
     async with aclosing(Children(clock)) as children:
         container = Container(children, clock, tmp_path)
-        monkeypatch.setattr("vegakit.tools.sandbox.container._FIRST_USER", 0)
-        monkeypatch.setattr("vegakit.tools.sandbox.container._USERS", 1)
+        monkeypatch.setattr("vegakit.tools.sandbox.selection._FIRST_USER", 0)
+        monkeypatch.setattr("vegakit.tools.sandbox.selection._USERS", 1)
         with pytest.raises(UserError, match="readable"):
             await container.probe()
 

@@ -12,8 +12,8 @@ import pytest
 from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.stage import boxed, tree_of
 from vegakit.errors import UserError
-from vegakit.tools.sandbox.setting_aside import remove_stubs
-from vegakit.tools.sandbox.workspace import look
+from vegakit.tools.sandbox.quarantine import remove_stubs
+from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 CANARY = "canary-4f1d9c"
 
@@ -47,7 +47,7 @@ async def test_no_descriptor_of_a_guard_is_kept(tmp_path: Path) -> None:
 def test_removing_guards_frees_no_disk(tmp_path: Path) -> None:
     """That is left to whoever closes them: the folders are there until then, without a name."""
     stubs: dict[str, tuple[int, int]] = {}
-    look(tmp_path, stubs=stubs)
+    scan_workspace_sync(tmp_path, stubs=stubs)
     inodes = {inode for _, inode in stubs.values()}
     removed = remove_stubs(tmp_path, stubs)
     assert [*tmp_path.iterdir()] == []
@@ -114,7 +114,7 @@ def test_so_many_that_it_would_take_forever_are_refused(tmp_path: Path) -> None:
     for number in range(5_001):
         (tmp_path / f"{number}.pem").touch()
     with pytest.raises(UserError, match="move them to a folder outside"):
-        look(tmp_path)
+        scan_workspace_sync(tmp_path)
 
 
 async def test_a_workspace_that_became_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.tools.sandbox.project import make_project
 from tests.tools.sandbox.stage import EXEC, boxed, lines, refusing
 from vegakit.policy import Allowed, RunCommand
-from vegakit.tools.sandbox import ExecTool
+from vegakit.tools.sandbox.command import ExecTool
 
 HARMLESS: list[tuple[str, tuple[str, ...]]] = [
     (line["kind"], tuple(line["argv"])) for line in lines("harmless.jsonl")

@@ -12,13 +12,13 @@ import pytest
 from tests.tools.sandbox import isolated_functions as functions
 from tests.tools.sandbox.stage import git, tree_of
 from vegakit.errors import CapabilityDenied, ToolFailed, UserError
+from vegakit.host import Agent
 from vegakit.policy import Grant
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import ScriptedModel
-from vegakit.tools import FunctionTool, ToolArgumentsError, ToolContext, current_sandboxes, tool
-from vegakit.tools.isolated import IsolatedTool
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.decorator import IsolatedTool, SandboxSpec, ToolContext, current_sandboxes, tool
+from vegakit.tools.functions import FunctionTool, ToolArgumentsError
 from vegakit.tools.sandbox import bubblewrap
-from vegakit.tools.sandboxes import Place
 
 
 async def called(made: FunctionTool, **arguments: object) -> str:
@@ -145,7 +145,7 @@ async def test_without_a_runtime_nothing_runs() -> None:
 async def test_an_unknown_sandbox_runs_nothing(tmp_path: Path) -> None:
     async with Runtime(sandbox="none") as rt:
         with pytest.raises(UserError, match="auto, bubblewrap, seatbelt, container"):
-            await rt.sandboxes.run(["true"], Place(tmp_path))
+            await rt.sandboxes.run(["true"], SandboxSpec(tmp_path))
 
 
 async def test_without_a_sandbox_nothing_runs(

@@ -18,8 +18,10 @@ from tests.tools.sandbox import person
 from tests.tools.sandbox.stage import PYTHON, Box, boxed, tree_of
 from vegakit.errors import StoreError
 from vegakit.ids import ProgramId
-from vegakit.ports import Audited, Run
-from vegakit.store import SqliteAudit, SqliteJournal, list_runs, verify_audit
+from vegakit.ports.storage import AuditEntry, RunRecord
+from vegakit.store.audit import SqliteAudit, verify_audit
+from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.store.sqlite.runs import list_runs
 
 HERE = Path(__file__).parent
 WRITE = "import base64,json,sys\nfor n, b in json.load(sys.stdin).items():"
@@ -115,11 +117,11 @@ async def _made(path: Path, name: str) -> None:
     if name == "audit.db":
         audit = SqliteAudit(path / name, str)
         for number in range(3):
-            await audit.append(Audited(number, "a", "call", "pay"))
+            await audit.append(AuditEntry(number, "a", "call", "pay"))
         await audit.aclose()
     else:
         journal = SqliteJournal(path / name)
-        await journal.begin(Run(ProgramId("a"), 0))
+        await journal.begin(RunRecord(ProgramId("a"), 0))
         await journal.aclose()
 
 
@@ -186,7 +188,7 @@ async def test_statements_in_a_planted_file_do_not_seal(statement: str, tmp_path
         file.execute(statement)
     journal = SqliteJournal(tmp_path / "run.db")
     with pytest.raises(StoreError, match=r"it holds the (trigger|view) 'forge'"):
-        await journal.begin(Run(ProgramId("b"), 0))
+        await journal.begin(RunRecord(ProgramId("b"), 0))
     await journal.aclose()
     with pytest.raises(StoreError, match="it holds the"):
         list_runs(tmp_path / "run.db")
@@ -199,7 +201,7 @@ async def test_what_is_sealed_anew_was_ours_before(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "run.db", isolation_level=None)) as file:
         file.execute(f"INSERT INTO effects VALUES ({','.join('?' * 11)})", row)
     journal = SqliteJournal(tmp_path / "run.db", shared=True)
-    await journal.begin(Run(ProgramId("b"), 0))
+    await journal.begin(RunRecord(ProgramId("b"), 0))
     await journal.commit(row[0])  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="does not fit its seal"):
         await journal.find(row[0])  # type: ignore[arg-type]

@@ -11,15 +11,21 @@ from pathlib import Path
 import pytest
 
 from tests.tools.sandbox.stage import DATA, refusing
+from vegakit.child_process.children import Children
+from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
-from vegakit.runtime import SteadyClock
-from vegakit.runtime.children import Children
-from vegakit.tools.sandbox import Limits, SandboxKind, open_sandbox
-from vegakit.tools.sandbox.seatbelt import Seatbelt, limited, profile_of
-from vegakit.tools.sandbox.workspace import Found
+from vegakit.tools.sandbox.command import SandboxLimits
+from vegakit.tools.sandbox.selection import (
+    SandboxKind,
+    Seatbelt,
+    open_sandbox,
+    profile_of,
+    with_ulimits,
+)
+from vegakit.tools.sandbox.workspace import WorkspaceScan
 
 KEPT = DATA / "seatbelt"
-FOUND = Found(
+FOUND = WorkspaceScan(
     frozen=[("linked",), ("sub", "bare.git")],
     hidden={(1, 2): (("config", (1, 3)), ("deep.pem", (1, 2)))},
     absent=[".git", "vega.toml"],
@@ -30,7 +36,7 @@ PROFILES = {
     "readable": profile_of(
         Path("/Users/ann/project"), FOUND, writable=False, readable=[Path("/Users/ann/.pyenv")]
     ),
-    "odd": profile_of(ODD, Found()),
+    "odd": profile_of(ODD, WorkspaceScan()),
 }
 TOKENS = re.compile(r'#?"(?:\\.|[^"\\])*"|[()]|[^\s()"#]+')
 MAC = pytest.mark.skipif(sys.platform != "darwin", reason="Seatbelt is part of macOS")
@@ -100,9 +106,11 @@ def test_names_are_as_protected_as_on_linux(path: str, read: str, write: str) ->
 
 
 def test_limits_are_set_by_a_shell() -> None:
-    limits = Limits(cpu_s=7, file_bytes=512 * 9, open_files=33)
+    limits = SandboxLimits(cpu_s=7, file_bytes=512 * 9, open_files=33)
     show = ["sh", "-c", "ulimit -c; ulimit -t; ulimit -f; ulimit -n"]
-    said = subprocess.run(limited(limits, show), capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        with_ulimits(limits, show), capture_output=True, text=True, check=True
+    ).stdout
     assert said.split() == ["0", "7", "9", "33"]
 
 

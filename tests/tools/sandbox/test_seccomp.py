@@ -64,6 +64,10 @@ def test_the_kept_filter_is_the_written_one(machine: str) -> None:
         (X86, 257, (0, 0, 0o101, 0o644), ALLOWED),
         (X86, 257, (0, 0, 0o101, 0o2755), REFUSED),
         (X86, 257, (0, 0, 0, 0o4755), ALLOWED),  # nothing is made, the mode is not looked at
+        (X86, 257, (0, 0, 0o20200002, 0o600), ALLOWED),  # a file without a name
+        (X86, 257, (0, 0, 0o20200002, 0o2745), REFUSED),
+        (X86, 2, (0, 0o20200002, 0o4745), REFUSED),
+        (ARM, 56, (0, 0, 0o20040002, 0o2745), REFUSED),
         (ARM, 63, (), ALLOWED),  # read
         (ARM, 117, (), REFUSED),  # ptrace
         (ARM, 198, (AF_UNIX,), REFUSED),

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.tools.sandbox.stage import Box, boxed, tree_of
+from vegakit.child_process import children as launching
 from vegakit.errors import UserError
-from vegakit.runtime.children import launching
 from vegakit.tools.sandbox import bubblewrap, workspace
 
 CANARY = "canary-4f1d9c"

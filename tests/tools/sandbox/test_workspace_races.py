@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.workspace_races import blind_tries
+from campaigns.workspace_races import blind_tries
 
 TRIES = 500
 """`just races` makes 10,000."""

@@ -26,10 +26,10 @@ from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.project import make_project
 from tests.tools.sandbox.stage import GIT, Box, boxed, tree_of
 from vegakit.errors import UserError
-from vegakit.tools.sandbox import Limits
+from vegakit.tools.sandbox.command import SandboxLimits
 
 CANARY = "canary-4f1d9c"
-BRIEF = Limits(wall_ms=60_000, processes=64)
+BRIEF = SandboxLimits(wall_ms=60_000, processes=64)
 TRIES = 4
 SWAP = """python3 -I -c "
 import ctypes, os, time

@@ -8,8 +8,8 @@ import pytest
 
 from tests.tools.sandbox.stage import Refusing
 from vegakit.policy import Grant
-from vegakit.ports import Ran
-from vegakit.tools.yaml_tools import ToolFile, ToolFileError
+from vegakit.ports.execution import CommandResult
+from vegakit.tools.tool_files import ToolFile, ToolFileError
 
 REAL = Path(__file__).parents[2] / "data/tools.yaml"
 GRANT = Grant(
@@ -35,9 +35,9 @@ class Recorder(Refusing):
     def __init__(self) -> None:
         self.ran: list[tuple[str, ...]] = []
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
         self.ran.append(tuple(argv))
-        return Ran(0, owner, "", 1)
+        return CommandResult(0, owner, "", 1)
 
 
 def written(folder: Path, text: str | bytes, **given: Any) -> ToolFile:

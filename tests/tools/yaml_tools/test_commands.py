@@ -10,12 +10,14 @@ import pytest
 from tests.tools.sandbox.stage import Box, boxed, lines, tree_of
 from tests.tools.yaml_tools.stage import ECHO, GRANT, REAL
 from vegakit.errors import CapabilityDenied
+from vegakit.host import Agent
 from vegakit.policy import Grant
-from vegakit.ports import Tool
-from vegakit.runtime import Agent, Runtime
-from vegakit.testing import ScriptedModel
-from vegakit.tools import ToolArgumentsError, open_sandbox
-from vegakit.tools.yaml_tools import ToolFile
+from vegakit.ports.execution import Tool
+from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
+from vegakit.tools.functions import ToolArgumentsError, contents_of
+from vegakit.tools.sandbox.selection import open_sandbox
+from vegakit.tools.tool_files import ToolFile
 
 SHELL = """\
 tools:
@@ -102,3 +104,13 @@ async def test_an_agent_uses_it(tmp_path: Path) -> None:
         tools = ToolFile(tmp_path / "tools.yaml", GRANT, sandbox=sandbox).load()
         await rt.ask(Agent("a", model=model, tools=tools), "Say hello")
     assert "stdout:\\n<untrusted>\\nhello" in str(model.requests[-1])
+
+
+async def test_an_approval_is_bound_to_the_script(tmp_path: Path) -> None:
+    """Another content is another action."""
+    async with filed(tmp_path, SHELL) as (box, script):
+        (box.workspace / "build.sh").write_text("echo harmless")
+        first = await contents_of(script, {"text": "sh build.sh"})
+        (box.workspace / "build.sh").write_text("echo evil")
+        assert first.keys() == {"build.sh"}
+        assert await contents_of(script, {"text": "sh build.sh"}) != first

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.yaml_tools.stage import ECHO, written
-from vegakit.tools.yaml_tools import ToolFile, ToolFileError
+from vegakit.tools.tool_files import ToolFile, ToolFileError
 
 
 def test_a_changed_file_is_read_again_and_only_then(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from tests.tools.confined.server import Server, reply
 from tests.tools.yaml_tools.stage import ECHO, GRANT, REAL, Recorder, written
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
-from vegakit.ports import Tool
-from vegakit.tools import ToolArgumentsError
-from vegakit.tools.yaml_tools import ToolFile, ToolFileError, tools_schema
+from vegakit.ports.execution import Tool
+from vegakit.tools.functions import ToolArgumentsError
+from vegakit.tools.tool_files import ToolFile, ToolFileError
+from vegakit.tools.tool_tables import tools_schema
 
 OFFERED = "tests.tools.yaml_tools.functions_offered"
 SCHEMA = REAL.parents[2] / "docs/reference/tools.schema.json"
@@ -201,6 +202,6 @@ def test_the_published_schema_is_made_from_the_tables() -> None:
 
 
 def test_reader_is_imported_only_when_used() -> None:
-    code = "import sys, vegakit.tools.yaml_tools; print('ruamel.yaml' in sys.modules)"
+    code = "import sys, vegakit.tools.tool_files; print('ruamel.yaml' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -7,9 +7,18 @@ Where Python means something else than Vega, the line is refused with what to wr
 program that is let through does what Python would do.
 """
 
-from vegakit.lang.python.at_load import AtLoad, code_at_load
-from vegakit.lang.python.checking import check_python
+from vegakit.lang.python.checker import check_python
+from vegakit.lang.python.load_time import LoadTimeCode, load_time_code
 from vegakit.lang.python.lowering import Lowered, lower
-from vegakit.lang.python.printing import to_python, to_vega
+from vegakit.lang.python.printer_program import to_python
+from vegakit.lang.python.printer_vega import to_vega
 
-__all__ = ["AtLoad", "Lowered", "check_python", "code_at_load", "lower", "to_python", "to_vega"]
+__all__ = [
+    "LoadTimeCode",
+    "Lowered",
+    "check_python",
+    "load_time_code",
+    "lower",
+    "to_python",
+    "to_vega",
+]

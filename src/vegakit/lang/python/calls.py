@@ -1,22 +1,18 @@
-"""Calls: functions of the file, records, and builtins of Python."""
+"""Calls: functions of the file, records, and builtins of Python (pure)."""
 
 import ast
 
 from vegakit.lang.diagnostics import did_you_mean
-from vegakit.lang.python.context import Body, FunctionHead, RecordHead, Rule, expression
-from vegakit.lang.python.expressions import library, text_value
-from vegakit.lang.python.looping import is_made_list, items_in
-from vegakit.lang.python.methods import method, plain_arguments
-from vegakit.lang.python.sends import METHODS_OF_PROCESSES, send, spawn
-from vegakit.lang.python.simple import is_simple
-from vegakit.lang.python.standard import is_vega, vega_call
-from vegakit.lang.python.words import FUNCTIONS, NO_BUILTINS, VEGA_ERRORS
-from vegakit.lang.tree import Binary, Call, Expr, ListLit, Member, Name, Text, Whole
-
-__all__ = ["CALLS"]
+from vegakit.lang.python.analysis import is_pure
+from vegakit.lang.python.context import FunctionContext, FunctionHead, RecordHead, Rule, expression
+from vegakit.lang.python.expressions import is_made_list, items_in, library, text_value
+from vegakit.lang.python.operators import method, plain_arguments
+from vegakit.lang.python.sends import METHODS_OF_PROCESSES, is_vega, send, spawn, vega_call
+from vegakit.lang.python.subset import FUNCTIONS, NO_BUILTINS, VEGA_ERRORS
+from vegakit.lang.syntax.tree import Binary, Call, Expr, ListLit, Member, Name, Text, Whole
 
 
-def _call(body: Body, node: ast.Call) -> Expr:
+def _call(body: FunctionContext, node: ast.Call) -> Expr:
     for arg in node.args:
         if isinstance(arg, ast.Starred):
             expression(body, arg)
@@ -38,7 +34,7 @@ def _call(body: Body, node: ast.Call) -> Expr:
             )
 
 
-def _by_name(body: Body, node: ast.Call, callee: ast.Name) -> Expr:
+def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
     """What the file declares hides what Python has."""
     file, name = body.file, callee.id
     if body.is_known(name) or name in file.agents:
@@ -54,7 +50,7 @@ def _by_name(body: Body, node: ast.Call, callee: ast.Name) -> Expr:
     return _of_python(body, node, callee)
 
 
-def _of_python(body: Body, node: ast.Call, callee: ast.Name) -> Expr:
+def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
     file, name = body.file, callee.id
     if name in _BUILT:
         return _BUILT[name](body, node)
@@ -71,7 +67,7 @@ def _of_python(body: Body, node: ast.Call, callee: ast.Name) -> Expr:
     )
 
 
-def _imported(body: Body, node: ast.Call, name: str) -> Expr:
+def _imported(body: FunctionContext, node: ast.Call, name: str) -> Expr:
     origin = body.file.imported.get(name, "")
     if origin == "vegakit.spawn":
         return spawn(body, node)
@@ -86,23 +82,23 @@ def _imported(body: Body, node: ast.Call, name: str) -> Expr:
     return body.file.refuse("python-call", node, f"`{name}` cannot be called here", advice)
 
 
-def _span(body: Body, node: ast.AST) -> tuple[int, int]:
+def _span(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
     span = body.file.span(node)
     return span.at, span.end
 
 
-def _arguments(body: Body, node: ast.Call) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
+def _arguments(body: FunctionContext, node: ast.Call) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
     given = [(arg, "") for arg in node.args]
     given += [(keyword.value, keyword.arg or "") for keyword in node.keywords]
     values = tuple(expression(body, arg) for arg, _ in given)
     return values, tuple(name for _, name in given)
 
 
-def _in_order(body: Body, node: ast.Call, names: list[str]) -> None:
+def _in_order(body: FunctionContext, node: ast.Call, names: list[str]) -> None:
     """Python works arguments out as they are written, the machine as they are declared."""
     written = [names.index(k.arg) for k in node.keywords if k.arg in names]
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if written != sorted(written) and not all(map(is_simple, values)):
+    if written != sorted(written) and not all(map(is_pure, values)):
         body.file.refuse(
             "python-order",
             node,
@@ -111,7 +107,7 @@ def _in_order(body: Body, node: ast.Call, names: list[str]) -> None:
         )
 
 
-def _function(body: Body, node: ast.Call, head: FunctionHead) -> Expr:
+def _function(body: FunctionContext, node: ast.Call, head: FunctionHead) -> Expr:
     """What is left out is filled in by its default."""
     names = [param.name for param in head.params]
     _in_order(body, node, names)
@@ -124,7 +120,7 @@ def _function(body: Body, node: ast.Call, head: FunctionHead) -> Expr:
     return Call(*_span(body, node), Name(*_span(body, node.func), head.node.name), values, given)
 
 
-def _record(body: Body, node: ast.Call, name: str, head: RecordHead) -> Expr:
+def _record(body: FunctionContext, node: ast.Call, name: str, head: RecordHead) -> Expr:
     fields = list(head.fields)
     if node.args and not head.by_place:
         body.file.refuse(
@@ -151,7 +147,7 @@ def _record(body: Body, node: ast.Call, name: str, head: RecordHead) -> Expr:
 # Builtins
 
 
-def _builtin(body: Body, node: ast.Call, name: str) -> Expr:
+def _builtin(body: FunctionContext, node: ast.Call, name: str) -> Expr:
     called, least, most = FUNCTIONS[name]
     args = plain_arguments(body, node, least, most)
     if name == "sorted" or (name == "len" and _has_length(args[0])):
@@ -168,7 +164,7 @@ def _has_length(node: ast.expr) -> bool:
             return is_made_list(node)
 
 
-def _print(body: Body, node: ast.Call) -> Expr:
+def _print(body: FunctionContext, node: ast.Call) -> Expr:
     """Several values stand on one line, a blank between them."""
     args = plain_arguments(body, node, 0, 255)
     if len(args) == 1:
@@ -179,14 +175,14 @@ def _print(body: Body, node: ast.Call) -> Expr:
     return library(body, node, "print", Text(*_span(body, node), tuple(parts)))
 
 
-def _str(body: Body, node: ast.Call) -> Expr:
+def _str(body: FunctionContext, node: ast.Call) -> Expr:
     [of] = plain_arguments(body, node, 1, 1)
     made = text_value(body, of)
     is_reason = isinstance(of, ast.Name) and of.id in body.reasons
     return made if is_reason else library(body, node, "str", made)
 
 
-def _least_or_most(body: Body, node: ast.Call) -> Expr:
+def _least_or_most(body: FunctionContext, node: ast.Call) -> Expr:
     name = body.file.source(node.func)
     if len(node.args) == 1 and not node.keywords:
         body.file.refuse(
@@ -201,7 +197,7 @@ def _least_or_most(body: Body, node: ast.Call) -> Expr:
     return first
 
 
-def _sum(body: Body, node: ast.Call) -> Expr:
+def _sum(body: FunctionContext, node: ast.Call) -> Expr:
     """Of no items it is 0 in Python, so that is where it begins."""
     [of] = plain_arguments(body, node, 1, 1)
     at, end = _span(body, node)
@@ -211,7 +207,7 @@ def _sum(body: Body, node: ast.Call) -> Expr:
     return library(body, node, "list::sum", whole)
 
 
-def _as_list(body: Body, node: ast.Call) -> Expr:
+def _as_list(body: FunctionContext, node: ast.Call) -> Expr:
     at, end = _span(body, node)
     if not node.args and not node.keywords:
         return ListLit(at, end, ())
@@ -222,7 +218,7 @@ def _as_list(body: Body, node: ast.Call) -> Expr:
     return Binary(at, end, "+", over, ListLit(at, end, ()))
 
 
-def _by_attribute(body: Body, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _by_attribute(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
     file, name = body.file, callee.attr
     if is_vega(file, callee):
         return vega_call(body, node, callee)

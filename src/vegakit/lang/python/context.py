@@ -1,31 +1,59 @@
-"""What all rules of the lowering share: one file, and one function of it.
+"""What all lowering rules share: positions in the source, the file, the function being lowered, and
+the table of rules (pure).
 
-A rule takes a node of Python and gives a node of the tree with the same place in the text. What
-depends on types is not decided here: it is noted as a demand and held to when the checker is done.
+A rule takes a node of Python and returns a node of the tree with the same position. What depends
+on types is recorded as a demand and checked later.
 """
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
-from vegakit.lang.diagnostics import Edit, Findings
-from vegakit.lang.python.places import Places
-from vegakit.lang.signatures import Signature
-from vegakit.lang.steps import took
-from vegakit.lang.tree import Expr, Node, Param, TypeExpr
+from vegakit.lang.diagnostics import DiagnosticCollector, Edit, count_steps
+from vegakit.lang.python.subset import RESERVED
+from vegakit.lang.syntax.tree import Expr, Node, Param, TypeExpr
+from vegakit.lang.types import Signature
 
-__all__ = [
-    "EXPRESSIONS",
-    "STATEMENTS",
-    "Body",
-    "Demand",
-    "File",
-    "FunctionHead",
-    "RecordHead",
-    "RefusedError",
-    "Rule",
-    "expression",
-]
+# Where nodes of Python stand, in characters of the text: Python itself counts lines and bytes.
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class SourceMap:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._is_ascii = text.isascii()
+
+    def at(self, line: int, column: int) -> int:
+        """`column` counts bytes of UTF-8."""
+        start = self._starts[min(max(line, 1), len(self._starts)) - 1]
+        if self._is_ascii:
+            return min(start + column, len(self.text))
+        end = self._starts[line] if line < len(self._starts) else len(self.text)
+        head = self.text[start:end].encode()[:column]
+        return start + len(head.decode(errors="ignore"))
+
+    def span(self, node: ast.AST) -> Node:
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        end_line = getattr(node, "end_lineno", None) or line
+        end_column = getattr(node, "end_col_offset", None)
+        at = self.at(line, column)
+        end = at + 1 if end_column is None else self.at(end_line, end_column)
+        return Node(at, max(at, end))
+
+    def source(self, node: ast.AST) -> str:
+        span = self.span(node)
+        return self.text[span.at : span.end]
+
+
+# What all rules of the lowering share: one file, and one function of it.
+#
+# A rule takes a node of Python and gives a node of the tree with the same place in the text. What
+# depends on types is not decided here: it is noted as a demand and held to when the checker is
+# done.
 
 
 class RefusedError(Exception):
@@ -58,12 +86,12 @@ class FunctionHead:
         self.defaults: dict[str, ast.expr] = {}
 
 
-class File:
+class PythonFile:
     """`imported` maps a name to where it comes from: `vegakit.Agent`, `typing.Literal`; `foreign`
     are names of modules that only functions of Python may use; `tools` are those functions."""
 
-    def __init__(self, text: str, findings: Findings) -> None:
-        self.text, self.findings, self.places = text, findings, Places(text)
+    def __init__(self, text: str, findings: DiagnosticCollector) -> None:
+        self.text, self.findings, self.source_map = text, findings, SourceMap(text)
         self.imported: dict[str, str] = {}
         self.foreign: set[str] = set()
         self.records: dict[str, RecordHead] = {}
@@ -76,10 +104,10 @@ class File:
         self.demands: list[Demand] = []
 
     def span(self, node: ast.AST) -> Node:
-        return self.places.span(node)
+        return self.source_map.span(node)
 
     def source(self, node: ast.AST) -> str:
-        return self.places.source(node)
+        return self.source_map.source(node)
 
     def report(
         self,
@@ -128,13 +156,15 @@ class File:
         )
 
 
-class Body:
+class FunctionContext:
     """One function. `scopes` are the blocks around this point with the variables they declare;
     `assigned` all names that get a value anywhere in it; `reasons` the variables of `except … as`,
     with whether their text is the same under Python; `natural` those that are never below zero;
     `shared` the places of changes whose list or record may be seen from elsewhere."""
 
-    def __init__(self, file: File, assigned: Mapping[str, ast.AST], natural: set[str]) -> None:
+    def __init__(
+        self, file: PythonFile, assigned: Mapping[str, ast.AST], natural: set[str]
+    ) -> None:
         self.file = file
         self.scopes: list[dict[str, TypeExpr | None]] = [{}]
         self.assigned = assigned
@@ -160,13 +190,32 @@ class Body:
         self.file.demands.append(Demand(rule, node, place, is_proven=is_proven))
 
 
-Rule: TypeAlias = Callable[[Body, Any], Any]
+Rule: TypeAlias = Callable[[FunctionContext, Any], Any]
 
 EXPRESSIONS: dict[type, Rule] = {}
 STATEMENTS: dict[type, Rule] = {}
 """The rule of each kind of node, put together where a whole file is lowered."""
 
 
-def expression(body: Body, node: ast.expr) -> Expr:
-    took(4)
+def expression(body: FunctionContext, node: ast.expr) -> Expr:
+    count_steps(4)
     return EXPRESSIONS[type(node)](body, node)
+
+
+# Names that variables and parameters may have.
+
+
+def check_variable_name(body: FunctionContext, node: ast.AST, name: str) -> None:
+    """A variable has a name of its own."""
+    check_name(body.file, node, name, "a variable")
+
+
+def check_name(file: PythonFile, node: ast.AST, name: str, what: str) -> None:
+    if name in RESERVED or file.is_declared(name):
+        taken = "a builtin of Python" if name in RESERVED else "declared at the top of the file"
+        file.refuse(
+            "python-shadow",
+            node,
+            f"`{name}` is {taken}, {what} cannot have its name",
+            f"choose another name, such as `{name}_`",
+        )

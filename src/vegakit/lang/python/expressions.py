@@ -1,15 +1,15 @@
-"""Expressions: literals, names, places and comprehensions."""
+"""Expressions: literals, names, indexing, comprehensions, and what a loop iterates over (pure)."""
 
 import ast
 from math import isfinite
 
-from vegakit.lang.python.context import Body, Rule, expression
-from vegakit.lang.python.kinds import space_of
-from vegakit.lang.python.looping import walked
-from vegakit.lang.python.naming import new_name
-from vegakit.lang.python.signs import is_natural
-from vegakit.lang.python.words import NO_EXPRESSIONS
-from vegakit.lang.tree import (
+from msgspec import Struct
+
+from vegakit.lang.python.analysis import is_natural
+from vegakit.lang.python.context import FunctionContext, Rule, check_variable_name, expression
+from vegakit.lang.python.subset import NO_EXPRESSIONS
+from vegakit.lang.python.types import kind_of, space_of
+from vegakit.lang.syntax.tree import (
     Binary,
     Build,
     Call,
@@ -17,31 +17,134 @@ from vegakit.lang.tree import (
     Expr,
     Index,
     ListLit,
+    ListType,
     MapLit,
+    MapType,
     Member,
     Name,
+    NamedType,
     Pair,
     Text,
+    TypeExpr,
     Whole,
     Word,
 )
 
-__all__ = ["PLAIN_EXPRESSIONS", "library", "text_value"]
+# What a loop may walk over: lists, dicts, `range`, `enumerate`, `items`, streams.
+
+
+_STR, _INT = NamedType(0, 0, "str"), NamedType(0, 0, "int")
+
+
+class LoopSource(Struct):
+    """`pairs` where two variables are wanted; `kind` of the item, and `key` of what is first."""
+
+    value: Expr
+    pairs: bool = False
+    kind: TypeExpr | None = None
+    key: TypeExpr | None = None
+
+
+def loop_source(body: FunctionContext, node: ast.expr) -> LoopSource:
+    match node:
+        case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]):
+            return LoopSource(_range(body, node, args), kind=_INT)
+        case ast.Call(func=ast.Name(id="enumerate"), args=[of], keywords=[]):
+            inner = loop_source(body, of)
+            if inner.pairs:
+                _no_pairs(body, of)
+            body.demand("listed", inner.value, node)
+            return LoopSource(inner.value, True, inner.kind, _INT)
+        case ast.Call(func=ast.Name(id="enumerate")):
+            return body.file.refuse(
+                "python-loop", node, "`enumerate` counts from 0 here", "add to the index instead"
+            )
+        case ast.Call(func=ast.Name(id="reversed"), args=[of], keywords=[]):
+            over = _called(body, node, "list::reverse", expression(body, of))
+            return LoopSource(over, kind=_item(body, of))
+        case ast.Call(func=ast.Attribute(value=of, attr="items"), args=[], keywords=[]):
+            over = expression(body, of)
+            body.demand("mapped", over, node)
+            return LoopSource(over, True, _item(body, of, values=True), _STR)
+        case ast.Call(func=ast.Attribute(value=of, attr="keys"), args=[], keywords=[]):
+            return LoopSource(_called(body, node, "map::keys", expression(body, of)), kind=_STR)
+        case ast.Call(func=ast.Attribute(value=of, attr="values"), args=[], keywords=[]):
+            over = _called(body, node, "map::values", expression(body, of))
+            return LoopSource(over, kind=_item(body, of, values=True))
+        case _:
+            return LoopSource(expression(body, node), kind=_item(body, node))
+
+
+def items_in(body: FunctionContext, node: ast.expr) -> Expr:
+    """Where a list is wanted that is made on the spot: in `sorted(…)`, `list(…)`, `x in …`."""
+    over = loop_source(body, node)
+    if over.pairs:
+        _no_pairs(body, node)
+    return over.value
+
+
+def is_made_list(node: ast.expr) -> bool:
+    """`range(n)`, `reversed(xs)`, `d.keys()`, `d.values()`: a list here, something else in Python
+    that has to be turned into one."""
+    match node:
+        case ast.Call(func=ast.Name(id="range" | "reversed")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="keys" | "values"), args=[], keywords=[]):
+            return True
+        case _:
+            return False
+
+
+def _no_pairs(body: FunctionContext, node: ast.expr) -> None:
+    body.file.refuse("python-loop", node, "there are no pairs here", "write a `for` with two names")
+
+
+def _called(body: FunctionContext, node: ast.expr, name: str, of: Expr) -> Expr:
+    span = body.file.span(node)
+    return Call(span.at, span.end, Name(span.at, span.end, name), (of,), ("",))
+
+
+def _range(body: FunctionContext, node: ast.Call, args: list[ast.expr]) -> Expr:
+    if len(args) not in (1, 2):
+        body.file.refuse(
+            "python-loop",
+            node,
+            "`range` has no step here",
+            "walk over `range(n)` and multiply inside the loop",
+        )
+    span = body.file.span(node)
+    given = tuple(expression(body, arg) for arg in args)
+    return Call(span.at, span.end, Name(span.at, span.end, "range"), given, ("",) * len(given))
+
+
+def _item(body: FunctionContext, node: ast.expr, *, values: bool = False) -> TypeExpr | None:
+    """Of a dict its keys, or with `values` what they lead to."""
+    match kind_of(body, node):
+        case ListType(inner=inner):
+            return inner
+        case MapType(inner=inner):
+            return inner if values else _STR
+        case _:
+            return None
+
+
+# Expressions: literals, names, places and comprehensions.
+
 
 _LARGEST = 2**63 - 1
 
 
-def library(body: Body, node: ast.AST, name: str, *args: Expr) -> Call:
+def library(body: FunctionContext, node: ast.AST, name: str, *args: Expr) -> Call:
     at, end = _span(body, node)
     return Call(at, end, Name(at, end, name), args, ("",) * len(args))
 
 
-def _span(body: Body, node: ast.AST) -> tuple[int, int]:
+def _span(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
     span = body.file.span(node)
     return span.at, span.end
 
 
-def text_value(body: Body, node: ast.expr) -> Expr:
+def text_value(body: FunctionContext, node: ast.expr) -> Expr:
     """Where it becomes text: the text has to be the same under Python."""
     if isinstance(node, ast.Name) and node.id in body.reasons:
         if not body.reasons[node.id]:
@@ -61,7 +164,7 @@ def text_value(body: Body, node: ast.expr) -> Expr:
 # Literals
 
 
-def _constant(body: Body, node: ast.Constant) -> Expr:
+def _constant(body: FunctionContext, node: ast.Constant) -> Expr:
     at, end = _span(body, node)
     match node.value:
         case bool() | None:
@@ -92,7 +195,7 @@ def _constant(body: Body, node: ast.Constant) -> Expr:
             )
 
 
-def _joined(body: Body, node: ast.JoinedStr) -> Expr:
+def _joined(body: FunctionContext, node: ast.JoinedStr) -> Expr:
     """Python 3.11 misplaces what is inside, so it is kept within the string."""
     at, end = _span(body, node)
     parts: list[str | Expr] = []
@@ -111,11 +214,11 @@ def _joined(body: Body, node: ast.JoinedStr) -> Expr:
     return Text(at, end, tuple(parts))
 
 
-def _list(body: Body, node: ast.List) -> Expr:
+def _list(body: FunctionContext, node: ast.List) -> Expr:
     return ListLit(*_span(body, node), tuple(expression(body, item) for item in node.elts))
 
 
-def _dict(body: Body, node: ast.Dict) -> Expr:
+def _dict(body: FunctionContext, node: ast.Dict) -> Expr:
     """`{**a, "k": 1, **b}` joins maps."""
     at, end = _span(body, node)
     made: list[Expr] = []
@@ -140,7 +243,7 @@ def _dict(body: Body, node: ast.Dict) -> Expr:
     return whole
 
 
-def _comprehension(body: Body, node: ast.ListComp) -> Expr:
+def _comprehension(body: FunctionContext, node: ast.ListComp) -> Expr:
     one = node.generators[0]
     if len(node.generators) > 1 or len(one.ifs) > 1 or one.is_async:
         body.file.refuse(
@@ -156,8 +259,8 @@ def _comprehension(body: Body, node: ast.ListComp) -> Expr:
             "a comprehension here has one variable",
             "write a `for` loop that adds to a list",
         )
-    new_name(body, one.target, one.target.id)
-    over = walked(body, one.iter)
+    check_variable_name(body, one.target, one.target.id)
+    over = loop_source(body, one.iter)
     if over.pairs:
         body.file.refuse(
             "python-comprehension",
@@ -175,7 +278,7 @@ def _comprehension(body: Body, node: ast.ListComp) -> Expr:
 # Names and places
 
 
-def _name(body: Body, node: ast.Name) -> Expr:
+def _name(body: FunctionContext, node: ast.Name) -> Expr:
     at, end = _span(body, node)
     file = body.file
     if node.id in body.reasons:
@@ -212,7 +315,7 @@ def _name(body: Body, node: ast.Name) -> Expr:
     return Name(at, end, node.id)
 
 
-def _attribute(body: Body, node: ast.Attribute) -> Expr:
+def _attribute(body: FunctionContext, node: ast.Attribute) -> Expr:
     if node.attr.startswith("__"):
         body.file.refuse(
             "python-dunder",
@@ -230,7 +333,7 @@ def _attribute(body: Body, node: ast.Attribute) -> Expr:
     return Member(*_span(body, node), expression(body, node.value), node.attr)
 
 
-def _subscript(body: Body, node: ast.Subscript) -> Expr:
+def _subscript(body: FunctionContext, node: ast.Subscript) -> Expr:
     if isinstance(node.slice, ast.Slice):
         return _slice(body, node, node.slice)
     of = expression(body, node.value)
@@ -239,7 +342,7 @@ def _subscript(body: Body, node: ast.Subscript) -> Expr:
     return made
 
 
-def _is_place(body: Body, node: ast.Subscript) -> bool:
+def _is_place(body: FunctionContext, node: ast.Subscript) -> bool:
     """Not below zero; or `xs[len(xs) - 1]`, which of an empty list is an error in both."""
     match node.slice:
         case ast.BinOp(
@@ -252,7 +355,7 @@ def _is_place(body: Body, node: ast.Subscript) -> bool:
             return is_natural(at, body.natural)
 
 
-def _slice(body: Body, node: ast.Subscript, cut: ast.Slice) -> Expr:
+def _slice(body: FunctionContext, node: ast.Subscript, cut: ast.Slice) -> Expr:
     if cut.step is not None:
         body.file.refuse(
             "python-slice", node, "a slice has no step here", "build the list in a `for`"
@@ -273,7 +376,7 @@ def _slice(body: Body, node: ast.Subscript, cut: ast.Slice) -> Expr:
     return library(body, node, f"{space}::slice", *args)
 
 
-def _no(body: Body, node: ast.expr) -> Expr:
+def _no(body: FunctionContext, node: ast.expr) -> Expr:
     word, why, advice = NO_EXPRESSIONS[type(node)]
     message = f"`{word}` cannot be written here" + (f": {why}" if why else "")
     if " " in word:

@@ -1,32 +1,41 @@
-"""A file of Python to the tree of a program.
+"""The lowering of a Python file to the tree of a program (pure).
 
-text ── ast ── what it declares ── functions ── Source, demands on types
+text ── ast ── declarations ── functions ── Source, demands on types
 """
 
 import ast
+import re
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
 
-from vegakit.lang.diagnostics import Diagnostic, EnoughFoundError, Findings
-from vegakit.lang.python.agents import (
-    agent,
-    agent_name,
-    supervisor,
+from vegakit.lang.diagnostics import (
+    Diagnostic,
+    DiagnosticCollector,
+    TooManyDiagnosticsError,
+    count_steps,
 )
-from vegakit.lang.python.annotations import type_of
+from vegakit.lang.python.analysis import (
+    VariableReads,
+    assigned_names,
+    is_natural,
+    natural_names,
+    shared_changes,
+)
 from vegakit.lang.python.calls import CALLS
 from vegakit.lang.python.context import (
     EXPRESSIONS,
     STATEMENTS,
     Demand,
-    File,
+    FunctionContext,
     FunctionHead,
+    PythonFile,
     RefusedError,
 )
-from vegakit.lang.python.declaring import (
+from vegakit.lang.python.declarations import (
     constant,
     head,
     import_from,
@@ -34,19 +43,151 @@ from vegakit.lang.python.declaring import (
     record,
     record_head,
     server,
+    signature_of,
 )
 from vegakit.lang.python.expressions import PLAIN_EXPRESSIONS
-from vegakit.lang.python.functions import function, tool
-from vegakit.lang.python.guarding import GUARDS
 from vegakit.lang.python.operators import OPERATORS
-from vegakit.lang.python.outside import signature_of
-from vegakit.lang.python.reading import parsed, too_deep
-from vegakit.lang.python.statements import PLAIN_STATEMENTS
-from vegakit.lang.signatures import Signature
-from vegakit.lang.spelling import without_hidden
-from vegakit.lang.tree import Decl, Source, TypeDecl
+from vegakit.lang.python.settings import (
+    agent,
+    agent_name,
+    budget_in,
+    grants,
+    repeatable,
+    supervisor,
+)
+from vegakit.lang.python.statements import GUARDS, PLAIN_STATEMENTS, statements
+from vegakit.lang.python.types import type_of
+from vegakit.lang.syntax.literals import without_hidden
+from vegakit.lang.syntax.tree import Block, Decl, FnDecl, Node, Source, Text, ToolDecl, TypeDecl
+from vegakit.lang.types import Signature
 
-__all__ = ["Lowered", "lower"]
+# The text of a file as Python reads it, within bounds.
+
+
+_MOST_CHARS, _MOST_NODES = 200_000, 30_000
+_HALF = re.compile("[\ud800-\udfff]")
+_SYNTAX = "mend it as Python asks: python -m py_compile FILE"
+
+
+def parsed(file: PythonFile) -> ast.Module | None:
+    if len(file.text) > _MOST_CHARS:
+        file.findings.report(
+            "too-large",
+            f"a program in Python has at most {_MOST_CHARS:,} characters",
+            0,
+            1,
+            "split it, or move what is not part of the program elsewhere",
+        )
+        return None
+    # Python reads on without counting, and what stands in braces in a text it reads one by one.
+    count_steps(len(file.text) // 16 + 14 * file.text.count("{"))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(file.text)
+        return module if _is_text(file, module) else None
+    except SyntaxError as error:
+        at = file.source_map.at(error.lineno or 1, 0) + max((error.offset or 1) - 1, 0)
+        at = min(at, len(file.text))
+        file.findings.report(
+            "python-syntax", f"this is not Python: {error.msg}", at, at + 1, _SYNTAX
+        )
+    except (ValueError, RecursionError, MemoryError):
+        too_deep(file)
+    return None
+
+
+def _is_text(file: PythonFile, module: ast.Module) -> bool:
+    """Half a character, such as "\\ud800", cannot be written down."""
+    for number, node in enumerate(ast.walk(module)):
+        count_steps(6)  # and as much again in the passes that follow
+        if number > _MOST_NODES:
+            file.report(
+                "too-large",
+                Node(0, 1),
+                f"a program in Python has at most {_MOST_NODES:,} names, numbers and operators",
+                "split it",
+            )
+            return False
+        match node:
+            case ast.Constant(value=str() as text) if _HALF.search(text):
+                file.report(
+                    "python-literal", node, "this text holds half a character", "write it whole"
+                )
+                return False
+            case _:
+                pass
+    return True
+
+
+def too_deep(file: PythonFile) -> None:
+    file.findings.report(
+        "too-deep", "this is nested too deeply to be read", 0, 1, "give parts of it names"
+    )
+
+
+# Functions and tools of a file: their rights, and their bodies in the tree.
+
+
+_RIGHTS = ("allowed_paths", "allowed_commands", "allowed_hosts")
+_MAIN = ("may", *_RIGHTS, "budget")
+_TOOL = ("capabilities", *_RIGHTS, "repeatable")
+
+
+def function(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> Decl:
+    node = made.node
+    rights, span = grants(file, keywords, _MAIN), file.span(node)
+    budget = budget_in(file, keywords)
+    inner = _body(file, made, node.body)
+    return FnDecl(span.at, span.end, node.name, made.params, made.result, rights, budget, inner)
+
+
+def tool(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> Decl:
+    """Its docstring is what the model is told."""
+    node = made.node
+    rights, span = grants(file, keywords, _TOOL), file.span(node)
+    said = ast.get_docstring(node)
+    description = None
+    if said is not None:
+        at = file.span(node.body[0])
+        description = Text(at.at, at.end, (said,))
+    return ToolDecl(
+        span.at,
+        span.end,
+        node.name,
+        made.params,
+        made.result,
+        description,
+        rights,
+        _body(file, made, node.body),
+        repeatable(file, keywords),
+    )
+
+
+def _natural_constants(file: PythonFile) -> set[str]:
+    """No variable can have their names."""
+    return {name for name, value in file.constants.items() if is_natural(value, set())}
+
+
+def _body(file: PythonFile, made: FunctionHead, nodes: list[ast.stmt]) -> Block:
+    node = made.node
+    body = FunctionContext(
+        file, assigned_names(node), natural_names(node) | _natural_constants(file)
+    )
+    body.shared = shared_changes(node, {*file.records, *file.agents})
+    body.read_after = VariableReads(node).is_read_after
+    body.returns_nothing = made.result is None
+    for param in made.params:
+        body.declare(param.name, param.type)
+    made_of = statements(body, nodes)
+    first, last = file.span(nodes[0]), file.span(nodes[-1])
+    return Block(first.at, last.end, made_of)
+
+
+# A file of Python to the tree of a program.
+#
+# text ── ast ── what it declares ── functions ── Source, demands on types
+
 
 EXPRESSIONS.update(PLAIN_EXPRESSIONS | OPERATORS | CALLS)
 STATEMENTS.update(PLAIN_STATEMENTS | GUARDS)
@@ -66,11 +207,11 @@ class Lowered(Struct):
 
 def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
     """`given` are agents that are declared elsewhere."""
-    findings = Findings(path)
-    file = File(without_hidden(text, findings), findings)
+    findings = DiagnosticCollector(path)
+    file = PythonFile(without_hidden(text, findings), findings)
     file.agents |= given
     decls: tuple[Decl, ...] = ()
-    with suppress(EnoughFoundError):
+    with suppress(TooManyDiagnosticsError):
         module = parsed(file)
         if module is not None:
             decls = _lowered(file, module)
@@ -79,7 +220,7 @@ def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
     return Lowered(source, tuple(found.values()), file.demands, file.tools)
 
 
-def _lowered(file: File, module: ast.Module) -> tuple[Decl, ...]:
+def _lowered(file: PythonFile, module: ast.Module) -> tuple[Decl, ...]:
     try:
         return _Reader(file).read(module)
     except RecursionError:
@@ -88,7 +229,7 @@ def _lowered(file: File, module: ast.Module) -> tuple[Decl, ...]:
 
 
 class _Reader:
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: PythonFile) -> None:
         self._file = file
         self._decls: list[Decl] = []
         self._later: list[Callable[[], Decl | None]] = []
@@ -142,9 +283,9 @@ class _Reader:
                 pass
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
                 pass
-            case ast.AsyncFunctionDef() if self._is_outside(node):
+            case ast.AsyncFunctionDef() if self._is_external(node):
                 file.tools[node.name] = None
-                self._later.append(lambda: self._outside(node))
+                self._later.append(lambda: self._external(node))
             case ast.AsyncFunctionDef(name=name):
                 file.refuse(
                     "python-statement",
@@ -204,7 +345,7 @@ class _Reader:
         role, keywords = self._role(node)
         if role == "outside":
             file.tools[node.name] = None
-            self._later.append(lambda: self._outside(node))
+            self._later.append(lambda: self._external(node))
             return
         made = FunctionHead(node)
         file.functions[node.name] = made
@@ -212,7 +353,7 @@ class _Reader:
         if role == "main" and node.name != "main":
             file.report(
                 "python-program",
-                file.places.span(node.decorator_list[0]),
+                file.source_map.span(node.decorator_list[0]),
                 f"the program is called `main`, this is `{node.name}`",
                 f"write `def main(...):` instead of `def {node.name}(...):`",
             )
@@ -249,13 +390,13 @@ class _Reader:
             "one of: @program, @program.function(...), @program.tool(...), @tool(...)",
         )
 
-    def _is_outside(self, node: ast.AsyncFunctionDef) -> bool:
+    def _is_external(self, node: ast.AsyncFunctionDef) -> bool:
         return any(
             self._file.means(one.func if isinstance(one, ast.Call) else one, "vegakit.tool")
             for one in node.decorator_list
         )
 
-    def _outside(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _external(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._file.tools[node.name] = signature_of(self._file, node)
 
     def _take_head(self, made: FunctionHead) -> None:

@@ -1,35 +1,33 @@
-"""Operators: arithmetic, comparison, logic, and `x if x is not None else y`."""
+"""Operators, and the methods of str, list and dict (pure)."""
 
 import ast
 from itertools import pairwise
 
-from vegakit.lang.diagnostics import Edit
-from vegakit.lang.python.annotations import is_none
-from vegakit.lang.python.context import Body, Rule, expression
-from vegakit.lang.python.expressions import library
-from vegakit.lang.python.kinds import space_of
-from vegakit.lang.python.looping import is_made_list, items_in
-from vegakit.lang.python.signs import is_natural
-from vegakit.lang.python.simple import is_simple
-from vegakit.lang.python.words import BINARY, COMPARES
-from vegakit.lang.tree import Binary, Expr, Unary, Whole
+from vegakit.lang.diagnostics import Edit, did_you_mean
+from vegakit.lang.python.analysis import is_natural, is_pure, target_root
+from vegakit.lang.python.context import FunctionContext, Rule, expression
+from vegakit.lang.python.expressions import is_made_list, items_in, library
+from vegakit.lang.python.sends import METHODS_OF_PROCESSES
+from vegakit.lang.python.subset import BINARY, COMPARES, METHODS, NO_METHODS
+from vegakit.lang.python.types import is_none, space_of
+from vegakit.lang.syntax.tree import Binary, Expr, Unary, Whole
 
-__all__ = ["OPERATORS"]
+# Operators: arithmetic, comparison, logic, and `x if x is not None else y`.
 
 
-def _span(body: Body, node: ast.AST) -> tuple[int, int]:
+def _span(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
     span = body.file.span(node)
     return span.at, span.end
 
 
-def _operand(body: Body, node: ast.expr) -> Expr:
+def _operand(body: FunctionContext, node: ast.expr) -> Expr:
     """A whole number beside a float is the same in both."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return Whole(*_span(body, node), node.value)
     return expression(body, node)
 
 
-def _binary(body: Body, node: ast.BinOp) -> Expr:
+def _binary(body: FunctionContext, node: ast.BinOp) -> Expr:
     at, end = _span(body, node)
     if isinstance(node.op, ast.FloorDiv | ast.Mod):
         if isinstance(node.op, ast.Mod) and space_of(body, node.left) == "str":
@@ -60,7 +58,7 @@ def _binary(body: Body, node: ast.BinOp) -> Expr:
     return made
 
 
-def _repeated(body: Body, node: ast.BinOp) -> Expr | None:
+def _repeated(body: FunctionContext, node: ast.BinOp) -> Expr | None:
     """`"-" * 20`."""
     if space_of(body, node.left) != "str":
         return None
@@ -75,7 +73,7 @@ def _repeated(body: Body, node: ast.BinOp) -> Expr | None:
     return library(body, node, "str::repeat", left, right)
 
 
-def _unary(body: Body, node: ast.UnaryOp) -> Expr:
+def _unary(body: FunctionContext, node: ast.UnaryOp) -> Expr:
     at, end = _span(body, node)
     match node.op:
         case ast.Not():
@@ -91,7 +89,7 @@ def _unary(body: Body, node: ast.UnaryOp) -> Expr:
             )
 
 
-def _logic(body: Body, node: ast.BoolOp) -> Expr:
+def _logic(body: FunctionContext, node: ast.BoolOp) -> Expr:
     op = "and" if isinstance(node.op, ast.And) else "or"
     made = expression(body, node.values[0])
     for value in node.values[1:]:
@@ -100,14 +98,14 @@ def _logic(body: Body, node: ast.BoolOp) -> Expr:
     return made
 
 
-def _compare(body: Body, node: ast.Compare) -> Expr:
+def _compare(body: FunctionContext, node: ast.Compare) -> Expr:
     file, at, end = body.file, *_span(body, node)
     if len(node.ops) > 1:
         terms = [node.left, *node.comparators]
         written = " and ".join(
             file.text[file.span(left).at : file.span(right).end] for left, right in pairwise(terms)
         )
-        edit = file.replaced(node, f"({written})") if is_simple(node) else None
+        edit = file.replaced(node, f"({written})") if is_pure(node) else None
         file.refuse(
             "python-chain", node, "comparisons are not chained here", f"write `{written}`", edit
         )
@@ -132,12 +130,12 @@ def _compare(body: Body, node: ast.Compare) -> Expr:
     return Binary(at, end, COMPARES[type(op)], left, right)
 
 
-def _conditional(body: Body, node: ast.IfExp) -> Expr:
+def _conditional(body: FunctionContext, node: ast.IfExp) -> Expr:
     """`x if x is not None else y` is `x ?? y`; others are statements."""
     match node.test:
         case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[other]) if (
             is_none(other)
-            and is_simple(left)
+            and is_pure(left)
             and body.file.source(left) == body.file.source(node.body)
         ):
             one, default = expression(body, node.body), expression(body, node.orelse)
@@ -158,3 +156,123 @@ OPERATORS: dict[type, Rule] = {
     ast.Compare: _compare,
     ast.IfExp: _conditional,
 }
+
+
+# Methods of str, list and dict.
+
+
+def method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    if callee.attr in _MADE:
+        return _MADE[callee.attr](body, node, callee)
+    if callee.attr in METHODS:
+        return _method(body, node, callee)
+    return _no_method(body, node, callee)
+
+
+def plain_arguments(body: FunctionContext, node: ast.Call, least: int, most: int) -> list[ast.expr]:
+    name = body.file.source(node.func)
+    if node.keywords or not least <= len(node.args) <= most:
+        count = str(least) if least == most else f"{least} to {most}"
+        extra = f", and no `{node.keywords[0].arg}=`" if node.keywords else ""
+        advice = "write `vega.list.reverse(sorted(xs))` for the other way round; there is no key"
+        body.file.refuse(
+            "python-builtin",
+            node,
+            f"`{name}` takes {count} argument{'' if count == '1' else 's'} here{extra}",
+            advice if name == "sorted" else "leave the rest out",
+        )
+    return node.args
+
+
+def _method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    called, count = METHODS[callee.attr]
+    if callee.attr == "split" and not node.args and not node.keywords:
+        return library(body, node, "str::words", expression(body, callee.value))
+    args = plain_arguments(body, node, count, count)
+    if callee.attr in ("split", "replace") and not _is_something(args[0]):
+        body.file.refuse(
+            "python-method",
+            args[0],
+            f"`{callee.attr}` of an empty text differs, so what is looked for is written out",
+            f"write it in quotes, or `vega.{called.replace('::', '.')}(…)`",
+        )
+    values = (expression(body, arg) for arg in args)
+    return library(body, node, called, expression(body, callee.value), *values)
+
+
+def _is_something(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
+
+
+def _join(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    [parts] = plain_arguments(body, node, 1, 1)
+    if not is_pure(callee.value):
+        body.file.refuse(
+            "python-order", callee.value, "what joins is read last here", "give it a name first"
+        )
+    items = items_in(body, parts)
+    return library(body, node, "str::join", items, expression(body, callee.value))
+
+
+def _get(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    args = plain_arguments(body, node, 1, 2)
+    of, key = expression(body, callee.value), expression(body, args[0])
+    made = library(body, node, "map::get", of, key)
+    if len(args) == 1:
+        return made
+    if not is_pure(args[1]):
+        body.file.refuse(
+            "python-order",
+            args[1],
+            "here a default is worked out only when it is needed",
+            "give it a name first",
+        )
+    body.demand("default", of, node)
+    span = body.file.span(node)
+    return Binary(span.at, span.end, "??", made, expression(body, args[1]))
+
+
+def _count(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    [what] = plain_arguments(body, node, 1, 1)
+    space = space_of(body, callee.value)
+    if space not in ("str", "list") or (space == "str" and not _is_something(what)):
+        body.file.refuse(
+            "python-method",
+            node,
+            "it cannot be told what is counted",
+            "write `vega.list.count(xs, x)` or `vega.str.count(text, part)`",
+        )
+    return library(
+        body, node, f"{space}::count", expression(body, callee.value), expression(body, what)
+    )
+
+
+def _append(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    return body.file.refuse(
+        "python-in-place",
+        node,
+        "`append` stands alone on its line, behind the name of a variable",
+        "write `xs = xs + [x]`",
+    )
+
+
+def _no_method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    of = body.file.source(callee.value)
+    root = target_root(callee.value)
+    if isinstance(root, ast.Name) and root.id in body.file.foreign:
+        expression(body, root)
+    if callee.attr in NO_METHODS:
+        why, advice = NO_METHODS[callee.attr]
+        return body.file.refuse(
+            "python-method", node, f"`{callee.attr}` {why}", advice.format(of=of)
+        )
+    known = [*METHODS, *_MADE, *METHODS_OF_PROCESSES]
+    return body.file.refuse(
+        "python-method",
+        node,
+        f"there is no method `{callee.attr}` here",
+        did_you_mean(callee.attr, known),
+    )
+
+
+_MADE = {"join": _join, "get": _get, "count": _count, "append": _append}

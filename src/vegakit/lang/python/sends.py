@@ -1,30 +1,53 @@
-"""Sends and spawns: `reviewer("…")`, `reviewer.ask("…", returns=Finding)`, `spawn(reviewer)`.
-
-| Python                      | Vega                    |
-|-----------------------------|-------------------------|
-| `a(m)`, `a.ask(m)`          | `a <- m as str`         |
-| `a.ask(m, returns=T)`       | `a <- m as T`           |
-| `a.stream(m)`               | `a <~ m`                |
-| `a.submit(m)`, `f.result()` | `async a <- m`, `await f` |
-"""
+"""Sends, spawns, and calls of the Vega library by its own names (pure)."""
 
 import ast
 import re
 
-from vegakit.lang.python.annotations import type_of
-from vegakit.lang.python.context import Body, expression
-from vegakit.lang.python.literals import duration_value, money_value
-from vegakit.lang.python.settings import SPAWN_RULES, setting
-from vegakit.lang.tree import Ask, Await, Expr, Name, NamedType, Setting, Spawn, TypeExpr
+from vegakit.lang.diagnostics import did_you_mean
+from vegakit.lang.library import LIBRARY, LibraryFunction
+from vegakit.lang.python.analysis import is_pure
+from vegakit.lang.python.context import FunctionContext, PythonFile, expression
+from vegakit.lang.python.settings import (
+    SPAWN_RULES,
+    duration,
+    duration_value,
+    money,
+    money_value,
+    setting,
+)
+from vegakit.lang.python.types import type_of
+from vegakit.lang.syntax.tree import (
+    Ask,
+    Await,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Index,
+    Name,
+    NamedType,
+    Setting,
+    Spawn,
+    TypeExpr,
+)
+from vegakit.lang.types import DURATION, MONEY, Parameter
 
-__all__ = ["METHODS_OF_PROCESSES", "send", "spawn"]
+# Sends and spawns: `reviewer("…")`, `reviewer.ask("…", returns=Finding)`, `spawn(reviewer)`.
+#
+# | Python                      | Vega                    |
+# |-----------------------------|-------------------------|
+# | `a(m)`, `a.ask(m)`          | `a <- m as str`         |
+# | `a.ask(m, returns=T)`       | `a <- m as T`           |
+# | `a.stream(m)`               | `a <~ m`                |
+# | `a.submit(m)`, `f.result()` | `async a <- m`, `await f` |
+
 
 METHODS_OF_PROCESSES = ("ask", "stream", "submit", "result")
 _OPTIONS = ("returns", "timeout", "budget")
 _BRACED = re.compile(r"\{([A-Za-z_]\w*)")
 
 
-def send(body: Body, node: ast.Call, to: ast.expr, method: str = "ask") -> Expr:
+def send(body: FunctionContext, node: ast.Call, to: ast.expr, method: str = "ask") -> Expr:
     file, span = body.file, body.file.span(node)
     if method == "result":
         if node.args or node.keywords:
@@ -57,7 +80,7 @@ def send(body: Body, node: ast.Call, to: ast.expr, method: str = "ask") -> Expr:
     )
 
 
-def _options(body: Body, node: ast.Call) -> dict[str, ast.expr]:
+def _options(body: FunctionContext, node: ast.Call) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
     for keyword in node.keywords:
         if keyword.arg not in _OPTIONS:
@@ -71,14 +94,14 @@ def _options(body: Body, node: ast.Call) -> dict[str, ast.expr]:
     return found
 
 
-def _addressed(body: Body, to: ast.expr) -> Expr:
+def _addressed(body: FunctionContext, to: ast.expr) -> Expr:
     if isinstance(to, ast.Name) and to.id in body.file.agents and not body.is_known(to.id):
         span = body.file.span(to)
         return Name(span.at, span.end, to.id)
     return expression(body, to)
 
 
-def _message(body: Body, node: ast.expr) -> Expr:
+def _message(body: FunctionContext, node: ast.expr) -> Expr:
     made = expression(body, node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         braced = [name for name in _BRACED.findall(node.value) if body.is_known(name)]
@@ -95,7 +118,7 @@ def _message(body: Body, node: ast.expr) -> Expr:
     return made
 
 
-def spawn(body: Body, node: ast.Call) -> Expr:
+def spawn(body: FunctionContext, node: ast.Call) -> Expr:
     """`spawn(a, wallet="$2", named="x", strategy="restart", max_restarts=3, under=team)`."""
     file, span = body.file, body.file.span(node)
     if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
@@ -128,3 +151,150 @@ def spawn(body: Body, node: ast.Call) -> Expr:
     return Spawn(
         span.at, span.end, agent, later, wallet, named, under, tuple(rules) if rules else None
     )
+
+
+# The library by its own names: `vega.file.read(path)` is `file::read(path)`.
+#
+# What Python would spell otherwise has a name here too: `vega.text(x)` is the text of any value,
+# `vega.quotient(a, b)` divides ints toward zero, `vega.at(xs, i)` raises below zero.
+
+
+_TOP = frozenset({"fail", "link", "exec", "file", "range"})
+
+
+def is_vega(file: PythonFile, node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return file.means(node, "vegakit.vega")
+
+
+def vega_call(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+    path = _path(callee)
+    if len(path) == 1 and path[0] in _OWN:
+        return _own(body, node, path[0])
+    name = "::".join(path)
+    row = LIBRARY.get(name) if len(path) == 2 or name in _TOP else None
+    if row is None:
+        known = [found.replace("::", ".") for found in LIBRARY if "::" in found]
+        said = ".".join(path)
+        body.file.refuse(
+            "python-vega",
+            callee,
+            f"there is no `vega.{said}`",
+            _meant(said, [*known, *_OWN, *_TOP]),
+        )
+    return _library(body, node, row)
+
+
+def _meant(said: str, known: list[str]) -> str:
+    advice = did_you_mean(said, known)
+    if advice.startswith("one of"):
+        return "docs/reference/language.md lists the library; `a::b` is written `vega.a.b`"
+    return advice.replace("`", "`vega.", 1)
+
+
+def _path(callee: ast.expr) -> list[str]:
+    path: list[str] = []
+    while isinstance(callee, ast.Attribute):
+        path.insert(0, callee.attr.rstrip("_"))
+        callee = callee.value
+    return path
+
+
+def _library(body: FunctionContext, node: ast.Call, row: LibraryFunction) -> Expr:
+    span = body.file.span(node)
+    params = {param.name: param for param in row.params}
+    values: list[Expr] = []
+    names: list[str] = []
+    for param, arg in zip(row.params, node.args, strict=False):
+        values.append(_value(body, arg, param))
+        names.append("")
+    for arg in node.args[len(row.params) :]:
+        values.append(expression(body, arg))
+        names.append("")
+    for keyword in node.keywords:
+        name = (keyword.arg or "").rstrip("_")
+        values.append(_value(body, keyword.value, params.get(name)))
+        names.append(name)
+    at = body.file.span(node.func)
+    callee = Name(at.at, at.end, row.name)
+    return Call(span.at, span.end, callee, tuple(values), tuple(names))
+
+
+def _value(body: FunctionContext, node: ast.expr, param: Parameter | None) -> Expr:
+    if param is not None and param.type == DURATION:
+        return duration_value(body, node)
+    if param is not None and param.type == MONEY:
+        return money_value(body, node)
+    return expression(body, node)
+
+
+def _own(body: FunctionContext, node: ast.Call, name: str) -> Expr:
+    file, span = body.file, body.file.span(node)
+    count, sample = _OWN[name]
+    if len(node.args) != count or node.keywords:
+        file.refuse("python-vega", node, f"`vega.{name}` is not written so", f"write `{sample}`")
+    args = node.args
+    match name:
+        case "money":
+            return money(file, args[0])
+        case "duration":
+            return duration(file, args[0])
+        case "text":
+            made = expression(body, args[0])
+            return Call(span.at, span.end, Name(span.at, span.end, "str"), (made,), ("",))
+        case "reason":
+            return _reason(body, node, args[0])
+        case "cast":
+            made = expression(body, args[0])
+            return Cast(span.at, span.end, made, type_of(file, args[1]))
+        case "default":
+            one, other = expression(body, args[0]), _plain_default(body, args[1])
+            return Binary(span.at, span.end, "??", one, other)
+        case "at":
+            one, other = expression(body, args[0]), expression(body, args[1])
+            return Index(span.at, span.end, one, other)
+        case "quotient" | "remainder":
+            one, other = expression(body, args[0]), expression(body, args[1])
+            return Binary(span.at, span.end, "/" if name == "quotient" else "%", one, other)
+        case _:
+            return file.refuse("python-vega", node, f"`vega.{name}` cannot stand here", sample)
+
+
+def _plain_default(body: FunctionContext, node: ast.expr) -> Expr:
+    if not is_pure(node):
+        body.file.refuse(
+            "python-order",
+            node,
+            "a default that calls something would be worked out only when it is needed",
+            "write `if x is None:` and assign",
+        )
+    return expression(body, node)
+
+
+def _reason(body: FunctionContext, node: ast.Call, of: ast.expr) -> Expr:
+    if not (isinstance(of, ast.Name) and of.id in body.reasons):
+        body.file.refuse(
+            "python-vega",
+            node,
+            "this is no error that was caught",
+            "write `except AgentFailed as e:` and `vega.reason(e)`",
+        )
+    span = body.file.span(node)
+    return Name(span.at, span.end, of.id)
+
+
+_OWN: dict[str, tuple[int, str]] = {
+    "at": (2, "vega.at(xs, i)"),
+    "default": (2, "vega.default(x, 0)"),
+    "cast": (2, "vega.cast(value, Finding)"),
+    "duration": (1, 'vega.duration("30s")'),
+    "limit": (2, "while vega.limit(10, x > 0):"),
+    "mcp": (1, 'github = vega.mcp("github")'),
+    "money": (1, 'vega.money("$1.50")'),
+    "quotient": (2, "vega.quotient(a, b)"),
+    "reason": (1, "vega.reason(e)"),
+    "remainder": (2, "vega.remainder(a, b)"),
+    "text": (1, "vega.text(x)"),
+    "yaml": (1, 'tools=[vega.yaml("tools.yaml")]'),
+}

@@ -1,54 +1,72 @@
-"""Statements: branches, loops, and what stands alone on a line."""
+"""Statements: branches, loops, `try`, `raise`, `with session(…)` and `with parallel()` (pure)."""
 
 import ast
 
-from vegakit.lang.python.annotations import is_none
-from vegakit.lang.python.context import STATEMENTS, Body, RefusedError, Rule, expression
-from vegakit.lang.python.hoisting import declared_before, declared_empty
-from vegakit.lang.python.kinds import kind_of
-from vegakit.lang.python.looping import walked
-from vegakit.lang.python.naming import new_name
-from vegakit.lang.python.simple import is_simple
-from vegakit.lang.python.standard import is_vega
-from vegakit.lang.python.storing import annotated, append, assigned, augmented, bound
-from vegakit.lang.python.words import NO_STATEMENTS
-from vegakit.lang.steps import took
-from vegakit.lang.tree import (
+from vegakit.lang.diagnostics import count_steps
+from vegakit.lang.python.analysis import is_pure
+from vegakit.lang.python.assignments import (
+    annotated_assignment,
+    append,
+    assignment,
+    augmented_assignment,
+    bind,
+    empty_declaration,
+    hoisted_declarations,
+)
+from vegakit.lang.python.context import (
+    STATEMENTS,
+    FunctionContext,
+    RefusedError,
+    Rule,
+    check_variable_name,
+    expression,
+)
+from vegakit.lang.python.expressions import library, loop_source
+from vegakit.lang.python.sends import is_vega
+from vegakit.lang.python.settings import SESSION_SETTINGS, money_value, setting
+from vegakit.lang.python.subset import BUILTIN_ERRORS, NO_STATEMENTS, VEGA_ERRORS
+from vegakit.lang.python.types import is_none, kind_of
+from vegakit.lang.syntax.tree import (
     Block,
     Break,
+    Catch,
     Continue,
     ExprStmt,
     For,
     If,
+    Parallel,
     Return,
+    Session,
+    Setting,
     Stmt,
+    Try,
     While,
 )
 
-__all__ = ["PLAIN_STATEMENTS", "block", "statements"]
+# Statements: branches, loops, and what stands alone on a line.
 
 
-def statements(body: Body, nodes: list[ast.stmt]) -> tuple[Stmt, ...]:
+def statements(body: FunctionContext, nodes: list[ast.stmt]) -> tuple[Stmt, ...]:
     """What is refused is left out, and the next is looked at."""
     made: list[Stmt] = []
     for node in nodes:
         try:
-            made += declared_before(body, node)
-            took(2)
+            made += hoisted_declarations(body, node)
+            count_steps(2)
             made += STATEMENTS[type(node)](body, node)
         except RefusedError:
             _declare_all(body, node)
     return tuple(made)
 
 
-def _declare_all(body: Body, node: ast.stmt) -> None:
+def _declare_all(body: FunctionContext, node: ast.stmt) -> None:
     """So that one fault is told once, not at every later line."""
     for one in ast.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
             body.declare(one.id)
 
 
-def block(body: Body, nodes: list[ast.stmt], around: ast.AST) -> Block:
+def block(body: FunctionContext, nodes: list[ast.stmt], around: ast.AST) -> Block:
     body.scopes.append({})
     made = statements(body, nodes)
     body.scopes.pop()
@@ -60,14 +78,18 @@ def block(body: Body, nodes: list[ast.stmt], around: ast.AST) -> Block:
 # Assignments
 
 
-def _assign(body: Body, node: ast.Assign | ast.AnnAssign) -> list[Stmt]:
+def _assign(body: FunctionContext, node: ast.Assign | ast.AnnAssign) -> list[Stmt]:
     value = node.value
     if isinstance(value, ast.IfExp) and not _is_default(body, value):
         return _chosen(body, node, value)
-    return annotated(body, node) if isinstance(node, ast.AnnAssign) else assigned(body, node)
+    return (
+        annotated_assignment(body, node)
+        if isinstance(node, ast.AnnAssign)
+        else assignment(body, node)
+    )
 
 
-def _is_default(body: Body, node: ast.IfExp) -> bool:
+def _is_default(body: FunctionContext, node: ast.IfExp) -> bool:
     match node.test:
         case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[other]):
             return is_none(other) and body.file.source(left) == body.file.source(node.body)
@@ -75,7 +97,9 @@ def _is_default(body: Body, node: ast.IfExp) -> bool:
             return False
 
 
-def _chosen(body: Body, node: ast.Assign | ast.AnnAssign, value: ast.IfExp) -> list[Stmt]:
+def _chosen(
+    body: FunctionContext, node: ast.Assign | ast.AnnAssign, value: ast.IfExp
+) -> list[Stmt]:
     """`x = a if c else b` is `if c: x = a` and `else: x = b`; a new variable is declared before,
     with the side that cannot fail if there is one."""
     file = body.file
@@ -92,23 +116,23 @@ def _chosen(body: Body, node: ast.Assign | ast.AnnAssign, value: ast.IfExp) -> l
         made.append(_first(body, node, target, value))
     span, test = file.span(value), expression(body, value.test)
     then, other = (
-        Block(span.at, span.end, (bound(body, target, expression(body, side), node),))
+        Block(span.at, span.end, (bind(body, target, expression(body, side), node),))
         for side in (value.body, value.orelse)
     )
     return [*made, If(span.at, span.end, test, then, other)]
 
 
 def _first(
-    body: Body, node: ast.Assign | ast.AnnAssign, target: ast.Name, value: ast.IfExp
+    body: FunctionContext, node: ast.Assign | ast.AnnAssign, target: ast.Name, value: ast.IfExp
 ) -> Stmt:
     for side in (value.orelse, value.body):
-        if is_simple(side):
+        if is_pure(side):
             if isinstance(node, ast.AnnAssign):
                 with_side = ast.AnnAssign(target, node.annotation, side, 1)
-                return annotated(body, ast.copy_location(with_side, node))[0]
-            return assigned(body, ast.copy_location(ast.Assign([target], side), node))[0]
+                return annotated_assignment(body, ast.copy_location(with_side, node))[0]
+            return assignment(body, ast.copy_location(ast.Assign([target], side), node))[0]
     kind = kind_of(body, value)
-    made = None if kind is None else declared_empty(body, target.id, kind, node)
+    made = None if kind is None else empty_declaration(body, target.id, kind, node)
     if made is None:
         body.file.refuse(
             "python-conditional",
@@ -122,7 +146,7 @@ def _first(
 # What stands alone
 
 
-def _alone(body: Body, node: ast.Expr) -> list[Stmt]:
+def _alone(body: FunctionContext, node: ast.Expr) -> list[Stmt]:
     match node.value:
         case ast.Constant(value=str()):
             return []
@@ -135,7 +159,7 @@ def _alone(body: Body, node: ast.Expr) -> list[Stmt]:
             return [ExprStmt(span.at, span.end, expression(body, node.value))]
 
 
-def _return(body: Body, node: ast.Return) -> list[Stmt]:
+def _return(body: FunctionContext, node: ast.Return) -> list[Stmt]:
     span, value = body.file.span(node), node.value
     if isinstance(value, ast.IfExp) and not _is_default(body, value):
         test = expression(body, value.test)
@@ -152,34 +176,34 @@ def _return(body: Body, node: ast.Return) -> list[Stmt]:
     return [Return(span.at, span.end, expression(body, value))]
 
 
-def _at(body: Body, node: ast.AST) -> tuple[int, int]:
+def _at(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
     span = body.file.span(node)
     return span.at, span.end
 
 
-def _break(body: Body, node: ast.Break) -> list[Stmt]:
+def _break(body: FunctionContext, node: ast.Break) -> list[Stmt]:
     return [Break(*_at(body, node))]
 
 
-def _continue(body: Body, node: ast.Continue) -> list[Stmt]:
+def _continue(body: FunctionContext, node: ast.Continue) -> list[Stmt]:
     return [Continue(*_at(body, node))]
 
 
-def _pass(_body: Body, _node: ast.Pass) -> list[Stmt]:
+def _pass(_body: FunctionContext, _node: ast.Pass) -> list[Stmt]:
     return []
 
 
 # Branches and loops
 
 
-def _if(body: Body, node: ast.If) -> list[Stmt]:
+def _if(body: FunctionContext, node: ast.If) -> list[Stmt]:
     test = expression(body, node.test)
     then = block(body, node.body, node)
     other = block(body, node.orelse, node) if node.orelse else None
     return [If(*_at(body, node), test, then, other)]
 
 
-def _no_else(body: Body, node: ast.While | ast.For) -> None:
+def _no_else(body: FunctionContext, node: ast.While | ast.For) -> None:
     if node.orelse:
         body.file.refuse(
             "python-loop",
@@ -189,7 +213,7 @@ def _no_else(body: Body, node: ast.While | ast.For) -> None:
         )
 
 
-def _while(body: Body, node: ast.While) -> list[Stmt]:
+def _while(body: FunctionContext, node: ast.While) -> list[Stmt]:
     """`while vega.limit(10, x > 0):` ends by LimitReached after 10 rounds."""
     _no_else(body, node)
     test, limit = node.test, None
@@ -204,11 +228,11 @@ def _while(body: Body, node: ast.While) -> list[Stmt]:
     return [While(*_at(body, node), tested, block(body, node.body, node), limit)]
 
 
-def _for(body: Body, node: ast.For) -> list[Stmt]:
+def _for(body: FunctionContext, node: ast.For) -> list[Stmt]:
     _no_else(body, node)
     targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
     names = [target.id for target in targets if isinstance(target, ast.Name)]
-    over = walked(body, node.iter)
+    over = loop_source(body, node.iter)
     if len(names) != len(targets) or len(names) != 1 + over.pairs:
         body.file.refuse(
             "python-loop",
@@ -224,7 +248,7 @@ def _for(body: Body, node: ast.For) -> list[Stmt]:
                 f"`{name}` has a value already, which the loop would replace",
                 "choose another name for the variable of the loop",
             )
-        new_name(body, target, name)
+        check_variable_name(body, target, name)
     kinds = [over.key, over.kind] if over.pairs else [over.kind]
     body.scopes.append(dict(zip(names, kinds, strict=True)))
     inner = block(body, node.body, node)
@@ -232,7 +256,7 @@ def _for(body: Body, node: ast.For) -> list[Stmt]:
     return [For(*_at(body, node), tuple(names), over.value, inner)]
 
 
-def _no(body: Body, node: ast.stmt) -> list[Stmt]:
+def _no(body: FunctionContext, node: ast.stmt) -> list[Stmt]:
     word, why, advice = NO_STATEMENTS[type(node)]
     return body.file.refuse("python-statement", node, f"`{word}` cannot stand here: {why}", advice)
 
@@ -241,7 +265,7 @@ PLAIN_STATEMENTS: dict[type, Rule] = {
     **dict.fromkeys(NO_STATEMENTS, _no),
     ast.Assign: _assign,
     ast.AnnAssign: _assign,
-    ast.AugAssign: augmented,
+    ast.AugAssign: augmented_assignment,
     ast.Expr: _alone,
     ast.Return: _return,
     ast.Break: _break,
@@ -251,3 +275,124 @@ PLAIN_STATEMENTS: dict[type, Rule] = {
     ast.While: _while,
     ast.For: _for,
 }
+
+
+# Blocks that can fail: `try`, `raise`, `with session(…)` and `with parallel()`.
+
+
+def _try(body: FunctionContext, node: ast.Try) -> list[Stmt]:
+    file = body.file
+    if node.finalbody or node.orelse:
+        word = "finally" if node.finalbody else "else"
+        file.refuse(
+            "python-try",
+            (node.finalbody or node.orelse)[0],
+            f"a `try` has no `{word}` here",
+            "write it behind the `try`; processes and budgets are given back by themselves",
+        )
+    span, inner = file.span(node), block(body, node.body, node)
+    catches = [one for handler in node.handlers for one in _handler(body, handler)]
+    return [Try(span.at, span.end, inner, tuple(catches))]
+
+
+def _handler(body: FunctionContext, node: ast.ExceptHandler) -> list[Catch]:
+    """One for each kind that it names."""
+    span, name = body.file.span(node), node.name or ""
+    if name:
+        if body.is_known(name) or name in body.reasons:
+            body.file.refuse(
+                "python-shadow",
+                node,
+                f"`{name}` has a value already, which Python would take away here",
+                "choose another name",
+            )
+        check_variable_name(body, node, name)
+    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    found: list[Catch] = []
+    for one in kinds:
+        kind = "" if one is None else _kind(body, one)
+        if name:
+            body.reasons[name] = kind in VEGA_ERRORS and len(kinds) == 1
+        found.append(Catch(span.at, span.end, kind, name, block(body, node.body, node)))
+        body.reasons.pop(name, None)
+    return found
+
+
+def _kind(body: FunctionContext, node: ast.expr) -> str:
+    name = node.id if isinstance(node, ast.Name) else ""
+    if name == "Exception":
+        return ""
+    is_imported = body.file.imported.get(name) == f"vegakit.{name}"
+    if name in BUILTIN_ERRORS or (name in VEGA_ERRORS and is_imported):
+        return name
+    known = ", ".join(sorted(VEGA_ERRORS | BUILTIN_ERRORS))
+    advice = f"there are: {known}"
+    if name in VEGA_ERRORS:
+        advice = f"import it: `from vegakit import {name}`"
+    elif name in ("ZeroDivisionError", "OverflowError"):
+        advice = "write `except ArithmeticError:`"
+    elif name == "TimeoutError":
+        advice = "write `except Timeout:`, and import it from vegakit"
+    elif name == "BaseException":
+        advice = "write `except Exception:`"
+    return body.file.refuse(
+        "python-except", node, f"`{body.file.source(node)}` is no error of a program", advice
+    )
+
+
+def _raise(body: FunctionContext, node: ast.Raise) -> list[Stmt]:
+    file, span = body.file, body.file.span(node)
+    match node.exc, node.cause:
+        case ast.Call(func=func, args=[reason], keywords=[]), None if file.means(
+            func, "vegakit.Failed"
+        ):
+            said = expression(body, reason)
+            return [ExprStmt(span.at, span.end, library(body, node, "fail", said))]
+        case None, _:
+            advice = "write `raise Failed(str(e))` with the reason, or do not catch it"
+        case _:
+            advice = 'write `raise Failed("…")`, and import Failed from vegakit'
+    return file.refuse("python-raise", node, "a program raises Failed only", advice)
+
+
+def _with(body: FunctionContext, node: ast.With) -> list[Stmt]:
+    file, span = body.file, body.file.span(node)
+    item = node.items[0]
+    call = item.context_expr
+    if len(node.items) == 1 and item.optional_vars is None and isinstance(call, ast.Call):
+        if file.means(call.func, "vegakit.parallel") and not (call.args or call.keywords):
+            inner = statements(body, node.body)
+            first, last = file.span(node.body[0]), file.span(node.body[-1])
+            return [Parallel(span.at, span.end, Block(first.at, last.end, inner))]
+        if file.means(call.func, "vegakit.session"):
+            return [_session(body, node, call)]
+    return file.refuse(
+        "python-with",
+        item.context_expr,
+        "`with` opens a session or runs statements at the same time",
+        'write `with session(budget="$1"):` or `with parallel():`',
+    )
+
+
+def _session(body: FunctionContext, node: ast.With, call: ast.Call) -> Stmt:
+    file, span = body.file, body.file.span(node)
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    budget = call.args[0] if call.args else given.get("budget")
+    if budget is None or len(call.args) > 1:
+        file.refuse(
+            "python-with", call, "a session has a budget", 'write `with session(budget="$1"):`'
+        )
+    settings: list[Setting] = []
+    for keyword in call.keywords:
+        if keyword.arg in SESSION_SETTINGS:
+            settings.append(setting(file, keyword))
+        elif keyword.arg != "budget":
+            known = ", ".join(("budget", *SESSION_SETTINGS))
+            file.refuse(
+                "python-with", keyword, f"a session has no `{keyword.arg}`", f"there are: {known}"
+            )
+    amount = money_value(body, budget)
+    return Session(span.at, span.end, amount, block(body, node.body, node), tuple(settings))
+
+
+GUARDS: dict[type, Rule] = {ast.Try: _try, ast.Raise: _raise, ast.With: _with}

@@ -1,22 +1,21 @@
 """Rights: what is granted, what is asked for, and whether the one covers the other (pure)."""
 
-from vegakit.policy.capability.command_rules import parse_command, rule_within
-from vegakit.policy.capability.grants import Grant, decide, delegate
-from vegakit.policy.capability.host_rules import parse_url
-from vegakit.policy.capability.overlap import overlap
-from vegakit.policy.capability.programs import risky_word
-from vegakit.policy.capability.wanted import (
+from vegakit.policy.capability.access import (
+    AccessRequest,
     Allowed,
     Denied,
     Fetch,
     ReadPath,
     RunCommand,
     Use,
-    Wanted,
     WritePath,
 )
+from vegakit.policy.capability.commands import parse_command, risky_word, rule_within
+from vegakit.policy.capability.grants import Grant, decide, delegate, overlap
+from vegakit.policy.capability.hosts import parse_url
 
 __all__ = [
+    "AccessRequest",
     "Allowed",
     "Denied",
     "Fetch",
@@ -24,7 +23,6 @@ __all__ = [
     "ReadPath",
     "RunCommand",
     "Use",
-    "Wanted",
     "WritePath",
     "decide",
     "delegate",

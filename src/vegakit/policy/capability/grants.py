@@ -1,23 +1,5 @@
-"""Capabilities: what a tool, function or program may ask of the world.
-
-A grant names capabilities in an open tree (`fs` covers `fs::read`) and, beside them, the paths,
-commands and hosts they may be used on. Nothing is granted that is not named: an empty list is
-"none", never "any".
-
-| wanted               | capability      | and                       |
-|----------------------|-----------------|---------------------------|
-| ReadPath             | `fs::read`      | a rule of `paths` fits    |
-| WritePath            | `fs::write`     | a rule of `paths` fits    |
-| RunCommand           | `process::exec` | a rule of `commands` fits |
-| Fetch, GET or HEAD   | `net::get`      | a rule of `hosts` fits    |
-| Fetch, other methods | `net::post`     | a rule of `hosts` fits    |
-| Use                  | its own name    |                           |
-
-A denial wins over every grant. It covers its branch of the tree, and whoever asks for a larger
-branch asks for the denied one too.
-
-Delegation only shrinks: a grant remembers the grants it was cut from, and all of them must agree.
-So what two globs have in common is never approximated.
+"""Grants: what a tool, function or program may ask of the world, how grants shrink by delegation,
+and whether two of them overlap (pure).
 """
 
 from collections.abc import Callable, Iterator
@@ -27,38 +9,56 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from vegakit.errors import InvalidRuleError
-from vegakit.policy.capability.command_rules import (
-    check_command_rule,
-    clean_command,
-    command_fits,
-    risk_under,
-    rule_for,
-)
-from vegakit.policy.capability.doubts import shown
-from vegakit.policy.capability.host_rules import check_host_rule, clean_fetch, hosts_allowing
-from vegakit.policy.capability.names import (
+from vegakit.policy.capability.access import (
     EXEC,
     GET,
     POST,
     READ,
     WRITE,
-    check_capability,
-    clean_use,
-    covers,
-)
-from vegakit.policy.capability.path_rules import check_path_rule, clean_path, path_fits
-from vegakit.policy.capability.wanted import (
+    AccessRequest,
     Allowed,
     Denied,
     Fetch,
     ReadPath,
     RunCommand,
     Use,
-    Wanted,
     WritePath,
+    check_capability,
+    clean_use,
+    covers,
+    shown,
 )
+from vegakit.policy.capability.commands import (
+    check_command_rule,
+    clean_command,
+    command_fits,
+    risk_under,
+    rule_for,
+)
+from vegakit.policy.capability.hosts import check_host_rule, clean_fetch, hosts_allowing
+from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch
 
-__all__ = ["Grant", "capability_of", "decide", "delegate"]
+# Capabilities: what a tool, function or program may ask of the world.
+#
+# A grant names capabilities in an open tree (`fs` covers `fs::read`) and, beside them, the paths,
+# commands and hosts they may be used on. Nothing is granted that is not named: an empty list is
+# "none", never "any".
+#
+# | wanted               | capability      | and                       |
+# |----------------------|-----------------|---------------------------|
+# | ReadPath             | `fs::read`      | a rule of `paths` fits    |
+# | WritePath            | `fs::write`     | a rule of `paths` fits    |
+# | RunCommand           | `process::exec` | a rule of `commands` fits |
+# | Fetch, GET or HEAD   | `net::get`      | a rule of `hosts` fits    |
+# | Fetch, other methods | `net::post`     | a rule of `hosts` fits    |
+# | Use                  | its own name    |                           |
+#
+# A denial wins over every grant. It covers its branch of the tree, and whoever asks for a larger
+# branch asks for the denied one too.
+#
+# Delegation only shrinks: a grant remembers the grants it was cut from, and all of them must
+# agree. So what two globs have in common is never approximated.
+
 
 _MAX_RULES = 256
 _READING_METHODS = frozenset({"GET", "HEAD"})
@@ -88,15 +88,15 @@ class Grant(Struct, frozen=True):
             yield from grant.links()
 
 
-def delegate(parent: Grant, wished: Grant) -> Grant:
+def delegate(parent: Grant, requested: Grant) -> Grant:
     """What both allow, exactly."""
-    own = replace(wished, within=())
-    above = {replace(link, within=()): None for link in (*wished.links(), *parent.links())}
+    own = replace(requested, within=())
+    above = {replace(link, within=()): None for link in (*requested.links(), *parent.links())}
     del above[own]
     return replace(own, within=tuple(above))
 
 
-def decide(grant: Grant, wanted: Wanted) -> Allowed | Denied:
+def decide(grant: Grant, wanted: AccessRequest) -> Allowed | Denied:
     clean = _clean(wanted)
     if isinstance(clean, Denied):
         return clean
@@ -108,7 +108,7 @@ def decide(grant: Grant, wanted: Wanted) -> Allowed | Denied:
     return Allowed(clean)
 
 
-def _clean(wanted: Wanted) -> Wanted | Denied:
+def _clean(wanted: AccessRequest) -> AccessRequest | Denied:
     match wanted:
         case ReadPath(text) | WritePath(text):
             path = clean_path(text)
@@ -123,7 +123,7 @@ def _clean(wanted: Wanted) -> Wanted | Denied:
             assert_never(wanted)
 
 
-def capability_of(wanted: Wanted) -> str:
+def capability_of(wanted: AccessRequest) -> str:
     match wanted:
         case ReadPath():
             return READ
@@ -149,7 +149,7 @@ def _name_objection(link: Grant, name: str) -> str | None:
     return f"{name} was asked; {granted} is granted; add capabilities [{name}]"
 
 
-def _rule_objection(link: Grant, wanted: Wanted) -> str | None:
+def _rule_objection(link: Grant, wanted: AccessRequest) -> str | None:
     match wanted:
         case ReadPath(path) | WritePath(path):
             if any(path_fits(rule, path) for rule in link.paths):
@@ -197,3 +197,47 @@ def _check_each(rules: tuple[str, ...], check: Callable[[str], None]) -> None:
         )
     for rule in rules:
         check(rule)
+
+
+# Whether two pieces of work could notice each other, so that their order matters.
+#
+# | one has         | the other has             | order matters                                  |
+# |-----------------|---------------------------|------------------------------------------------|
+# | nothing         | anything                  | no                                             |
+# | `fs::read`      | `fs::read`                | no                                             |
+# | `fs::write`     | `fs::read` or `fs::write` | if a path of one is, holds or lies in another  |
+# | `net::get`      | `fs::*` or `net::get`     | no                                             |
+# | `process::exec` | anything                  | yes                                            |
+# | `net::post`     | anything                  | yes                                            |
+# | any other name  | anything                  | yes: nobody knows what it does                 |
+#
+# `fs` alone is such another name: it covers more than reading and writing. What stands below one
+# of the three mild names in the tree is a kind of it. The answer may be "yes" too often and is
+# never "no" wrongly, as long as no path is a link to another.
+
+
+_MILD = frozenset({READ, WRITE, GET})
+
+
+def overlap(a: Grant, b: Grant) -> bool:
+    """A grant does no more than any of its links, so one pair that keeps apart is enough."""
+    return all(_links_overlap(x, y) for x in a.links() for y in b.links())
+
+
+def _links_overlap(x: Grant, y: Grant) -> bool:
+    x_uses, y_uses = _uses(x), _uses(y)
+    if not x_uses or not y_uses:
+        return False
+    if not x_uses | y_uses <= _MILD:
+        return True
+    if WRITE not in x_uses | y_uses or {GET} in (x_uses, y_uses):
+        return False
+    return any(rules_touch(one, other) for one in x.paths for other in y.paths)
+
+
+def _uses(link: Grant) -> set[str]:
+    return {
+        name
+        for name in link.capabilities
+        if not any(covers(denial, name) for denial in link.denials)
+    }

@@ -9,30 +9,32 @@ the official clients run against it over real sockets, and it logs every request
         assert [request.attempt for request in provider.requests] == [1, 2]
 """
 
-from vegakit.testing.provider.requests import Api, Request, RequestStatus
 from vegakit.testing.provider.script import (
-    Answer,
+    Api,
     Break,
-    Call,
-    Drop,
+    DropConnection,
     Failure,
     Hang,
-    Reply,
+    ProviderAnswer,
+    ProviderReply,
+    ProviderRequest,
+    ProviderToolCall,
+    RequestStatus,
     Script,
 )
 from vegakit.testing.provider.server import Provider
 
 __all__ = [
-    "Answer",
     "Api",
     "Break",
-    "Call",
-    "Drop",
+    "DropConnection",
     "Failure",
     "Hang",
     "Provider",
-    "Reply",
-    "Request",
+    "ProviderAnswer",
+    "ProviderReply",
+    "ProviderRequest",
+    "ProviderToolCall",
     "RequestStatus",
     "Script",
 ]

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from vegakit.testing.provider.server import Provider
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(

@@ -1,46 +1,220 @@
-"""What the provider answers: data, in a list, by text, or by a function.
-
-    Provider("Paris")                                     always the same
-    Provider([Failure(529), Failure(529), "Paris"])       in turn; the last one stays
-    Provider({"France": "Paris", "Spain": [Drop(), "Madrid"], "": Failure(404)})
-                                                          by what the last user message contains
-    Provider(lambda request: Reply(request.text.upper())) worked out from the request
-
-A string is short for a `Reply` with that text. Without a script the words of the last user message
-choose, see `words`.
+"""What a client asked and what the test provider answers: by script, or by words in the last user
+message (kit).
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, repeat
+from enum import StrEnum
+from itertools import chain, cycle, islice, repeat
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
 
 from vegakit.conversation import Finish, Usage
-from vegakit.testing.provider.requests import Request
 
-__all__ = [
-    "Answer",
-    "Break",
-    "Call",
-    "Choose",
-    "Drop",
-    "Failure",
-    "Hang",
-    "Reply",
-    "Script",
-    "chooser",
-]
+# What a client asked, read alike from the three wire formats, and what became of it.
+#
+# `text` is that of the last user message that has any, so the rounds of tool results that follow a
+# question keep its text; `tool_results` counts those that came since.
 
 
-class Call(Struct, frozen=True):
+Schema: TypeAlias = dict[str, Any]
+
+_TEXT = frozenset({"text", "input_text"})
+_IMAGE = frozenset({"image", "image_url", "input_image"})
+_RESULT = frozenset({"tool_result", "function_call_output"})
+_FORCED = frozenset({"any", "required"})
+_USUAL_OUTPUT_TOOL = "final_result"
+
+
+class Api(StrEnum):
+    ANTHROPIC = "anthropic"
+    CHAT = "chat"
+    RESPONSES = "responses"
+
+
+class RequestStatus(StrEnum):
+    """FAILED is an error that was sent; STOPPED is a request that the provider's end cut off."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    FAILED = "failed"
+    DROPPED = "dropped"
+    DISCONNECTED = "disconnected"
+    STOPPED = "stopped"
+
+
+class ProviderRequest(Struct):
+    """`attempt` counts requests with the very same body; `sent` counts pieces of a stream.
+
+    `code` is the HTTP status sent, 0 if none was. `output_schema` is set if the client asked for
+    JSON text of a schema, `output_tool` if it asked for a call of a tool instead.
+    """
+
+    n: int
+    api: Api
+    raw: bytes
+    headers: dict[str, str]
+    attempt: int
+    started_ms: int
+    model: str = ""
+    text: str = ""
+    max_tokens: int | None = None
+    stream: bool = False
+    stream_usage: bool = False
+    images: int = 0
+    tool_results: int = 0
+    characters: int = 0
+    tools: dict[str, Schema] = field(default_factory=dict[str, Schema])
+    output_schema: Schema | None = None
+    output_tool: str | None = None
+    status: RequestStatus = RequestStatus.OPEN
+    code: int = 0
+    sent: int = 0
+    ended_ms: int | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return msgspec.json.decode(self.raw)
+
+
+class _Part(Struct):
+    type: str = ""
+    text: str | None = None
+
+
+class _Message(Struct):
+    role: str = ""
+    type: str = ""
+    content: str | list[_Part] | None = None
+
+
+class _Function(Struct):
+    name: str = ""
+    parameters: Schema | None = None
+
+
+class _Tool(Struct):
+    name: str = ""
+    input_schema: Schema | None = None
+    parameters: Schema | None = None
+    function: _Function | None = None
+
+
+class _Choice(Struct):
+    type: str = ""
+    mode: str = ""
+    name: str = ""
+    function: _Function | None = None
+
+
+class _Format(Struct):
+    schema: Schema | None = None
+    json_schema: "_Format | None" = None
+
+
+class _Output(Struct):
+    format: _Format | None = None
+
+
+class _StreamOptions(Struct):
+    include_usage: bool = False
+
+
+class _Body(Struct):
+    """The fields of all three formats that matter here; none of them means two things."""
+
+    model: str = ""
+    messages: list[_Message] = field(default_factory=list[_Message])
+    input: str | list[_Message] = field(default_factory=list[_Message])
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
+    tools: list[_Tool] = field(default_factory=list[_Tool])
+    tool_choice: str | _Choice | None = None
+    response_format: _Format | None = None
+    text: _Output | None = None
+    output_config: _Output | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+
+
+def read_request(
+    n: int, api: Api, raw: bytes, headers: dict[str, str], attempt: int, started_ms: int
+) -> ProviderRequest:
+    """Raises msgspec.DecodeError for a body that no provider would take."""
+    body = _DECODER.decode(raw)
+    request = ProviderRequest(n, api, raw, headers, attempt, started_ms, body.model)
+    request.max_tokens = body.max_tokens or body.max_completion_tokens or body.max_output_tokens
+    request.stream = bool(body.stream)
+    request.stream_usage = body.stream_options is not None and body.stream_options.include_usage
+    asked = [_Message("user", content=body.input)] if isinstance(body.input, str) else body.input
+    for message in body.messages or asked:
+        _read_message(message, request)
+    if body.tools:
+        request.tools = dict(_name_and_schema(tool) for tool in body.tools)
+        request.output_tool = _output_tool(body.tool_choice, list(request.tools))
+    request.output_schema = _output_schema(body)
+    return request
+
+
+def _read_message(message: _Message, request: ProviderRequest) -> None:
+    content = message.content
+    parts = [_Part("text", content)] if isinstance(content, str) else content or []
+    said = "".join(part.text for part in parts if part.type in _TEXT and part.text)
+    request.characters += len(said)
+    request.images += sum(part.type in _IMAGE for part in parts)
+    if message.role == "tool" or message.type in _RESULT:
+        request.tool_results += 1
+    request.tool_results += sum(part.type in _RESULT for part in parts)
+    if message.role == "user" and said:
+        request.text, request.tool_results = said, 0
+
+
+def _name_and_schema(tool: _Tool) -> tuple[str, Schema]:
+    if tool.function is not None:
+        return tool.function.name, tool.function.parameters or {}
+    return tool.name, tool.input_schema or tool.parameters or {}
+
+
+def _output_tool(choice: str | _Choice | None, names: list[str]) -> str | None:
+    """The one tool that the client insists on, or the one that agent libraries put in for output.
+
+    A choice that only forbids plain text means the last tool.
+    """
+    asked = choice if isinstance(choice, _Choice) else _Choice(choice or "")
+    if asked.name or asked.function:
+        return asked.name or (asked.function and asked.function.name)
+    if _USUAL_OUTPUT_TOOL in names:
+        return _USUAL_OUTPUT_TOOL
+    return names[-1] if _FORCED & {asked.type, asked.mode} else None
+
+
+def _output_schema(body: _Body) -> Schema | None:
+    chat = body.response_format and body.response_format.json_schema
+    others = (output and output.format for output in (body.text, body.output_config))
+    return next((found.schema for found in (chat, *others) if found), None)
+
+
+# What the provider answers: data, in a list, by text, or by a function.
+#
+# A string is short for a `ProviderReply` with that text. Without a script the words of the last
+# user message choose, see `words`.
+
+
+class ProviderToolCall(Struct, frozen=True):
     """One tool call."""
 
     name: str
     arguments: Any = {}
 
 
-class Drop(Struct, frozen=True):
+class DropConnection(Struct, frozen=True):
     """The connection is closed, without a byte if no answer had begun."""
 
     delay_ms: int = 0
@@ -68,10 +242,10 @@ class Break(Struct, frozen=True):
     """
 
     after: int
-    by: Drop | Hang | Failure
+    by: DropConnection | Hang | Failure
 
 
-class Reply(Struct, frozen=True):
+class ProviderReply(Struct, frozen=True):
     """`output` is JSON, sent as the client asked for it: as text or as a call of its output tool.
 
     `usage` not given is reckoned from the lengths of question and answer; None is not reported.
@@ -79,7 +253,7 @@ class Reply(Struct, frozen=True):
     """
 
     text: str = ""
-    calls: Sequence[Call] = ()
+    calls: Sequence[ProviderToolCall] = ()
     output: Any = UNSET
     refusal: str = ""
     usage: Usage | UnsetType | None = UNSET
@@ -90,9 +264,9 @@ class Reply(Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
-Answer: TypeAlias = str | Reply | Failure | Drop | Hang
-Choose: TypeAlias = Callable[[Request], Answer]
-Script: TypeAlias = Answer | Sequence[Answer] | Mapping[str, "Script"] | Choose
+ProviderAnswer: TypeAlias = str | ProviderReply | Failure | DropConnection | Hang
+Choose: TypeAlias = Callable[[ProviderRequest], ProviderAnswer]
+Script: TypeAlias = ProviderAnswer | Sequence[ProviderAnswer] | Mapping[str, "Script"] | Choose
 
 
 def chooser(script: Script) -> Choose:
@@ -106,7 +280,7 @@ def chooser(script: Script) -> Choose:
     return _in_turn(script)
 
 
-def _in_turn(answers: Sequence[Answer]) -> Choose:
+def _in_turn(answers: Sequence[ProviderAnswer]) -> Choose:
     if not answers:
         raise ValueError("a script needs an answer; got an empty list, write ['…'] or leave it out")
     turns = chain(answers, repeat(answers[-1]))
@@ -114,7 +288,7 @@ def _in_turn(answers: Sequence[Answer]) -> Choose:
 
 
 def _by_text(choosers: Mapping[str, Choose]) -> Choose:
-    def choose(request: Request) -> Answer:
+    def choose(request: ProviderRequest) -> ProviderAnswer:
         for key, chosen in choosers.items():
             if key in request.text:
                 return chosen(request)
@@ -125,3 +299,127 @@ def _by_text(choosers: Mapping[str, Choose]) -> Choose:
         )
 
     return choose
+
+
+# An instance of a JSON Schema: the least that fits it, for answers nobody scripted.
+#
+# The first example says Paris and the second London, so that parallel calls can be told apart.
+
+
+_PLAIN: dict[str, Callable[[int], object]] = {
+    "string": lambda nth: ("Paris", "London")[nth % 2],
+    "integer": lambda nth: 21 + nth,
+    "number": lambda nth: 21.5 + nth,
+    "boolean": lambda _: True,
+    "null": lambda _: None,
+}
+
+
+def example(schema: Schema, nth: int = 0) -> object:
+    return _example(schema, nth, schema)
+
+
+def _example(schema: Schema, nth: int, root: Schema) -> object:
+    if "$ref" in schema:
+        return _example(_definition(schema["$ref"], root), nth, root)
+    for fixed in ("const", "default"):
+        if fixed in schema:
+            return schema[fixed]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for union in ("anyOf", "oneOf", "allOf"):
+        if union in schema:
+            return _example(schema[union][0], nth, root)
+    kind = schema.get("type", "object")
+    kind = kind if isinstance(kind, str) else kind[0]
+    if kind == "array":
+        return [_example(schema.get("items", {}), nth, root)] * schema.get("minItems", 0)
+    if kind == "object":
+        fields = schema.get("properties", {})
+        return {name: _example(fields[name], nth, root) for name in schema.get("required", [])}
+    return _PLAIN[kind](nth)
+
+
+def _definition(reference: str, root: Schema) -> Schema:
+    for step in reference.removeprefix("#/").split("/"):
+        root = root[step]
+    return root
+
+
+# What is answered without a script: words in the last user message choose.
+#
+# | word             | answer                                                                    |
+# |------------------|---------------------------------------------------------------------------|
+# | err:<s>[:<n>]    | HTTP status s, the first n times this very request comes; retry-after 1 s |
+# | quota, ctx       | the account has no money left; the prompt is too long                     |
+# | drop, hang       | the connection closes without a byte; nothing ever comes                  |
+# | drop-mid, stall  | the same after three pieces of a stream                                   |
+# | stream-error     | an error event after three pieces of a stream                             |
+# | wait:<ms>        | so long before the first byte                                             |
+# | slow             | 200 words, 50 ms apart                                                    |
+# | refuse, length   | ended by the content filter; ended by the limit of tokens                 |
+# | no-usage         | tokens are not reported                                                   |
+# | tools            | two parallel tool calls, then text once their results are there           |
+#
+# Otherwise: the output that the client asked for, or five words.
+
+
+_FIVE_WORDS = "w0 w1 w2 w3 w4 "
+_TWO_HUNDRED_WORDS = "".join(f"w{i} " for i in range(200))
+_NUMBERED = re.compile(r"(?<!\S)(err|wait):(\d+)(?::(\d+))?(?!\S)", re.ASCII)
+
+_INSTEAD: dict[str, ProviderAnswer] = {
+    "quota": Failure("quota"),
+    "ctx": Failure("context_length"),
+    "drop": DropConnection(),
+    "hang": Hang(),
+}
+_CHANGES: dict[str, dict[str, Any]] = {
+    "drop-mid": {"breaks": Break(3, DropConnection())},
+    "stall": {"breaks": Break(3, Hang())},
+    "slow": {"text": _TWO_HUNDRED_WORDS, "gap_ms": 50},
+    "refuse": {"text": "", "output": UNSET, "finish": Finish.CONTENT_FILTER},
+    "length": {"finish": Finish.LENGTH},
+    "no-usage": {"usage": None},
+}
+_USUAL_STREAM_ERROR = {
+    Api.ANTHROPIC: Failure(529),
+    Api.CHAT: Failure(500),
+    Api.RESPONSES: Failure(500),
+}
+
+
+def default_answer(request: ProviderRequest) -> ProviderAnswer:
+    words = set(request.text.split())
+    changes: dict[str, Any] = {}
+    for name, number, times in _NUMBERED.findall(request.text):
+        if name == "wait":
+            changes["delay_ms"] = int(number)
+        elif not times or request.attempt <= int(times):
+            return Failure(int(number), retry_after_s=1)
+    for word, answer in _INSTEAD.items():
+        if word in words:
+            return answer
+    for word, change in _CHANGES.items():
+        if word in words:
+            changes |= change
+    if "stream-error" in words:
+        changes["breaks"] = Break(3, _USUAL_STREAM_ERROR[request.api])
+    return replace(_plain_reply(request, words), **changes)
+
+
+def _plain_reply(request: ProviderRequest, words: set[str]) -> ProviderReply:
+    if "tools" in words and request.tools and not request.tool_results:
+        return ProviderReply(calls=_two_calls(request))
+    if request.output_schema:
+        return ProviderReply(output=example(request.output_schema))
+    if request.output_tool:
+        return ProviderReply(output=example(request.tools.get(request.output_tool, {})))
+    return ProviderReply(_FIVE_WORDS)
+
+
+def _two_calls(request: ProviderRequest) -> list[ProviderToolCall]:
+    """Of the first two tools, or twice of the only one."""
+    names = [name for name in request.tools if name != request.output_tool] or list(request.tools)
+    chosen = enumerate(islice(cycle(names), 2))
+    return [ProviderToolCall(name, example(request.tools[name], nth)) for nth, name in chosen]

@@ -1,4 +1,4 @@
-"""The loopback provider: one server, one task for each connection, one log.
+"""The test provider: one server on 127.0.0.1, one task for each connection, one log (kit, host).
 
 async with Provider(script) as p:             in the running loop
 with Provider(script).in_thread() as p:       for code without a loop of its own
@@ -13,14 +13,112 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vegakit.testing.provider.http import Connection
-from vegakit.testing.provider.log import Log
-from vegakit.testing.provider.requests import Request
-from vegakit.testing.provider.script import Answer, Script, chooser
-from vegakit.testing.provider.serving import serve
-from vegakit.testing.provider.words import answer_by_words
+from msgspec import DecodeError
 
-__all__ = ["Provider"]
+from vegakit.records import to_json
+from vegakit.testing.provider.exchange import (
+    BadRequestError,
+    ClosedError,
+    Exchange,
+    HttpRequest,
+    ProviderConnection,
+    RequestLog,
+)
+from vegakit.testing.provider.script import (
+    Choose,
+    Failure,
+    ProviderAnswer,
+    ProviderRequest,
+    Script,
+    chooser,
+    default_answer,
+)
+from vegakit.testing.provider.wire import ANTHROPIC, CHAT, RESPONSES, WireFormat
+
+# One connection, request after request: what is asked where, and who answers it.
+
+
+_JSON_HEADERS = {"content-type": "application/json"}
+_FORMATS = {
+    ("POST", "/v1/messages"): ANTHROPIC,
+    ("POST", "/v1/chat/completions"): CHAT,
+    ("POST", "/v1/responses"): RESPONSES,
+}
+_MODEL = {
+    "id": "loopback",
+    "object": "model",
+    "type": "model",
+    "display_name": "Loopback",
+    "created": 0,
+    "created_at": "1970-01-01T00:00:00Z",
+    "owned_by": "vegakit",
+}
+_OTHER_ROUTES: dict[tuple[str, str], Callable[[HttpRequest], object]] = {
+    ("POST", "/v1/messages/count_tokens"): lambda http: {"input_tokens": len(http.body) // 4},
+    ("POST", "/v1/responses/input_tokens"): lambda http: {
+        "object": "response.input_tokens",
+        "input_tokens": len(http.body) // 4,
+    },
+    ("GET", "/v1/models"): lambda _: {"object": "list", "data": [_MODEL], "has_more": False},
+}
+
+
+async def serve(connection: ProviderConnection, log: RequestLog, choose: Choose) -> None:
+    """Until the client leaves or is dropped."""
+    try:
+        while await _serve_one(connection, log, choose):
+            pass
+    except ClosedError:
+        pass
+    finally:
+        await connection.aclose()
+
+
+async def _serve_one(connection: ProviderConnection, log: RequestLog, choose: Choose) -> bool:
+    try:
+        http = await connection.next_request()
+    except BadRequestError as error:
+        await _send(connection, error.status, {"error": {"message": str(error)}})
+        return False
+    route = (http.method, http.path)
+    if form := _FORMATS.get(route):
+        await _exchange(connection, form, http, log, choose)
+    elif other_route := _OTHER_ROUTES.get(route):
+        await _send(connection, 200, other_route(http))
+    else:
+        known = ", ".join(" ".join(known) for known in (*_FORMATS, *_OTHER_ROUTES))
+        message = f"no {http.method} {http.path} here; there is {known}"
+        await _send(connection, 404, {"error": {"type": "not_found_error", "message": message}})
+    return http.keeps_alive
+
+
+async def _exchange(
+    connection: ProviderConnection,
+    form: WireFormat,
+    http: HttpRequest,
+    log: RequestLog,
+    choose: Choose,
+) -> None:
+    try:
+        request = log.received(form.api, http)
+    except DecodeError as error:
+        wire_error = form.error_of(Failure(400, f"the body does not fit this API: {error}"))
+        await _send(connection, wire_error.status, wire_error.body)
+        return
+    await Exchange(connection, form, request, log).carry_out(choose)
+
+
+async def _send(connection: ProviderConnection, status: int, content: object) -> None:
+    connection.send_whole(status, _JSON_HEADERS, to_json(content))
+    await connection.flush()
+
+
+# The loopback provider: one server, one task for each connection, one log.
+#
+# async with Provider(script) as p:             in the running loop
+# with Provider(script).in_thread() as p:       for code without a loop of its own
+# python -m vegakit.testing.provider            in another process
+
 
 _HOST = "127.0.0.1"
 _BACKLOG = 4096
@@ -37,12 +135,12 @@ class Provider:
     def __init__(
         self, script: Script | None = None, *, port: int = 0, log: str | Path | None = None
     ) -> None:
-        self._script = answer_by_words if script is None else script
+        self._script = default_answer if script is None else script
         self._turn = chooser(self._script)
         self._port = port
-        self._log = Log(Path(log) if log else None)
+        self._log = RequestLog(Path(log) if log else None)
         self._server: asyncio.Server | None = None
-        self._lines: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._crashes: list[BaseException] = []
 
     async def __aenter__(self) -> Self:
@@ -60,9 +158,9 @@ class Provider:
     ) -> None:
         assert self._server
         self._server.close()
-        for line in self._lines:
-            line.cancel()
-        await asyncio.gather(*self._lines, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
         self._server = None
         if self._crashes and error is None:
@@ -92,7 +190,7 @@ class Provider:
         return f"http://{_HOST}:{self._port}"
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ProviderRequest]:
         """In order of arrival, since the start or the last `reset`."""
         return self._log.requests
 
@@ -101,17 +199,17 @@ class Provider:
         self._log.reset()
         self._turn = chooser(self._script)
 
-    async def wait_received(self, n: int = 1, *, timeout_s: float = 30.0) -> list[Request]:
+    async def wait_received(self, n: int = 1, *, timeout_s: float = 30.0) -> list[ProviderRequest]:
         """The requests, as soon as there are n of them; from any loop."""
         return await self._wait("received", self._log.received_so_far, n, timeout_s)
 
-    async def wait_ended(self, n: int = 1, *, timeout_s: float = 30.0) -> list[Request]:
+    async def wait_ended(self, n: int = 1, *, timeout_s: float = 30.0) -> list[ProviderRequest]:
         """Those whose answer is over, as soon as there are n of them; from any loop."""
         return await self._wait("ended", self._log.ended_so_far, n, timeout_s)
 
     async def _wait(
-        self, what: str, found: Callable[[], list[Request]], n: int, timeout_s: float
-    ) -> list[Request]:
+        self, what: str, found: Callable[[], list[ProviderRequest]], n: int, timeout_s: float
+    ) -> list[ProviderRequest]:
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.wrap_future(self._log.when(lambda: len(found()) >= n))
@@ -123,15 +221,17 @@ class Provider:
         return found()
 
     def _on_connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = asyncio.create_task(serve(Connection(reader, writer), self._log, self._choose))
-        self._lines.add(line)
-        line.add_done_callback(self._on_closed)
-        line.add_done_callback(lambda _: writer.close())  # cancelled before its first step
+        task = asyncio.create_task(
+            serve(ProviderConnection(reader, writer), self._log, self._choose)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._on_closed)
+        task.add_done_callback(lambda _: writer.close())  # cancelled before its first step
 
-    def _on_closed(self, line: asyncio.Task[None]) -> None:
-        self._lines.discard(line)
-        if not line.cancelled() and (crash := line.exception()):
+    def _on_closed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (crash := task.exception()):
             self._crashes.append(crash)
 
-    def _choose(self, request: Request) -> Answer:
+    def _choose(self, request: ProviderRequest) -> ProviderAnswer:
         return self._turn(request)

@@ -6,19 +6,23 @@ McpServer ── described by a person ──▶ McpServers.tools ──▶ acce
                          Connection ── starts, checks, starts again ──▶ Life ──▶ the server
 """
 
-from vegakit.tools.mcp.asking import Answer, McpSample, McpSampled
-from vegakit.tools.mcp.configured import mcp_server
-from vegakit.tools.mcp.opening import McpServers
 from vegakit.tools.mcp.pins import McpPins, McpReview
-from vegakit.tools.mcp.servers import McpServer
+from vegakit.tools.mcp.registry import McpServers
+from vegakit.tools.mcp.servers import (
+    McpSamplingRequest,
+    McpSamplingResult,
+    McpServer,
+    SamplingHandler,
+    mcp_server,
+)
 
 __all__ = [
-    "Answer",
     "McpPins",
     "McpReview",
-    "McpSample",
-    "McpSampled",
+    "McpSamplingRequest",
+    "McpSamplingResult",
     "McpServer",
     "McpServers",
+    "SamplingHandler",
     "mcp_server",
 ]

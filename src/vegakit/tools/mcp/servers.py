@@ -1,30 +1,58 @@
-"""An MCP server as a person describes it: how it is reached, and what it may do.
-
-A command runs in the sandbox and has no network. A URL is reached over HTTP, at its own host only.
-
-| `capabilities`       | the server's `folder` is            | a call                              |
-|----------------------|-------------------------------------|-------------------------------------|
-| none                 | read                                | is asked about, or refused          |
-| without `fs::write`  | read                                | is made                             |
-| with `fs::write`     | read and written                    | is made                             |
-
-Without a `folder` a command has an empty one of its own, which is gone when it ends.
+"""An MCP server as a person describes it, in code or in `vega.toml`, and what it may ask of a
+model.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from vegakit.errors import UserError
+from msgspec import Struct
+
+from vegakit.config import Key, McpTable, Settings, SourceKind, parse_duration_ms
+from vegakit.conversation import Message
+from vegakit.errors import SettingsError, UserError
 from vegakit.ids import Digest
 from vegakit.money import Money, dollars
-from vegakit.policy import Allowed, Denied, Fetch, Grant, Use, decide, parse_url
+from vegakit.policy import Allowed, Denied, Fetch, Grant, Untrusted, Use, decide, parse_url
 from vegakit.ports import Model
 from vegakit.records import digest128
 from vegakit.tools.sandbox import SandboxKind
 
-__all__ = ["McpServer"]
+# What a server may ask of a model, and who answers it.
+
+
+class McpSamplingRequest(Struct, frozen=True):
+    """The last message is the user's. `system` is the server's wish, no more."""
+
+    messages: tuple[Message, ...]
+    system: Untrusted
+    max_tokens: int
+
+
+class McpSamplingResult(Struct, frozen=True):
+    text: str
+    model: str
+
+
+SamplingHandler: TypeAlias = Callable[[McpSamplingRequest], Awaitable[McpSamplingResult]]
+"""Pays from the server's own budget; raises `BudgetExceeded` when that is used up."""
+
+
+# An MCP server as a person describes it: how it is reached, and what it may do.
+#
+# A command runs in the sandbox and has no network. A URL is reached over HTTP, at its own host
+# only.
+#
+# | `capabilities`       | the server's `folder` is            | a call                            |
+# |----------------------|-------------------------------------|-----------------------------------|
+# | none                 | read                                | is asked about, or refused        |
+# | without `fs::write`  | read                                | is made                           |
+# | with `fs::write`     | read and written                    | is made                           |
+#
+# Without a `folder` a command has an empty one of its own, which is gone when it ends.
+
 
 _NAME = re.compile("[a-z][a-z0-9-]{0,30}")
 _WRITE = Use("fs::write")
@@ -97,3 +125,55 @@ class McpServer:
     @property
     def timeout_ms(self) -> int:
         return round(self.timeout * 1000)
+
+
+# A server as `vega.toml` describes it; what is secret is read from where the file says it is.
+
+
+_FILES = {SourceKind.USER, SourceKind.PROJECT}
+
+
+async def mcp_server(settings: Settings, name: str, *, to_look_at: bool = False) -> McpServer:
+    """One `to_look_at` is not started, so no secret is read."""
+    table = settings.mcp.get(name)
+    if table is None:
+        known = f"it has {', '.join(settings.mcp)}" if settings.mcp else "it has none"
+        raise SettingsError(f"vega.toml describes no MCP server {name!r}; {known}")
+    start = _start(settings, name)
+    return McpServer(
+        name=name,
+        command=table.command,
+        url=table.url or "",
+        folder=None if table.folder is None else start / table.folder,
+        readable=[start / folder for folder in table.readable],
+        path=[start / folder for folder in table.path],
+        env={} if to_look_at else await _variables(settings, table),
+        headers={} if to_look_at else await _headers(settings, table),
+        hosts=table.hosts,
+        capabilities=table.capabilities,
+        only=table.only,
+        sampling=table.sampling,
+        sampling_model=table.sampling_model,
+        timeout=parse_duration_ms(table.timeout) / 1000,
+    )
+
+
+def _start(settings: Settings, name: str) -> Path:
+    """Relative paths start at the directory of the file they are written in."""
+    names = (key for key in settings.sources if key.startswith(f"mcp.{name}."))
+    source = settings.sources.get(next(names, ""))
+    return Path(source.place).parent if source and source.kind in _FILES else Path()
+
+
+async def _variables(settings: Settings, table: McpTable) -> dict[str, str]:
+    return {variable: await _secret(settings, variable) for variable in table.env}
+
+
+async def _headers(settings: Settings, table: McpTable) -> dict[str, str]:
+    if table.bearer is None:
+        return {}
+    return {"Authorization": f"Bearer {await _secret(settings, table.bearer)}"}
+
+
+async def _secret(settings: Settings, variable: str) -> str:
+    return await settings.keys.find("", Key(env=variable)).read()

@@ -4,19 +4,22 @@ Where no sandbox is, nothing runs.
 """
 
 from vegakit.tools.sandbox.bubblewrap import Bubblewrap
-from vegakit.tools.sandbox.choosing import SandboxKind, open_sandbox
-from vegakit.tools.sandbox.container import CONTAINER_FLAGS, Container
-from vegakit.tools.sandbox.execution import ExecTool
-from vegakit.tools.sandbox.limits import Limits
-from vegakit.tools.sandbox.seatbelt import Seatbelt
+from vegakit.tools.sandbox.command import ExecTool, SandboxLimits
+from vegakit.tools.sandbox.selection import (
+    CONTAINER_FLAGS,
+    Container,
+    SandboxKind,
+    Seatbelt,
+    open_sandbox,
+)
 
 __all__ = [
     "CONTAINER_FLAGS",
     "Bubblewrap",
     "Container",
     "ExecTool",
-    "Limits",
     "SandboxKind",
+    "SandboxLimits",
     "Seatbelt",
     "open_sandbox",
 ]

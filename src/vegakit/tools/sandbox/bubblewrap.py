@@ -1,16 +1,8 @@
-"""Linux: a command in namespaces of its own, through bubblewrap.
+"""Linux: a command in namespaces and control groups of its own, through bubblewrap.
 
-It sees the system's programs and libraries, a private `/tmp`, its own processes and the workspace;
-no network, no other file, no variable of ours. What of the workspace it cannot touch stands in
-`workspace`, which calls to the kernel it cannot make in `seccomp`.
-
-The workspace is guarded before bubblewrap starts, by who starts it, in a mount namespace of its own
-and on descriptors (`launcher/guards.py`). Bubblewrap is given no name in the workspace: it would
-follow a link that a command in the same workspace puts there meanwhile.
-
-    bwrap    namespaces, mounts, filter; born in the control groups and behind the guards
-     └─ prlimit    rlimits
-         └─ the command
+The workspace is guarded before bubblewrap starts, by the process that starts it, in a mount
+namespace of its own and on descriptors. Bubblewrap is given no name inside the workspace: it
+would follow a link that another command puts there meanwhile.
 """
 
 import asyncio
@@ -18,37 +10,105 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import threading
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache, cached_property
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from vegakit.errors import UserError
 from vegakit.ports import (
+    ChildLauncher,
     Clock,
-    Guard,
-    Guarded,
+    CommandResult,
+    GuardedFolder,
     GuardsOutdatedError,
-    Launched,
-    Launcher,
-    Ran,
+    LaunchedChild,
+    PathGuard,
 )
-from vegakit.tools.sandbox.groups import control_groups
-from vegakit.tools.sandbox.limits import DEFAULT_LIMITS, Limits
-from vegakit.tools.sandbox.running import (
-    Birth,
-    Leavings,
-    joined,
+from vegakit.tools.sandbox.command import (
+    DEFAULT_LIMITS,
+    LaunchOptions,
+    SandboxLimits,
+    WorkspaceUsage,
     run_within,
     serve_within,
     with_limits,
+    with_notes,
 )
+from vegakit.tools.sandbox.quarantine import quarantine, remove_stubs
 from vegakit.tools.sandbox.seccomp import MACHINES, filter_file
-from vegakit.tools.sandbox.setting_aside import remove_stubs, tidied
-from vegakit.tools.sandbox.walking import Identity
-from vegakit.tools.sandbox.workspace import Found, look_over
+from vegakit.tools.sandbox.workspace import Identity, WorkspaceScan, scan_workspace
 
-__all__ = ["Bubblewrap"]
+# Control groups: bound a whole tree's processes and memory, also root's, whom rlimits do not bind.
+#
+# Version 1 is nested in our own groups; version 2 stands beside our own, because there a group
+# with processes has no groups in it (untested: the machines we test on have version 1).
+
+
+_ROOT = Path("/sys/fs/cgroup")
+_SOCKETS = "memory.kmem.tcp.limit_in_bytes"
+"""Version 1 counts what waits in TCP sockets apart, if at all."""
+_SUPERVISOR = 1
+"""Who keeps the command is in its groups too."""
+
+
+def control_groups(limits: SandboxLimits) -> Mapping[str, Mapping[str, str]]:
+    """The settings of those whom a command is born in, by the folder that each is made in."""
+    try:
+        ours = _our_groups()
+        parents = _second(limits, ours) if _is_second() else _first(limits, ours)
+    except (OSError, KeyError) as error:
+        raise UserError(
+            "commands of root need control groups that bound their processes and memory, and none "
+            f"could be made below {_ROOT}: {error}; run Vega as another user than root"
+        ) from error
+    return {str(folder): settings for folder, settings in parents.items()}
+
+
+def _is_second() -> bool:
+    return (_ROOT / "cgroup.controllers").exists()
+
+
+def _second(limits: SandboxLimits, ours: Mapping[str, str]) -> dict[Path, dict[str, str]]:
+    beside = _ROOT / ours.get("", "/").lstrip("/")
+    parent = beside if beside == _ROOT else beside.parent
+    return {parent: {**_processes(limits), "memory.max": str(limits.memory_bytes)}}
+
+
+def _first(limits: SandboxLimits, ours: Mapping[str, str]) -> dict[Path, dict[str, str]]:
+    places = {name: _ROOT / name / ours[name].lstrip("/") for name in ("pids", "memory")}
+    memory = {"memory.limit_in_bytes": str(limits.memory_bytes)}
+    if (places["memory"] / _SOCKETS).exists():
+        memory[_SOCKETS] = str(limits.memory_bytes // 4)
+    return {places["pids"]: _processes(limits), places["memory"]: memory}
+
+
+def _processes(limits: SandboxLimits) -> dict[str, str]:
+    return {"pids.max": str(limits.processes + _SUPERVISOR)}
+
+
+def _our_groups() -> dict[str, str]:
+    """Paths by controller; version 2 has no name."""
+    lines = (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
+    return {name: path for _, names, path in lines for name in names.split(",")}
+
+
+# Linux: a command in namespaces of its own, through bubblewrap.
+#
+# It sees the system's programs and libraries, a private `/tmp`, its own processes and the
+# workspace; no network, no other file, no variable of ours. What of the workspace it cannot touch
+# stands in `workspace`, which calls to the kernel it cannot make in `seccomp`.
+#
+# The workspace is guarded before bubblewrap starts, by who starts it, in a mount namespace of its
+# own and on descriptors (`launcher/guards.py`). Bubblewrap is given no name in the workspace: it
+# would follow a link that a command in the same workspace puts there meanwhile.
+#
+#     bwrap    namespaces, mounts, filter; born in the control groups and behind the guards
+#      └─ prlimit    rlimits
+#          └─ the command
+
 
 _PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 """Fixed: a PATH could lead to a `bwrap` that somebody left in a workspace."""
@@ -85,6 +145,35 @@ _HINTS = {
 }
 
 
+class _Stubs:
+    """What was made in a workspace so that it can be guarded, with all sandboxes of this process
+    that have commands there: who took a stub away would take the guards of the others off it."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Identity] = {}
+        self._running = 0
+        self._changing = threading.Lock()
+
+    @contextmanager
+    def kept(self, workspace: Path) -> Generator[None]:
+        with self._changing:
+            self._running += 1
+        try:
+            yield
+        finally:
+            removed: list[int] = []
+            with self._changing:
+                self._running -= 1
+                if not self._running:
+                    removed = remove_stubs(workspace, self.made)
+            if removed:
+                asyncio.get_running_loop().run_in_executor(None, _close_all, removed)
+
+
+_stubs: WeakValueDictionary[Path, _Stubs] = WeakValueDictionary()
+"""By workspace."""
+
+
 class Bubblewrap:
     """`readable` are folders outside the workspace that commands need, such as another Python;
     `path` are folders searched for programs before the system's. A workspace that is not `writable`
@@ -94,13 +183,13 @@ class Bubblewrap:
 
     def __init__(
         self,
-        launcher: Launcher,
+        launcher: ChildLauncher,
         clock: Clock,
         workspace: Path,
         *,
         readable: Sequence[Path] = (),
         path: Sequence[Path] = (),
-        limits: Limits = DEFAULT_LIMITS,
+        limits: SandboxLimits = DEFAULT_LIMITS,
         writable: bool = True,
     ) -> None:
         self._launcher = launcher
@@ -115,10 +204,13 @@ class Bubblewrap:
         self._fixed = [*self._fixed_options()]
         self._last = ["--seccomp", str(_FILTER_FD), "--", *with_limits(limits, ())]
         self._filter = _found_filter()
-        self._stubs: dict[str, Identity] = {}
+        self._stubs = _stubs.setdefault(self._workspace, _Stubs())
         self._secret: set[Identity] = set()
-        self._running = 0
-        self._leavings = Leavings(self._workspace, limits, clock.now())
+        self._usage = WorkspaceUsage(self._workspace, limits, clock.now())
+
+    @property
+    def workspace(self) -> Path:
+        return self._workspace
 
     async def probe(self) -> None:
         """Raises what must be done before commands can run."""
@@ -129,10 +221,10 @@ class Bubblewrap:
             hint = next(known, "run `bwrap --unshare-all --ro-bind / / true` to see why")
             raise UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> Ran:
+    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
         for tries_left in reversed(range(_LOOKS)):
             try:
-                async with self._looked_over() as (found, notes):
+                async with self._scanned() as (found, notes):
                     ran = await run_within(
                         self._launcher,
                         self._clock,
@@ -140,29 +232,34 @@ class Bubblewrap:
                         self._workspace,
                         self._limits,
                         owner,
-                        self._birth(found),
+                        self._launch_options(found),
                         said=said,
                     )
             except GuardsOutdatedError as error:
                 self._give_up(tries_left, error)
             else:
-                return joined(ran, notes)
+                return with_notes(ran, notes)
         raise AssertionError("the last try raises or returns")
 
     @asynccontextmanager
     async def serve(
         self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
-    ) -> AsyncGenerator[Launched]:
+    ) -> AsyncGenerator[LaunchedChild]:
         """Variables go through our own environment, which holds nothing else: a command line can be
         read by every user of the machine."""
         wrapped = self.wrap(argv, cleared=not env)
         for tries_left in reversed(range(_LOOKS)):
             async with AsyncExitStack() as stack:
                 try:
-                    found, _ = await stack.enter_async_context(self._looked_over())
+                    found, _ = await stack.enter_async_context(self._scanned())
                     child = await stack.enter_async_context(
                         serve_within(
-                            self._launcher, wrapped, self._workspace, env, owner, self._birth(found)
+                            self._launcher,
+                            wrapped,
+                            self._workspace,
+                            env,
+                            owner,
+                            self._launch_options(found),
                         )
                     )
                 except GuardsOutdatedError as error:
@@ -179,14 +276,13 @@ class Bubblewrap:
             ) from error
 
     @asynccontextmanager
-    async def _looked_over(self) -> AsyncGenerator[tuple[Found, Sequence[str]]]:
+    async def _scanned(self) -> AsyncGenerator[tuple[WorkspaceScan, Sequence[str]]]:
         """What there was before; and what was done about what came, which is known afterwards."""
-        await self._leavings.check()
-        self._running += 1
-        try:
-            before = await look_over(
+        await self._usage.check()
+        with self._stubs.kept(self._workspace):
+            before = await scan_workspace(
                 self._workspace,
-                stubs=self._stubs if self._writable else None,
+                stubs=self._stubs.made if self._writable else None,
                 known=self._secret,
             )
             # what a link called `.env` leads to stays a secret when a command changes the link
@@ -194,14 +290,9 @@ class Bubblewrap:
             if not self._writable:
                 yield before, ()
                 return
-            async with tidied(self._workspace, before, self._stubs) as notes:
-                with self._leavings.noted():
+            async with quarantine(self._workspace, before, self._stubs.made) as notes:
+                with self._usage.measured():
                     yield before, notes
-        finally:
-            self._running -= 1
-            if not self._running:
-                removed = remove_stubs(self._workspace, self._stubs)
-                asyncio.get_running_loop().run_in_executor(None, _close_all, removed)
 
     def wrap(self, argv: Sequence[str], *, cleared: bool = True) -> list[str]:
         clear = ["--clearenv"] if cleared else []
@@ -224,7 +315,7 @@ class Bubblewrap:
             yield from (bind, workspace, workspace)
         yield from ("--chdir", workspace)
 
-    def guarded(self, found: Found) -> Guarded:
+    def guarded(self, found: WorkspaceScan) -> GuardedFolder:
         """A workspace that is only looked at need not be guarded against changes."""
         return {
             "root": str(self._workspace),
@@ -238,8 +329,8 @@ class Bubblewrap:
     def _groups(self) -> Mapping[str, Mapping[str, str]]:
         return control_groups(self._limits) if os.geteuid() == 0 else {}
 
-    def _birth(self, found: Found) -> Birth:
-        return Birth({_FILTER_FD: str(self._filter)}, self._groups, self.guarded(found))
+    def _launch_options(self, found: WorkspaceScan) -> LaunchOptions:
+        return LaunchOptions({_FILTER_FD: str(self._filter)}, self._groups, self.guarded(found))
 
 
 def _close_all(descriptors: Iterable[int]) -> None:
@@ -257,8 +348,8 @@ def _variables(values: Mapping[str, str]) -> Iterator[str]:
         yield from ("--setenv", name, value)
 
 
-def _only_hidden(guards: Mapping[str, Guard]) -> dict[str, Guard]:
-    kept: dict[str, Guard] = {}
+def _only_hidden(guards: Mapping[str, PathGuard]) -> dict[str, PathGuard]:
+    kept: dict[str, PathGuard] = {}
     for name, guard in guards.items():
         below = _only_hidden(guard["below"])
         if guard["how"] == "hide":

@@ -13,7 +13,8 @@
 | chmod, fchmod, fchmodat, mknod, creat, open ... | with a set-user-id or set-group-id bit      |
 | any, of another architecture                    | the process is killed                       |
 
-The filters are kept beside this file; `python -m vegakit.tools.sandbox.seccomp` writes them anew.
+The filters are kept beside this file; `python -m vegakit.tools.sandbox.seccomp` writes them
+anew.
 """
 
 import struct
@@ -22,13 +23,13 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MACHINES", "filter_file", "program"]
-
 _EPERM, _ENOSYS, _EOPNOTSUPP = 1, 38, 95
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
 _NEW_NAMESPACE = 0x7E020000
-_SET_ID, _O_CREAT = 0o6000, 0o100
+_SET_ID = 0o6000
+_MAKES = 0o100 | 0o20000000
+"""O_CREAT, and the bit of O_TMPFILE that is its own: with either, open heeds the mode."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_INET, _AF_INET6, _AF_NETLINK = 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 5, 0xF
@@ -131,8 +132,8 @@ _REFUSED_WITH: tuple[tuple[tuple[int | None, int | None], tuple[_Condition, ...]
     ((133, None), (_Has(1, _SET_ID),)),  # mknod
     ((259, 33), (_Has(2, _SET_ID),)),  # mknodat
     ((85, None), (_Has(1, _SET_ID),)),  # creat
-    ((2, None), (_Has(1, _O_CREAT), _Has(2, _SET_ID))),  # open
-    ((257, 56), (_Has(2, _O_CREAT), _Has(3, _SET_ID))),  # openat
+    ((2, None), (_Has(1, _MAKES), _Has(2, _SET_ID))),  # open
+    ((257, 56), (_Has(2, _MAKES), _Has(3, _SET_ID))),  # openat
 )
 
 

@@ -1,65 +1,261 @@
-"""What of a workspace a command may neither read nor change, found before it starts.
+"""What of a workspace a command may neither read nor change, found before it starts by walking the
+workspace through descriptors.
 
-| found in the workspace                                  | the command                            |
-|---------------------------------------------------------|----------------------------------------|
-| a name that holds secrets or credentials                | finds it empty                         |
-| a name that other programs act on; a bare repository    | may read it                            |
-| such a name at the top where it is absent               | cannot make it                         |
-| such a name made elsewhere                              | may make it; it is set aside afterwards|
-| a file that has another name outside                    | may read it: it would change that too  |
-| a file of a runtime: `run.db`, one with `.spool` beside | may read it                            |
-| its `-wal` and `-journal` where they are absent         | cannot make it                         |
-| what cannot be looked into                              | finds it empty                         |
-| a folder above one of these                             | can neither move nor remove it         |
-
-The names are those of `protected`. Folders are opened one from the other and no link is followed.
-What is found is told by identity (device and inode) as well as by name, so that who mounts a guard
-can tell whether it is still the same. Since nothing that is guarded can be moved by a command, nor
-a folder above it, no command can hide it from the look before another.
+No link is followed. What is found is identified by device and inode as well as by name, so that
+whoever mounts a guard can tell whether it is still the same.
 """
 
 import asyncio
+import ctypes
 import errno
 import os
+import stat
+import struct
 import sys
 from collections import Counter
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
 from vegakit.errors import UserError
-from vegakit.ports import Guard, GuardsOutdatedError
-from vegakit.tools.confined.beneath import flags
-from vegakit.tools.confined.protected import (
+from vegakit.ports import GuardsOutdatedError, PathGuard
+from vegakit.tools.openat import best_opener, flags
+from vegakit.tools.protected_names import (
     ABSENT_FILES,
     ABSENT_FOLDERS,
-    Kind,
-    folded,
+    SECRET_FILES,
+    ProtectionKind,
+    fold_path,
     is_ours,
     kind_of,
 )
-from vegakit.tools.sandbox.walking import (
-    SMALL,
-    Identity,
-    Trail,
-    identity_of,
-    is_empty,
-    opened_at,
-    opened_root,
-    shielded,
-    trail_to,
-    walk,
-)
 
-__all__ = ["Found", "is_repository", "kind_at", "look", "look_over"]
+# A workspace, gone through by descriptors: one folder opened from the other, no link followed.
+
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode."""
+Known: TypeAlias = tuple[str, int, int, int]
+"""How a thing is known again later: folded name, device, inode and birth. Device and inode alone
+would not do: when a file is removed, the next one that is made may get its inode."""
+Trail: TypeAlias = tuple[tuple[str, Identity], ...]
+"""The folders that lead to something from the root of the workspace."""
+_T = TypeVar("_T")
+
+
+SMALL = 500
+"""So many entries are gone through at once: a thread's turn would cost more."""
+_AT_ONCE = 1_000
+"""Entries read, or forgotten, before another thread has its turn."""
+_DEEPEST = 100
+"""Folders in folders; each holds a descriptor while it is gone through."""
+_READ = flags("O_RDONLY O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_NONBLOCK")
+
+
+class Visitor(Protocol):
+    def visit(self, fd: int, trail: Trail, entries: list["os.DirEntry[str]"]) -> list[str]:
+        """The names of the folders to go on with."""
+        ...
+
+    def unopened(self, fd: int, trail: Trail, name: str, error: OSError) -> None: ...
+
+
+class _TooManyError(Exception):
+    """More than are looked at without a thread."""
+
+
+def walk(root: int, visitor: Visitor, most: int = sys.maxsize) -> bool:
+    """Whether all of it was visited: False if there is more than `most`. It holds one descriptor
+    for each level, so that no path is ever put together, however long it would be."""
+    stack: list[tuple[int, Trail, Iterator[str]]] = []
+    seen = 0
+
+    def enter(fd: int, trail: Trail) -> None:
+        nonlocal seen
+        stack.append((fd, trail, iter(())))
+        entries = _entries(fd, most - seen)
+        seen += len(entries)
+        stack[-1] = (fd, trail, iter(visitor.visit(fd, trail, entries)))
+        while entries:
+            del entries[-_AT_ONCE:]
+
+    try:
+        enter(os.dup(root), ())
+        while stack:
+            fd, trail, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                stack.pop()
+                os.close(fd)
+                continue
+            try:
+                if len(stack) >= _DEEPEST:
+                    raise OSError(errno.ENAMETOOLONG, "too many folders in folders")  # noqa: TRY301
+                below = os.open(name, _READ, dir_fd=fd)
+            except OSError as error:
+                visitor.unopened(fd, trail, name, error)
+            else:
+                enter(below, (*trail, (name, identity_of(os.fstat(below)))))
+    except _TooManyError:
+        return False
+    finally:
+        for fd, _, _ in stack:
+            os.close(fd)
+    return True
+
+
+def _entries(fd: int, most: int) -> list["os.DirEntry[str]"]:
+    found: list[os.DirEntry[str]] = []
+    with os.scandir(fd) as scan:
+        while some := list(islice(scan, _AT_ONCE)):
+            found += some
+            if len(found) > most:
+                raise _TooManyError
+    return found
+
+
+@contextmanager
+def opened_root(workspace: Path) -> Generator[int]:
+    """No link leads to it."""
+    top = os.open("/", flags("O_PATH O_DIRECTORY O_CLOEXEC"))
+    try:
+        found = best_opener()(top, workspace.parts[1:])
+    except OSError as error:
+        raise UserError(
+            f"no command is run: the workspace {workspace} cannot be opened ({error.strerror}); "
+            "name a folder that exists, by a path without links"
+        ) from error
+    finally:
+        os.close(top)
+    try:
+        root = os.open(".", _READ, dir_fd=found)
+    finally:
+        os.close(found)
+    try:
+        yield root
+    finally:
+        os.close(root)
+
+
+async def shielded(work: Coroutine[Any, Any, _T]) -> _T:
+    """It is finished also if who waits for it is cancelled, however often."""
+    future, cancelled = asyncio.ensure_future(work), False
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    return future.result()
+
+
+def identity_of(about: os.stat_result) -> Identity:
+    return about.st_dev, about.st_ino
+
+
+_EMPTY_PATH, _NO_FOLLOW, _WANT_BIRTH = 0x1000, 0x100, 0x800
+_STATX_SIZE, _STATX_MASK, _STATX_BIRTH = 256, struct.Struct("=I"), struct.Struct("=qI")
+_BIRTH_AT = 80
+_statx: Any = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linux" else None
+"""Python's own stat does not tell on Linux when a file was made."""
+
+
+def known_as(fd: int, name: str, identity: Identity) -> Known:
+    """Of `name` in the folder `fd`, or of the folder itself if there is no name. Where the file
+    system does not tell when a file was made, that is 0."""
+    return fold_path(name), *identity, _born_ns(fd, name)
+
+
+def _born_ns(fd: int, name: str) -> int:
+    if _statx is None:
+        about = os.stat(name, dir_fd=fd, follow_symlinks=False) if name else os.fstat(fd)
+        return int(getattr(about, "st_birthtime", 0) * 1_000_000_000)
+    told = ctypes.create_string_buffer(_STATX_SIZE)
+    flags_ = _NO_FOLLOW | (0 if name else _EMPTY_PATH)
+    if _statx(fd, os.fsencode(name), flags_, _WANT_BIRTH, told):
+        return 0
+    (mask,) = _STATX_MASK.unpack_from(told)
+    seconds, nanoseconds = _STATX_BIRTH.unpack_from(told, _BIRTH_AT)
+    return seconds * 1_000_000_000 + nanoseconds if mask & _WANT_BIRTH else 0
+
+
+def is_empty(fd: int, name: str, about: os.stat_result) -> bool:
+    if not stat.S_ISDIR(about.st_mode):
+        return stat.S_ISREG(about.st_mode) and about.st_size == 0
+    try:
+        folder = os.open(name, _READ, dir_fd=fd)
+    except OSError:
+        return False
+    try:
+        with os.scandir(folder) as scan:
+            return next(scan, None) is None
+    finally:
+        os.close(folder)
+
+
+def opened_at(root: int, trail: Trail) -> int:
+    """Raises OSError where something else is in the way than there was."""
+    here = os.dup(root)
+    for name, identity in trail:
+        try:
+            below = os.open(name, _READ, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+        if identity_of(os.fstat(here)) != identity:
+            os.close(here)
+            raise OSError(errno.ESTALE, "changed meanwhile")
+    return here
+
+
+def trail_to(root: int, names: Sequence[str]) -> Trail:
+    """Raises OSError where a link is in the way."""
+    trail: list[tuple[str, Identity]] = []
+    here = os.dup(root)
+    try:
+        for number, name in enumerate(names, 1):
+            about = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if number < len(names):
+                below = os.open(name, _READ, dir_fd=here)
+                os.close(here)
+                here, about = below, os.fstat(below)
+            trail.append((name, identity_of(about)))
+    finally:
+        os.close(here)
+    return tuple(trail)
+
+
+# What of a workspace a command may neither read nor change, found before it starts.
+#
+# found in the workspace                                  | the command
+# --------------------------------------------------------|---------------------------------------
+# a name that holds secrets or credentials                | finds it empty
+# a name that other programs act on; a bare repository    | may read it
+# such a name at the top where it is absent               | cannot make it
+# such a name made elsewhere                              | may make it; it is set aside afterwards
+# a file that has another name outside                    | may read it: it would change that too
+# a file of a runtime: `run.db`, one with `.spool` beside | may read it
+# its `-wal` and `-journal` where they are absent         | cannot make it
+# what cannot be looked into                              | finds it empty
+# a folder above one of these                             | can neither move nor remove it
+#
+# The names are those of `protected`. Folders are opened one from the other and no link is
+# followed. What is found is told by identity (device and inode) as well as by name, so that who
+# mounts a guard can tell whether it is still the same. Since nothing that is guarded can be moved
+# by a command, nor a folder above it, no command can hide it from the look before another.
+
 
 _AT_THE_TOP = frozenset({"tools.yaml"})
 """Trusted by ourselves; further down it is another program's."""
-_OF_A_REPOSITORY = (
-    "head config config.worktree commondir objects refs hooks info packed-refs worktrees modules"
-).split()
+SETTINGS_OF_A_REPOSITORY = frozenset(
+    "config config.worktree commondir hooks info worktrees modules".split()
+)
+_OF_A_REPOSITORY = SETTINGS_OF_A_REPOSITORY.union("head objects refs packed-refs".split())
 _MAKE = flags("O_WRONLY O_CREAT O_EXCL O_NOFOLLOW O_CLOEXEC")
 _FEW = 16
 """More linked files below one name at the top, and all of it is frozen: each costs a mount."""
@@ -73,60 +269,61 @@ _BESIDE = (*_LOGS, "-shm", ".lock", ".spool")
 _STRENGTH = ("pin", "freeze", "hide")
 
 
-class Found(Struct):
-    """`trusted`, `hidden` and `unjudged` are known again by identity; `links` by name: those with a
-    protected name, and where they lead; `led_to` are secrets behind such links. Empty names at the
-    top are guarded and not known again: perhaps they are the stubs of another process, which takes
-    them away."""
+class WorkspaceScan(Struct):
+    """What is in `known` was there before; `repositories` are folders, known again without their
+    names. `links` are known by name: those with a protected name, and where they lead; `led_to` are
+    secrets behind such links. Empty names at the top are guarded and not known again: perhaps they
+    are the stubs of another process, which takes them away."""
 
     root: Identity = (0, 0)
-    guards: dict[str, Guard] = field(default_factory=dict[str, Guard])
-    trusted: dict[Identity, Trail] = field(default_factory=dict[Identity, Trail])
+    guards: dict[str, PathGuard] = field(default_factory=dict[str, PathGuard])
+    known: set[Known] = field(default_factory=set[Known])
     hidden: dict[Identity, Trail] = field(default_factory=dict[Identity, Trail])
     frozen: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     links: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
     led_to: set[Identity] = field(default_factory=set[Identity])
-    repositories: set[Identity] = field(default_factory=set[Identity])
-    unjudged: set[Identity] = field(default_factory=set[Identity])
+    repositories: set[Known] = field(default_factory=set[Known])
     absent: list[str] = field(default_factory=list[str])
 
 
-async def look_over(
+async def scan_workspace(
     workspace: Path,
     *,
     stubs: dict[str, Identity] | None = None,
     known: Collection[Identity] = (),
-) -> Found:
+) -> WorkspaceScan:
     """A small workspace at once: a thread's turn would cost more than the look."""
-    found = _look(workspace, SMALL, stubs, known)
+    found = _scan(workspace, SMALL, stubs, known)
     if found is not None:
         return found
-    return await shielded(asyncio.to_thread(look, workspace, stubs=stubs, known=known))
+    return await shielded(
+        asyncio.to_thread(scan_workspace_sync, workspace, stubs=stubs, known=known)
+    )
 
 
-def look(
+def scan_workspace_sync(
     workspace: Path,
     *,
     stubs: dict[str, Identity] | None = None,
     known: Collection[Identity] = (),
-) -> Found:
+) -> WorkspaceScan:
     """With `stubs`, what is absent at the top is made, empty, so that it can be guarded, and
     remembered there. `known` are files that were found to hold secrets before."""
-    found = _look(workspace, sys.maxsize, stubs, known)
+    found = _scan(workspace, sys.maxsize, stubs, known)
     assert found is not None
     return found
 
 
-def _look(
+def _scan(
     workspace: Path,
     most: int,
     stubs: dict[str, Identity] | None,
     known: Collection[Identity],
-) -> Found | None:
+) -> WorkspaceScan | None:
     with opened_root(workspace) as root:
         looks = 0
         while True:
-            before, looks = _Before(workspace, root, known), looks + 1
+            before, looks = _GuardCollector(workspace, root, known), looks + 1
             if not walk(root, before, most):
                 return None
             if not before.missed or looks == _LOOKS:
@@ -137,11 +334,11 @@ def _look(
         return before.found
 
 
-class _Before:
+class _GuardCollector:
     """Gathers what is to be guarded."""
 
     def __init__(self, workspace: Path, root: int, known: Collection[Identity]) -> None:
-        self.found = Found(root=identity_of(os.fstat(root)))
+        self.found = WorkspaceScan(root=identity_of(os.fstat(root)))
         self._workspace = workspace
         self._root = root
         self._known = known
@@ -153,13 +350,16 @@ class _Before:
         self._logs: list[tuple[Trail, str]] = []
 
     def visit(self, fd: int, trail: Trail, entries: list["os.DirEntry[str]"]) -> list[str]:
-        names = {folded(entry.name) for entry in entries}
+        names = {fold_path(entry.name) for entry in entries}
         repository = is_repository(names)
         if repository:
-            self.found.repositories.add(trail[-1][1] if trail else self.found.root)
-        if repository and trail:
-            self._freeze(trail[:-1], *trail[-1])
-            return []
+            here = trail[-1][1] if trail else self.found.root
+            unnamed = known_as(fd, "", here)
+            self.found.repositories.add(unnamed)
+            if trail:
+                self.found.known.add((fold_path(trail[-1][0]), *unnamed[1:]))
+                self._guard(trail[:-1], *trail[-1], "freeze")
+                return []
         if not trail:
             self._present = names
         below: list[str] = []
@@ -180,7 +380,7 @@ class _Before:
         if not any(name.endswith((".spool", ".db")) for name in names):
             return ours
         for entry in entries:
-            short = folded(entry.name)
+            short = fold_path(entry.name)
             if f"{short}.spool" in names or (short.endswith(".db") and is_ours(short)):
                 ours |= {short, *(f"{short}{ending}" for ending in _BESIDE)}
                 self._logs += [
@@ -202,7 +402,7 @@ class _Before:
             ) from error
         with suppress(FileNotFoundError):
             about = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            self.found.unjudged.add(identity_of(about))
+            self._know(fd, name, identity_of(about))
             self._guard(trail, name, identity_of(about), "hide")
 
     def _is_gone_into(
@@ -215,25 +415,32 @@ class _Before:
         ours: Collection[str],
     ) -> bool:
         kind = kind_at(trail, entry.name)
-        if kind is None and ours and folded(entry.name) in ours:
-            kind = Kind.OURS
+        if kind is None and ours and fold_path(entry.name) in ours:
+            kind = ProtectionKind.OURS
+        if kind is None and fold_path(entry.name) in SECRET_FILES and entry.is_file():
+            kind = ProtectionKind.SECRET
         if entry.is_symlink():
             if kind:
                 self._follow(fd, trail, entry.name, kind)
+            elif inner and fold_path(entry.name) in SETTINGS_OF_A_REPOSITORY:
+                self._know(fd, entry.name, identity_of(entry.stat(follow_symlinks=False)))
             return False
-        if kind is None or (kind is Kind.OURS and entry.is_dir(follow_symlinks=False)):
-            if inner and folded(entry.name) in _OF_A_REPOSITORY:
-                self._freeze(trail, entry.name, identity_of(entry.stat(follow_symlinks=False)))
+        if kind is None or (kind is ProtectionKind.OURS and entry.is_dir(follow_symlinks=False)):
+            if inner and fold_path(entry.name) in _OF_A_REPOSITORY:
+                identity = identity_of(entry.stat(follow_symlinks=False))
+                self._know(fd, entry.name, identity)
+                self._guard(trail, entry.name, identity, "freeze")
                 return False
             return self._is_plain_folder(trail, entry)
         about = entry.stat(follow_symlinks=False)
         identity = identity_of(about)
-        if kind in {Kind.SECRET, Kind.CREDENTIALS}:
+        if kind in {ProtectionKind.SECRET, ProtectionKind.CREDENTIALS}:
+            self._know(fd, entry.name, identity)
             self._hide(trail, entry.name, identity)
-        elif kind is Kind.OURS or (not trail and is_empty(fd, entry.name, about)):
-            self._guard(trail, entry.name, identity, "freeze")
-        else:
-            self._freeze(trail, entry.name, identity)
+            return False
+        if kind is not ProtectionKind.OURS and (trail or not is_empty(fd, entry.name, about)):
+            self._know(fd, entry.name, identity)
+        self._guard(trail, entry.name, identity, "freeze")
         return False
 
     def _is_plain_folder(self, trail: Trail, entry: "os.DirEntry[str]") -> bool:
@@ -249,7 +456,7 @@ class _Before:
                 self._counts[identity] = about.st_nlink
         return False
 
-    def _follow(self, fd: int, trail: Trail, name: str, kind: Kind) -> None:
+    def _follow(self, fd: int, trail: Trail, name: str, kind: ProtectionKind) -> None:
         """A link itself cannot be guarded, but where it leads can, if that is in the workspace.
         What is found by name here is only taken for names: they are opened without following."""
         path = (*(each for each, _ in trail), name)
@@ -262,15 +469,14 @@ class _Before:
             return  # a loop, or it leads nowhere or outside, where the command is not
         if not led:
             return
-        if kind in {Kind.SECRET, Kind.CREDENTIALS}:
+        if kind in {ProtectionKind.SECRET, ProtectionKind.CREDENTIALS}:
             self.found.led_to.add(led[-1][1])
             self._hide(led[:-1], *led[-1])
         else:
             self._guard(led[:-1], *led[-1], "freeze")
 
-    def _freeze(self, trail: Trail, name: str, identity: Identity) -> None:
-        self.found.trusted[identity] = (*trail, (name, identity))
-        self._guard(trail, name, identity, "freeze")
+    def _know(self, fd: int, name: str, identity: Identity) -> None:
+        self.found.known.add(known_as(fd, name, identity))
 
     def _hide(self, trail: Trail, name: str, identity: Identity) -> None:
         self.found.hidden[identity] = (*trail, (name, identity))
@@ -347,11 +553,11 @@ class _Before:
         os.close(made)
 
 
-def kind_at(trail: Trail, name: str) -> Kind | None:
-    short = folded(name)
+def kind_at(trail: Trail, name: str) -> ProtectionKind | None:
+    short = fold_path(name)
     if not trail and short in _AT_THE_TOP:
-        return Kind.TRUSTED
-    return kind_of(short, folded(trail[-1][0]) if trail else "")
+        return ProtectionKind.TRUSTED
+    return kind_of(short, fold_path(trail[-1][0]) if trail else "")
 
 
 def is_repository(names: set[str]) -> bool:
@@ -359,11 +565,11 @@ def is_repository(names: set[str]) -> bool:
     return "head" in names and ("commondir" in names or names >= {"objects", "refs"})
 
 
-def _guard(identity: Identity, how: str) -> Guard:
+def _guard(identity: Identity, how: str) -> PathGuard:
     return {"id": [*identity], "how": how, "below": {}}
 
 
-def _prune(guards: dict[str, Guard]) -> None:
+def _prune(guards: dict[str, PathGuard]) -> None:
     """Below what is hidden there is nothing to guard."""
     for guard in guards.values():
         if guard["how"] == "hide":

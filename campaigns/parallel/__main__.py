@@ -1,0 +1,92 @@
+"""Parallel is sequential: `python -m campaigns.parallel [PROGRAMS | full]`.
+
+Random programs run in order and with windows of several sizes; the same programs again with faults
+planted in what looks ahead, each of which must be found; graphs of calls against the shortest time
+that there is; and the speed of the machine. Prints its figures last, and exits 1 when one falls
+short.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+
+from benchmarks.figures import Figure, show
+from tests.parallel.faults import FAULTS, MOST, first_found
+
+from campaigns.parallel.makespan import Span, measure
+from campaigns.parallel.searching import Looked, search, shown
+from campaigns.parallel.speed import speed
+
+PROGRAMS, ALL_PROGRAMS = 1_000, 10_000
+MOST_GRAPHS = 1_000
+WINDOW = 64
+MOST_OVER_SHORTEST = 1.02
+MOST_OVER_SCHEDULE = 1.10
+MOST_EXCUSED = 0.05
+
+
+def main(*words: str) -> int:
+    full = "full" in words
+    programs = next((int(word) for word in words if word.isdigit()), PROGRAMS)
+    programs = ALL_PROGRAMS if full else programs
+    began = time.monotonic()
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        looked = search(range(programs), full=full, pool=pool)
+        if differing := [one for one in looked if one.compared.found]:
+            print(shown(differing))
+        figures = [
+            *_programs(looked, len(differing)),
+            *_faults(pool),
+            *_spans(measure(range(min(programs, MOST_GRAPHS)), pool)),
+            speed(WINDOW),
+        ]
+    print(show(figures))
+    print(f"{time.monotonic() - began:.0f} s in all")
+    return int(not all(figure.holds for figure in figures))
+
+
+def _programs(looked: list[Looked], differing: int) -> Iterator[Figure]:
+    all_ = [one.compared for one in looked]
+    runs, calls = sum(1 + len(one.windows) for one in looked), sum(one.calls for one in all_)
+    yield Figure("programs, each run in order and with windows", f"{len(looked):,}")
+    yield Figure("of them ended in an error", f"{sum(one.failed for one in all_):,}")
+    yield Figure("runs / calls of the runs in order", f"{runs:,} / {calls:,}")
+    yield Figure("programs that differ, or take longer", f"{differing}", "0", not differing)
+    excused = sum(one.excused for one in all_)
+    most = f"≤ {MOST_EXCUSED:.0%} of runs"
+    holds = excused <= MOST_EXCUSED * runs
+    yield Figure("runs whose waste met a cap, equal with more money", f"{excused}", most, holds)
+    faster = sum(one.sequential_ms for one in all_) / sum(one.parallel_ms for one in all_)
+    yield Figure("quicker on virtual time, window 64", f"{faster:.2f} ×")
+    share = sum(one.waste for one in all_) / sum(one.spent for one in all_)
+    yield Figure("waste, of what was spent in order", f"{share:.1%}")
+
+
+def _faults(pool: Executor) -> Iterator[Figure]:
+    for name, first in zip(FAULTS, pool.map(first_found, FAULTS), strict=True):
+        value = f"not in {MOST}" if first is None else f"after {first}"
+        yield Figure(f"fault: {name}", value, f"≤ {MOST} programs", first is not None)
+
+
+def _spans(spans: list[Span]) -> Iterator[Figure]:
+    longer = sum(one.parallel_ms > one.shortest_ms for one in spans)
+    yield Figure("graphs / longer than their longest way", f"{len(spans):,} / {longer}")
+    worst = max(one.parallel_ms / max(one.shortest_ms, 1) for one in spans)
+    yield _ratio("graphs: the worst, over its longest way", worst, MOST_OVER_SHORTEST)
+    in_slots = sum(one.in_slots_ms for one in spans)
+    best = in_slots / sum(one.scheduled_ms for one in spans)
+    yield _ratio("in 2 to 8 slots, over a list schedule", best, MOST_OVER_SCHEDULE)
+    unforeseen = in_slots / sum(one.unforeseen_ms for one in spans)
+    yield Figure("the same, over one that foresees no times", f"{unforeseen:.3f} ×")
+    faster = sum(one.sequential_ms for one in spans) / sum(one.parallel_ms for one in spans)
+    yield Figure("in order, over parallel", f"{faster:.2f} ×")
+
+
+def _ratio(name: str, value: float, most: float) -> Figure:
+    return Figure(name, f"{value:.3f} ×", f"≤ {most:.2f} ×", value <= most)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,247 @@
+"""Commands that read programs and run nothing: `vega check`, `build`, `disasm`, `fmt`, `lsp` and
+`card`.
+
+They must start quickly, so this module loads no runtime, and each command imports what only it
+needs when it runs.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vegakit.errors import UserError
+from vegakit.lang import Diagnostic, Module, as_json, render
+from vegakit.sdk import CheckedSource, check_source, load_bytecode, project_root
+
+if TYPE_CHECKING:
+    from vegakit.lang import LoadTimeCode
+
+
+# What the commands for programs share: which file, and how what is wrong with it is shown.
+
+
+def programs_at(paths: Iterable[Path]) -> list[Path]:
+    """Of a folder all programs below it."""
+    found: list[Path] = []
+    for path in paths:
+        below = sorted(path.rglob("*.vega")) if path.is_dir() else [path]
+        if not below:
+            raise UserError(f"there is no .vega file in {path}; give the path of one")
+        found += below
+    return found
+
+
+def compiled_at(path: Path) -> tuple[Module, Path] | None:
+    """The module and its project's folder; None when it was refused, which is shown then."""
+    from vegakit.lang import compile_program
+
+    if path.suffix == ".vgb":
+        return load_bytecode(path), project_root(path)
+    found = check_source(path)
+    show(found)
+    if not found.is_sound or found.checked is None:
+        return None
+    return compile_program(found.checked), found.source.root
+
+
+def check_loading(path: Path, text: str, code: "tuple[LoadTimeCode, ...]") -> None:
+    """Before a file's own code runs: its user trusts it, or there is none."""
+    from vegakit.config import check_code_trusted
+
+    check_code_trusted(path, text, list(map(str, code)))
+
+
+def show(found: CheckedSource) -> None:
+    """What is wrong with it, on stderr: a program's output is its own."""
+    if found.diagnostics:
+        shown = render(found.diagnostics, found.source.texts, sys.stderr.isatty())
+        print(shown, file=sys.stderr)
+
+
+# `vega check`: all that is wrong with programs, before they run.
+
+
+def check_command(arguments: Sequence[str]) -> int:
+    chosen = _check_parser().parse_args(arguments)
+    found = [check_source(path) for path in programs_at(chosen.files)]
+    if chosen.json:
+        rows = [row for one in found for row in as_json(one.diagnostics, one.source.texts)]
+        print(json.dumps(rows, indent=2))
+    else:
+        for one in found:
+            _tell(one)
+    return 0 if all(one.is_sound for one in found) else 1
+
+
+def _check_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega check",
+        description="Find all that is wrong with programs before they run: names, types, rights.",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE|FOLDER")
+    parser.add_argument("--json", action="store_true", help="for machines, with suggested edits")
+    return parser
+
+
+def _tell(one: CheckedSource) -> None:
+    show(one)
+    if one.is_sound and one.checked is not None:
+        lines = sum(unit.text.count("\n") + 1 for unit in one.checked.units.values())
+        warned = f", {len(one.diagnostics)} to look at" if one.diagnostics else ""
+        print(f"{one.source.name}: {lines} lines are in order{warned}")
+
+
+# `vega build`: a program as bytecode, in a file of its own.
+
+
+def build_command(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="vega build", description="Compile a program.")
+    parser.add_argument("file", type=Path, metavar="FILE.vega")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.vgb")
+    chosen = parser.parse_args(arguments)
+    from vegakit.lang import to_vgb
+
+    made = compiled_at(chosen.file)
+    if made is None:
+        return 1
+    output: Path = chosen.output or chosen.file.with_suffix(".vgb")
+    output.write_bytes(to_vgb(made[0]))
+    print(f"{output}: {output.stat().st_size:,} bytes; run it with: vega run {output}")
+    return 0
+
+
+# `vega disasm`: the instructions of a program, for people.
+
+
+def disasm_command(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="vega disasm", description="Show a program's bytecode.")
+    parser.add_argument("file", type=Path, metavar="FILE")
+    made = compiled_at(parser.parse_args(arguments).file)
+    if made is None:
+        return 1
+    from vegakit.lang import disassemble
+
+    print(disassemble(made[0]))
+    return 0
+
+
+# `vega fmt`: programs in the one way they are written, or in the other language.
+
+
+def fmt_command(arguments: Sequence[str]) -> int:
+    """A file that cannot be parsed is shown, and left as it is; the others are formatted."""
+    chosen = _fmt_parser().parse_args(arguments)
+    if chosen.to is not None:
+        return _translate(chosen.files, chosen.to)
+    looked = [(path, _formatted(path, check=chosen.check)) for path in programs_at(chosen.files)]
+    changed = [path for path, is_changed in looked if is_changed]
+    if chosen.check and changed:
+        print("\n".join(f"{path} is not formatted" for path in changed), file=sys.stderr)
+        print(f"type: vega fmt {' '.join(map(str, changed))}", file=sys.stderr)
+    faulty = any(is_changed is None for _, is_changed in looked)
+    return 1 if faulty or (chosen.check and changed) else 0
+
+
+def _fmt_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vega fmt", description="Format programs, in place.")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE|FOLDER")
+    parser.add_argument("--check", action="store_true", help="change nothing; say what would be")
+    parser.add_argument(
+        "--to", choices=("vega", "python"), help="print it in the other language; change nothing"
+    )
+    return parser
+
+
+def _translate(paths: Sequence[Path], to: str) -> int:
+    if len(paths) != 1:
+        raise UserError(f"one file is printed at a time; type: vega fmt --to {to} {paths[0]}")
+    [path] = paths
+    wanted = ".py" if to == "vega" else ".vega"
+    if path.suffix != wanted:
+        raise UserError(
+            f"{path} is not a {wanted} file, so it is not printed as {to}; "
+            f"type: vega fmt --to {'python' if to == 'vega' else 'vega'} {path}"
+        )
+    from vegakit.lang import to_python, to_vega
+
+    if to == "vega":
+        text = _read(path)
+        return _printed(*to_vega(text, str(path)), str(path), text)
+    found = check_source(path)
+    if found.checked is None or not found.is_sound:
+        show(found)
+        return 1
+    return _printed(*to_python(found.checked), found.source.name, found.text)
+
+
+def _printed(made: str, found: Sequence[Diagnostic], name: str, text: str) -> int:
+    if found:
+        print(render(found, {name: text}, sys.stderr.isatty()), file=sys.stderr)
+        return 1
+    print(made, end="")
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _formatted(path: Path, *, check: bool) -> bool | None:
+    """Whether it was not as it should be; None where that cannot be said."""
+    if path.suffix == ".py":
+        raise UserError(f"{path} is Python, which ruff formats; type: ruff format {path}")
+    from vegakit.lang import format_source, parse
+
+    text = _read(path)
+    parsed = parse(text, str(path))
+    if any(found.severity == "error" for found in parsed.diagnostics):
+        print(render(parsed.diagnostics, {str(path): text}, sys.stderr.isatty()), file=sys.stderr)
+        return None
+    made = format_source(text)
+    if made != text and not check:
+        path.write_text(made, encoding="utf-8")
+        print(f"formatted {path}")
+    return made != text
+
+
+# `vega lsp`: what is wrong with a program, told to an editor while it is written.
+
+
+def lsp_command(arguments: Sequence[str]) -> int:
+    _lsp_parser().parse_args(arguments)
+    if find_spec("pygls") is None:
+        raise UserError("an editor is served with an extra; type: pip install 'vegakit[lsp]'")
+    from vegakit.cli.lsp_server import serve
+
+    serve()
+    return 0
+
+
+def _lsp_parser() -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog="vega lsp",
+        description="A language server on stdin and stdout: set it as the server for .vega files.",
+    )
+
+
+# `vega card`: the language on one page, to be put in front of a model.
+
+
+def card_command(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="vega card",
+        description="Print all that a model needs to write programs, in at most 2,000 tokens.",
+    )
+    parser.add_argument("--python", action="store_true", help="for programs written in Python")
+    chosen = parser.parse_args(arguments)
+    from vegakit.lang import card
+
+    print(card("python" if chosen.python else "vega"), end="")
+    return 0

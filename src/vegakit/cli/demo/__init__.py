@@ -1,0 +1,143 @@
+"""`vega demo`: a team of agents that crashes, runs out of money and loses its provider, and still
+finishes.
+
+It needs no key and no network: only the model is scripted.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from vegakit.cli.demo.plan import run_plan
+from vegakit.cli.demo.scenario import BUDGET, TEAM, ReleaseScenario
+from vegakit.cli.demo.screen import (
+    DIM,
+    DemoScreen,
+    DemoSummary,
+    LineScreen,
+    LiveScreen,
+    MoneyComparison,
+    TeamMember,
+    page,
+    tree,
+)
+from vegakit.config import load, wants_colour
+from vegakit.control import ProcessKind, ProcessView
+from vegakit.errors import UserError
+from vegakit.money import Money
+from vegakit.sdk import Runtime
+from vegakit.store import MemoryLedger
+from vegakit.telemetry import JsonLinesSink, load_runs
+
+__all__ = [
+    "demo_command",
+    "play",
+]
+
+
+_FAST = 0.05
+_TREE_WIDTH, _TREE_HEIGHT, _WIDEST = 70, 16, 100
+_TITLE = "No key, no network, a scripted model: a team of agents writes release notes."
+
+
+def demo_command(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "plan":
+        return run_plan(arguments[1:])
+    chosen = _parser().parse_args(arguments)
+    screen = _screen(as_json=chosen.json)
+    screen.show([f"  {screen.paint(_TITLE, DIM)}", ""])
+    try:
+        facts = asyncio.run(play(screen, _FAST if chosen.fast else 1.0))
+    except KeyboardInterrupt:
+        return 130
+    if chosen.json:
+        print(json.dumps(msgspec.to_builtins(facts), indent=2, ensure_ascii=False))
+    return 0 if facts.books.agree else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega demo",
+        description="Watch agents work, crash, be restarted and be refused, in seven seconds. "
+        "`vega demo plan` shows a model that plans 355 agents, and what that may cost.",
+    )
+    parser.add_argument("--fast", action="store_true", help="in little more than a second")
+    parser.add_argument("--json", action="store_true", help="only the facts, as JSON")
+    return parser
+
+
+def _screen(*, as_json: bool) -> DemoScreen:
+    if as_json:
+        return DemoScreen()
+    columns, lines = shutil.get_terminal_size()
+    if not wants_colour(sys.stdout):
+        return LineScreen(sys.stdout)
+    has_room = columns >= _TREE_WIDTH and lines >= _TREE_HEIGHT
+    return (
+        LiveScreen(sys.stdout, columns)
+        if has_room
+        else LineScreen(sys.stdout, colour=True, width=columns)
+    )
+
+
+async def play(screen: DemoScreen, pace: float) -> DemoSummary:
+    path, command = _trace_place()
+    ledger = MemoryLedger()
+    async with Runtime(BUDGET, name="demo", ledger=ledger, trace=JsonLinesSink(path)) as rt:
+        with rt.tracer.span(TEAM) as span:
+            scene = ReleaseScenario(rt, screen.tell, pace)
+            async with screen.open(rt.ps):
+                await scene.play()
+        wall_ms, views, program = rt.clock.now() - scene.began_ms, rt.ps(), rt.program
+        scope = await ledger.scope(rt.budgets.root, rt.clock.now())
+    run, members = load_runs(path, span.trace_id)[0], _members(views)
+    spent, alone_ms = scope.settled if scope else 0, sum(call.latency_ms for call in run.billed)
+    facts = DemoSummary(
+        seen=scene.seen,
+        members=members,
+        books=MoneyComparison(
+            Money(spent), Money(sum(member.spent for member in members)), run.cost
+        ),
+        wasted=Money(spent - scene.seen.useful),
+        wall_s=wall_ms / 1000,
+        alone_s=alone_ms / 1000,
+        saved_s=(alone_ms - wall_ms) / 1000,
+        processes_left=len(program.machine.state.processes),
+        tasks_left=len(asyncio.all_tasks()) - 1,
+        trace_id=span.trace_id,
+        trace_file=str(path),
+        trace_command=command.format(span.trace_id[:12]),
+    )
+    end = page(facts, screen.paint, min(screen.width, _WIDEST))
+    screen.show(["", *tree(views, screen.last, screen.paint), *end])
+    return facts
+
+
+def _members(views: Sequence[ProcessView]) -> list[TeamMember]:
+    """Who stands under a supervisor; what they spawned has spent from their wallets."""
+    groups = {view.path for view in views if view.kind is ProcessKind.SUPERVISOR}
+    return [
+        TeamMember(view.path, view.spent, view.restarts)
+        for view in views
+        if view.parent in groups and view.path not in groups
+    ]
+
+
+def _trace_place() -> tuple[Path, str]:
+    """Where `vega trace` looks; elsewhere if the settings name no file or cannot be read."""
+    try:
+        path = load().traces_path
+    except UserError:
+        path = None
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path, "vega trace {}"
+    path = Path(tempfile.mkdtemp(prefix="vega-demo-")) / "traces.jsonl"
+    return path, f"vega trace {{}} --file {path}"

@@ -1,0 +1,298 @@
+"""How `vega demo` is shown: a line for each event, in a terminal a live tree below, and a summary
+at the end.
+"""
+
+import asyncio
+import textwrap
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TextIO, TypeAlias
+
+from msgspec import Struct
+
+from vegakit.cli.demo.scenario import BUDGET, ScenarioEvent, ScenarioEventKind, ScenarioResult
+from vegakit.control import ProcessView
+from vegakit.money import NANOS, Money
+
+# Colours of `vega demo`, from the terminal's own palette, so that they suit dark and light.
+
+
+Paint: TypeAlias = Callable[[str, str], str]
+
+BOLD, DIM, WORKING = "1", "2", "36"
+EVENT_STYLES = {
+    ScenarioEventKind.BEGAN: ("▶", "1"),
+    ScenarioEventKind.DONE: ("✓", "32"),
+    ScenarioEventKind.CRASHED: ("✗", "1;31"),
+    ScenarioEventKind.RESTARTED: ("↻", "1;32"),
+    ScenarioEventKind.REFUSED: ("⊘", "33"),
+    ScenarioEventKind.FAILED: ("✗", "31"),
+    ScenarioEventKind.OPENED: ("◌", "35"),
+}
+"""Each with its sign and its colour."""
+
+
+def painter(*, colour: bool) -> Paint:
+    return partial(_paint, colour=colour)
+
+
+def _paint(text: str, style: str, *, colour: bool) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if colour and style and text.strip() else text
+
+
+# The team of `vega demo` as a tree: what each process does, its restarts and its money.
+
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_BUSY = {"running", "waiting", "restarting"}
+
+
+def tree(
+    views: Sequence[ProcessView], last: Mapping[str, ScenarioEvent], paint: Paint, tick: int = 0
+) -> list[str]:
+    """`last` is what was last told of each."""
+    return [
+        f"  {paint(lead, DIM)}{paint(name_of(view.path), BOLD)}"
+        f"{' ' * (20 - len(lead) - len(name_of(view.path)))}"
+        f"{_doing(view, last.get(name_of(view.path)), paint, tick)}"
+        f"{paint(_restarts(view), '33')}{paint(exact(view.spent), _money_style(view))}"
+        for lead, view in _leads(views)
+    ]
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def exact(amount: Money) -> str:
+    """All decimals that the prices of the demo can make, so that the rows add up."""
+    return f"${amount / NANOS:.5f}"
+
+
+def _leads(
+    views: Sequence[ProcessView], parent: str = "", indent: str = ""
+) -> Iterator[tuple[str, ProcessView]]:
+    below = [view for view in views if view.parent == parent]
+    for view in below:
+        is_last = view is below[-1]
+        yield indent + ("└─ " if is_last else "├─ ") if parent else "", view
+        deeper = indent + ("   " if is_last else "│  ") if parent else ""
+        yield from _leads(views, view.path, deeper)
+
+
+def _doing(view: ProcessView, last: ScenarioEvent | None, paint: Paint, tick: int) -> str:
+    if view.kind == "supervisor":
+        return paint(f"  {'supervisor: ' + view.strategy:30}", DIM)
+    if view.state in _BUSY:
+        sign, style, words = _SPINNER[tick % len(_SPINNER)], WORKING, view.waiting_for or view.state
+    elif last is None:
+        sign, style, words = "·", DIM, view.state
+    else:
+        sign, style, words = *EVENT_STYLES[last.mark], last.note
+    return f"{paint(sign, style)} {paint(f'{words:30}', style)}"
+
+
+def _restarts(view: ProcessView) -> str:
+    return f"{f'↻ {view.restarts}' if view.restarts else '':5}"
+
+
+def _money_style(view: ProcessView) -> str:
+    return "" if view.spent else DIM
+
+
+# How `vega demo` is shown: a line for whatever happens, and in a terminal a living tree below.
+
+
+_FRAME_S = 0.08
+_MARGIN, _ENDLESS = 22, 10_000
+_QUIET = {ScenarioEventKind.BEGAN, ScenarioEventKind.DONE}
+_HIDE_CURSOR, _SHOW_CURSOR, _CLEAR_BELOW = "\x1b[?25l", "\x1b[?25h", "\x1b[J"
+
+
+class DemoScreen:
+    """Shows nothing, and remembers what was last told of each."""
+
+    def __init__(self) -> None:
+        self.paint: Paint = painter(colour=False)
+        self.width = _ENDLESS
+        self.last: dict[str, ScenarioEvent] = {}
+
+    def tell(self, event: ScenarioEvent) -> None:
+        self.last[event.who] = event
+
+    def show(self, lines: Sequence[str]) -> None:
+        pass
+
+    @asynccontextmanager
+    async def open(self, views: Callable[[], list[ProcessView]]) -> AsyncGenerator[None]:
+        yield
+
+
+class LineScreen(DemoScreen):
+    """A line for each event; `width` None breaks none of them."""
+
+    def __init__(self, out: TextIO, *, colour: bool = False, width: int | None = None) -> None:
+        super().__init__()
+        self.paint = painter(colour=colour)
+        self.width = width or self.width
+        self._out = out
+
+    def tell(self, event: ScenarioEvent) -> None:
+        super().tell(event)
+        self.show(_lines(event, self.paint, self.width))
+
+    def show(self, lines: Sequence[str]) -> None:
+        self._write("".join(f"{line}\n" for line in lines))
+
+    def _write(self, text: str) -> None:
+        """A reader that leaves early, like `head`, is no failure of the process that tells."""
+        with suppress(BrokenPipeError):
+            self._out.write(text)
+            self._out.flush()
+
+
+class LiveScreen(LineScreen):
+    """Events scroll up; the tree stays below them and is drawn anew in place."""
+
+    def __init__(self, out: TextIO, width: int) -> None:
+        super().__init__(out, colour=True, width=width)
+        self._views: Callable[[], list[ProcessView]] = list
+        self._drawn = self._tick = 0
+
+    def show(self, lines: Sequence[str]) -> None:
+        """In one write, so that it does not flicker."""
+        wipe, frame = self._wipe(), self._frame()
+        self._drawn = len(frame)
+        self._write(wipe + "".join(f"{line}\n" for line in [*lines, *frame]))
+
+    @asynccontextmanager
+    async def open(self, views: Callable[[], list[ProcessView]]) -> AsyncGenerator[None]:
+        """The last frame is wiped away at the end."""
+        self._views = views
+        self._write(_HIDE_CURSOR)
+        turning = asyncio.ensure_future(self._turn())
+        try:
+            yield
+        finally:
+            turning.cancel()
+            await asyncio.wait([turning])
+            self._views = list
+            self.show([])
+            self._write(_SHOW_CURSOR)
+
+    async def _turn(self) -> None:
+        while True:
+            self._tick += 1
+            self.show([])
+            await asyncio.sleep(_FRAME_S)
+
+    def _frame(self) -> list[str]:
+        views = self._views()
+        return ["", *tree(views, self.last, self.paint, self._tick)] if views else []
+
+    def _wipe(self) -> str:
+        up = f"\x1b[{self._drawn}A\r" if self._drawn else "\r"
+        self._drawn = 0
+        return up + _CLEAR_BELOW
+
+
+def _lines(event: ScenarioEvent, paint: Paint, width: int) -> list[str]:
+    sign, style = EVENT_STYLES[event.mark]
+    at, who = f"{event.at_ms / 1000:4.1f} s", f"{event.who:12}"
+    first, *more = textwrap.wrap(event.text, max(20, width - _MARGIN))
+    head = f"{paint(at, DIM)}  {paint(sign, style)} {paint(who, BOLD)}"
+    colour = "" if event.mark in _QUIET else style
+    return [
+        f"{head}{paint(first, colour)}",
+        *(" " * _MARGIN + paint(rest, colour) for rest in more),
+    ]
+
+
+# What `vega demo` says at its end: figures from the ledger, the wallets and the traces.
+
+
+_STYLES = {"restart": "1;32", "refusal": "1;33", "breaker": "1;35"}
+
+
+class TeamMember(Struct, frozen=True):
+    path: str
+    spent: Money
+    restarts: int
+
+
+class MoneyComparison(Struct, frozen=True):
+    """The same money, written down in three places; nano-dollars."""
+
+    ledger: Money
+    wallets: Money
+    traces: Money
+
+    @property
+    def agree(self) -> bool:
+        return self.ledger == self.wallets == self.traces
+
+
+class DemoSummary(Struct, frozen=True):
+    """Money is in nano-dollars. `alone_s` is how long the calls take one after another."""
+
+    seen: ScenarioResult
+    members: Sequence[TeamMember]
+    books: MoneyComparison
+    wasted: Money
+    wall_s: float
+    alone_s: float
+    saved_s: float
+    processes_left: int
+    tasks_left: int
+    trace_id: str
+    trace_file: str
+    trace_command: str
+
+
+def page(facts: DemoSummary, paint: Paint, width: int) -> list[str]:
+    seen = facts.seen
+    rows = {
+        "restart": f"reviewer: {seen.crash}, back in {seen.back_after_ms:.1f} ms, same message, "
+        "same wallet",
+        "refusal": f"illustrator: {seen.refusal}",
+        "breaker": f"announcer: opened {seen.breaker_opened}×, then {bool(seen.not_sent):d} call "
+        f"not sent, closed {seen.breaker_closed}×",
+        "money": _money(facts),
+        "time": f"{facts.wall_s:.1f} s; one call after another takes {facts.alone_s:.1f} s: "
+        f"{facts.saved_s:.1f} s saved",
+        "left": f"{facts.processes_left} processes, {facts.tasks_left} tasks",
+        "trace": facts.trace_file,
+    }
+    told = [line for name, text in rows.items() for line in _row(name, text, paint, width)]
+    return ["", *told, "", *_next(facts, paint)]
+
+
+def _money(facts: DemoSummary) -> str:
+    books, wasted = facts.books, exact(facts.wasted) if facts.wasted else "nothing"
+    spent = f"{exact(books.ledger)} of {BUDGET}, {wasted} wasted; "
+    if books.agree:
+        return spent + "ledger, wallets and traces agree"
+    return spent + f"but wallets say {exact(books.wallets)}, traces {exact(books.traces)}"
+
+
+def _row(name: str, text: str, paint: Paint, width: int) -> list[str]:
+    first, *more = textwrap.wrap(text, max(20, width - 11), break_long_words=False)
+    return [
+        f"  {paint(f'{name:9}', _STYLES.get(name, BOLD))}{first}",
+        *(" " * 11 + rest for rest in more),
+    ]
+
+
+def _next(facts: DemoSummary, paint: Paint) -> list[str]:
+    commands = {
+        facts.trace_command: "every call of this run, as a tree",
+        "vega config": "where models, keys and budgets are set",
+        "vega demo --json": "the same facts, for programs",
+    }
+    widest = max(map(len, commands))
+    return [
+        f"  {paint('next' if not n else '', BOLD)}{' ' * (5 if not n else 9)}"
+        f"{paint(f'{command:{widest}}', '36')}  {paint(words, DIM)}"
+        for n, (command, words) in enumerate(commands.items())
+    ]

@@ -1,0 +1,3 @@
+"""Drawings of the dataflow graph of a program, for `vega explain`."""
+
+__all__ = []

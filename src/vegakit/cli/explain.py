@@ -1,0 +1,116 @@
+"""`vega explain`: what a program does at once, what waits for what, and what it may touch."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import to_builtins
+
+from vegakit.cli.compiler import show
+from vegakit.cli.display import one_line, terminal_width
+from vegakit.cli.drawing.svg import as_svg
+from vegakit.cli.drawing.text import as_dot, render_flows
+from vegakit.config import wants_colour
+from vegakit.errors import UserError
+from vegakit.lang import DataflowGraph, Manifest, dataflow_of, manifest_of
+from vegakit.sdk import check_source, code_run_by
+
+_TITLES = {
+    "reads": "reads files",
+    "writes": "writes files",
+    "gets": "fetches from",
+    "posts": "sends to",
+    "commands": "runs commands",
+    "servers": "uses servers",
+    "unknown": "does what nobody here knows",
+}
+
+
+def explain_command(arguments: Sequence[str]) -> int:
+    chosen = _parser().parse_args(arguments)
+    found = check_source(chosen.file)
+    show(found)
+    if not found.is_sound or found.checked is None:
+        return 1
+    flows, manifest = dataflow_of(found.checked), manifest_of(found.checked)
+    loaded = tuple(map(str, code_run_by(chosen.file)))
+    if chosen.json:
+        print(
+            json.dumps(
+                to_builtins(manifest) | {"at_load": loaded, "flows": to_builtins(flows)}, indent=2
+            )
+        )
+    elif chosen.dot:
+        print(as_dot(flows))
+    elif chosen.svg is not None:
+        _write(chosen.svg, as_svg(flows))
+    else:
+        _print_all(flows, manifest, found.source.name, loaded)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vega explain",
+        description="Show what a program will do at once, what waits for what and why, and all "
+        "that it may ask, call and touch. Needs no key and asks no model.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.vega")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--svg", type=Path, metavar="FILE.svg", help="draw it into this file")
+    way.add_argument("--dot", action="store_true", help="for Graphviz")
+    way.add_argument("--json", action="store_true", help="for machines")
+    return parser
+
+
+def _write(path: Path, drawn: str) -> None:
+    try:
+        path.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UserError(
+            f"cannot write {path}: {why}; give --svg a file in a folder that is there"
+        ) from error
+    print(f"{one_line(str(path))} is written")
+
+
+def _print_all(
+    flows: Sequence[DataflowGraph], manifest: Manifest, name: str, loaded: Sequence[str]
+) -> None:
+    colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
+    drawn = render_flows(flows, name, colour=colour, width=width)
+    print(
+        "\n\n".join(filter(None, [drawn, _at_load(loaded, name), render_manifest(manifest, name)]))
+    )
+
+
+def render_manifest(manifest: Manifest, name: str) -> str:
+    rows = list(_rows(manifest))
+    if not rows:
+        return f"{one_line(name)} asks no agent and touches nothing outside itself"
+    width = max(len(title) for title, _ in rows)
+    told = [f"  {title:{width}}  {one_line(text)}" for title, text in rows]
+    return "\n".join([f"{one_line(name)} may do this and no more:", *told])
+
+
+def _at_load(loaded: Sequence[str], name: str) -> str:
+    if not loaded:
+        return ""
+    told = [f"  {one_line(code)}" for code in loaded]
+    first = (
+        f"before the program, this code of {one_line(name)} runs as Python with all your rights:"
+    )
+    return "\n".join([first, *told])
+
+
+def _rows(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    for agent in manifest.agents:
+        tools = f", with {', '.join(agent.tools)}" if agent.tools else ""
+        yield "asks", f"{agent.name} ({agent.model or 'the default model'}){tools}"
+    for field, title in _TITLES.items():
+        if named := getattr(manifest, field):
+            yield title, ", ".join(named)
+    if manifest.asks_people:
+        yield "asks people", "yes"

@@ -1,0 +1,117 @@
+"""The language server: every change of a document is checked, and a document can be formatted.
+
+Open documents are read from the editor, everything else of the project from its files. It needs
+pygls, so only `vega lsp` imports it.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
+
+from vegakit.errors import UserError
+from vegakit.lang import Diagnostic, check_program, format_source, parse
+from vegakit.sdk import Source
+
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+}
+_BYTES = {
+    types.PositionEncodingKind.Utf8: ("utf-8", 1),
+    types.PositionEncodingKind.Utf16: ("utf-16-le", 2),
+    types.PositionEncodingKind.Utf32: ("utf-32-le", 4),
+}
+
+
+def serve() -> None:
+    made().start_io()
+
+
+def made() -> LanguageServer:
+    server = LanguageServer("vega", version("vegakit"))
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def on_open(params: types.DidOpenTextDocumentParams) -> None:  # pyright: ignore[reportUnusedFunction]
+        _tell(server, params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def on_change(params: types.DidChangeTextDocumentParams) -> None:  # pyright: ignore[reportUnusedFunction]
+        _tell(server, params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_FORMATTING)
+    def on_format(params: types.DocumentFormattingParams) -> list[types.TextEdit]:  # pyright: ignore[reportUnusedFunction]
+        document = server.workspace.get_text_document(params.text_document.uri)
+        return _formatted(document.source, _encoding(server))
+
+    return server
+
+
+def _tell(server: LanguageServer, uri: str) -> None:
+    document = server.workspace.get_text_document(uri)
+    name, found = _checked(server, document)
+    here = [one for one in found if one.file == name]
+    text, encoding = document.source, _encoding(server)
+    server.text_document_publish_diagnostics(
+        types.PublishDiagnosticsParams(
+            uri, [_diagnostic(one, text, encoding) for one in here], document.version
+        )
+    )
+
+
+def _checked(server: LanguageServer, document: TextDocument) -> tuple[str, Sequence[Diagnostic]]:
+    path = to_fs_path(document.uri) if document.uri.startswith("file:") else None
+    if path is None:
+        return "main.vega", check_program(document.source, "main.vega", lambda _: None)[1]
+    source = Source(Path(path))
+    try:
+        return source.name, check_program(document.source, source.name, _read(server, source))[1]
+    except UserError as error:
+        return source.name, [Diagnostic("unreadable", str(error), source.name, 0, 0)]
+
+
+def _read(server: LanguageServer, source: Source) -> Callable[[str], str | None]:
+    def read(name: str) -> str | None:
+        opened = server.workspace.text_documents.get((source.root / name).as_uri())
+        return source.read(name) if opened is None else opened.source
+
+    return read
+
+
+def _diagnostic(found: Diagnostic, text: str, encoding: str) -> types.Diagnostic:
+    message = f"{found.message}\n{found.help}" if found.help else found.message
+    return types.Diagnostic(
+        _range(text, found.at, found.end, encoding),
+        message,
+        _SEVERITIES.get(found.severity, types.DiagnosticSeverity.Information),
+        code=found.code,
+        source="vega",
+    )
+
+
+def _formatted(text: str, encoding: str) -> list[types.TextEdit]:
+    """Nothing while the text cannot be read: its author is in the middle of it."""
+    if any(found.severity == "error" for found in parse(text).diagnostics):
+        return []
+    made = format_source(text)
+    return [] if made == text else [types.TextEdit(_range(text, 0, len(text), encoding), made)]
+
+
+def _range(text: str, at: int, end: int, encoding: str) -> types.Range:
+    return types.Range(_position(text, at, encoding), _position(text, max(at, end), encoding))
+
+
+def _position(text: str, at: int, encoding: str) -> types.Position:
+    """Columns are counted as the editor counts them."""
+    before = text[: min(at, len(text))]
+    line, start = before.count("\n"), before.rfind("\n") + 1
+    codec, size = _BYTES[types.PositionEncodingKind(encoding)]
+    return types.Position(line, len(before[start:].encode(codec, "surrogatepass")) // size)
+
+
+def _encoding(server: LanguageServer) -> str:
+    return server.workspace.position_encoding or types.PositionEncodingKind.Utf16

@@ -1,3 +1,0 @@
-"""Commands for programs: run, check, build, disasm, fmt, test."""
-
-__all__ = []

@@ -1,0 +1,245 @@
+"""Questions to people: `vega interrupts`, `vega answer`, and questions of a program that runs at
+this terminal.
+
+A question is shown whole, page by page if it is long, and yes counts only after the last page.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from msgspec import json
+from msgspec.structs import replace
+
+from vegakit.cli.display import command_parser, duration
+from vegakit.cli.runs import journal_of_user, runs_in, short_id
+from vegakit.control import BlockingControlClient, Question, connect, render_question
+from vegakit.errors import UserError
+from vegakit.sdk import Runtime
+
+# What those share that ask people: which runtime asks, and how a screen is filled.
+
+
+_FILE = Path("run.db")
+"""What programs usually call a journal of their own."""
+_USUAL = (80, 24)
+_FEWEST = 5
+
+
+def questions_at(at: str | None) -> tuple[BlockingControlClient, list[Question]]:
+    try:
+        remote = connect(at).blocking
+        return remote, remote.interrupts()
+    except UserError as error:
+        if at is None and (resting := _resting()):
+            raise UserError(f"{error}; {resting}") from error
+        raise
+
+
+def paged(lines: Sequence[str], screen: TextIO) -> list[list[str]]:
+    """Each fits on the screen, with a line for a prompt."""
+    size = max(_FEWEST, _size(screen)[1] - 2)
+    return [list(lines[at : at + size]) for at in range(0, len(lines), size)] or [[]]
+
+
+def width_of(screen: TextIO) -> int | None:
+    """As it is, whatever a variable says: a line that breaks elsewhere than we think could look
+    like one of ours. None where nobody looks."""
+    return _size(screen)[0] if screen.isatty() else None
+
+
+def _size(screen: TextIO) -> tuple[int, int]:
+    try:
+        columns, lines = os.get_terminal_size(screen.fileno())
+    except (OSError, ValueError):
+        columns, lines = 0, 0
+    return columns or _USUAL[0], lines or _USUAL[1]
+
+
+def only_ascii(stream: TextIO) -> bool:
+    return not (stream.encoding or "utf-8").lower().startswith("utf")
+
+
+def _resting() -> str:
+    """A run that was cut off while it waited asks again when it goes on."""
+    for path in (_FILE, journal_of_user()):
+        runs = runs_in(path) if path.is_file() else ()
+        waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
+        if waiting:
+            run = short_id(waiting[-1].run)
+            named = str(path) if path == _FILE else run
+            return (
+                f"run {run} of {path} rests, and asks again what is open when it goes on: "
+                f"type vega resume {named}, then this again"
+            )
+    return ""
+
+
+# `vega interrupts`: what people are asked, and how to answer.
+
+
+def interrupts_command(arguments: Sequence[str]) -> int:
+    parser = command_parser("interrupts", "Show what people are asked and have not answered.")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    chosen = parser.parse_args(arguments)
+    remote, questions = questions_at(chosen.at)
+    if chosen.json:
+        print(json.format(json.encode(questions)).decode())
+        return 0
+    now_ms, out = remote.info().now_ms, sys.stdout
+    lines = render_questions(
+        questions, now_ms, width=width_of(out), ascii_only=only_ascii(out)
+    ).splitlines()
+    pages = paged(lines, out) if sys.stdin.isatty() and out.isatty() else [lines]
+    for number, page in enumerate(pages, 1):
+        print(*page, sep="\n")
+        if number < len(pages):
+            prompt = f"-- page {number} of {len(pages)}; Enter shows the next, q ends: "
+            print(prompt, end="", flush=True)
+            if sys.stdin.readline().strip().lower() not in ("", "y"):
+                break
+    return 0
+
+
+def render_questions(
+    questions: Sequence[Question],
+    now_ms: int,
+    *,
+    width: int | None = None,
+    ascii_only: bool = False,
+) -> str:
+    """The whole text of each, since people are to judge by it."""
+    if not questions:
+        return "nothing is asked"
+    shown = (
+        render_question(one, left=_left(one, now_ms), width=width, ascii_only=ascii_only)
+        for one in questions
+    )
+    return "\n\n".join(map("\n".join, shown))
+
+
+def _left(question: Question, now_ms: int) -> str:
+    if question.expires_ms is None:
+        return ""
+    left_ms = question.expires_ms - now_ms
+    return f"{duration(left_ms)} left" if left_ms > 0 else "time is over"
+
+
+# `vega answer`: yes, no or words to a question; once, and to exactly what is shown.
+
+
+def answer_command(arguments: Sequence[str]) -> int:
+    parser = command_parser("answer", "Answer what an agent or a program asks; an answer is final.")
+    parser.add_argument(
+        "id", help="a question as `vega interrupts` shows it; for no or words its beginning will do"
+    )
+    parser.add_argument("answer", nargs="+", help="yes, no, or words")
+    chosen = parser.parse_args(arguments)
+    remote, questions = questions_at(chosen.at)
+    question = _the_one(chosen.id, questions)
+    # By the id as it was typed: the runtime wants the whole one for yes.
+    remote.answer(replace(question, id=chosen.id), " ".join(chosen.answer))
+    print(f"answered {question.id}")
+    return 0
+
+
+def _the_one(wanted: str, questions: list[Question]) -> Question:
+    found = [question for question in questions if question.id.startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(question.id for question in found)
+        raise UserError(f"{wanted!r} begins {len(found)} ids; type more of one: {ids}")
+    raise UserError(
+        f"there is no open question {wanted!r}: it was answered, its time is over, or it never "
+        "was; to see what is asked, type: vega interrupts"
+    )
+
+
+# A question of the program that runs here, put to whoever sits at its terminal.
+#
+# The question is shown whole, in pages if it is longer than the screen, and yes counts only after
+# the last one. What the program prints meanwhile waits until it is answered, and what was typed
+# before is dropped: nothing else on the screen can take the place of the question above the
+# prompt.
+
+
+_YES = {"y", "yes", "true"}
+
+
+class TerminalQuestions:
+    """One question after the other. Where nobody sits, it says how to answer from elsewhere."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._turn = asyncio.Lock()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._unsaid: list[str] = []
+
+    def say(self, text: str) -> None:
+        """What the program prints."""
+        self._unsaid.append(text)
+        if not self._turn.locked():
+            self.say_all()
+
+    def say_all(self) -> None:
+        for text in self._unsaid:
+            print(text, flush=True)
+        self._unsaid.clear()
+
+    def ask(self, question: Question) -> None:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            print(*_lines(question), sep="\n", file=sys.stderr, flush=True)
+            return
+        task = asyncio.ensure_future(self._ask(question))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, question: Question) -> None:
+        async with self._turn:
+            if question not in self._runtime.interrupts():
+                return  # answered elsewhere, or withdrawn, while another one was answered here
+            said = await asyncio.to_thread(_read, question)
+            answer = said.lower() in _YES if question.permits else said
+            try:
+                await self._runtime.answer(question.id, answer)
+            except UserError as error:
+                print(f"too late: {error}", file=sys.stderr)
+            self.say_all()
+
+
+def _lines(question: Question) -> list[str]:
+    err = sys.stderr
+    return render_question(question, width=width_of(err), ascii_only=only_ascii(err))
+
+
+def _read(question: Question) -> str:
+    """The answer; for leave empty, which declines, unless all of it was shown."""
+    pages = paged(_lines(question)[:-1], sys.stderr)
+    if question.permits:
+        _drop_typed()
+    stops = ", n declines" if question.permits else ""
+    for number, page in enumerate(pages[:-1], 1):
+        said = _asked(page, f"-- page {number} of {len(pages)}; Enter shows the next{stops}: ")
+        if said and question.permits:
+            return ""
+    hint = f"approve {question.id}? [y/N] " if question.permits else "> "
+    return _asked(pages[-1], hint)
+
+
+def _asked(page: list[str], prompt: str) -> str:
+    print(*page, sep="\n", file=sys.stderr)
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def _drop_typed() -> None:
+    with suppress(ImportError, OSError):  # there is no such terminal
+        from termios import TCIFLUSH, error, tcflush
+
+        with suppress(error):
+            tcflush(sys.stdin, TCIFLUSH)

@@ -1,0 +1,94 @@
+"""Asyncio helpers that leave no task behind, and the steady clock (base, host).
+
+This is the only module that reads the time. It lies below `child_process` and `host`, which both
+need it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+__all__ = [
+    "SteadyClock",
+    "cancel_all",
+    "gather_all",
+    "run_to_completion",
+    "wait_first",
+]
+
+
+# Several works at once, none of which outlives the wait for them.
+
+
+T = TypeVar("T")
+
+
+async def wait_first(*works: Coroutine[Any, Any, object]) -> None:
+    """Until the first of them is done; the others are cancelled."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel_all(tasks)
+
+
+async def gather_all(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Runs them at once and answers in their order. Nothing runs on when this returns or raises.
+
+    `asyncio.gather` leaves the others running when one fails; `TaskGroup` hides which one failed.
+    """
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        for task in tasks:
+            await task
+    finally:
+        await cancel_all(tasks)
+    return [task.result() for task in tasks]
+
+
+async def run_to_completion(work: Awaitable[T]) -> T:
+    """Waits for it even if we are cancelled meanwhile; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
+async def cancel_all(tasks: "Sequence[asyncio.Future[Any]]") -> None:
+    """Also when cancelled again meanwhile: what it left running nobody would ever await."""
+    for task in tasks:
+        task.cancel()
+    cancelled = None
+    while not all(task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError as again:
+            cancelled = again
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen, so that asyncio does not report it as lost
+    if cancelled is not None:
+        raise cancelled
+
+
+# The one place that reads the time.
+
+
+class SteadyClock:
+    """Steady milliseconds since 1970: the wall clock's, once, then only the monotonic clock's."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def now(self) -> int:
+        return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+    async def wait_until(self, at_ms: int) -> None:
+        await asyncio.sleep(max(0, at_ms - self.now()) / 1000)

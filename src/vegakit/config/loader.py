@@ -1,0 +1,224 @@
+"""Load settings from every place they may come from; later places win.
+
+    default ─▶ user's file ─▶ project file, if trusted ─▶ VEGA_* ─▶ flags ─▶ Settings
+
+Relative paths start at the directory of the file that names them, else at the working directory.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, fields, replace
+
+from vegakit.config.layers import (
+    FILE_NAME,
+    Layer,
+    Setting,
+    SettingsFile,
+    SettingsPaths,
+    check_code,
+    check_trust,
+    default_layer,
+    environment_layer,
+    find_settings_paths,
+    flag_layer,
+    layer_of,
+    lines_of,
+    names_needing_trust,
+    read_file,
+    record_trust,
+    sha256_of,
+)
+from vegakit.config.names import KeyFinder, Name, SettingSource, SourceKind, show_name, toml_of
+from vegakit.config.settings import Settings
+from vegakit.config.tables import PriceTable, Tables
+from vegakit.errors import SettingsError, UserError
+
+# Checked values by name, put together; what is wrong only together is found here.
+
+
+def settings_of(layer: Layer, environment: Mapping[str, str]) -> Settings:
+    functions = {name[1]: layer[name].value for name in layer if callable(layer[name].value)}
+    tree = _tree({name: s.value for name, s in layer.items() if not callable(s.value)})
+    for model, table in tree.get("prices", {}).items():
+        _check_complete(layer, ("prices", model), table)
+    settings = Settings(
+        **asdict(msgspec.convert(tree, Tables)),
+        sources={show_name(name): layer[name].source for name in sorted(layer)},
+        keys=KeyFinder(environment, functions),
+    )
+    _check_rules(settings, layer)
+    return settings
+
+
+def _tree(values: Mapping[Name, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        table = tree
+        for word in name[:-1]:
+            table = table.setdefault(word, {})
+        table[name[-1]] = value
+    return tree
+
+
+def _check_complete(layer: Layer, name: Name, table: Mapping[str, Any]) -> None:
+    for field in fields(PriceTable):
+        if field.required and field.name not in table:
+            raise SettingsError(
+                f"{_place_of(layer, name)}: {show_name((*name, field.name))} is missing; "
+                f'write {field.name} = "$2.50", in dollars per million tokens'
+            )
+
+
+def _check_rules(settings: Settings, layer: Layer) -> None:
+    """Numbers that are right one by one may be wrong together; the rules themselves know."""
+    for name in settings.limits:
+        _check(layer, ("limits", name), lambda name=name: settings.limits_for(name))
+    for model in settings.prices:
+        _check(layer, ("prices", model), lambda model=model: settings.price(model))
+    _check(layer, ("budget",), lambda: settings.budget_rule)
+    _check(layer, ("permissions", "rules"), lambda: settings.permission_rules)
+
+
+def _check(layer: Layer, name: Name, build: Callable[[], object]) -> None:
+    try:
+        build()
+    except UserError as error:
+        raise SettingsError(f"{_place_of(layer, name)}: {show_name(name)}: {error}") from error
+
+
+def _place_of(layer: Layer, name: Name) -> str:
+    sources = [setting.source for at, setting in layer.items() if at[: len(name)] == name]
+    written = [source for source in sources if source.kind is not SourceKind.DEFAULT]
+    return str((written or sources)[-1])
+
+
+# Settings from every place they may come from; the later ones win.
+#
+#     default ─▶ user's file ─▶ project file, if trusted ─▶ VEGA_* ─▶ flags ─▶ Settings
+#
+# Relative paths start at the directory of the file that names them, else at the working directory.
+
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_DATA: Name = ("data_dir",)
+_SOCKETS: Name = ("view", "sockets")
+_AUDIT: Name = ("audit", "path")
+_JOURNAL: Name = ("journal", "path")
+_LEDGER: Name = ("ledger", "path")
+_IN_DATA: dict[Name, str] = {
+    _JOURNAL: "vega.db",
+    ("telemetry", "jsonl"): "traces.jsonl",
+    _SOCKETS: "run",
+}
+
+
+def load(
+    flags: Mapping[str, object] = _NOTHING,
+    *,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Settings:
+    """`flags` come by dotted name or as a tree: `{"budget.default": "$5"}`."""
+    variables = os.environ if environment is None else environment
+    paths = find_settings_paths(variables, directory or Path.cwd())
+    layer = _user_settings(paths)
+    if (path := paths.project_file) is not None:
+        file = read_file(path)
+        project = _of_file(file, SourceKind.PROJECT, paths)
+        check_trust(file, names_needing_trust(project, layer), paths.config_dir)
+        layer |= project
+    for given in (environment_layer(variables), flag_layer(flags)):
+        layer |= _anchored(given, paths.directory, paths.home)
+    return settings_of(_with_files_in_place(layer, paths), variables)
+
+
+def trust(
+    path: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> tuple[Path, list[str]]:
+    """Records that the user trusts a file, by default the project's; answers what it then sets. Of
+    a program in Python it is the code that runs when it is loaded."""
+    variables = os.environ if environment is None else environment
+    paths = find_settings_paths(variables, directory or Path.cwd())
+    chosen = paths.directory / path if path else paths.project_file
+    if chosen is None:
+        raise SettingsError(f"no {FILE_NAME} in {paths.directory} or above; name the file")
+    whole = chosen.parent.resolve() / chosen.name
+    if whole.suffix == ".py":
+        record_trust(whole, sha256_of(whole), paths.config_dir)
+        return whole, []
+    file = read_file(whole)
+    project = _of_file(file, SourceKind.PROJECT, paths)
+    record_trust(file.path, file.sha256, paths.config_dir)
+    return file.path, names_needing_trust(project, _user_settings(paths))
+
+
+def check_code_trusted(path: Path, text: str, code: Sequence[str]) -> None:
+    """Raises if the file runs code when it is loaded and the user does not trust it as it is."""
+    paths = find_settings_paths(os.environ, Path.cwd())
+    whole = path.parent.resolve() / path.name
+    check_code(whole, hashlib.sha256(text.encode()).hexdigest(), code, paths.config_dir)
+
+
+def _user_settings(paths: SettingsPaths) -> Layer:
+    """What holds before the project has its say."""
+    file = paths.user_file
+    if file is None or not file.is_file():
+        return default_layer()
+    return default_layer() | _of_file(read_file(file), SourceKind.USER, paths)
+
+
+def _of_file(file: SettingsFile, kind: SourceKind, paths: SettingsPaths) -> Layer:
+    lines = lines_of(file.text)
+
+    def where(name: Name) -> SettingSource:
+        shortened = (name[:length] for length in range(len(name), 0, -1))
+        line = next((lines[part] for part in shortened if part in lines), 0)
+        return SettingSource(kind, str(file.path), line)
+
+    return _anchored(layer_of(file.tables, where), file.path.parent, paths.home)
+
+
+def _anchored(layer: Layer, base: Path, home: Path | None) -> Layer:
+    for name in {_DATA, _AUDIT, _LEDGER, *_IN_DATA} & layer.keys():
+        first, _, rest = str(layer[name].value).partition("/")
+        start = home / rest if first == "~" and home else base / layer[name].value
+        if layer[name].value:
+            layer[name] = replace(layer[name], value=str(start))
+    return layer
+
+
+def _with_files_in_place(layer: Layer, paths: SettingsPaths) -> Layer:
+    default = SettingSource(SourceKind.DEFAULT)
+    layer.setdefault(_DATA, Setting(str(paths.data_dir), default))
+    if paths.sockets_dir is not None:
+        layer.setdefault(_SOCKETS, Setting(str(paths.sockets_dir), default))
+    for name, file in _IN_DATA.items():
+        layer.setdefault(name, Setting(str(Path(layer[_DATA].value) / file), default))
+    layer.setdefault(_LEDGER, Setting(layer[_JOURNAL].value, default))
+    return layer
+
+
+# The settings that hold when nothing is written, as one would write them.
+
+
+def default_toml() -> str:
+    tables = groupby(default_layer().items(), key=lambda item: item[0][:-1])
+    return "\n\n".join(
+        "\n".join(
+            [
+                f"[{show_name(table)}]",
+                *(f"{show_name(name[-1:])} = {toml_of(setting.value)}" for name, setting in items),
+            ]
+        )
+        for table, items in tables
+    )

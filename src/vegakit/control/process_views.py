@@ -1,0 +1,308 @@
+"""What each process is doing, for people: one row each, read from the state of the program (pure).
+
+| state      | the process                                  | waits for                         |
+|------------|----------------------------------------------|-----------------------------------|
+| idle       | has nothing to do                            | a message, or a timer of its own  |
+| running    | is in its own code                           | –                                 |
+| waiting    | has asked the world                          | a model, a tool, a person, a turn |
+| stopping   | was asked to end, and has not ended yet      | its end                           |
+| restarting | is between two incarnations                  | its supervisor                    |
+| over       | will not live again, and is being cleared up | what it had in flight             |
+
+| health  | it has been at one message for …              | or                                     |
+|---------|-----------------------------------------------|----------------------------------------|
+| ok      | a short time                                  | has none                               |
+| slow    | 30 s, or half of its `stuck_after`            |                                        |
+| stuck   | 5 minutes, or its `stuck_after`               | it is past its deadline                |
+| failing |                                               | it was restarted within the window of  |
+|         |                                               | its supervisor; its breaker is open    |
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from msgspec import Struct
+
+from vegakit.effects import AskHuman, CallModel, CallTool, EffectRequest, RunCoroutine, SetTimer
+from vegakit.ids import Pid, pid_of
+from vegakit.money import Money
+from vegakit.policy import BreakerState
+from vegakit.program import (
+    AgentBody,
+    Code,
+    CoroutineBody,
+    FiberBody,
+    InFlightEffect,
+    Machine,
+    ProcessPhase,
+    ProcessRecord,
+    Program,
+    ReducerBody,
+    Supervision,
+)
+
+_OWN_TIMERS = {"send", "post"}
+_SLOW_MS = 30_000
+_STUCK_MS = 300_000
+
+
+class ProcessKind(StrEnum):
+    AGENT = "agent"
+    REDUCER = "reducer"
+    FUNCTION = "function"
+    SERVICE = "service"
+    PROGRAM = "program"
+    SUPERVISOR = "supervisor"
+
+
+class ProcessStatus(StrEnum):
+    IDLE = "idle"
+    RUNNING = "running"
+    WAITING = "waiting"
+    STOPPING = "stopping"
+    RESTARTING = "restarting"
+    OVER = "over"
+
+
+class Health(StrEnum):
+    OK = "ok"
+    SLOW = "slow"
+    STUCK = "stuck"
+    FAILING = "failing"
+
+
+class ProcessView(Struct, frozen=True):
+    """`left` is None where no wallet limits it; `strategy` is of the supervisor above a process, or
+    of the supervisor that it is; `mailbox` counts what waits to be read."""
+
+    path: str
+    pid: Pid
+    kind: ProcessKind
+    state: ProcessStatus
+    parent: str = ""
+    body: str = ""
+    strategy: str = ""
+    restarts: int = 0
+    last_exit: str = ""
+    spent: Money = Money(0)
+    left: Money | None = None
+    tokens_per_s: float = 0.0
+    waiting_for: str = ""
+    until_ms: int | None = None
+    since_ms: int = 0
+    mailbox: int = 0
+    os_children: int = 0
+    health: Health = Health.OK
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What only the host knows, by path."""
+
+    tokens_per_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    os_children: Mapping[str, int] = field(default_factory=dict[str, int])
+    asked: frozenset[str] = frozenset()
+    """Those for whose tool calls a person is asked."""
+
+
+def views_of(machine: Machine, code: Code, now: int, facts: HostFacts) -> list[ProcessView]:
+    """The whole tree, each before what is below it, in the order they were started in."""
+    return list(_ProcessTree(machine, code, now, facts).below(""))
+
+
+class _ProcessTree:
+    def __init__(self, machine: Machine, code: Code, now: int, facts: HostFacts) -> None:
+        self._state = machine.state
+        self._wallets = machine.wallets
+        self._code = code
+        self._now = now
+        self._facts = facts
+        self._below = _children(machine.state)
+        timers = sorted(machine.state.timers, reverse=True)
+        self._wakes = {timer.of: timer for timer in timers if timer.kind in _OWN_TIMERS}
+
+    def below(self, parent: str) -> Iterator[ProcessView]:
+        for path in self._below.get(parent, ()):
+            supervision = self._state.supervisors.get(path)
+            if supervision is not None and supervision.specs is not None:
+                yield self._supervisor(path, supervision)
+            else:
+                yield self._process(path, self._state.processes[path])
+            yield from self.below(path)
+
+    def _supervisor(self, path: str, supervision: Supervision) -> ProcessView:
+        supervisor, members = supervision.supervisor, self._below.get(path, ())
+        ending = supervisor.ending is not None
+        recent = supervisor.rule.recent(supervisor.restarts, self._now)
+        return ProcessView(
+            path,
+            pid_of(self._state.id, path, supervision.generation),
+            ProcessKind.SUPERVISOR,
+            ProcessStatus.STOPPING
+            if ending
+            else ProcessStatus.RESTARTING
+            if supervisor.plan
+            else ProcessStatus.IDLE,
+            supervision.above or supervision.spawner,
+            strategy=supervisor.rule.strategy,
+            restarts=supervision.generation - 1,
+            spent=Money(sum(self._spent(member) for member in members)),
+            health=Health.FAILING if recent else Health.OK,
+        )
+
+    def _process(self, path: str, process: ProcessRecord) -> ProcessView:
+        effects_in_flight = [self._state.effects_in_flight[key] for key in process.in_flight or ()]
+        state, waiting_for, until_ms = self._doing(path, process, effects_in_flight)
+        supervision = self._state.supervisors.get(process.supervision or path)
+        mailbox = process.mailbox
+        return ProcessView(
+            path,
+            pid_of(self._state.id, path, process.generation),
+            self._kind(process),
+            state,
+            process.supervision or process.spawner,
+            process.spec.body,
+            (process.spec.rule if supervision is None else supervision.supervisor.rule).strategy,
+            process.generation - 1,
+            "" if process.ended is None else str(process.ended),
+            self._spent(path),
+            self._wallets.room(path),
+            self._facts.tokens_per_s.get(path, 0.0),
+            waiting_for,
+            until_ms,
+            process.since_ms,
+            0 if mailbox is None or mailbox.line is None else len(mailbox.line) - mailbox.out,
+            self._facts.os_children.get(path, 0),
+            self._health(process, state, until_ms, supervision),
+        )
+
+    def _doing(
+        self, path: str, process: ProcessRecord, effects_in_flight: list[InFlightEffect]
+    ) -> tuple[ProcessStatus, str, int | None]:
+        if process.phase is not ProcessPhase.UP:
+            return self._between_incarnations(path, process, effects_in_flight)
+        if effects_in_flight:
+            deadlines = [
+                ms for flight in effects_in_flight if (ms := flight.effect.deadline_ms) is not None
+            ]
+            names = list(
+                dict.fromkeys(_asked(flight.effect.request) for flight in effects_in_flight)
+            )
+            until_ms = min(deadlines, default=None)
+            if path in self._facts.asked and "person" not in names:
+                names = ["person", *names]
+            if names == [""]:
+                return ProcessStatus.RUNNING, "", until_ms
+            return ProcessStatus.WAITING, ", ".join(filter(None, names)), until_ms
+        timer = self._wakes.get(path)
+        if process.sends:
+            return ProcessStatus.WAITING, "its turn", timer and timer.due_ms
+        if timer is not None and timer.kind == "post":
+            return ProcessStatus.IDLE, "timer", timer.due_ms
+        return ProcessStatus.IDLE, "message", None
+
+    def _between_incarnations(
+        self, path: str, process: ProcessRecord, effects_in_flight: list[InFlightEffect]
+    ) -> tuple[ProcessStatus, str, int | None]:
+        what = f"{len(effects_in_flight)} under way" if effects_in_flight else ""
+        key = process.supervision or path
+        supervision = self._state.supervisors.get(key)
+        due = (
+            (supervision.supervisor.due or {}).get(path.rpartition("/")[2]) if supervision else None
+        )
+        match process.phase:
+            case ProcessPhase.STOPPING:
+                return ProcessStatus.STOPPING, what, due and due.at_ms
+            case ProcessPhase.OVER:
+                return ProcessStatus.OVER, what, None
+            case _:
+                return ProcessStatus.RESTARTING, "its supervisor", due and due.at_ms
+
+    def _health(
+        self,
+        process: ProcessRecord,
+        state: ProcessStatus,
+        until_ms: int | None,
+        supervision: Supervision | None,
+    ) -> Health:
+        if self._is_failing(process, state, supervision):
+            return Health.FAILING
+        if process.mailbox is None or not process.mailbox.out:
+            return Health.OK
+        stuck_ms = process.spec.stuck_after_ms or _STUCK_MS
+        took_ms = self._now - process.since_ms
+        if took_ms >= stuck_ms or (until_ms is not None and self._now > until_ms):
+            return Health.STUCK
+        return Health.SLOW if took_ms >= min(_SLOW_MS, stuck_ms // 2) else Health.OK
+
+    def _is_failing(
+        self, process: ProcessRecord, state: ProcessStatus, supervision: Supervision | None
+    ) -> bool:
+        body = self._code.get(process.spec.body)
+        name = isinstance(body, AgentBody) and body.guard
+        guard = self._state.guards.get(name or process.spec.body)
+        if guard and guard.breaker and guard.breaker.state is not BreakerState.CLOSED:
+            return True
+        if state is ProcessStatus.RESTARTING:
+            return True
+        if supervision is None or process.generation == 1:
+            return False
+        supervisor = supervision.supervisor
+        return bool(supervisor.rule.recent(supervisor.restarts, self._now))
+
+    def _spent(self, path: str) -> Money:
+        process = self._state.processes.get(path)
+        if process is not None:
+            parts = [send.part for send in (process.sends or {}).values()]
+            under_way = sum(part.spent for part in parts if part.cap is not None)
+            return Money(self._wallets.spent(path) + under_way)
+        return Money(sum(self._spent(member) for member in self._below.get(path, ())))
+
+    def _kind(self, process: ProcessRecord) -> ProcessKind:
+        match self._code[process.spec.body]:
+            case AgentBody():
+                return ProcessKind.AGENT
+            case ReducerBody():
+                return ProcessKind.REDUCER
+            case FiberBody():
+                return ProcessKind.PROGRAM
+            case CoroutineBody(whole_incarnation):
+                return ProcessKind.SERVICE if whole_incarnation else ProcessKind.FUNCTION
+
+
+def _children(state: Program) -> dict[str, list[str]]:
+    """Paths by the path above them, as they were declared or spawned."""
+    ranks = list(state.roots)
+    for spawned in state.spawned.values():
+        ranks.extend(spawned)
+    rank = {path: number for number, path in enumerate(ranks)}
+    below: defaultdict[str, list[str]] = defaultdict(list)
+    for path, process in state.processes.items():
+        below[process.supervision or process.spawner].append(path)
+    for path, supervision in state.supervisors.items():
+        if supervision.specs is not None:
+            below[supervision.above or supervision.spawner].append(path)
+            above = path if supervision.generation == 1 else f"{path}#{supervision.generation}"
+            rank |= {f"{above}/{name}": number for number, name in enumerate(supervision.specs)}
+    for paths in below.values():
+        paths.sort(key=lambda path: rank.get(path, len(rank)))
+    return below
+
+
+def _asked(request: EffectRequest) -> str:
+    """Of the world; empty for the process's own code."""
+    match request:
+        case CallModel(asked):
+            return f"model {asked.model}"
+        case CallTool(tool):
+            return f"tool {tool}"
+        case AskHuman():
+            return "person"
+        case SetTimer():
+            return "timer"
+        case RunCoroutine():
+            return ""
+        case _:
+            return "program"

@@ -1,0 +1,435 @@
+"""How the local host carries out each kind of effect: model calls through the gate, tool calls,
+questions, timers, Python bodies.
+"""
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from msgspec import structs
+from msgspec.structs import replace
+
+from vegakit.agent import PlannedCall, ToolOutcome
+from vegakit.conversation import ModelReply, TextDelta, ToolCall
+from vegakit.effects import (
+    AskHuman,
+    CallModel,
+    CallTool,
+    Effect,
+    EffectRequest,
+    RunCoroutine,
+    SetTimer,
+)
+from vegakit.errors import BugError, CapabilityDenied, CatchableError, WorldError, causes_of
+from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome, Failed, Refused
+from vegakit.host.agents import Agent, StreamEvent, TextChunk
+from vegakit.host.approvals import Approvals, Caller, ToolUse
+from vegakit.host.deployment import LibraryTool
+from vegakit.host.gate import Account, ModelCall
+from vegakit.host.local import EffectHandler
+from vegakit.host.python_interop import PythonTool
+from vegakit.host.services import HostServices
+from vegakit.ids import EffectKey, Pid, pid_of
+from vegakit.money import Money
+from vegakit.policy import Notice, Untrusted, mark_untrusted, sanitise
+from vegakit.ports import Tool
+from vegakit.program import NOW, Outcome, time_text
+from vegakit.records import to_json
+from vegakit.telemetry import Span, Tracer
+from vegakit.tools import (
+    ToolArgumentsError,
+    current_effect,
+    current_sandboxes,
+    returns_untrusted_text,
+)
+
+# From one task to another, piece by piece: who is ahead waits, and closing wakes both.
+
+
+T = TypeVar("T")
+
+
+class StreamBuffer(Generic[T]):
+    """At most `ahead` pieces wait to be taken."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._pieces: deque[T] = deque()
+        self._closed = False
+        self._changed = asyncio.Event()
+
+    async def put(self, piece: T) -> None:
+        while len(self._pieces) >= self._capacity and not self._closed:
+            await self._wait()
+        self.push(piece)
+
+    def push(self, piece: T) -> None:
+        """Without waiting, also beyond `ahead`."""
+        self._pieces.append(piece)
+        self._changed.set()
+
+    def close(self) -> None:
+        """What was put is still taken; after it comes the end."""
+        self._closed = True
+        self._changed.set()
+
+    def __aiter__(self) -> "StreamBuffer[T]":
+        return self
+
+    async def __anext__(self) -> T:
+        while not self._pieces:
+            if self._closed:
+                raise StopAsyncIteration
+            await self._wait()
+        self._changed.set()
+        return self._pieces.popleft()
+
+    async def _wait(self) -> None:
+        self._changed = asyncio.Event() if self._changed.is_set() else self._changed
+        await self._changed.wait()
+
+
+# What a model call came to, as its trace record: refused, failed and cancelled ones too.
+
+
+class TracedCall:
+    """`reply` is set by whoever makes the call; without one it was cut off."""
+
+    reply: ModelReply | None = None
+
+
+@contextmanager
+def traced_call(
+    tracer: Tracer, agent: str, model: str, account: Account, above: Span
+) -> Generator[TracedCall]:
+    """One record when the block is left, however it is left."""
+    span, call = tracer.begin(CallKind.MODEL, model, above), TracedCall()
+    status, error = CallStatus.CANCELLED, ""
+    try:
+        yield call
+    except CatchableError as refused:
+        status, error = CallStatus.REFUSED, f"{type(refused).__name__}: {refused}"
+        raise
+    except WorldError as failed:
+        status, error = CallStatus.FAILED, f"{failed.error_class}: {failed}"
+        raise
+    finally:
+        if call.reply is not None:
+            status = CallStatus.OK
+        facts = _facts(agent, model, account, call.reply, span)
+        tracer.end(span, status, error=error, **facts)
+        _tell_notices(tracer, account.notices, span)
+
+
+def _facts(
+    agent: str, model: str, account: Account, reply: ModelReply | None, span: Span
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "agent": agent,
+        "model": model,
+        "cost": Money(account.charged),
+        "reserved": Money(account.reserved),
+        "retries": max(0, account.attempts - 1),
+    }
+    if account.first_chunk_ms is not None:
+        facts["first_token_ms"] = float(account.first_chunk_ms - span.at_ms)
+    if reply is not None:
+        facts["finish"] = str(reply.finish)
+        if reply.usage is not None:
+            facts |= {
+                "input_tokens": reply.usage.input_tokens,
+                "output_tokens": reply.usage.output_tokens,
+                "cache_read_tokens": reply.usage.cache_read_tokens,
+                "cache_write_tokens": reply.usage.cache_write_tokens,
+            }
+    return facts
+
+
+def _tell_notices(tracer: Tracer, notices: Sequence[Notice], span: Span) -> None:
+    """A budget that went over, or reached a mark, is an event below the call that did it."""
+    for notice in notices:
+        event = tracer.begin(CallKind.EVENT, type(notice).__name__, span)
+        event.attributes.update(structs.asdict(notice))
+        tracer.end(event)
+
+
+# Calling a tool: when it may, within its time, its failure a value, what it says harmless to read.
+#
+# What a function of the library or of Python gives to a program is a value and stays as it is: a
+# program reads it, and what it says to a model or a person is made harmless there. An error that
+# a model can read is the outcome of a refusal, too: it may try something else. What a tool brings
+# from elsewhere is put between the marks of what is not to be trusted here, once, errors
+# included; only our own refusals are said plainly.
+
+
+_OWN_ERRORS = (CapabilityDenied, ToolArgumentsError)
+
+
+async def call_tool(
+    tool: Tool,
+    plan: PlannedCall,
+    deps: object,
+    tracer: Tracer,
+    parent: Span,
+    approvals: Approvals,
+    caller: Caller,
+) -> ToolOutcome:
+    """With arguments of its own, which nobody can change between an approval and the call."""
+    span = tracer.begin(CallKind.TOOL, plan.call.name, parent)
+    status, error = CallStatus.CANCELLED, ""
+    arguments = cast("Mapping[str, Any]", deepcopy(plan.call.arguments))
+    use = ToolUse(tool, arguments, caller, span.trace_id)
+    try:
+        refused = await _refusal(approvals, use)
+        outcome = refused or await _watched(use, deps, tracer, span, approvals)
+        status = CallStatus.REFUSED if refused else _status(outcome)
+        error = outcome.content if outcome.is_error else ""
+    finally:
+        tracer.end(span, status, error=error)
+    return outcome
+
+
+async def _refusal(approvals: Approvals, use: ToolUse) -> ToolOutcome | None:
+    try:
+        reason = await approvals.refusal(use)
+    except ToolArgumentsError as wrong:
+        return ToolOutcome(sanitise(f"{type(wrong).__name__}: {wrong}"), is_error=True)
+    if not reason:
+        return None
+    return ToolOutcome(sanitise(f"{CapabilityDenied.__name__}: {reason}"), is_error=True)
+
+
+async def _watched(
+    use: ToolUse, deps: object, tracer: Tracer, span: Span, approvals: Approvals
+) -> ToolOutcome:
+    """Audited as the tool said it, and marked for the model alone."""
+    status, result_text = CallStatus.CANCELLED, ""
+    try:
+        outcome, is_its_own = await _outcome(use, deps, tracer, span)
+        status, result_text = _status(outcome), outcome.content
+    finally:
+        await approvals.on_called(use, status, result_text)
+    if is_its_own and returns_untrusted_text(use.tool):
+        return replace(outcome, content=mark_untrusted(Untrusted(outcome.content)))
+    return outcome
+
+
+def _status(outcome: ToolOutcome) -> CallStatus:
+    return CallStatus.FAILED if outcome.is_error else CallStatus.OK
+
+
+async def _outcome(
+    use: ToolUse, deps: object, tracer: Tracer, span: Span
+) -> tuple[ToolOutcome, bool]:
+    """And whether these are words of the tool, not ours. The tool runs as a task of its own, so
+    that whatever it raises is looked at, not caught."""
+    with tracer.within(span):
+        task = asyncio.ensure_future(_run(use, deps))
+    timeout_ms = use.tool.timeout_ms
+    try:
+        await asyncio.wait([task], timeout=timeout_ms / 1000)
+        if not task.done():
+            return ToolOutcome(f"timed out after {timeout_ms} ms", is_error=True), False
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+    if task.cancelled():
+        return ToolOutcome("was cancelled", is_error=True), False
+    if (raised := task.exception()) is not None:
+        cause = tuple(map(EffectKey, causes_of(raised)))
+        text = sanitise(f"{type(raised).__name__}: {raised}")
+        return ToolOutcome(text, is_error=True, cause=cause), not isinstance(raised, _OWN_ERRORS)
+    result = task.result()
+    is_value = isinstance(use.tool, LibraryTool | PythonTool)
+    return ToolOutcome(result if is_value else sanitise(result)), True
+
+
+async def _run(use: ToolUse, deps: object) -> str:
+    current_effect.set(use.caller.place)
+    return await use.tool.call(use.arguments, deps)
+
+
+# How the local host carries out each kind of effect: the gate's do-half for processes.
+
+
+current_process: ContextVar[str] = ContextVar("vega_process", default="")
+"""The process whose body is running, so that what it spawns is its child."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What an ask brings along that is not part of the program's state."""
+
+    span: Span
+    deps: object = None
+    buffer: StreamBuffer[StreamEvent[Any]] | None = None
+    """What who hears it piece by piece is told."""
+    variables: contextvars.Context | None = None
+    """Of who asked: its tools see the budget and all else that is set there."""
+    charged: int = 0
+    failure: BaseException | None = None
+    """What the last failed call raised here."""
+    outcome: Outcome | None = None
+    """Of the ask, while its span is open."""
+
+
+class EffectContexts(Protocol):
+    """Where an effect stands, as the owner of the program knows it."""
+
+    def process_of(self, effect: Effect) -> str: ...
+
+    def message_of(self, effect: Effect) -> Any: ...  # noqa: ANN401
+
+    def context_of(self, effect: Effect) -> Context: ...
+
+    def agent_of(self, effect: Effect) -> Agent[Any]: ...
+
+    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]: ...
+
+    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]: ...
+
+
+@dataclass(slots=True)
+class EffectHandlers:
+    services: HostServices
+    contexts: EffectContexts
+    earlier: int = 0
+    """Attempts that somebody made at the call before us, all of which came to nothing."""
+    counted: bool = False
+    """The program runs beside us, so its figures are of the same models and prices as ours."""
+    warm: Callable[[Effect], None] = lambda _: None
+    """Told when a model is asked: what its answer may need is started meanwhile."""
+    handlers: dict[type[EffectRequest], EffectHandler] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.handlers = {
+            CallModel: self._call_model,
+            CallTool: self._call_tool,
+            AskHuman: self._ask_person,
+            SetTimer: self._wait,
+            RunCoroutine: self._run_foreign,
+        }
+
+    async def _call_model(self, effect: Effect, account: Account) -> EffectOutcome:
+        rt, agent, context = (
+            self.services,
+            self.contexts.agent_of(effect),
+            self.contexts.context_of(effect),
+        )
+        request, model = effect.request, rt.model_registry.model_of(agent)
+        assert isinstance(request, CallModel)
+        self.warm(effect)
+        current_process.set(self.contexts.process_of(effect))
+        scope = await rt.budgets.ready(request.scope or rt.budgets.root)
+        call = ModelCall(
+            model,
+            request.request,
+            effect.key,
+            scope,
+            rt.model_registry.limiter_of(model),
+            rt.model_registry.retry_of(agent),
+            stream=request.stream,
+            deadline_ms=effect.deadline_ms,
+            wait_for_budget=request.wait_for_budget,
+            priority=effect.priority,
+            earlier=await self._earlier(effect),
+            tried=request.tried,
+            bound=(request.tokens, request.worst_case) if self.counted else None,
+        )
+        buffer = None if rt.journaled else context.buffer
+        try:
+            with traced_call(rt.tracer, agent.name, model.name, account, context.span) as traced:
+                async with aclosing(rt.gate.chunks(call, account)) as chunks:
+                    async for chunk in chunks:
+                        if isinstance(chunk, ModelReply):
+                            traced.reply = chunk
+                            continue
+                        if buffer is not None and isinstance(chunk, TextDelta):
+                            await buffer.put(TextChunk(chunk.text))
+        except CatchableError as refused:
+            return Refused(type(refused).__name__, str(refused))
+        except WorldError as failed:
+            context.failure = failed
+            return Failed(
+                failed.error_class,
+                str(failed),
+                failed.phase,
+                Money(account.charged),
+                account.attempts,
+                failed.retry_after_ms,
+                tuple(account.pieces),
+                account.gave_up,
+            )
+        except Exception as bug:
+            context.failure = bug
+            raise
+        finally:
+            context.charged += account.charged
+            rt.on_spent(account.charged)
+        if traced.reply is None:
+            raise BugError(f"{model.name} ended its answer without a reply")
+        return Answered(traced.reply, Money(account.charged), tuple(account.pieces))
+
+    async def _earlier(self, effect: Effect) -> int:
+        """How many claims the ledger has of it already: the next attempt is the next number."""
+        journaled = self.services.journaled
+        if effect.again or (journaled is not None and journaled.is_resumed):
+            return await self.services.gate.claims_of(effect.key)
+        return self.earlier
+
+    async def on_recorded(self, effect: Effect, outcome: EffectOutcome) -> None:
+        """Where answers are recorded, their pieces are told when they are kept, in this life and in
+        every later one."""
+        if not isinstance(effect.request, CallModel) or not effect.request.stream:
+            return
+        buffer = self.contexts.context_of(effect).buffer
+        if buffer is not None and isinstance(outcome, Answered | Failed):
+            for piece in outcome.pieces:
+                await buffer.put(TextChunk(piece))
+
+    async def _call_tool(self, effect: Effect, account: Account) -> EffectOutcome:
+        request, context = effect.request, self.contexts.context_of(effect)
+        assert isinstance(request, CallTool)
+        if request.tool == NOW:
+            return Answered(ToolOutcome(to_json(time_text(self.services.clock.now())).decode()))
+        tool, who = self.contexts.tool_of(effect, request.tool)
+        index = effect.path.loop[-1] if effect.path.loop else 0
+        plan = PlannedCall(index, ToolCall("", request.tool, request.arguments))
+        current_process.set(self.contexts.process_of(effect))
+        current_sandboxes.set(self.services.sandboxes)
+        rt, caller = self.services, Caller(effect.key, self._pid(effect), who)
+        try:
+            outcome = await call_tool(
+                tool, plan, context.deps, rt.tracer, context.span, rt.approvals, caller
+            )
+        except Exception as bug:
+            context.failure = bug
+            raise
+        return Answered(outcome)
+
+    async def _ask_person(self, effect: Effect, account: Account) -> EffectOutcome:
+        return await self.services.approvals.ask_person(effect, self._pid(effect))
+
+    def _pid(self, effect: Effect) -> Pid:
+        path, incarnations = effect.path, effect.path.incarnations
+        return pid_of(path.program, self.contexts.process_of(effect), incarnations[-1].generation)
+
+    async def _wait(self, effect: Effect, account: Account) -> EffectOutcome:
+        assert isinstance(effect.request, SetTimer)
+        await self.services.clock.wait_until(effect.request.due_ms)
+        return Answered(None)
+
+    async def _run_foreign(self, effect: Effect, account: Account) -> EffectOutcome:
+        assert isinstance(effect.request, RunCoroutine)
+        function = self.contexts.function_of(effect.request.body)
+        current_process.set(self.contexts.process_of(effect))
+        if effect.path.site.function == "life":
+            return Answered(await function())
+        return Answered(await function(self.contexts.message_of(effect)))

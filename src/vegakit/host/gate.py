@@ -1,0 +1,469 @@
+"""The gate's do-half, the only caller of models: every attempt is limited, reserved, sent, recorded
+and settled once.
+
+What may have been billed is charged. The reply is spooled before anything is awaited, so that
+`kill -9` does not lose it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager, aclosing
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
+
+from vegakit.concurrency import run_to_completion, wait_first
+from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, TextDelta
+from vegakit.errors import BudgetExceeded, InvalidMoneyError, Paused, Phase, StoreError, WorldError
+from vegakit.events import Answered, EffectOutcome
+from vegakit.host.limiter import CallHealth, Limiter, health
+from vegakit.host.recovery import Backlog, claims_of, retry_store
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money, show
+from vegakit.policy import (
+    LEASE_MS,
+    Admission,
+    GiveUp,
+    GiveUpReason,
+    InsufficientBudget,
+    NeedsHigherCap,
+    Notice,
+    Reserved,
+    RetryRule,
+    ScopeClosed,
+    Settlement,
+    start_retry,
+)
+from vegakit.ports import Clock, Ledger, Model
+from vegakit.prices import PriceRow, bill, worst_case
+from vegakit.providers import admitted
+
+# What a person is told when a call is not made: what it could cost, why not, what to set.
+
+
+class _Call(Protocol):
+    @property
+    def model(self) -> Model: ...
+    @property
+    def request(self) -> ModelRequest: ...
+
+
+def price_of(model: Model) -> PriceRow:
+    if model.price is None:
+        raise BudgetExceeded(
+            f"{model.name} has no known price, so what a call could cost cannot be capped; "
+            f'give it one in vega.toml: [prices."{model.name}"] input = "$1" output = "$5" '
+            "(per million tokens)"
+        )
+    return model.price
+
+
+def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
+    tokens = call.request.settings.max_tokens
+    could = f"a call of {call.model.name} could cost {show(worst)} (max_tokens {tokens:,})"
+    match verdict:
+        case InsufficientBudget(scope, cap, settled, reserved):
+            left = Money(max(0, cap - settled - reserved))
+            return BudgetExceeded(
+                f"{could}, but budget {scope!r} has {show(left)} left of {show(cap)}: "
+                f"{show(settled)} spent, {show(reserved)} reserved by calls under way; "
+                "raise the budget, or lower max_tokens"
+                + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
+            )
+        case NeedsHigherCap(scope, cap, missing):
+            return Paused(
+                f"{could}: {show(missing)} more than budget {scope!r} of {show(cap)} holds, "
+                "and it is set to ask; raise it to go on: vega resume --budget '+$1'"
+            )
+        case ScopeClosed(scope):
+            return BudgetExceeded(
+                f"{could}, but budget {scope!r} is closed; make the call inside its `with` block"
+            )
+        case Reserved():
+            raise AssertionError("a reserved call is not refused")
+
+
+# The gate, do-half: the only caller of models.
+#
+#     price ─▶ ┌ turn in its lane ─▶ breaker ─▶ reserve ─▶ send ─▶ answer ─▶ keep ─▶ settle ┐
+#              └────── next attempt, if the retry rule names it and it was not billed ◀─────┘
+#
+# Every attempt passes limits and breaker, is reserved anew and settled once, whatever happens to
+# it. A reply is kept (`store.spool`) before anything is waited for, so that `kill -9` does not
+# lose it. Nothing is reserved while nothing can be sent. A ledger that is away when the answer is
+# there costs nobody the answer: it is settled later (`backlog`). What may have been billed is
+# told to the program: it decides by the same rule, and reserves in its wallets before it asks
+# again. Attempts are counted once over both: `tried` are those that were made before.
+#
+# | how an attempt ends                             | it is charged                                |
+# |-------------------------------------------------|----------------------------------------------|
+# | answered, usage reported                        | the bill, even above its reservation         |
+# | answered, usage missing or impossible           | its reservation                              |
+# | refused by the provider, or nothing was sent    | nothing                                      |
+# | cut off: cancelled, dropped, timed out, crashed | its reservation, since it may be billed      |
+
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("vegakit")
+_MOST_BELIEVED = 1 << 60
+"""A billion dollars for one call is a usage that cannot be; no ledger could hold it, either."""
+_BUDGET_POLL_MS = 50
+"""Another process may settle without telling us."""
+
+
+class ModelCall(NamedTuple):
+    model: Model
+    request: ModelRequest
+    key: EffectKey
+    scope: ScopeId
+    limiter: Limiter
+    retry: RetryRule
+    stream: bool = False
+    deadline_ms: int | None = None
+    wait_for_budget: bool = False
+    priority: int = 2
+    earlier: int = 0
+    """Attempts made before we died; their claims are in the ledger."""
+    tried: int = 0
+    """Requests that the program made for the same answer before; they count as attempts."""
+    bound: tuple[int, Money] | None = None
+    """Tokens and cost that it can come to at most, where the program has counted with this model
+    and its price."""
+
+
+class CallRecord(Protocol):
+    """What a journal holds of one call, as far as the gate writes it."""
+
+    def keep(self, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
+        """See `ports.Journal.keep`."""
+        ...
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """It is new, and nobody has claimed it: that is the gate's to do."""
+        ...
+
+    def claim(self, now: int) -> Awaitable[object]: ...
+
+    def on_claimed(self) -> None: ...
+
+    def record(self, outcome: EffectOutcome) -> Awaitable[None]: ...
+
+    def holds(self, ledger: Ledger) -> bool:
+        """See `ports.Journal.holds`."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """See `ports.Journal.together`."""
+        ...
+
+
+@dataclass(slots=True)
+class Account:
+    """What one call came to; filled in while it runs, right even when it ends by an exception."""
+
+    reserved: int = 0
+    charged: int = 0
+    attempts: int = 0
+    first_chunk_ms: int | None = None
+    gave_up: bool = False
+    """All who call this model have used up the retries that they share."""
+    notices: list[Notice] = field(default_factory=list[Notice])
+    pieces: list[str] = field(default_factory=list[str])
+    """The text of a stream, as it came."""
+    record: CallRecord | None = None
+    is_recorded: bool = False
+    """The answer is in the journal, or on its way there."""
+
+
+class _NoRoomError(Exception):
+    """The reservation did not fit when its turn came, but may later."""
+
+    def __init__(self, verdict: InsufficientBudget) -> None:
+        super().__init__(verdict)
+        self.verdict = verdict
+
+
+class Gate:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        holder: HolderId,
+        backlog: Backlog | None = None,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self.holder = holder
+        self._backlog = Backlog(clock) if backlog is None else backlog
+        self._lease_ms = lease_ms
+        self._settled = asyncio.Event()
+        self.chance: random.Random = random.SystemRandom()
+
+    async def claims_of(self, key: EffectKey) -> int:
+        """How many attempts at a call the ledger knows; the next has the next number."""
+        return len(await claims_of(self._ledger, key))
+
+    async def chunks(self, call: ModelCall, account: Account) -> AsyncGenerator[ModelChunk]:
+        """Closing it early closes the connection and settles. A stream that has begun to speak is
+        never begun again: only its opening is retried."""
+        price, most = price_of(call.model), call.request.settings.max_tokens
+        if call.bound is None:
+            tokens = call.model.bound_input(call.request)
+            bound = tokens + most, worst_case(price, tokens, most)
+        else:
+            bound = call.bound
+        now, storms = self._clock.now(), call.limiter.retry_budget
+        first = storms if call.tried == 0 else None
+        retry = start_retry(call.retry, now, deadline_ms=call.deadline_ms, budget=first)
+        retry.attempts += call.tried
+        while True:
+            account.attempts = retry.attempts - call.tried
+            try:
+                async with aclosing(self._attempt(call, price, bound, account)) as answer:
+                    async for chunk in answer:
+                        yield chunk
+                return  # noqa: TRY300
+            except _NoRoomError as short:
+                await self._wait_for_room(call, short.verdict)
+            except WorldError as error:
+                verdict = retry.on_failure(
+                    error.error_class,
+                    self._clock.now(),
+                    self.chance.random(),
+                    phase=error.phase,
+                    retry_after_ms=error.retry_after_ms,
+                    budget=storms,
+                )
+                if isinstance(verdict, GiveUp):
+                    account.gave_up = verdict.reason is GiveUpReason.BUDGET
+                    raise
+                if error.phase is Phase.UNKNOWN or account.first_chunk_ms is not None:
+                    raise
+                await self._clock.wait_until(verdict.at_ms)
+
+    async def _attempt(
+        self, call: ModelCall, price: PriceRow, bound: tuple[int, Money], account: Account
+    ) -> AsyncGenerator[ModelChunk]:
+        attempt = call.earlier + account.attempts
+        tokens, worst = bound
+        due: Money | None = None
+        outcome, claimed = CallHealth.NEITHER, False
+        answered: Answered | None = None
+        who = f"{call.key}#{attempt}"
+        permit = await call.limiter.enter(who, tokens, call.priority)
+        try:
+            claimed = await self._claim(call, attempt, worst, account)
+            if not call.stream:
+                with admitted():
+                    chunk = await call.model.ask(call.request)
+            else:
+                async with aclosing(call.model.stream(call.request)) as answer:
+                    with admitted():
+                        chunk = await anext(answer)
+                    while not isinstance(chunk, ModelReply):
+                        if account.first_chunk_ms is None:
+                            account.first_chunk_ms = self._clock.now()
+                        if isinstance(chunk, TextDelta):
+                            account.pieces.append(chunk.text)
+                        yield chunk
+                        chunk = await anext(answer)
+            due, outcome = _due(price, worst, chunk), CallHealth.SUCCESS
+            answered = Answered(chunk, Money(account.charged + due), tuple(account.pieces))
+            _keep(call, attempt, due, answered, account)
+        except WorldError as error:
+            outcome = health(error)
+            due = None if error.phase is Phase.UNKNOWN else Money(0)
+            call.limiter.note_retry_after(error)
+            raise
+        finally:
+            call.limiter.leave(who, permit, outcome)
+            if claimed:
+                await self._settle(call, attempt, worst, due, answered, account)
+        yield chunk
+
+    async def _claim(self, call: ModelCall, attempt: int, worst: Money, account: Account) -> bool:
+        self._backlog.check()
+        try:
+            verdict = await self._reserve(call, attempt, worst, account.record)
+        except asyncio.CancelledError:
+            await run_to_completion(self._let_go(call, attempt))
+            raise
+        if isinstance(verdict, Reserved):
+            account.reserved += worst
+            account.notices.extend(verdict.notices)
+            return True
+        if (
+            isinstance(verdict, InsufficientBudget)
+            and call.wait_for_budget
+            and not verdict.hopeless
+        ):
+            raise _NoRoomError(verdict)
+        raise refusal(call, worst, verdict)
+
+    async def _reserve(
+        self, call: ModelCall, attempt: int, worst: Money, record: CallRecord | None
+    ) -> Admission:
+        """Nothing was sent, so a ledger that is away may be waited for, though not for long. It may
+        have reserved before it went away; nobody else claims this attempt."""
+
+        def reserve() -> Awaitable[Admission]:
+            return self._ledger.reserve(
+                call.key,
+                attempt,
+                call.scope,
+                worst,
+                self.holder,
+                self._clock.now(),
+                sent=True,
+                lease_ms=self._lease_ms,
+            )
+
+        try:
+            if record is None or not record.is_unclaimed:
+                return await reserve()
+            return await self._claim_and_reserve(record, reserve)
+        except StoreError:
+            pass
+
+        async def once_more() -> Admission:
+            if record is not None and record.is_unclaimed:
+                await record.claim(self._clock.now())
+                record.on_claimed()
+            if await self._ledger.claim(call.key, attempt) is not None:
+                return Reserved()
+            return await reserve()
+
+        return await retry_store(self._clock, once_more)
+
+    async def _claim_and_reserve(
+        self, record: CallRecord, reserve: Callable[[], Awaitable[Admission]]
+    ) -> Admission:
+        """In one transaction where journal and ledger are in one place. Elsewhere the claim comes
+        first: what is reserved and not claimed would be charged, since nobody knows what it was.
+        If the reservation is refused the claim is given up by who records the refusal."""
+        now = self._clock.now()
+        if not record.holds(self._ledger):
+            await record.claim(now)
+            record.on_claimed()
+            return await reserve()
+        with record.together():
+            claiming, reserving = _begun(lambda: record.claim(now)), _begun(reserve)
+        try:
+            await claiming
+            record.on_claimed()
+        finally:  # who is cancelled meanwhile must know what was reserved
+            verdict = await reserving
+        return verdict
+
+    async def _let_go(self, call: ModelCall, attempt: int) -> None:
+        """Of what was reserved, if it was; nothing was sent."""
+
+        async def release() -> None:
+            if await self._ledger.claim(call.key, attempt) is not None:
+                await self._ledger.answer(call.key, attempt, Money(0), self._clock.now())
+
+        try:
+            await release()
+        except StoreError as error:
+            self._backlog.put(release, error)
+
+    async def _settle(
+        self,
+        call: ModelCall,
+        attempt: int,
+        worst: Money,
+        due: Money | None,
+        answered: Answered | None,
+        account: Account,
+    ) -> None:
+        """`due` None: nobody knows, so all of it. An answer is recorded in the same transaction,
+        where journal and ledger are in one place. What is charged is known before the ledger has
+        taken it: it is carried out even if we are cancelled here or the ledger is away."""
+        account.charged += worst if due is None else due
+        now, record = self._clock.now(), account.record
+
+        def settle() -> Awaitable[Settlement]:
+            if due is None:
+                return self._ledger.cut_off(call.key, attempt, now)
+            return self._ledger.answer(call.key, attempt, due, now)
+
+        if record is None or answered is None:
+            await self._written(settle, account)
+        else:
+            outcome, account.is_recorded = answered, True
+
+            def note() -> Awaitable[None]:
+                return record.record(outcome)
+
+            with record.together():
+                noting, settling = _begun(note), _begun(settle)
+            try:
+                await self._written(note, account, noting)
+            finally:  # who is cancelled in the first settles all the same
+                await self._written(settle, account, settling)
+        self._settled.set()
+        self._settled = asyncio.Event()
+
+    async def _written(
+        self,
+        write: Callable[[], Awaitable[Settlement | None]],
+        account: Account,
+        begun: Awaitable[Settlement | None] | None = None,
+    ) -> None:
+        """Wait for what was begun, or begin it. A store that is away takes it later."""
+        try:
+            settled = await (write() if begun is None else begun)
+        except StoreError as error:
+            self._backlog.put(write, error)
+        except asyncio.CancelledError:
+            # How the first time went is not told any more; the second changes nothing if it went.
+            await run_to_completion(self._written(write, account))
+            raise
+        else:
+            if settled is not None:
+                account.notices.extend(settled.notices)
+
+    async def _wait_for_room(self, call: ModelCall, short: InsufficientBudget) -> None:
+        """Until somebody settles; a deadline that passes meanwhile is a refusal."""
+        now = self._clock.now()
+        if call.deadline_ms is not None and now >= call.deadline_ms:
+            raise refusal(call, short.wanted, short)
+        await wait_first(self._settled.wait(), self._clock.wait_until(now + _BUDGET_POLL_MS))
+
+
+def _begun(write: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+    """A store may refuse at once, too, as one whose queue is full does."""
+    try:
+        return write()
+    except StoreError as error:
+        return _failed(error)
+
+
+async def _failed(error: StoreError) -> NoReturn:
+    raise error
+
+
+def _keep(call: ModelCall, attempt: int, due: Money, answered: Answered, account: Account) -> None:
+    """Before lanes are left and anything is waited for: in a burst of answers the loop comes back
+    to this call late, and whatever was not kept by then would be bought again after a kill. If the
+    disk takes no more the reply still goes on its way to the journal and to the program."""
+    if account.record is None:
+        return
+    try:
+        account.record.keep(attempt, due, answered)
+    except OSError as error:
+        _LOG.warning("a reply of %s could not be spooled: %s", call.model.name, error)
+
+
+def _due(price: PriceRow, worst: Money, reply: ModelReply) -> Money:
+    if reply.usage is None:
+        return worst
+    try:
+        due = bill(price, reply.usage)
+    except InvalidMoneyError:
+        return worst
+    return worst if due > _MOST_BELIEVED else due

@@ -1,0 +1,410 @@
+"""The run and its journal: what is claimed before an effect, recorded after it, and found again
+when the run is resumed.
+"""
+
+import asyncio
+import logging
+import secrets
+import sys
+from collections.abc import Awaitable, Callable, Container
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from vegakit.concurrency import run_to_completion
+from vegakit.config import (
+    CutOffTools,
+    ResumeTarget,
+    environment_secrets,
+    replay_target,
+    resume_target,
+)
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect, changed
+from vegakit.errors import Paused, StoreError, ToolCutOff, causes_of
+from vegakit.events import Answered, EffectCancelled, EffectOutcome, Refused, Unknown, charged_for
+from vegakit.host.recovery import Backlog, Recovered, recover, retry_store
+from vegakit.ids import EffectKey, ProgramId, new_program_id
+from vegakit.money import Money
+from vegakit.policy import NotDisplayable, escape_json
+from vegakit.ports import ClaimResult, Clock, Journal, Ledger, RunRecord, Store
+from vegakit.store import (
+    MemoryStore,
+    ReplayJournal,
+    RetentionRule,
+    SqliteJournal,
+    SqliteLedger,
+    forget_runs,
+    is_running,
+)
+
+# A run and its journal: begun or taken up again, and ended when it is done.
+
+
+_LOG = logging.getLogger("vegakit")
+_FORGOTTEN = 20
+
+
+def as_journal(given: "Journal | str | PathLike[str] | None") -> Journal | None:
+    """Where the program is replayed, a runtime that has no journal is offline too."""
+    if (which := replay_target()) is not None:
+        return ReplayJournal(SqliteJournal(which.journal), which.run)
+    return SqliteJournal(given) if isinstance(given, str | PathLike) else given
+
+
+def ledger_beside(journal: Journal | None) -> SqliteLedger | None:
+    """Money must outlive us as answers do: it is kept in the file of the journal."""
+    return journal.ledger() if isinstance(journal, SqliteJournal) else None
+
+
+def store_beside(journal: Journal | None) -> Store:
+    """What people are asked must outlive us, too."""
+    return journal.store() if isinstance(journal, SqliteJournal) else MemoryStore()
+
+
+class JournaledRun:
+    """`undecided` are tool calls that were cut off and wait for a person's decision."""
+
+    def __init__(
+        self, journal: Journal, run: RunRecord, recovered: Recovered, *, is_resumed: bool
+    ) -> None:
+        self.journal = journal
+        self.run = run
+        self.is_resumed = is_resumed
+        """An earlier process began it, and may have made attempts at its calls."""
+        self.undecided = recovered.undecided
+        self._lost = recovered.lost
+        self.failed = 0
+        """How many outcomes failed this run, and so are asked again when it goes on."""
+        self.failed_of_old = False
+        """All of them were recorded by a life before this one, which was killed before it could
+        say so: nothing has been asked anew, so going on at once is what was wanted."""
+
+    @classmethod
+    async def begin(
+        cls,
+        journal: Journal,
+        ledger: Ledger,
+        now: int,
+        resume: Callable[[str], Awaitable[Container[EffectKey]]],
+    ) -> "JournaledRun":
+        """`resume` is told which run goes on, and says what of it was not begun."""
+        program = new_program_id(now, secrets.token_bytes(10))
+        new = RunRecord(program, now, _command(), str(Path.cwd()))
+        which = resume_target()
+        if journal.shared:
+            run = await _begun_in_shared(journal, new, which)
+        else:
+            run = await journal.begin(new)
+        if run.program == program:
+            # A new run has nothing to recover, and its journal may be long. Its spool may hold what
+            # a run before it left, though: that is passed over, and a torn end of it cut off.
+            await journal.kept()
+            return cls(journal, run, Recovered(), is_resumed=False)
+        not_started = await resume(run.program)
+        tools = CutOffTools.ASK if which is None else which.tools
+        recovered = await recover(journal, ledger, now, not_started, tools)
+        return cls(journal, run, recovered, is_resumed=True)
+
+    async def reopen(self, error: BaseException, replayed: Container[EffectKey]) -> None:
+        """The outcomes that failed the run are not final: they are asked again when it goes on."""
+        keys = [EffectKey(key) for key in causes_of(error)]
+        self.failed = len(keys)
+        # What was found lost when this life began is news to the program.
+        old = [key for key in keys if key in replayed and key not in self._lost]
+        self.failed_of_old = bool(keys) and len(old) == len(keys)
+        await self.journal.reopen(keys)
+
+    async def unfinished_before(self) -> RunRecord | None:
+        """The last unfinished run of the same command in the journal of its user, unless this is
+        it or somebody carries it on: who starts a program anew may have meant to go on with it."""
+        journal, mine = self.journal, self.run
+        if self.is_resumed or not isinstance(journal, SqliteJournal) or not journal.shared:
+            return None
+        same = (mine.command, mine.folder)
+        for run in reversed(await journal.runs()):
+            is_same = (run.command, run.folder) == same and run.program != mine.program
+            if is_same and run.ended_ms is None and not is_running(journal.path, run):
+                return run
+        return None
+
+    def again(self) -> None:
+        """Let the next runtime of this process take up this run, as one that goes on at once."""
+        if self.run.program in _BEGUN:
+            _BEGUN.remove(self.run.program)
+
+    def check_decided(self, effect: Effect) -> None:
+        """End the run when it comes to a tool call that waits for a decision. That is not recorded:
+        when the run goes on, the decision is there."""
+        if effect.key not in self.undecided:
+            return
+        journal = self.journal
+        file = "" if journal.shared else f" {getattr(journal, 'path', 'JOURNAL')}"
+        assert isinstance(effect.request, CallTool)
+        called = f"{effect.request.tool} with {_shown(effect.request.arguments)}"
+        raise ToolCutOff(
+            f"the tool {called} was being called when the run was cut off, and nobody knows "
+            f"whether it was done; look, then type: vega resume{file} --resend to have it called "
+            f"again, or: vega resume{file} --skip to go on without, when the program is told that "
+            "the call failed"
+        )
+
+    async def end(self, now: int, *, is_done: bool) -> None:
+        """One that did not come to its end can be taken up again."""
+        if is_done:
+            await self.journal.end(now)
+        await self.journal.aclose()
+        if isinstance(self.journal, SqliteJournal) and self.journal.keep_runs is not None:
+            await asyncio.to_thread(_forget, self.journal.path, self.journal.keep_runs, now)
+
+
+def _forget(path: Path, keep: RetentionRule, now: int) -> None:
+    """A few at the end of each run: more than one run makes, and never long."""
+    try:
+        forget_runs(path, now - keep.for_ms, keep.most_bytes, at_most=_FORGOTTEN)
+    except StoreError as error:  # the run has ended well: the next one tries again
+        _LOG.warning("old runs were not forgotten: %s", error)
+
+
+def _command() -> tuple[str, ...]:
+    """How this process was started, by the interpreter that runs it: `python` may be another one
+    where the run goes on, or none."""
+    return (sys.executable or sys.orig_argv[0], *sys.orig_argv[1:])
+
+
+_BEGUN: list[ProgramId] = []
+"""The runs that this process has begun or taken up in the journal of its user, in order."""
+
+
+async def _begun_in_shared(
+    journal: Journal, new: RunRecord, which: ResumeTarget | None
+) -> RunRecord:
+    """A program that goes on does what it did: its n-th run is the n-th one then."""
+    number = len(_BEGUN)
+    known: RunRecord | None = None
+    if which is not None and which.run:
+        runs = [run for run in await journal.runs() if which.run in (run.program, run.first)]
+        known = next((run for run in runs if run.number == number), None)
+    first = which.run if which is not None and which.run else (_BEGUN[0] if _BEGUN else "")
+    if known is not None:
+        run = await journal.begin(new, known.program)
+    else:
+        run = await journal.begin(structs.replace(new, first=ProgramId(first), number=number))
+    _BEGUN.append(run.program)
+    return run
+
+
+def _shown(arguments: Any) -> str:  # noqa: ANN401
+    """Whole, as in a question: who lets it be called again approves it."""
+    text = escape_json(arguments, environment_secrets())
+    return f"arguments that {text.partition(':')[0]}" if isinstance(text, NotDisplayable) else text
+
+
+# Effects and the journal: what is claimed before, kept after, and when it belongs to the program.
+#
+# | the effect is       | its claim      | an answer       | any other outcome                    |
+# |---------------------|----------------|-----------------|--------------------------------------|
+# | committed           | is committed   | is recorded     | is recorded                          |
+# | speculative         | is speculative | is recorded     | is set aside, and its claim dropped  |
+# | … and then wanted   | becomes so     | stands          | is recorded now                      |
+# | … and then given up | stays          | stays for later | what it cost is recorded at the end  |
+#
+# A refusal or a failure that was met ahead of its turn may not be met when its turn comes, in this
+# life or in the next, so nobody may find it in the journal before the program has come to it.
+
+
+_RECORDED = (AskHuman, CallModel, CallTool)
+"""What costs money or a person's time, or touches the world; the rest is done again on resume."""
+
+
+class EffectRecorder:
+    """What one host keeps in the journal. `None` as a journal keeps nothing. With a backlog a
+    journal that is away costs nobody an outcome: it is written later."""
+
+    def __init__(
+        self, journal: Journal | None, clock: Clock | None = None, backlog: Backlog | None = None
+    ) -> None:
+        self._journal = journal
+        self._clock, self._backlog = clock, backlog
+        self.replayed: set[EffectKey] = set()
+        self._speculative: dict[EffectKey, Effect] = {}
+        self._set_aside: dict[EffectKey, EffectOutcome] = {}
+        self._changed: set[EffectKey] = set()
+        self._unclaimed: set[EffectKey] = set()
+        """New model calls: the gate claims them in the transaction that reserves for them."""
+        self._abandoned: dict[EffectKey, tuple[Effect, Unknown]] = {}
+        """Calls that were given up and cost something all the same."""
+
+    def begin(self, effect: Effect, *, speculative: bool) -> None:
+        """Before its claim, which may be made later, when it has become committed."""
+        if self._keeps(effect):
+            self.forget(effect.key)
+            self._abandoned.pop(effect.key, None)
+            if speculative:
+                self._speculative[effect.key] = effect
+
+    async def claim(self, effect: Effect, now: int) -> EffectOutcome | None:
+        """What is recorded of it; None: it is to be carried out."""
+        if self._journal is None or not self._keeps(effect):
+            return None
+        if isinstance(effect.request, CallModel) and self._journal.is_new(effect.key):
+            self._unclaimed.add(effect.key)
+            return None
+        found = await self._claimed(self._journal, effect, now)
+        if found.changed:
+            if effect.key not in self._speculative:
+                raise changed(effect)
+            self._changed.add(effect.key)
+        if found.outcome is not None:
+            self.replayed.add(effect.key)
+        return found.outcome
+
+    async def _claimed(self, journal: Journal, effect: Effect, now: int) -> ClaimResult:
+        speculative = effect.key in self._speculative
+        if self._clock is None:
+            return await journal.claim(effect, now, speculative=speculative)
+        return await retry_store(
+            self._clock, lambda: journal.claim(effect, now, speculative=speculative)
+        )
+
+    def record_of(self, effect: Effect) -> "_Record | None":
+        """Its row, for who records an answer together with what it cost."""
+        return None if self._journal is None else _Record(self, self._journal, effect)
+
+    def is_unclaimed(self, key: EffectKey) -> bool:
+        return key in self._unclaimed
+
+    def claim_now(self, journal: Journal, effect: Effect, now: int) -> Awaitable[ClaimResult]:
+        """It may have been committed since it was begun."""
+        return journal.claim(effect, now, speculative=effect.key in self._speculative)
+
+    def on_claimed(self, key: EffectKey) -> None:
+        self._unclaimed.discard(key)
+
+    async def keep(self, effect: Effect, outcome: EffectOutcome) -> None:
+        """Of what was claimed. What was cancelled stays claimed: if another life of this host wants
+        it after all, the ledger knows whether it was sent. What was cancelled by a deadline is
+        recorded: its asker was told, and may have lived on."""
+        journal, key = self._journal, effect.key
+        if journal is None or not self._keeps(effect):
+            return
+        if isinstance(outcome, EffectCancelled) and not outcome.late:
+            self._abandon(effect, outcome)
+            return
+        if isinstance(outcome, Refused) and outcome.error == Paused.__name__:
+            await _surely(journal.drop(key))
+        elif key in self._speculative and not isinstance(outcome, Answered):
+            self._set_aside[key] = outcome
+            await _surely(journal.drop(key))
+        else:
+            if isinstance(effect.request, CallTool):
+                _spool(journal, key, outcome)
+            if key in self._unclaimed:  # it was refused before the gate came to claim it
+                now = 0 if self._clock is None else self._clock.now()
+                await _surely(self._claim_late(journal, effect, now))
+            await self._record(journal, key, outcome)
+
+    def is_speculative(self, key: EffectKey) -> bool:
+        return key in self._speculative
+
+    async def _claim_late(self, journal: Journal, effect: Effect, now: int) -> None:
+        self._unclaimed.discard(effect.key)
+        await self._claimed(journal, effect, now)
+
+    def is_changed(self, key: EffectKey) -> Effect | None:
+        """What must not be committed: other code asked something else there."""
+        return self._speculative.get(key) if key in self._changed else None
+
+    async def commit(self, key: EffectKey, now: int) -> None:
+        """To be begun at once: what is claimed after this must find it done."""
+        effect = self._speculative.pop(key, None)
+        outcome = self._set_aside.pop(key, None)
+        if self._journal is None:
+            return
+        if effect is None or outcome is None:
+            await self._journal.commit(key)
+            return
+        # Both are queued at once: nothing that follows from it may be kept between them.
+        await asyncio.gather(self._journal.claim(effect, now), self._journal.record(key, outcome))
+
+    async def _record(self, journal: Journal, key: EffectKey, outcome: EffectOutcome) -> None:
+        """Also if we are cancelled meanwhile: what it came to is known all the same. How the first
+        writing went is not told then, so it is written once more, which changes nothing."""
+        try:
+            await journal.record(key, outcome)
+        except StoreError as error:
+            if self._backlog is None:
+                raise
+            self._backlog.put(lambda: journal.record(key, outcome), error)
+        except asyncio.CancelledError:
+            await _surely(self._record(journal, key, outcome))
+
+    async def aclose(self) -> None:
+        """Record what was spent on calls that were given up and not begun again: the account of the
+        run must show it, and the program counts it in if it comes to them in another life."""
+        abandoned, self._abandoned = self._abandoned, {}
+        for effect, outcome in abandoned.values():
+            assert self._journal is not None
+            now = 0 if self._clock is None else self._clock.now()
+            await self._journal.claim(effect, now, speculative=True)
+            await self._record(self._journal, effect.key, outcome)
+
+    def _abandon(self, effect: Effect, outcome: EffectOutcome) -> None:
+        if (charged := charged_for(outcome)) and isinstance(effect.request, CallModel):
+            lost = Unknown(charged, again=effect.key in self._speculative)
+            self._abandoned[effect.key] = effect, lost
+
+    def forget(self, key: EffectKey) -> None:
+        """It is not wanted, and has landed."""
+        outcome = self._set_aside.pop(key, None)
+        if outcome is not None and key in self._speculative:
+            self._abandon(self._speculative[key], outcome)
+        self._speculative.pop(key, None)
+        self._changed.discard(key)
+        self._unclaimed.discard(key)
+
+    def _keeps(self, effect: Effect) -> bool:
+        return self._journal is not None and isinstance(effect.request, _RECORDED)
+
+
+class _Record:
+    """Implements `gate.CallRecord`: the row of one effect."""
+
+    __slots__ = ("_effect", "_journal", "_key", "_recorder", "holds", "together")
+
+    def __init__(self, recording: EffectRecorder, journal: Journal, effect: Effect) -> None:
+        self._recorder, self._journal, self._effect = recording, journal, effect
+        self._key = effect.key
+        self.together, self.holds = journal.together, journal.holds
+
+    @property
+    def is_unclaimed(self) -> bool:
+        return self._recorder.is_unclaimed(self._key)
+
+    def claim(self, now: int) -> Awaitable[object]:
+        return self._recorder.claim_now(self._journal, self._effect, now)
+
+    def on_claimed(self) -> None:
+        self._recorder.on_claimed(self._key)
+
+    def keep(self, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
+        self._journal.keep(self._key, attempt, bill, outcome)
+
+    def record(self, outcome: EffectOutcome) -> Awaitable[None]:
+        return self._journal.record(self._key, outcome)
+
+
+def _spool(journal: Journal, key: EffectKey, outcome: EffectOutcome) -> None:
+    """Before anything is waited for: what a tool did must not be done again after `kill -9`."""
+    try:
+        journal.keep(key, 0, Money(0), outcome)
+    except OSError as error:
+        _LOG.warning("the outcome of a tool could not be spooled: %s", error)
+
+
+async def _surely(work: Awaitable[None]) -> None:
+    """Also if we are cancelled meanwhile: the outcome is known, and is told."""
+    with suppress(asyncio.CancelledError):
+        await run_to_completion(work)

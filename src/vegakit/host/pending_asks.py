@@ -1,0 +1,297 @@
+"""Asks that wait for an answer, and the context of each effect: its process, message, agent and
+span.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, cast
+
+from vegakit.conversation import ModelReply, ToolCall
+from vegakit.effects import Effect
+from vegakit.errors import AgentFailed, Cancelled, UserError, raised
+from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome
+from vegakit.host.agents import Agent, Reply, StreamEvent, ToolCalled, ToolReturned
+from vegakit.host.effect_handlers import Context, StreamBuffer, current_process
+from vegakit.host.registry import Registry
+from vegakit.money import Money
+from vegakit.ports import Tool
+from vegakit.program import (
+    AgentBody,
+    AgentReply,
+    CancelAsk,
+    Event,
+    Machine,
+    MessageFailed,
+    Outcome,
+    ProcessMessage,
+    Returned,
+    ToolBegan,
+    ToolEnded,
+    source_in,
+)
+from vegakit.telemetry import Span, Tracer
+
+if TYPE_CHECKING:
+    from vegakit.host.registry import HostAuthor
+
+
+# Who waits for which answer: futures, their spans, and what an answer is to who asked.
+
+
+_BUFFERED = 64
+"""Pieces of a stream that wait to be taken before the model's side waits."""
+
+
+class PendingAsk(asyncio.Future[Any]):
+    """Cancelling it cancels the work. Told by `cancel` itself, not by a callback: most are never
+    cancelled, and a callback for each would cost a turn of the loop."""
+
+    def __init__(
+        self,
+        ask: str,
+        path: str,
+        submit: Callable[[Event], object],
+        agent: Agent[Any] | None = None,
+        context: Context | None = None,
+    ) -> None:
+        super().__init__()
+        self.ask = ask
+        self.path = path
+        self.agent = agent
+        self.context = context
+        self.once = False
+        """Of a process for this one question: its span is open until all that it began has ended,
+        so that it tells what it cost even if it was given up."""
+        self._submit = submit
+
+    @property
+    def buffer(self) -> "StreamBuffer[StreamEvent[Any]]":
+        """What comes before the answer, of one that is asked for piece by piece."""
+        assert self.context is not None
+        assert self.context.buffer is not None
+        return self.context.buffer
+
+    def cancel(self, msg: Any = None) -> bool:  # noqa: ANN401
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._submit(CancelAsk(self.ask))
+        return cancelled
+
+
+class PendingAsks:
+    def __init__(
+        self,
+        tracer: Tracer,
+        submit: Callable[[Event], object],
+        on_reply: Callable[[str, str, AgentReply], object] | None = None,
+    ) -> None:
+        self._tracer = tracer
+        self._on_reply = on_reply
+        self._submit = submit
+        self._waiting: dict[str, PendingAsk] = {}
+        self._number = 0
+
+    def begin(
+        self,
+        path: str,
+        agent: Agent[Any] | None,
+        deps: object,
+        *,
+        stream: bool = False,
+        above: Span | None = None,
+    ) -> PendingAsk:
+        """The answer comes to it; it is found again by its `ask`."""
+        self._number += 1
+        ask, context = str(self._number), None
+        if agent is not None:
+            span = self._tracer.begin(CallKind.ASK, agent.name, above)
+            buffer = StreamBuffer[StreamEvent[Any]](_BUFFERED) if stream else None
+            context = Context(span, deps, buffer, copy_context())
+        asked = self._waiting[ask] = PendingAsk(ask, path, self._submit, agent, context)
+        return asked
+
+    def context_of(self, ask: str) -> Context | None:
+        waiting = self._waiting.get(ask)
+        return None if waiting is None else waiting.context
+
+    def on_answer(self, ask: str, outcome: Outcome) -> None:
+        waiting = self._waiting.pop(ask)
+        if waiting.context is not None:
+            waiting.context.outcome = outcome
+            if waiting.context.buffer is not None:
+                waiting.context.buffer.close()
+        if not waiting.once or isinstance(outcome, Returned):
+            self.end_span(waiting)
+        reply = _remembered(waiting, outcome)
+        if self._on_reply is not None and reply is not None:
+            self._on_reply(waiting.path, ask, reply)
+        if waiting.done():
+            return
+        if isinstance(outcome, MessageFailed):
+            waiting.set_exception(_raised(outcome, waiting))
+        else:
+            waiting.set_result(_reply(outcome, waiting))
+
+    def on_tool(self, action: ToolBegan | ToolEnded) -> None:
+        context = self.context_of(action.ask)
+        if context is None or context.buffer is None:
+            return
+        if isinstance(action, ToolBegan):
+            context.buffer.push(ToolCalled(action.name, action.arguments, action.index))
+        else:
+            content, is_error = action.outcome.content, action.outcome.is_error
+            context.buffer.push(ToolReturned(action.name, content, is_error, action.index))
+
+    def pending(self) -> Iterator[PendingAsk]:
+        return iter(self._waiting.values())
+
+    def end_span(self, waiting: PendingAsk) -> None:
+        """Once; of a failure with all that was charged until now."""
+        context, agent = waiting.context, waiting.agent
+        outcome = None if context is None else context.outcome
+        if context is None or agent is None or outcome is None:
+            return
+        context.outcome = None
+        status, error, cost = CallStatus.OK, "", outcome.charged
+        if isinstance(outcome, MessageFailed):
+            cancelled = outcome.error == Cancelled.__name__
+            status = CallStatus.CANCELLED if cancelled else CallStatus.FAILED
+            error = f"{outcome.error}: {outcome.reason}"
+            cost = max(cost, Money(context.charged))
+        here = current_process.set(waiting.path)
+        self._tracer.end(context.span, status, agent=agent.name, cost=cost, error=error)
+        current_process.reset(here)
+
+
+def _remembered(waiting: PendingAsk, outcome: Outcome) -> AgentReply | None:
+    """Of a process that is asked again; what lived for one question has nothing to go on with."""
+    remembers = waiting.agent is not None and waiting.agent.memory is not None
+    reply = (
+        outcome.value if isinstance(outcome, Returned) and remembers and not waiting.once else None
+    )
+    return reply if isinstance(reply, AgentReply) else None
+
+
+def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
+    """With what it came from, where that happened in this process. What is for the user to put
+    right here, such as a disk that is full, is told as it is."""
+    failure = None if waiting.context is None else waiting.context.failure
+    if isinstance(failure, UserError) and failed.error == AgentFailed.__name__:
+        failure.cause = failed.cause
+        return failure
+    reason = failed.reason
+    who = "" if waiting.agent is None else f"agent {waiting.agent.name}"
+    if not reason.startswith(who):  # its own breaker and limits name it already
+        reason = f"{who}: {reason}"
+    error = raised(failed.error, reason)
+    error.cause = failed.cause
+    error.__cause__ = failure
+    return error
+
+
+def _reply(returned: Returned, waiting: PendingAsk) -> Any:  # noqa: ANN401
+    reply = returned.value
+    if waiting.agent is None or waiting.context is None or not isinstance(reply, AgentReply):
+        return reply
+    return Reply(
+        waiting.agent.answer.value(reply.text),
+        reply.text,
+        returned.charged,
+        reply.usage,
+        reply.conversation,
+        waiting.context.span.trace_id,
+        steps=reply.steps,
+    )
+
+
+# Where an effect stands: its process, its message, its agent, and what its asker brought along.
+
+
+class LocalEffectContexts:
+    """Implements `performing.Place`."""
+
+    def __init__(
+        self, machine: Machine, registry: Registry, asks: PendingAsks, tracer: Tracer
+    ) -> None:
+        self.machine = machine
+        self._registry = registry
+        self._asks = asks
+        self._tracer = tracer
+        self._span: Span | None = None
+        self._variables = contextvars.copy_context()
+        """Of who opened the program: a process that an alarm restarts is below that span."""
+
+    def process_of(self, effect: Effect) -> str:
+        return self.machine.state.effects_in_flight[effect.key].path
+
+    def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
+        return self._process_message(effect).content
+
+    def context_of(self, effect: Effect) -> Context:
+        """What no ask of the host stands behind is below one span of the program."""
+        context = self._asks.context_of(self._process_message(effect).ask)
+        if context is not None:
+            return context
+        if self._span is None:
+            self._span = self._tracer.begin(CallKind.SPAN, "program")
+        return Context(self._span)
+
+    def agent_of(self, effect: Effect) -> Agent[Any]:
+        process = self.machine.state.processes[self.process_of(effect)]
+        return self._registry.agent(process.spec.body)
+
+    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]:
+        """The tool, and who calls it."""
+        body = self.machine.state.processes[self.process_of(effect)].spec.body
+        who = self._registry.agent(body).name if self._registry.is_agent(body) else body
+        return self._registry.tools(body)[name], who
+
+    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
+        return self._registry.function(name)
+
+    def variables_of(self, effect: Effect) -> contextvars.Context | None:
+        """The context variables that it is carried out with; None those of whoever starts it."""
+        flight = self.machine.state.effects_in_flight[effect.key]
+        if not flight.path:
+            return self._variables  # the alarm rings for whoever comes next
+        if not flight.message_id:
+            return None
+        context = self._asks.context_of(self._process_message(effect).ask)
+        return None if context is None else context.variables
+
+    async def prepare_admission(self, effect: Effect, outcome: EffectOutcome) -> None:
+        """Programs that a model has just sent are looked at elsewhere before the machine decides on
+        them: it does so at once, and nothing else goes on meanwhile."""
+        if not isinstance(outcome, Answered) or not isinstance(outcome.value, ModelReply):
+            return
+        authors, path = self._authors_of(effect)
+        for name, author in authors.items():
+            calls = (part for part in outcome.value.message.parts if isinstance(part, ToolCall))
+            given = [source_in(call.arguments) for call in calls if call.name == name]
+            written = [(one[0], one[1]) for one in given if not isinstance(one, str)]
+            await author.prepare_admission(written, path)
+
+    def warm(self, effect: Effect) -> None:
+        """While the model still thinks."""
+        for author in self._authors_of(effect)[0].values():
+            author.warm()
+
+    def _authors_of(self, effect: Effect) -> "tuple[Mapping[str, HostAuthor], str]":
+        flight = self.machine.state.effects_in_flight.get(effect.key)
+        process = None if flight is None else self.machine.state.processes.get(flight.path)
+        body = None if process is None else self._registry.code.get(process.spec.body)
+        if flight is None or not isinstance(body, AgentBody):
+            return {}, ""
+        return cast("Mapping[str, HostAuthor]", body.authors), flight.path
+
+    def close(self) -> None:
+        if self._span is not None:
+            self._tracer.end(self._span)
+
+    def _process_message(self, effect: Effect) -> ProcessMessage:
+        flight = self.machine.state.effects_in_flight[effect.key]
+        mailbox = self.machine.state.processes[flight.path].mailbox
+        taken = None if mailbox is None else mailbox.taken(flight.message_id)
+        return ProcessMessage(None) if taken is None else taken.message

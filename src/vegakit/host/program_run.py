@@ -1,0 +1,509 @@
+"""The program of a runtime: it spawns processes, carries messages to them, and ends with them."""
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from vegakit.conversation import Conversation, Text
+from vegakit.effects import CallModel, Effect
+from vegakit.errors import UserError, raised
+from vegakit.events import EffectOutcome
+from vegakit.host.agents import Agent, Body, Child, Process, Supervisor, TurnEnded, read_media
+from vegakit.host.deployment import Deployed, deploy, find_externals
+from vegakit.host.effect_handlers import EffectHandlers, current_process
+from vegakit.host.gate import Account
+from vegakit.host.local import Driver, EffectHandler, LocalHost
+from vegakit.host.pending_asks import LocalEffectContexts, PendingAsk, PendingAsks
+from vegakit.host.registry import EphemeralPrograms, Registry, step_name
+from vegakit.host.services import CompiledProgram, HostServices
+from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
+from vegakit.money import Money
+from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule
+from vegakit.ports import Memory
+from vegakit.program import (
+    Action,
+    AgentReply,
+    Answer,
+    AskOnce,
+    Bounds,
+    Demonitor,
+    Down,
+    Event,
+    Link,
+    Machine,
+    MachineEnded,
+    MessageFailed,
+    Monitor,
+    Monitored,
+    Post,
+    ProcessExited,
+    ProcessMessage,
+    ProcessRestarted,
+    ProcessSpawned,
+    ProcessSpec,
+    Program,
+    Prompt,
+    Remember,
+    SendExitSignal,
+    ShutDown,
+    Spawn,
+    Spawned,
+    SpawnRefused,
+    TerminateProcess,
+    ToolBegan,
+    ToolEnded,
+    Unlink,
+    child_path,
+)
+from vegakit.records import digest128
+from vegakit.telemetry import Span
+
+# What agents with memory say, kept beyond their program, by the path of each.
+
+
+class ConversationMemory:
+    """A turn is written once, under the word of its ask, and in the order of the answers."""
+
+    def __init__(self, memory: Memory, program: str, submit: Callable[[Event], object]) -> None:
+        self._memory = memory
+        self._program = program
+        self._submit = submit
+        self._last: asyncio.Task[None] | None = None
+
+    async def recall(self, path: str, limit: int) -> int:
+        """How many messages it knows now."""
+        messages = tuple(await self._memory.load(path, limit))
+        if messages:
+            self._submit(Remember(path, Conversation(messages)))
+        return len(messages)
+
+    def on_reply(self, path: str, ask: str, reply: AgentReply) -> None:
+        before, key = self._last, f"{self._program}.{ask}"
+        messages = reply.conversation.messages[-reply.new :]
+
+        async def keep() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await self._memory.append(path, messages, key=key)
+
+        self._last = asyncio.ensure_future(keep())
+
+    async def aclose(self) -> None:
+        """All that was said is kept; what could not be is raised."""
+        if self._last is not None:
+            await self._last
+
+
+# The program of a runtime: it spawns processes, carries messages to them, and ends with them.
+
+
+_AT_ONCE = 500
+_RULE = RestartRule()
+
+
+class ProgramRun:
+    def __init__(self, services: HostServices, bounds: Bounds) -> None:
+        self._services = services
+        journaled = services.journaled
+        self.registry = Registry(services.model_registry, services.admission_service)
+        fresh = new_program_id(services.clock.now(), secrets.token_bytes(10))
+        self.id = fresh if journaled is None else journaled.run.program
+        is_resumed = journaled is not None and journaled.is_resumed
+        program = Program(
+            self.id, bounds=bounds, recorded=journaled is not None, replaying=is_resumed
+        )
+        self.machine = Machine(program, self.registry.code)
+        memory = services.memory
+        self._memory = None if memory is None else ConversationMemory(memory, self.id, self._submit)
+        on_reply = self._memory.on_reply if self._memory else None
+        self._asks = PendingAsks(services.tracer, self._submit, on_reply)
+        self._contexts = LocalEffectContexts(
+            self.machine, self.registry, self._asks, services.tracer
+        )
+        performing = EffectHandlers(
+            services, self._contexts, counted=True, warm=self._contexts.warm
+        )
+        handlers = performing.handlers
+        if is_resumed:
+            handlers[CallModel] = self._caught_up(handlers[CallModel])
+        journal = None if journaled is None else journaled.journal
+        self.host = LocalHost(
+            handlers,
+            services.clock,
+            journal,
+            services.backlog,
+            None if journaled is None else journaled.check_decided,
+            variables_of=self._contexts.variables_of,
+            on_recorded=performing.on_recorded,
+            before_delivery=self._contexts.prepare_admission,
+        )
+        self._driver = Driver(self.machine, self.host, self._on_action)
+        self.host.listen(self._on_events, self._is_alone)
+        self._watches: dict[str, asyncio.Future[ExitReason]] = {}
+        self._listeners: dict[type[Any], list[Callable[[Any], object]]] = defaultdict(list)
+        self._ended = asyncio.Event()
+        self._ending: set[asyncio.Task[Any]] = set()
+        self._equals: dict[str, int] = {}
+        self._asked = 0
+        self._deployed: dict[tuple[CompiledProgram, tuple[str, ...] | None], Deployed] = {}
+        self._ephemeral = EphemeralPrograms(self.registry, lambda: self.machine)
+
+    def _caught_up(self, perform: EffectHandler) -> EffectHandler:
+        """The first call that is made and not replayed has the agents' own limits hold again."""
+
+        async def first(effect: Effect, account: Account) -> EffectOutcome:
+            self.machine.state.replaying = False
+            return await perform(effect, account)
+
+        return first
+
+    def spawn(
+        self,
+        body: "Body | Child | Supervisor",
+        *,
+        name: str = "",
+        supervise: Supervisor | None = None,
+        **child: Any,  # noqa: ANN401
+    ) -> Process[Any]:
+        rule = _RULE if supervise is None else supervise.rule
+        if isinstance(body, Supervisor):
+            spec, name = body.spec(self.registry.register), name or body.name
+        else:
+            made = body if isinstance(body, Child) else Child(body, **child)
+            spec, name = made.spec(self.registry.register, rule), name or made.name
+        return self._spawn(Spawn(spec, name, current_process.get()))
+
+    async def run(
+        self,
+        program: CompiledProgram,
+        function: str,
+        given: Sequence[Any],
+        wallet: Money | None,
+        allowed: Sequence[str] | None,
+    ) -> Any:  # noqa: ANN401
+        """A function of a compiled program, as a process of its own. Arguments and result have the
+        form that values of programs have in JSON."""
+        deployed = await self._deploy(program, allowed)
+        spec = ProcessSpec(deployed.bodies[function], ChildType.TEMPORARY, wallet=wallet)
+        scope = self._scope_across_incarnations(function, wallet)
+        process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
+        try:
+            return await process.ask(list(given))
+        finally:
+            self._driver.submit(TerminateProcess(process.path, kill=True))
+
+    def _scope_across_incarnations(self, function: str, wallet: Money | None) -> ScopeId:
+        """For a run that is recorded: its budget holds over all its lives, whatever they spent."""
+        journaled = self._services.journaled
+        if wallet is None or journaled is None:
+            return ScopeId("")
+        number = self._equals[function] = self._equals.get(function, 0) + 1
+        cap = Money(wallet + journaled.run.raised)
+        name = f"{journaled.run.program}:{function}#{number}"
+        return self._services.budgets.across_incarnations(name, cap)
+
+    async def run_ephemeral(
+        self, program: CompiledProgram, given: Sequence[Any], most: Grant, fuel: int
+    ) -> Any:  # noqa: ANN401
+        """As `run`, of a program that is not known before and is forgotten with its run. It may
+        touch no more than `most`, whatever it declares, and reaches nothing outside of itself. The
+        wallet of whoever runs it is its quote: that holds what its calls may cost, which may be
+        less than the budgets that stand in it."""
+        prefix, body = self._ephemeral.install(program, most, fuel)
+        try:
+            spec = ProcessSpec(body, ChildType.TEMPORARY, quoted=True)
+            process = self._spawn(Spawn(spec, "main", current_process.get()))
+            try:
+                return await process.ask(list(given))
+            finally:
+                self._driver.submit(TerminateProcess(process.path, kill=True))
+        finally:
+            self._ephemeral.leave(prefix)
+
+    async def _deploy(self, program: CompiledProgram, allowed: Sequence[str] | None) -> Deployed:
+        key = (program, None if allowed is None else tuple(sorted(allowed)))
+        if key not in self._deployed:
+            models = (agent.model for agent in program.module.agents)
+            await self._services.model_registry.prepare(models)
+            externals = await find_externals(program, self._services, allowed)
+            self._deployed[key] = deploy(
+                program.module, program.root, self.registry, allowed, externals
+            )
+        return self._deployed[key]
+
+    def _spawn(self, command: Spawn) -> Process[Any]:
+        [process] = self._spawned(command)
+        return process
+
+    def _spawned(self, command: Spawn) -> Iterator[Process[Any]]:
+        for action in self._driver.submit(command):
+            if isinstance(action, Spawned):
+                yield Process(self, action.path)
+            elif isinstance(action, SpawnRefused):
+                raise raised(action.error, action.reason)
+
+    def process(self, path: str) -> Process[Any]:
+        if not self.is_alive(path):
+            known = ", ".join(sorted(self.machine.state.processes)[:10]) or "none"
+            raise UserError(f"there is no process {path!r}; living are: {known}")
+        return Process(self, path)
+
+    def spawn_many(self, body: Body, count: int, **child: Any) -> list[Process[Any]]:  # noqa: ANN401
+        """Quicker than one by one: the spec is made once, and many are started in one step."""
+        spec, spawner = Child(body, **child).spec(self.registry.register), current_process.get()
+        parts = [min(_AT_ONCE, count - done) for done in range(0, count, _AT_ONCE)]
+        steps = (Spawn(spec, "", spawner, part) for part in parts)
+        return [process for step in steps for process in self._spawned(step)]
+
+    def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
+        """`kind` is a class of news, or several: `CostAlert | ProcessExited`."""
+        for one in get_args(kind) or (kind,):
+            self._listeners[one].append(react)
+
+    def send(
+        self,
+        path: str,
+        message: Any,  # noqa: ANN401
+        *,
+        timeout: float | None = None,
+        deps: object = None,
+        files: Sequence[str | Path] = (),
+        stream: bool = False,
+    ) -> PendingAsk:
+        agent = self._agent_at(path)
+        if agent is not None:
+            message = self._prompt(message, files, stream=stream)
+        asked = self._asks.begin(path, agent, deps, stream=stream)
+        deadline_ms, timeout_ms = None, 0
+        if timeout is not None:
+            timeout_ms = round(timeout * 1000)
+            deadline_ms = self.host.now + timeout_ms
+        incoming = ProcessMessage(message, asked.ask, "", deadline_ms, timeout_ms=timeout_ms)
+        self._driver.submit(Post(path, incoming))
+        return asked
+
+    def tell(self, path: str, message: Any) -> None:  # noqa: ANN401
+        if self._agent_at(path) is not None:
+            message = self._prompt(message, (), stream=False)
+        self._driver.submit(Post(path, ProcessMessage(message)))
+
+    async def stream(
+        self,
+        path: str,
+        message: object,
+        **options: Any,  # noqa: ANN401
+    ) -> AsyncGenerator[Any]:
+        asked = self.send(path, message, stream=True, **options)
+        try:
+            async for event in asked.buffer:
+                yield event
+            yield TurnEnded(asked.result())
+        finally:
+            asked.cancel()
+
+    def ask_once(
+        self,
+        agent: Agent[Any],
+        prompt: Prompt,
+        *,
+        deps: object,
+        deadline_ms: int | None,
+        timeout_ms: int,
+        above: Span | None,
+        with_events: bool,
+    ) -> PendingAsk:
+        """A process for one question, which begins at once. Whoever gives it up waits until it has
+        `landed`. Who `hears` it is told its tools, and its text if that is streamed."""
+        spawner, name = current_process.get(), step_name(agent.name)
+        word, which = "", self._which(agent, prompt, spawner)
+        if self.machine.state.recorded:
+            word = "1"  # the process has one letter, and a name that says which it is
+        asked = self._asks.begin(
+            child_path(spawner, self._generation(spawner), f"{name}~{which}"),
+            agent,
+            deps,
+            stream=with_events,
+            above=above,
+        )
+        asked.once = True
+        try:
+            spec = self.registry.question(agent, self.machine.state)
+            incoming = ProcessMessage(
+                prompt, asked.ask, "", deadline_ms, word, timeout_ms=timeout_ms
+            )
+            actions = self._driver.submit(AskOnce(spec, f"{name}~{which}", incoming, spawner))
+        except UserError as wrong:
+            self._asks.on_answer(asked.ask, MessageFailed(type(wrong).__name__, str(wrong)))
+            self._asks.end_span(asked)
+            asked.exception()  # it is raised here
+            raise
+        for action in actions:
+            if isinstance(action, SpawnRefused):
+                self._asks.on_answer(asked.ask, MessageFailed(action.error, action.reason))
+        return asked
+
+    async def finished(self, asked: PendingAsk) -> None:
+        """Nothing that it began goes on, unless that refuses to be cancelled: the connection is
+        closed, and what it came to is charged."""
+        process = self.machine.state.processes.get(asked.path)
+        if process is not None and process.in_flight:
+            await self.host.finished(tuple(process.in_flight))
+        self._asks.end_span(asked)
+
+    def _which(self, agent: Agent[Any], prompt: Prompt, spawner: str) -> str:
+        """Where answers are recorded, a name says which question it is and which of its equals, so
+        that a run that is taken up again finds its answer. Elsewhere a number will do."""
+        if not self.machine.state.recorded:
+            self._asked += 1
+            return str(self._asked)
+        word = digest128([spawner, agent.name, prompt.question])[:12]
+        number = self._equals[word] = self._equals.get(word, 0) + 1
+        return f"{word}.{number}"
+
+    def lasting_owner(self) -> str:
+        """Whose code runs here, seen past processes for one question: a server that an agent's tool
+        starts serves the next question of the same asker, too."""
+        path, processes = current_process.get(), self.machine.state.processes
+        while (process := processes.get(path)) is not None and process.once:
+            path = process.spawner
+        return path
+
+    def _generation(self, path: str) -> int:
+        process = self.machine.state.processes.get(path)
+        return process.generation if process else 1
+
+    async def recall(self, path: str, limit: int) -> int:
+        if self._memory is None:
+            raise UserError("nothing is remembered; open Runtime(memory=SqliteMemory(path))")
+        return await self._memory.recall(path, limit)
+
+    def link(self, path: str, other: str) -> None:
+        self._driver.submit(Link(path, other))
+
+    def unlink(self, path: str, other: str) -> None:
+        self._driver.submit(Unlink(path, other))
+
+    def monitor(self, path: str) -> "asyncio.Future[ExitReason]":
+        future: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
+        actions = self.machine.step(Monitor(path), self.host.now)
+        for action in actions:
+            if isinstance(action, Monitored):
+                self._watches[action.ref] = future
+                future.add_done_callback(lambda _, ref=action.ref: self._unwatch(ref))
+            else:
+                self._on_action(action)
+        return future
+
+    def exit(self, path: str, reason: str) -> None:
+        kind = ExitKind(reason) if reason in tuple(ExitKind) else ExitKind.CRASHED
+        detail = "" if kind.value == reason else reason
+        self._driver.submit(SendExitSignal(path, ExitReason(kind, detail)))
+
+    async def end(self, path: str, *, kill: bool) -> ExitReason:
+        gone = self.monitor(path)
+        self._driver.submit(TerminateProcess(path, kill))
+        return await gone
+
+    def is_alive(self, path: str) -> bool:
+        return self.machine.is_alive(path)
+
+    def pid_of(self, path: str) -> Pid:
+        process = self.machine.state.processes.get(path)
+        return pid_of(self.id, path, process.generation if process else 0)
+
+    async def aclose(self) -> None:
+        """Ends every process, the last started first."""
+        if self._driver.failure is None:
+            self._driver.submit(ShutDown())
+        try:
+            await self._ended.wait()
+        finally:
+            self.host.listen(None)
+            await self.host.aclose()
+        if self._ending:
+            await asyncio.wait(self._ending)
+        if self._memory is not None:
+            await self._memory.aclose()
+        self._contexts.close()
+
+    def adopt(self, machine: Machine) -> None:
+        """Goes on with this one: the same program, restored from its record or watched."""
+        self.machine = self._driver.machine = self._contexts.machine = machine
+
+    def _submit(self, event: Event) -> list[Action]:
+        return self._driver.submit(event)
+
+    def _agent_at(self, path: str) -> Agent[Any] | None:
+        process = self.machine.state.processes.get(path)
+        if process is None or not self.registry.is_agent(process.spec.body):
+            return None
+        return self.registry.agent(process.spec.body)
+
+    def _prompt(
+        self,
+        message: object,
+        files: Sequence[str | Path],
+        *,
+        stream: bool,
+    ) -> Prompt:
+        if isinstance(message, Prompt):
+            return message
+        scope = self._services.budgets.current
+        return Prompt((Text(str(message)), *map(read_media, files)), scope=scope, stream=stream)
+
+    def _on_action(self, action: Action) -> None:
+        if type(action) is ProcessSpawned and ProcessSpawned not in self._listeners:
+            return  # with each question comes one, which nobody hears
+        match action:
+            case Answer(ask, outcome):
+                self._asks.on_answer(ask, outcome)
+            case ToolBegan() | ToolEnded():
+                self._asks.on_tool(action)
+            case Down(ref, _, reason):
+                watch = self._watches.get(ref)
+                if watch is not None and not watch.done():
+                    watch.set_result(reason)
+            case MachineEnded():
+                self._ended.set()
+            case _:
+                if isinstance(action, ProcessExited | ProcessRestarted):
+                    self._end_children(action.path)
+                for react in self._listeners.get(type(action), ()):
+                    react(action)
+
+    def _end_children(self, path: str) -> None:
+        """What a life started outside of Python ends with it."""
+        for child in self._services.children.of(path):
+            ending = asyncio.ensure_future(child.end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    def _on_events(self) -> None:
+        """If the program cannot go on, all who wait are told why nothing follows."""
+        if self._driver.failure is not None:
+            return
+        try:
+            self._driver.submit_all(self.host.take())
+        except Exception as failure:  # noqa: BLE001
+            self._driver.fail(failure)
+            self._give_up(failure)
+
+    def _is_alone(self, key: EffectKey) -> bool:
+        """Whether it is of a question that nobody else's meaning depends on."""
+        state = self.machine.state
+        flight = None if state.recorded else state.effects_in_flight.get(key)
+        process = None if flight is None else state.processes.get(flight.path)
+        return process is not None and process.once
+
+    def _give_up(self, failure: Exception) -> None:
+        for future in (*self._asks.pending(), *self._watches.values()):
+            if not future.done():
+                future.set_exception(failure)
+        self._ended.set()
+
+    def _unwatch(self, ref: str) -> None:
+        if self._watches.pop(ref).cancelled():
+            self._driver.submit(Demonitor(ref))

@@ -1,0 +1,3 @@
+"""What is known of a program before it runs: effect sets, dataflow graph, cost bounds (pure)."""
+
+__all__: list[str] = []

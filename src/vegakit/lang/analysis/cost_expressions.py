@@ -1,0 +1,510 @@
+"""Cost of expressions, calls and sends, and what is known of their values (pure)."""
+
+from collections.abc import Callable
+from functools import reduce
+from math import inf
+from typing import Any, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from vegakit.conversation import ToolSpec
+from vegakit.lang.analysis.cost_bounds import (
+    APART,
+    INSIDE,
+    NONE,
+    CostLocation,
+    LineCost,
+    MissingBound,
+    SpawnedWallets,
+    SpendingBound,
+    capped,
+    plus,
+    times,
+    worse_of,
+)
+from vegakit.lang.analysis.cost_sends import MAX_TOOL_CALLS, SendCost, SendTerms, cost_of, part_of
+from vegakit.lang.analysis.cost_values import (
+    NULL_VALUE,
+    Size,
+    SpawnOrigin,
+    ValueBound,
+    as_symbol,
+    bytes_of,
+    either,
+    exactly,
+    known,
+    least_in_64_bits,
+    number,
+    of_type,
+    product,
+    size_of_call,
+    total,
+    within,
+)
+from vegakit.lang.analysis.cost_walk import CallOutcome, CostWalk, RecordedSend, as_amount
+from vegakit.lang.check.symbols import CalleeKind, NameKind
+from vegakit.lang.codegen.writer import literal
+from vegakit.lang.schemas import schema_of
+from vegakit.lang.syntax.tree import (
+    Ask,
+    Await,
+    Binary,
+    Build,
+    Call,
+    Cast,
+    Decimal,
+    Duration,
+    Expr,
+    FnDecl,
+    Index,
+    ListLit,
+    MapLit,
+    Member,
+    MoneyLit,
+    Name,
+    Node,
+    Spawn,
+    Text,
+    ToolDecl,
+    Unary,
+    Whole,
+    Word,
+)
+from vegakit.lang.types import (
+    NOTHING,
+    STR,
+    FutureOf,
+    ListOf,
+    MapOf,
+    ProcessOf,
+    RecordOf,
+    StreamOf,
+    Type,
+)
+from vegakit.prices import DEFAULT_SEND_BUDGET
+
+# Calls of functions, and sends with what the tools of the agent may spend meanwhile.
+
+
+class SendFacts(Struct, frozen=True):
+    """A send in the source, with what is known of its message and budget."""
+
+    node: Ask
+    bytes: Size | None
+    least: int
+    answer: Type
+    budget: tuple[Expr, ValueBound] | None
+
+    @property
+    def size(self) -> int | None:
+        return number(self.bytes)
+
+
+def call_function(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcome:
+    """For one that calls itself nothing is added here: the call around it has no bound then."""
+    facts = w.facts
+    if name in facts.running:
+        facts.recursive.add(name)
+        return CallOutcome(NONE, _result(w, name), raises=True)
+    known = facts.known.get((name, given, w.cap, w.may_lack))
+    if known is None:
+        facts.running.append(name)
+        known = _walked(w, name, given)
+        facts.running.pop()
+        if not facts.recursive & set(facts.running):
+            facts.known[name, given, w.cap, w.may_lack] = known
+    return known
+
+
+def _result(w: CostWalk, name: str) -> ValueBound:
+    _, decl = w.facts.bodies[name]
+    return of_type(NOTHING if decl.result is None else w.facts.type(decl.result))
+
+
+def _walked(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcome:
+
+    facts = w.facts
+    unit, decl = facts.bodies[name]
+    inner = CostWalk(facts, unit, w.cap, may_lack=w.may_lack)
+    for param, value in zip(decl.params, given, strict=True):
+        kind = facts.type(param)
+        inner.scopes.declare(param.name, within(value, kind), kind)
+    cap = None
+    if isinstance(decl, FnDecl) and decl.budget is not None:
+        cap = number(evaluate(inner, decl.budget).size)
+        inner.raises |= w.may_lack
+        if isinstance(decl.budget, MoneyLit) and w.cap is not None and decl.budget.nanos > w.cap:
+            return CallOutcome(NONE, _result(w, name), raises=True)
+    inner.scope(cap, lambda: inner.block(decl.body))
+    spent = inner.spent
+    if name in facts.recursive:
+        facts.recursive.discard(name)
+        inner.raises = True
+        spent = times(spent, inf, inner.place(decl, f"{decl.name} calls itself"))
+    value = _joined(inner.returned, _result(w, name))
+    return CallOutcome(capped(spent, cap), value, inner.raises)
+
+
+def _joined(values: list[ValueBound], typed: ValueBound) -> ValueBound:
+    if not values:
+        return typed
+    value = values[0]
+    for other in values[1:]:
+        value = either(value, other)
+    return value
+
+
+def send_to(
+    w: CostWalk, asked: SendFacts, agents: list[str], is_process: bool, spawned: SpawnOrigin | None
+) -> None:
+    fund = _payer(w, is_process, spawned)
+    most = NONE
+    for name in agents:
+        spec, cap = w.facts.agents[name], w.cap
+        if fund != INSIDE:
+            cap = None if spawned is None else spawned.wallet
+        part = _part(part_of(spec), asked.budget)
+        tools = _tools(w, name, _least(part or DEFAULT_SEND_BUDGET, cap))
+        size = None if is_process and spec.memory else asked.size
+        sending = SendTerms(
+            spec, asked.answer, size, asked.least, part, _specs(w, name), tools.as_cost_bound
+        )
+        cost, what = cost_of(sending, w.facts.terms, cap), _recorded(w, name, asked)
+        if w.facts.notes is not None and cost.calls:
+            size = None if is_process and spec.memory else asked.bytes
+            w.facts.notes[what] = RecordedSend(name, cost.calls, size, asked.answer, part)
+        one = _of_calls(cost, w.place(asked.node, what), fund)
+        most = worse_of(most, _with_tools(one, tools))
+    w.spend(most)
+
+
+def _recorded(w: CostWalk, name: str, asked: SendFacts) -> str:
+    """Where sends are noted, each by a name of its own."""
+    if w.facts.notes is not None:
+        return f"{name}@{w.unit.path}@{asked.node.at}"
+    return f"{name} <{'~' if asked.node.stream else '-'}"
+
+
+def _payer(w: CostWalk, is_process: bool, spawned: SpawnOrigin | None) -> str:
+    """A process that has no wallet spends as whoever spawned it, in the session of the send."""
+    if not is_process or w.facts.handles_in_sessions:
+        return INSIDE
+    if spawned is None:
+        return APART
+    return INSIDE if spawned.wallet is None else spawned.site
+
+
+def _least(*caps: int | None) -> int | None:
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
+def _part(declared: int | None, budget: tuple[Expr, ValueBound] | None) -> int | None:
+    """That of this send, or else the agent's; None where nobody knows it."""
+    if budget is None:
+        return declared
+    node, value = budget
+    return node.nanos if isinstance(node, MoneyLit) else number(value.size)
+
+
+def _of_calls(cost: SendCost, place: CostLocation, fund: str) -> SpendingBound:
+    amount = cost.fund.amount
+    share = LineCost(cost.calls, amount, 0) if fund == INSIDE else LineCost(cost.calls, 0, amount)
+    gaps = (MissingBound(replace(place, what=cost.why), fund),) if amount == inf else ()
+    shares = {place: share}
+    spend = SpendingBound(calls=cost.calls, shares=shares, gaps=gaps, most=amount, asked=cost.held)
+    match fund:
+        case "inside":
+            return replace(spend, inside=cost.fund)
+        case "apart":
+            return replace(spend, apart=amount)
+        case _:
+            return replace(spend, handles={fund: cost.fund})
+
+
+def _with_tools(one: SpendingBound, tools: SpendingBound) -> SpendingBound:
+    """What tools spend is of the part of the send, and so in its cost already; what their monitors
+    do is not."""
+    return plus(
+        one,
+        SpendingBound(
+            calls=tools.calls,
+            apart=tools.apart,
+            processes=tools.processes,
+            most=tools.apart,
+            shares=tools.shares,
+            gaps=tools.gaps,
+        ),
+    )
+
+
+def _specs(w: CostWalk, agent: str) -> tuple[ToolSpec, ...] | None:
+    spec = w.facts.agents[agent]
+    found = [w.facts.bodies.get(name) for name in spec.tools]
+    if spec.mcp or spec.yaml or None in found:
+        return None
+    return tuple(_spec(w, body[1]) for body in found if body is not None)
+
+
+def _spec(w: CostWalk, decl: FnDecl | ToolDecl) -> ToolSpec:
+    params = tuple((param.name, w.facts.type(param)) for param in decl.params)
+    said = literal(decl.description) if isinstance(decl, ToolDecl) else ""
+    return ToolSpec(decl.name, said, schema_of(RecordOf(decl.name, params)))
+
+
+def _tools(w: CostWalk, agent: str, part: int | None) -> SpendingBound:
+    """Every round may call the most expensive of them; after the last step none is called. Where
+    sends
+    are noted, those of tools are paid by the part of the send."""
+    most, spec = NONE, w.facts.agents[agent]
+    if spec.max_steps == 1 or w.facts.notes is not None:
+        return NONE
+    for name in spec.tools:
+        found = w.facts.bodies.get(name)
+        if found is not None:
+            _, decl = found
+            given = tuple(of_type(w.facts.type(param)) for param in decl.params)
+            within_part = CostWalk(w.facts, w.unit, part, may_lack=True)
+            most = worse_of(most, call_function(within_part, name, given).spent)
+    return most if most == NONE else times(most, MAX_TOOL_CALLS, CostLocation("", 0, ""))
+
+
+# Expressions, walked: what is known of their value.
+
+
+_HARMLESS = frozenset(
+    {Whole, Decimal, MoneyLit, Duration, Word, Text, Name, ListLit, MapLit, Member, Build}
+    | {Call, Binary, Spawn}
+)
+"""What raises nothing by itself; the last three have rules of their own."""
+_NEVER_FAIL = frozenset({"print", "len", "range", "list::len", "map::len"})
+_MAY_OVERFLOW = frozenset("+-*/%")
+
+
+def evaluate(w: CostWalk, node: Expr) -> ValueBound:
+    w.facts.count()
+    w.raises |= type(node) not in _HARMLESS
+    return within(_RULES[type(node)](w, node), w.facts.type(node))
+
+
+def _whole(w: CostWalk, node: Whole) -> ValueBound:
+    return known(node.value)
+
+
+def _unsized(w: CostWalk, node: Decimal | Duration) -> ValueBound:
+    return ValueBound()
+
+
+def _money(w: CostWalk, node: MoneyLit) -> ValueBound:
+    return known(node.nanos)
+
+
+def _word(w: CostWalk, node: Word) -> ValueBound:
+    return NULL_VALUE if node.value is None else ValueBound()
+
+
+def _text(w: CostWalk, node: Text) -> ValueBound:
+    size, least = exactly(0), 0
+    for part in node.parts:
+        if isinstance(part, str):
+            more = exactly(len(part.encode(errors="surrogatepass")))
+            least += more.number
+        else:
+            value, kind = evaluate(w, part), w.facts.type(part)
+            more = bytes_of(value, kind)
+            least += (value.least or 0) if kind == STR else 0
+        size = total(size, more)
+    return ValueBound(size, least=least_in_64_bits(least))
+
+
+def _name(w: CostWalk, node: Name) -> ValueBound:
+    found = w.scopes.find(node.name)
+    return ValueBound() if found is None else found[1].value
+
+
+def _list(w: CostWalk, node: ListLit) -> ValueBound:
+    items = [evaluate(w, item) for item in node.items]
+    return known(len(items), reduce(either, items) if items else None)
+
+
+def _map(w: CostWalk, node: MapLit) -> ValueBound:
+    for pair in node.pairs:
+        evaluate(w, pair.key)
+    items = [evaluate(w, pair.value) for pair in node.pairs]
+    return ValueBound(exactly(len(items)), reduce(either, items) if items else None)
+
+
+def _build(w: CostWalk, node: Build) -> ValueBound:
+    over, kind = evaluate(w, node.over), w.facts.type(node.over)
+    with w.apart() as spent, w.scopes.block():
+        inner = kind.inner if isinstance(kind, ListOf) else STR
+        item = _item_of(over, kind) or of_type(inner)
+        if w.facts.notes is not None and over.size is None and inner == STR:
+            item = as_symbol(f"item@{id(node)}", STR)
+        w.scopes.declare(node.name, item, inner)
+        if node.where is not None:
+            evaluate(w, node.where)
+        item = evaluate(w, node.item)
+    place = w.place(node, "this list has no bound")
+    if number(over.size) is None:
+        w.facts.keep_round(node, spent[0])
+    w.spend(times(spent[0], as_amount(number(over.size)), place))
+    return ValueBound(over.size, item)
+
+
+def _item_of(over: ValueBound, kind: object) -> ValueBound | None:
+    return over.item if isinstance(kind, ListOf) else None
+
+
+def _unary(w: CostWalk, node: Unary) -> ValueBound:
+    evaluate(w, node.of)
+    return known(-node.of.value) if isinstance(node.of, Whole) else ValueBound()
+
+
+def _binary(w: CostWalk, node: Binary) -> ValueBound:
+    left, right = evaluate(w, node.left), evaluate(w, node.right)
+    w.raises |= node.op in _MAY_OVERFLOW and w.facts.type(node) != STR and not left.item
+    match node.op:
+        case "+":
+            item = either(left.item, right.item) if left.item and right.item else None
+            least = None if isinstance(w.facts.type(node), MapOf) else _sum(left, right)
+            return ValueBound(total(left.size, right.size), item, least=least)
+        case "-" if right.least is not None:
+            return ValueBound(
+                total(left.size, exactly(-right.least)), least=_difference(left, right)
+            )
+        case "*" if _is_natural(left) and _is_natural(right):
+            return ValueBound(product(left.size, right.size), least=0)
+        case "??":
+            return either(left, right)
+        case _:
+            return ValueBound()
+
+
+def _is_natural(value: ValueBound) -> bool:
+    return value.least is not None and value.least >= 0
+
+
+def _sum(one: ValueBound, other: ValueBound) -> int | None:
+    if one.least is None or other.least is None:
+        return None
+    return least_in_64_bits(one.least + other.least)
+
+
+def _difference(one: ValueBound, other: ValueBound) -> int | None:
+    most = number(other.size)
+    return None if one.least is None or most is None else least_in_64_bits(one.least - most)
+
+
+def _member(w: CostWalk, node: Member) -> ValueBound:
+    return evaluate(w, node.of).field(node.name) or ValueBound()
+
+
+def _index(w: CostWalk, node: Index) -> ValueBound:
+    of = evaluate(w, node.of)
+    evaluate(w, node.index)
+    return (
+        of.item if of.item and isinstance(w.facts.type(node.of), ListOf | MapOf) else ValueBound()
+    )
+
+
+def _call(w: CostWalk, node: Call) -> ValueBound:
+    values = [evaluate(w, arg) for arg in node.args]
+    callee = w.facts.checked.callees.get(id(node))
+    if callee is None:
+        w.raises = True
+        return ValueBound()
+    if callee.kind is CalleeKind.LIBRARY:
+        w.raises |= callee.name not in _NEVER_FAIL
+        return size_of_call(callee.name, values)
+    if callee.kind in (CalleeKind.FUNCTION, CalleeKind.TOOL):
+        order = w.facts.checked.arguments.get(id(node), tuple(range(len(values))))
+        given = [NULL_VALUE if at is None else values[at] for at in order]
+        called = call_function(w, callee.name, tuple(given))
+        w.spend(called.spent)
+        w.raises |= called.raises
+        return called.value
+    w.raises = True
+    return ValueBound()
+
+
+def _ask(w: CostWalk, node: Ask) -> ValueBound:
+    _evaluate_all(w, node.timeout)
+    message = evaluate(w, node.message)
+    budget = None if node.budget is None else (node.budget, evaluate(w, node.budget))
+    kind = w.facts.type(node)
+    if isinstance(kind, FutureOf):
+        kind = kind.inner
+    answer = STR if isinstance(kind, StreamOf) or node.stream else kind
+    size = bytes_of(message, w.facts.type(node.message))
+    least = (message.least or 0) if w.facts.type(node.message) == STR else 0
+    send_to(w, SendFacts(node, size, least, answer, budget), *_whom(w, node.to))
+    return of_type(answer) if not isinstance(kind, StreamOf) else ValueBound()
+
+
+def _whom(w: CostWalk, to: Expr) -> tuple[list[str], bool, SpawnOrigin | None]:
+    """The agents it may be, whether it is a process, and which."""
+    if isinstance(to, Name) and w.facts.checked.names.get(id(to)) is NameKind.AGENT:
+        return [w.facts.checked.full_names[id(to)]], False, None
+    value, kind = evaluate(w, to), w.facts.type(to)
+    if isinstance(kind, ProcessOf) and kind.agent in w.facts.agents:
+        return [kind.agent], True, value.spawned
+    return list(w.facts.agents), True, value.spawned
+
+
+def _spawn(w: CostWalk, node: Spawn) -> ValueBound:
+    _evaluate_all(w, node.named, node.under)
+    has_room = node.named is None and node.under is None and not w.may_lack
+    w.raises |= not has_room or w.facts.spawns_may_fail
+    if node.under is not None:
+        w.spend(SpendingBound(processes=1))
+        return ValueBound()
+    wallet = None if node.wallet is None else number(evaluate(w, node.wallet).size)
+    if node.wallet is not None and wallet is None:
+        w.spend(SpendingBound(processes=1))
+        return ValueBound()
+    if wallet is not None and w.cap is not None and wallet > w.cap:
+        w.raises = True
+        return ValueBound()
+    site = f"{w.unit.path}:{node.at}"
+    spawned_wallets = {} if wallet is None else {site: SpawnedWallets(wallet)}
+    w.spend(SpendingBound(spawned_wallets=spawned_wallets, processes=1, asked=wallet or 0))
+    return ValueBound(spawned=SpawnOrigin(site, wallet))
+
+
+def _evaluate_all(w: CostWalk, *nodes: Expr | None) -> None:
+    for node in nodes:
+        if node is not None:
+            evaluate(w, node)
+
+
+def _await(w: CostWalk, node: Await) -> ValueBound:
+    return evaluate(w, node.of)
+
+
+def _cast(w: CostWalk, node: Cast) -> ValueBound:
+    return evaluate(w, node.of)
+
+
+_RULES: dict[type[Node], Callable[[CostWalk, Any], ValueBound]] = {
+    Whole: _whole,
+    Decimal: _unsized,
+    Duration: _unsized,
+    MoneyLit: _money,
+    Word: _word,
+    Text: _text,
+    Name: _name,
+    ListLit: _list,
+    MapLit: _map,
+    Build: _build,
+    Unary: _unary,
+    Binary: _binary,
+    Member: _member,
+    Index: _index,
+    Call: _call,
+    Ask: _ask,
+    Spawn: _spawn,
+    Await: _await,
+    Cast: _cast,
+}
+assert _RULES.keys() == {*get_args(Expr)}

@@ -1,0 +1,247 @@
+"""The cost bound of one send: its budget, or all the calls it may make at their most expensive; and
+the records of a quote (pure).
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from vegakit.conversation import (
+    ModelRequest,
+    ModelSettings,
+    OutputSpec,
+    Text,
+    ToolSpec,
+    UserMessage,
+)
+from vegakit.lang.analysis.cost_bounds import EMPTY, Amount, CallCost, CostBound, cost_bound
+from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.diagnostics import count_steps
+from vegakit.lang.schemas import answer_schema
+from vegakit.lang.types import STR, RecordOf, Type
+from vegakit.prices import DEFAULT_SEND_BUDGET, PriceRow, worst_case
+
+# What a quote says, and what it needs to know of models. Amounts are whole units of `Money`.
+
+
+class ModelTerms(Struct, frozen=True):
+    """`window` is what question and answer share, None if nobody knows; `count` gives no fewer
+    tokens than a request is billed as input. `attempts` is how often an agent calls it at most that
+    has no `retry` of its own."""
+
+    price: PriceRow
+    window: int | None
+    max_tokens: int
+    count: Callable[[ModelRequest], int]
+    attempts: int = 3
+
+
+Terms: TypeAlias = Callable[[AgentSpec], ModelTerms | None]
+"""None of a model whose price nobody knows."""
+
+
+class QuotedLine(Struct, frozen=True):
+    """One send in the source with all the times it may run; None is no bound."""
+
+    file: str
+    line: int
+    what: str
+    calls: int | None
+    worst: int | None
+
+
+class Unbounded(Struct, frozen=True):
+    """Where the source sets no bound, and the budget that does; None where none does."""
+
+    file: str
+    line: int
+    why: str
+    cap: int | None
+
+
+class Quote(Struct, frozen=True):
+    """`total` and `calls` are None where nothing bounds them; `processes` are those it spawns."""
+
+    total: int | None
+    calls: int | None
+    processes: int | None
+    lines: tuple[QuotedLine, ...]
+    unbounded: tuple[Unbounded, ...]
+
+
+# What one send may cost: its budget, or all the calls that it may make, each at its highest price.
+#
+# | the send                     | calls at most, each as often as it may be retried               |
+# |------------------------------|-----------------------------------------------------------------|
+# | for text, agent has no tools | 2: an empty answer is asked for once more                       |
+# | for a type, likewise         | 4: and two answers that do not fit                              |
+# | the agent has tools          | max_steps                                                       |
+#
+# A first call is as long as its message, where the source bounds that; later ones hold answers
+# and results, which only the window bounds. A crash in the middle changes nothing: part and
+# attempts of a message are the same ones in the next life.
+#
+# What holds its part as a whole is refused where that does not fit, and a call is refused whose
+# worst case does not fit; so a send under a cap that it never fits costs nothing.
+
+
+MAX_TOOL_CALLS = 64
+_MAX_STEPS, _MAX_ATTEMPTS, _RE_ASKS = 8, 3, 2
+EMPTY_NOTE = "Your last answer was empty. Answer in words; there are no tools here."
+"""What an agent without tools is told then."""
+_TOO_LONG = 1_000_000
+_LOOSE = ("warn", "allow")
+
+
+class SendCost(Struct, frozen=True):
+    """`held` is what is set aside for it; `why` says what has no bound where the cost has none."""
+
+    calls: int
+    fund: CostBound
+    held: Amount = 0
+    why: str = ""
+
+
+class SendTerms(Struct, frozen=True):
+    """`part` is what it holds and may spend, None where nothing is said; `size` and `least` bound
+    the bytes of its message; `specs` are its tools, None where only their host knows them;
+    `tools_spend` is what its tools may spend."""
+
+    spec: AgentSpec
+    answer: Type
+    size: int | None = None
+    least: int = 0
+    part: int | None = None
+    specs: tuple[ToolSpec, ...] | None = ()
+    tools_spend: CostBound = EMPTY
+
+
+def part_of(spec: AgentSpec) -> int | None:
+    """What one send of it holds when nothing else is said there."""
+    if spec.period or spec.on_exceed in _LOOSE:
+        return None
+    return spec.budget
+
+
+def cost_of(sending: SendTerms, terms: Terms, cap: int | None = None) -> SendCost:
+    """`cap` is that of the budgets around it. A server or file of tools may turn out to have none,
+    and who has none has no part."""
+    cost = _cost(sending, terms, cap)
+    spec = sending.spec
+    if sending.part is not None or spec.tools or not (spec.mcp or spec.yaml):
+        return cost
+    bare = _cost(replace(sending, spec=replace(spec, mcp=(), yaml=()), specs=()), terms, cap)
+    held, why = max(cost.held, bare.held), cost.why or bare.why
+    return SendCost(max(cost.calls, bare.calls), cost.fund.either(bare.fund), held, why)
+
+
+def _cost(sending: SendTerms, terms: Terms, cap: int | None) -> SendCost:
+    known = terms(sending.spec)
+    steps, attempts = _steps(sending), _attempts(sending.spec, known)
+    calls = steps * attempts
+    around = inf if cap is None else cap
+    if sending.part is not None and sending.part > around:
+        return SendCost(0, EMPTY)
+    if known is None:
+        why = f"nobody knows the price of {sending.spec.model or 'its model'}"
+        return _without_price(sending, calls, around, why)
+    least, first, later = _calls_cost(sending, known)
+    if least > min(around, _held(sending)):
+        return SendCost(0, EMPTY)
+    total = (first + ((steps - 1) * later if steps > 1 else 0)) * attempts
+    why = "the input has no bound, and the model no known window" if total == inf else ""
+    single = CallCost(int(least), int(first), attempts) if steps == 1 and total != inf else None
+    fund, held = _cost_bound(sending, total, single, around), _held(sending)
+    return SendCost(calls, fund, fund.amount if held == inf else held, why)
+
+
+def _without_price(sending: SendTerms, calls: int, around: Amount, why: str) -> SendCost:
+    most = min(_held(sending), around)
+    return SendCost(calls, cost_bound(most), most, why if most == inf else "")
+
+
+def _cost_bound(
+    sending: SendTerms, total: Amount, single: CallCost | None, around: Amount
+) -> CostBound:
+    """A part that is written is held as a whole, the usual one of who has tools as far as it
+    goes."""
+    held = _held(sending)
+    call_costs = None if single is None else (single,)
+    spent = cost_bound(total, 0, call_costs).plus(sending.tools_spend)
+    if held == inf:
+        return spent
+    alone = spent.within(min(held, around))
+    return cost_bound(alone, held - alone if sending.part is not None else 0)
+
+
+def _held(sending: SendTerms) -> Amount:
+    if sending.part is not None:
+        return sending.part
+    is_loose = sending.spec.period or sending.spec.on_exceed in _LOOSE
+    return DEFAULT_SEND_BUDGET if _has_tools(sending.spec) and not is_loose else inf
+
+
+def _steps(sending: SendTerms) -> int:
+    spec = sending.spec
+    most = _MAX_STEPS if spec.max_steps is None else spec.max_steps
+    if _has_tools(spec):
+        return most
+    return min(most, 2 if sending.answer == STR else 2 + _RE_ASKS)
+
+
+def _has_tools(spec: AgentSpec) -> bool:
+    return bool(spec.tools or spec.mcp or spec.yaml)
+
+
+def _attempts(spec: AgentSpec, known: ModelTerms | None) -> int:
+    usual = _MAX_ATTEMPTS if spec.retry or known is None else known.attempts
+    return (spec.retry or {}).get("max_attempts", usual)
+
+
+def _calls_cost(sending: SendTerms, known: ModelTerms) -> tuple[Amount, Amount, Amount]:
+    """The first at its least and at its most, and one of the later ones."""
+    max_tokens = sending.spec.max_tokens or known.max_tokens
+    room = inf if known.window is None else max(known.window - max_tokens, 0)
+    count_steps(10 + min(sending.least, _TOO_LONG) // 1_000)
+    least: Amount = known.count(
+        _request(sending, "x" * min(sending.least, _TOO_LONG), 0, max_tokens)
+    )
+    first = min(_longest_input(sending, known, 0, max_tokens), room)
+    later = room
+    if not _has_tools(sending.spec) and sending.answer == STR:
+        later = min(_longest_input(sending, known, 1, max_tokens), room)
+    if least > room:
+        return inf, 0, 0
+
+    def cost(tokens: Amount) -> Amount:
+        return inf if tokens == inf else worst_case(known.price, int(tokens), max_tokens)
+
+    return cost(min(least, first)), cost(first), cost(later)
+
+
+def _longest_input(sending: SendTerms, known: ModelTerms, notes: int, max_tokens: int) -> Amount:
+    if sending.size is None or sending.size > _TOO_LONG or sending.specs is None:
+        return inf
+    count_steps(10 + sending.size // 1_000)
+    return known.count(_request(sending, _longest(sending.size), notes, max_tokens))
+
+
+def _request(sending: SendTerms, message: str, notes: int, max_tokens: int) -> ModelRequest:
+    spec, answer = sending.spec, sending.answer
+    said = [UserMessage((Text(message),))]
+    said += [UserMessage((Text(EMPTY_NOTE),))] * notes
+    output = None
+    if answer != STR:
+        name = answer.name.rpartition("::")[2] if isinstance(answer, RecordOf) else "Answer"
+        output = OutputSpec(name, answer_schema(answer))
+    settings = ModelSettings(max_tokens, spec.temperature)
+    tools = sending.specs or ()
+    return ModelRequest(spec.model, tuple(said), settings, spec.system, tools, output)
+
+
+def _longest(size: int) -> str:
+    """As many bytes, and as many words, as a text of this size can have."""
+    return "x " * (size // 2 + 1)

@@ -1,0 +1,410 @@
+"""Dataflow of expressions, calls and loops: which steps they make, and which steps their values
+come from (pure).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, get_args
+
+from msgspec.structs import replace
+
+from vegakit.lang.analysis.dataflow import DataflowGraph, StepKind
+from vegakit.lang.analysis.dataflow_steps import (
+    StepAction,
+    ask_action,
+    irrevocable_text,
+    is_irrevocable_effect,
+    is_step,
+    library_action,
+)
+from vegakit.lang.analysis.dataflow_walk import (
+    NO_DEPENDENCIES,
+    DataflowWalk,
+    Dependency,
+    Frames,
+    Place,
+    Provenance,
+    both,
+    needing,
+)
+from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet, joined, library_effects
+from vegakit.lang.check.symbols import Callee, CalleeKind, NameKind
+from vegakit.lang.syntax.tree import (
+    Ask,
+    Await,
+    Binary,
+    Build,
+    Call,
+    Cast,
+    Decimal,
+    Duration,
+    Expr,
+    FnDecl,
+    For,
+    Index,
+    ListLit,
+    MapLit,
+    Member,
+    MoneyLit,
+    Name,
+    Node,
+    Spawn,
+    Text,
+    Unary,
+    While,
+    Whole,
+    Word,
+    assigned_in,
+    below,
+)
+from vegakit.lang.types import ListOf, MapOf, OptionalOf, ProcessOf, RecordOf, Type
+
+# Loops: walked again until it is known what one round leaves to the next.
+
+
+_MOST_PASSES = 50
+
+
+def rounds(w: DataflowWalk, loop: int, node: For | While | Build, body: Callable[[], None]) -> None:
+    """What it assigns may be there afterwards, or what was there before may still be. What was
+    found when a loop around it was walked still holds, so that deep loops are walked seldom."""
+    before, start = w.scopes.copy(), w.here
+    left, carried = dict[Place, Provenance](), w.carried.get(loop, {})
+    for _ in range(_MOST_PASSES):
+        w.scopes.restore(before)
+        w.scopes.join(carried)
+        w.here = start
+        was_decided, known = w.decides(loop), carried
+        w.loops.append(loop)
+        left = _one_round(w, node, body, before)
+        w.loops.pop()
+        carried = {place: value.a_round_ago(loop) for place, value in left.items()}
+        if carried == known and w.decides(loop) == was_decided:
+            break
+    w.carried[loop] = carried
+    w.scopes.restore(before)
+    w.scopes.join({place: value.after(loop) for place, value in left.items()})
+    if w.decides(loop):
+        w.scopes.mark(assigned_in(node), needing(loop))
+    w.to(left=start.left)
+    body_steps = w.here.seen & ~start.seen
+    w.facts.count(body_steps.bit_count() ** 2 // 50)
+    w.builder.carry(loop, body_steps)
+
+
+def _one_round(
+    w: DataflowWalk, node: For | While | Build, body: Callable[[], None], before: Frames
+) -> dict[Place, Provenance]:
+    if isinstance(node, Build) or not w.places.leaves_in(node.body):
+        body()
+        return w.scopes.changed(before)
+    with w.scopes.watch() as seen:
+        body()
+    return {place: value for place, value in seen.items() if _was_there(place, before)}
+
+
+def _was_there(place: Place, before: Frames) -> bool:
+    depth, name = place
+    return depth < len(before) and name in before[depth]
+
+
+def plain_loop(w: DataflowWalk, node: For | While) -> None:
+    """One that only computes: what it assigns may come from anything that it reads."""
+    read = [w.scopes.find(one.name) for one in below(node) if isinstance(one, Name)]
+    w.scopes.mark(assigned_in(node), both(*read))
+
+
+# Calls: of the library, of tools and servers, and of the program's own functions.
+
+
+_KINDS = {
+    CalleeKind.FUNCTION: StepKind.FUNCTION,
+    CalleeKind.TOOL: StepKind.TOOL,
+    CalleeKind.MCP: StepKind.TOOL,
+    CalleeKind.PYTHON: StepKind.TOOL,
+    CalleeKind.LIBRARY: StepKind.CALL,
+}
+
+
+def call(w: DataflowWalk, node: Call, values: Sequence[Provenance]) -> Provenance:
+    callee = w.facts.checked.callees.get(id(node))
+    if callee is None or not is_step(callee, w.facts.doing):
+        return both(*values)
+    kind = StepKind.PRINT if callee.name == "print" else _KINDS[callee.kind]
+    number = w.note(node, kind, w.text(node.at, node.end), _act(w, node, callee, values), *values)
+    return needing(number)
+
+
+def _act(w: DataflowWalk, node: Call, callee: Callee, values: Sequence[Provenance]) -> StepAction:
+    match callee.kind:
+        case CalleeKind.LIBRARY:
+            return library_action(callee.name, library_effects(callee.name, w.facts.rights[w.name]))
+        case CalleeKind.MCP:
+            return _strong(EffectSet(servers=frozenset({callee.name.partition(".")[0]})))
+        case CalleeKind.PYTHON:
+            return _strong(EffectSet(unknown=frozenset({callee.name})))
+        case CalleeKind.TOOL:
+            return _of_code(w, callee.name)
+        case CalleeKind.FUNCTION | CalleeKind.RECORD:
+            return _of_function(w, node, callee.name, values)
+
+
+def _strong(effects: EffectSet) -> StepAction:
+    return StepAction(effects, f"in order: it {irrevocable_text(effects)}")
+
+
+def _of_code(w: DataflowWalk, name: str) -> StepAction:
+    """Of a tool or function that is not looked into."""
+    effects = w.facts.effects(name)
+    if is_irrevocable_effect(effects):
+        return _strong(effects)
+    return StepAction(effects, "in order: it asks a person" if effects.asks_people else "")
+
+
+def _of_function(
+    w: DataflowWalk, node: Call, name: str, values: Sequence[Provenance]
+) -> StepAction:
+    """As its own flow is: kept in order if something in it is, a barrier if one is in it."""
+    act, short = _of_code(w, name), name.rpartition("::")[2]
+    if name in w.facts.flows and w.facts.flows[name] is None:
+        return StepAction(act.effects, act.order or f"in order: {short} calls itself")
+    graph = w.facts.graph_of(name)
+    agents, handles = _processes(w, node, graph, values)
+    order = act.order or _budget(w, name, short) or _kept(graph)
+    return StepAction(
+        act.effects, order, agents=agents, handles=handles, barrier=_barrier(w, name, short)
+    )
+
+
+def _budget(w: DataflowWalk, name: str, short: str) -> str:
+    _, decl = w.facts.bodies[name]
+    has_budget = isinstance(decl, FnDecl) and decl.budget is not None
+    return f"in order: {short} has a budget" if has_budget else ""
+
+
+def _kept(graph: DataflowGraph) -> str:
+    for step in graph.steps:
+        if step.order and step.lasts:
+            _, _, why = step.order.partition(": ")
+            return f"in order: {why} (line {step.line})"
+    return ""
+
+
+def _barrier(w: DataflowWalk, name: str, short: str) -> str:
+    return f"{short}, which pauses or looks at the budget," if name in w.facts.barred else ""
+
+
+def _processes(
+    w: DataflowWalk, node: Call, graph: DataflowGraph, values: Sequence[Provenance]
+) -> tuple[frozenset[str], frozenset[int] | None]:
+    """The processes that are handed to it, if it asks any."""
+    types = w.facts.checked.types
+    given = [
+        value
+        for arg, value in zip(node.args, values, strict=True)
+        if _holds_process(types.get(id(arg)))
+    ]
+    if not given or not any(step.kind is StepKind.SEND for step in graph.steps):
+        return frozenset(), None
+    known = [value.handles for value in given]
+    handles = frozenset[int]().union(*(one or () for one in known))
+    wise = frozenset(spec.name for spec in w.facts.agents.specs.values() if spec.memory)
+    return wise, None if None in known else handles
+
+
+def _holds_process(kind: Type | None) -> bool:
+    match kind:
+        case ProcessOf():
+            return True
+        case OptionalOf(inner=inner) | ListOf(inner=inner) | MapOf(inner=inner):
+            return _holds_process(inner)
+        case RecordOf(fields=fields):
+            return any(_holds_process(inner) for _, inner in fields)
+        case _:
+            return False
+
+
+# Expressions, walked: which steps they make, and which steps their value comes from.
+
+
+def evaluate(w: DataflowWalk, node: Expr) -> Provenance:
+    w.facts.count()
+    return _RULES[type(node)](w, node)
+
+
+def evaluate_all(w: DataflowWalk, *nodes: Expr | None) -> list[Provenance]:
+    return [evaluate(w, node) for node in nodes if node is not None]
+
+
+def _constant(w: DataflowWalk, node: Whole | Decimal | MoneyLit | Duration | Word) -> Provenance:
+    return NO_DEPENDENCIES
+
+
+def _name(w: DataflowWalk, node: Name) -> Provenance:
+    return w.scopes.find(node.name).read_from(node.name)
+
+
+def _text(w: DataflowWalk, node: Text) -> Provenance:
+    return _made_of(w, *(part for part in node.parts if not isinstance(part, str)))
+
+
+def _made_of(w: DataflowWalk, *nodes: Expr | None) -> Provenance:
+    return both(*evaluate_all(w, *nodes))
+
+
+def _list(w: DataflowWalk, node: ListLit) -> Provenance:
+    return _made_of(w, *node.items)
+
+
+def _map(w: DataflowWalk, node: MapLit) -> Provenance:
+    return _made_of(w, *(each for pair in node.pairs for each in (pair.key, pair.value)))
+
+
+def _unary(w: DataflowWalk, node: Unary) -> Provenance:
+    return _made_of(w, node.of)
+
+
+def _member(w: DataflowWalk, node: Member) -> Provenance:
+    return _made_of(w, node.of)
+
+
+def _index(w: DataflowWalk, node: Index) -> Provenance:
+    return _made_of(w, node.of, node.index)
+
+
+def _cast(w: DataflowWalk, node: Cast) -> Provenance:
+    return evaluate(w, node.of)
+
+
+def _await(w: DataflowWalk, node: Await) -> Provenance:
+    """Here the program waits for what it began."""
+    value = evaluate(w, node.of).awaited()
+    due = sum({1 << need.step for need in value.needs if need.round_of is None})
+    w.to(passed=w.here.passed | due & w.here.seen)
+    return value
+
+
+_SHORT = {"and", "or", "??"}
+
+
+def _binary(w: DataflowWalk, node: Binary) -> Provenance:
+    left = evaluate(w, node.left)
+    if node.op not in _SHORT or not w.places.acts_in(node.right):
+        return both(left, evaluate(w, node.right))
+    number = w.note(node, StepKind.BRANCH, f"{node.op} …", StepAction(), left)
+    before, decides = w.here, w.decides(number)
+    with w.inside(number, decided=decides):
+        right = evaluate(w, node.right)
+    w.to(passed=w.here.passed | before.passed)
+    return both(left, right, *_decision(w, number))
+
+
+def _build(w: DataflowWalk, node: Build) -> Provenance:
+    over = evaluate(w, node.over)
+    if not w.places.acts_in(node.item, node.where):
+        with w.scopes.block():
+            w.scopes.declare(node.name, over)
+            return both(over, *evaluate_all(w, node.where, node.item))
+    what = f"for {node.name} in {w.text(node.over.at, node.over.end)}"
+    loop = w.note(node, StepKind.LOOP, what, StepAction(), *length_of(node.over, over))
+    made: list[Provenance] = []
+
+    def body() -> None:
+        with w.inside(loop, decided=w.decides(loop)), w.scopes.block():
+            w.scopes.declare(node.name, item_of(w, loop, node.over, over))
+            made.append(_item(w, node))
+
+    rounds(w, loop, node, body)
+    return both(*_decision(w, loop), *(one.after(loop) for one in made))
+
+
+def length_of(node: Expr, over: Provenance) -> list[Provenance]:
+    """What has to be known for a loop to begin: of a list as written nothing."""
+    return [] if isinstance(node, ListLit) else [over]
+
+
+def item_of(w: DataflowWalk, loop: int, node: Expr, over: Provenance) -> Provenance:
+    """What a loop goes through is there when the loop is decided, or comes from the list as
+    written."""
+    item = both(*_decision(w, loop), *([over] if isinstance(node, ListLit) else ()))
+    return Provenance(item.needs, over.later, frozenset({~loop}))
+
+
+def _decision(w: DataflowWalk, number: int) -> list[Provenance]:
+    return [needing(number)] if w.decides(number) else []
+
+
+def _item(w: DataflowWalk, node: Build) -> Provenance:
+    if node.where is None:
+        return evaluate(w, node.item)
+    where = evaluate(w, node.where)
+    if not w.places.acts_in(node.item):
+        return both(where, evaluate(w, node.item))
+    what = f"if {w.text(node.where.at, node.where.end)}"
+    number = w.note(node.where, StepKind.BRANCH, what, StepAction(), where)
+    with w.inside(number, decided=w.decides(number)):
+        return both(where, evaluate(w, node.item), *_decision(w, number))
+
+
+def _ask(w: DataflowWalk, node: Ask) -> Provenance:
+    to, agents = _whom(w, node)
+    values = evaluate_all(w, node.message, node.timeout, node.budget)
+    effects = reduce(joined, (w.facts.effects(f"agent {name}") for name in agents), NO_EFFECTS)
+    asked = [] if to is None else [w.facts.agents.specs[name] for name in agents]
+    act = ask_action(asked, effects, to and to.handles, w.facts.agents)
+    act = replace(act, later=node.later)
+    what = w.text(node.at, node.end)
+    number = w.note(node, StepKind.SEND, what, act, *values, *([] if to is None else [to]))
+    answer = needing(number)
+    return Provenance(_operands(values), answer.needs) if node.later else answer
+
+
+def _operands(values: list[Provenance]) -> frozenset[Dependency]:
+    """A future is there when it is known what is sent."""
+    return both(*values).nameless().needs
+
+
+def _whom(w: DataflowWalk, node: Ask) -> tuple[Provenance | None, list[str]]:
+    """The process, if it is one, and the agents it may be."""
+    checked = w.facts.checked
+    if isinstance(node.to, Name) and checked.names.get(id(node.to)) is NameKind.AGENT:
+        return None, [checked.full_names[id(node.to)]]
+    to, kind = evaluate(w, node.to), checked.types.get(id(node.to))
+    if isinstance(kind, ProcessOf) and kind.agent in w.facts.agents.specs:
+        return to, [kind.agent]
+    return to, [*w.facts.agents.specs]
+
+
+def _spawn(w: DataflowWalk, node: Spawn) -> Provenance:
+    values = evaluate_all(w, node.wallet, node.named, node.under)
+    act = StepAction(order="in order: it spawns", lasts=False)
+    number = w.note(node, StepKind.SPAWN, w.text(node.at, node.end), act, *values)
+    return Provenance(needing(number).needs, handles=frozenset({number}))
+
+
+def _call(w: DataflowWalk, node: Call) -> Provenance:
+    return call(w, node, evaluate_all(w, *node.args))
+
+
+_RULES: dict[type[Node], Callable[[DataflowWalk, Any], Provenance]] = {
+    Whole: _constant,
+    Decimal: _constant,
+    MoneyLit: _constant,
+    Duration: _constant,
+    Word: _constant,
+    Text: _text,
+    Name: _name,
+    ListLit: _list,
+    MapLit: _map,
+    Build: _build,
+    Unary: _unary,
+    Binary: _binary,
+    Member: _member,
+    Index: _index,
+    Call: _call,
+    Ask: _ask,
+    Spawn: _spawn,
+    Await: _await,
+    Cast: _cast,
+}
+assert _RULES.keys() == {*get_args(Expr)}

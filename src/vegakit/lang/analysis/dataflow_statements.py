@@ -1,0 +1,416 @@
+"""Dataflow of statements, and the graphs of a whole program (pure)."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import get_args
+
+from msgspec import Struct
+
+from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind, StepKind, ordered
+from vegakit.lang.analysis.dataflow_expressions import (
+    evaluate,
+    evaluate_all,
+    item_of,
+    length_of,
+    plain_loop,
+    rounds,
+)
+from vegakit.lang.analysis.dataflow_steps import (
+    PAUSES,
+    AgentFacts,
+    StepAction,
+    bits,
+    is_step,
+    places_in,
+)
+from vegakit.lang.analysis.dataflow_walk import (
+    NO_DEPENDENCIES,
+    STATEMENTS,
+    DataflowFacts,
+    DataflowTooLargeError,
+    DataflowWalk,
+    Provenance,
+    both,
+    needing,
+)
+from vegakit.lang.analysis.effects import ModuleEffects, effects_of
+from vegakit.lang.check.symbols import CalleeKind, Checked
+from vegakit.lang.codegen.bytecode import Module, Rights
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.codegen.writer import bodies_of
+from vegakit.lang.diagnostics import step_limit
+from vegakit.lang.syntax.tree import (
+    Ask,
+    Assign,
+    Block,
+    Break,
+    Call,
+    Catch,
+    Continue,
+    ExprStmt,
+    For,
+    If,
+    Index,
+    Let,
+    Member,
+    Monitor,
+    Name,
+    Node,
+    Parallel,
+    Return,
+    Session,
+    Spawn,
+    Stmt,
+    Try,
+    While,
+    assigned_in,
+    below,
+    root_of,
+)
+from vegakit.lang.types import StreamOf
+
+# Statements, walked.
+
+
+def _let(w: DataflowWalk, node: Let) -> None:
+    w.scopes.declare(node.name, evaluate(w, node.value))
+
+
+def _assign(w: DataflowWalk, node: Assign) -> None:
+    """What might not have been come to is decided by what could have left before."""
+    target, indices = node.target, list[Provenance]()
+    while isinstance(target, Member | Index):
+        if isinstance(target, Index):
+            indices.append(evaluate(w, target.index))
+        target = target.of
+    value = evaluate(w, node.value)
+    more = [needing(*bits(w.here.left))] if w.here.left else []
+    if isinstance(node.target, Name):
+        w.scopes.assign(node.target.name, both(value, *more))
+    else:
+        name = root_of(node.target).name
+        w.scopes.assign(name, both(w.scopes.find(name), value, *indices, *more))
+
+
+def _expression(w: DataflowWalk, node: ExprStmt) -> None:
+    evaluate(w, node.value)
+
+
+def _return(w: DataflowWalk, node: Return) -> None:
+    evaluate_all(w, node.value)
+
+
+def _leave(w: DataflowWalk, node: Break | Continue) -> None:
+    """Who decides it has noted that."""
+
+
+def _if(w: DataflowWalk, node: If) -> None:
+    test = evaluate(w, node.test)
+    ways = [partial(w.block, each) for each in (node.then, node.other) if each is not None]
+    parts = (node.then, node.other)
+    ends, leaves = w.places.ends_in(*parts), w.places.leaves_in(*parts)
+    if not ends and not leaves and not w.places.acts_in(*parts):
+        w.branches(*ways, *([] if node.other else [_nothing]))
+        w.scopes.mark(assigned_in(node), test)
+        return
+    number = w.note(
+        node, StepKind.BRANCH, f"if {w.text(node.test.at, node.test.end)}", StepAction(), test
+    )
+    decides = w.decides(number)
+    with w.inside(number, decided=decides):
+        w.branches(*ways, *([] if node.other else [_nothing]))
+    if not decides:
+        return
+    w.scopes.mark(assigned_in(node), needing(number))
+    if ends:
+        w.to(returned=1 << number)
+    if leaves:
+        w.to(left=1 << number)
+    if w.loops and (ends or w.places.breaks_in(*parts)):
+        text = f"decided by the if at line {w.line(node)}"
+        w.builder.link(number, w.loops[-1], LinkKind.DECIDED, text, w.loops[-1])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _while(w: DataflowWalk, node: While) -> None:
+    """Its test is asked anew before every round."""
+    limit = both(*evaluate_all(w, node.limit))
+    if _is_plain(w, node, node.test):
+        plain_loop(w, node)
+        return
+    head = f"while {w.text(node.test.at, (node.limit or node.test).end)}"
+    loop = w.note(node, StepKind.LOOP, head, StepAction(), limit)
+
+    def body() -> None:
+        outer = w.here.parent
+        w.to(parent=loop)
+        for need in evaluate(w, node.test).needs:
+            w.need(loop, need)
+        w.to(parent=outer)
+        with w.inside(loop, decided=w.decides(loop)):
+            w.block(node.body)
+
+    rounds(w, loop, node, body)
+    _end_loop(w, loop, node)
+
+
+def _is_plain(w: DataflowWalk, node: For | While, *more: Node) -> bool:
+    return not w.places.acts_in(node.body, *more) and not w.places.ends_in(node.body)
+
+
+def _end_loop(w: DataflowWalk, loop: int, node: For | While) -> None:
+    if w.decides(loop) and w.places.ends_in(node.body):
+        w.to(returned=1 << loop)
+
+
+def _for(w: DataflowWalk, node: For) -> None:
+    over = evaluate(w, node.over)
+    if _is_plain(w, node):
+        with w.scopes.block():
+            for name in node.names:
+                w.scopes.declare(name, over)
+            plain_loop(w, node)
+        w.scopes.mark(assigned_in(node), over)
+        return
+    head = f"for {', '.join(node.names)} in {w.text(node.over.at, node.over.end)}"
+    loop = w.note(node, StepKind.LOOP, head, StepAction(), *length_of(node.over, over))
+    streams = isinstance(w.facts.checked.types.get(id(node.over)), StreamOf)
+
+    def body() -> None:
+        outer = w.here.streams
+        w.to(streams=outer or streams)
+        with w.inside(loop, decided=w.decides(loop)), w.scopes.block():
+            for name in node.names:
+                w.scopes.declare(name, item_of(w, loop, node.over, over))
+            w.block(node.body)
+        w.to(streams=outer)
+
+    rounds(w, loop, node, body)
+    _end_loop(w, loop, node)
+
+
+def _guarded(
+    w: DataflowWalk, number: int, body: Callable[[], None], block: Block, catches: Sequence[Catch]
+) -> None:
+    """A handler begins with what the body may have left in its middle. If the body always returns,
+    what follows is a handler too."""
+    before = w.scopes.copy()
+    with w.scopes.watch() as seen, w.inside(number, decided=w.decides(number)):
+        body()
+    after, ends = w.here, [w.scopes.copy()]
+    for catch in catches:
+        w.here = after
+        w.scopes.restore(before)
+        w.scopes.join(seen)
+        _handler(w, number, catch)
+        ends.append(w.scopes.copy())
+        after = w.keep_seen(after)
+    w.here = after
+    w.scopes.either_of(ends)
+    if catches and w.places.always_ends(block):
+        w.to(rare=True, returned=1 << number)
+
+
+def _handler(w: DataflowWalk, number: int, catch: Catch) -> None:
+    w.to(rare=True, parent=number, decider=number)
+    if not w.places.acts_in(catch.body):
+        _caught(w, catch)
+        return
+    what = f"catch {catch.kind}".rstrip()
+    handler = w.note(catch, StepKind.HANDLER, what, StepAction())
+    with w.inside(handler, decided=True):
+        _caught(w, catch)
+
+
+def _caught(w: DataflowWalk, catch: Catch) -> None:
+    with w.scopes.block():
+        if catch.reason:
+            w.scopes.declare(catch.reason, NO_DEPENDENCIES)
+        w.block(catch.body)
+
+
+def _block_act(what: str) -> StepAction:
+    """Of a block that begins when the program comes to it."""
+    return StepAction(order=f"in order: {what}", later=True)
+
+
+def _try(w: DataflowWalk, node: Try) -> None:
+    number = w.note(node, StepKind.TRY, "try", StepAction())
+    _guarded(w, number, partial(w.block, node.body), node.body, node.catches)
+
+
+def _session(w: DataflowWalk, node: Session) -> None:
+    budget = evaluate(w, node.budget)
+    what = f"session budget {w.text(node.budget.at, node.budget.end)}"
+    number = w.note(node, StepKind.SESSION, what, _block_act("a session"), budget)
+    _guarded(w, number, partial(_paid, w, number, node), node.body, node.catches)
+
+
+def _paid(w: DataflowWalk, number: int, node: Session) -> None:
+    """Its money is set aside when the program comes to it, so nothing in it starts before."""
+    before = w.here
+    w.bar(1 << number, f"barrier: begin of the session at line {w.line(node)}")
+    w.block(node.body)
+    if w.here.barrier == 1 << number:
+        w.bar(before.barrier, before.barrier_text)
+
+
+def _parallel(w: DataflowWalk, node: Parallel) -> None:
+    """All its statements at once, in no order; nothing behind it starts before its end."""
+    number = w.note(node, StepKind.PARALLEL, "parallel", _block_act("parallel"))
+    _guarded(w, number, partial(_tasks, w, number, node), node.body, node.catches)
+
+
+def _tasks(w: DataflowWalk, number: int, node: Parallel) -> None:
+    line = w.line(node)
+    w.bar(1 << number, f"barrier: parallel at line {line}")
+    start, ends = w.here, [w.here]
+    for stmt in node.body.body:
+        w.here = start
+        w.statement(stmt)
+        ends.append(w.here)
+    w.meet(ends)
+    inside = w.here.passed & ~start.passed
+    w.bar(inside or 1 << number, f"barrier: end of parallel at line {line}")
+
+
+def _monitor(w: DataflowWalk, node: Monitor) -> None:
+    """Its body runs once, whenever the process ends."""
+    of = evaluate(w, node.of)
+    what = f"monitor({w.text(node.of.at, node.of.end)})"
+    number = w.note(node, StepKind.MONITOR, what, _block_act("monitor"), of)
+    w.bar(1 << number, f"barrier: monitor at line {w.line(node)}")
+    after = w.here
+    w.to(rare=True)
+    with w.inside(number, decided=True), w.scopes.block():
+        w.scopes.declare(node.reason, NO_DEPENDENCIES)
+        w.block(node.body)
+    w.here = w.keep_seen(after)
+
+
+STATEMENTS.update(
+    {
+        Let: _let,
+        Assign: _assign,
+        ExprStmt: _expression,
+        Return: _return,
+        Break: _leave,
+        Continue: _leave,
+        If: _if,
+        While: _while,
+        For: _for,
+        Try: _try,
+        Session: _session,
+        Parallel: _parallel,
+        Monitor: _monitor,
+        Block: DataflowWalk.block,
+    }
+)
+assert STATEMENTS.keys() == {*get_args(Stmt)}
+
+
+# The flows of a whole program: of what it runs first, and of every function that it calls.
+
+
+_MAIN = "main"
+
+
+def dataflow_of(checked: Checked) -> tuple[DataflowGraph, ...]:
+    """Of a program that was checked without errors: `main` first, then the functions that it calls,
+    as it comes to them. What only computes is left out."""
+    with step_limit():
+        facts = _facts(checked)
+        main = facts.graph_of(_MAIN)
+    called = (graph for name, graph in facts.flows.items() if name != _MAIN)
+    return (main, *(graph for graph in called if graph is not None and graph.steps))
+
+
+def _walked(facts: DataflowFacts, name: str) -> DataflowGraph:
+    unit, decl = facts.bodies.get(name, (facts.checked.units[facts.checked.main], None))
+    walk, step_limit = DataflowWalk(facts, unit, name), facts.nodes
+    facts.nodes = 0
+    line = 1 if decl is None else walk.line(decl)
+    try:
+        if decl is None:
+            walk.all(unit.source.body)
+        else:
+            for param in decl.params:
+                walk.scopes.declare(param.name, NO_DEPENDENCIES)
+            walk.block(decl.body)
+    except (DataflowTooLargeError, RecursionError):
+        return DataflowGraph(name, unit.path, line, (), (), (), (), (), too_large=True)
+    finally:
+        facts.nodes = step_limit
+    return ordered(name, unit.path, line, *walk.builder.done())
+
+
+def _facts(checked: Checked) -> DataflowFacts:
+    module = compile_program(checked)
+    bodies = dict(bodies_of(checked))
+    found = _found(checked)
+    doing = _closed(found.acting, found.calls)
+    places = {path: places_in(checked, unit, doing) for path, unit in checked.units.items()}
+    barred = _closed(found.pausing, found.calls)
+    pausing = frozenset(spec.name for spec in module.agents if barred & {*spec.tools})
+    of_agents = ModuleEffects(module)
+    agent_effects = {f"agent {spec.name}": of_agents.agent(spec.name) for spec in module.agents}
+    return DataflowFacts(
+        checked,
+        AgentFacts({spec.name: spec for spec in module.agents}, pausing),
+        bodies,
+        effects_of(checked) | agent_effects,
+        _rights(module),
+        doing,
+        barred,
+        places,
+        _walked,
+    )
+
+
+def _rights(module: Module) -> dict[str, Rights]:
+    rights = {each.name: module.rights[each.rights] for each in module.functions}
+    return {_MAIN: module.rights[module.functions[module.main].rights], **rights}
+
+
+class _Found(Struct):
+    """Names of bodies that act or pause themselves, and for each the functions it calls."""
+
+    acting: set[str]
+    pausing: set[str]
+    calls: dict[str, set[str]]
+
+
+def _found(checked: Checked) -> _Found:
+    found = _Found(set(), set(), {})
+    for name, (_, decl) in bodies_of(checked):
+        calls = found.calls[name] = set[str]()
+        for node in below(decl.body):
+            callee = checked.callees.get(id(node)) if isinstance(node, Call) else None
+            if isinstance(node, Ask | Spawn):
+                found.acting.add(name)
+            elif isinstance(node, Parallel | Monitor):
+                found.pausing.add(name)
+            elif callee is not None and callee.kind is CalleeKind.FUNCTION:
+                calls.add(callee.name)
+            elif callee is not None and is_step(callee, frozenset()):
+                found.acting.add(name)
+                if callee.name.startswith(PAUSES):
+                    found.pausing.add(name)
+    return found
+
+
+def _closed(names: set[str], calls: dict[str, set[str]]) -> frozenset[str]:
+    """With those that call one of them, through others too."""
+    callers: dict[str, set[str]] = {}
+    for name, called in calls.items():
+        for one in called:
+            callers.setdefault(one, set()).add(name)
+    closed, due = set(names), [*names]
+    while due:
+        more = callers.get(due.pop(), set()) - closed
+        closed |= more
+        due += more
+    return frozenset(closed)

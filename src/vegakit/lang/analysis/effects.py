@@ -1,0 +1,467 @@
+"""Effect sets: what every function, tool and agent may touch, known before the program runs, and
+the manifest made from them (pure).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import reduce
+from unicodedata import normalize
+
+from msgspec import Struct
+
+from vegakit.lang.check.symbols import CalleeKind, Checked, NameKind, Unit
+from vegakit.lang.codegen.bytecode import (
+    ANY_AGENT,
+    AgentSpec,
+    CompiledTool,
+    Function,
+    Module,
+    Op,
+    Rights,
+    SupervisorSpec,
+)
+from vegakit.lang.codegen.compiler import compile_program
+from vegakit.lang.codegen.writer import bodies_of
+from vegakit.lang.diagnostics import count_steps, step_limit
+from vegakit.lang.library import LIBRARY
+from vegakit.lang.syntax.tree import Ask, Call, FnDecl, Name, Node, Spawn, Stmt, ToolDecl, below
+from vegakit.lang.types import ProcessOf
+
+# Whether two path rules may be about the same file: too often yes, never wrongly no.
+#
+# Folders count, as making a file changes the listing of its folder. Case and the spelling of
+# letters do not, as on some systems they are one file. Links are not seen: who enforces paths
+# follows them.
+
+
+_WILD = re.compile(r"[*?\[]")
+
+
+def paths_touch(one: str, other: str) -> bool:
+    mine, theirs = _names(one), _names(other)
+    if ".." in mine or ".." in theirs:
+        return True
+    for name, their in zip(mine, theirs, strict=False):
+        if "**" in (name, their):
+            return True
+        if not _names_touch(name, their):
+            return False
+    return True
+
+
+def _names(rule: str) -> list[str]:
+    clean = normalize("NFKC", normalize("NFKC", rule).casefold())
+    return [name for name in clean.replace("\\", "/").split("/") if name not in ("", ".")]
+
+
+def _names_touch(one: str, other: str) -> bool:
+    """Only what stands before the first wildcard is compared."""
+    mine, theirs = _WILD.search(one), _WILD.search(other)
+    if mine is None and theirs is None:
+        return one == other
+    start = one if mine is None else one[: mine.start()]
+    their_start = other if theirs is None else other[: theirs.start()]
+    return start.startswith(their_start) or their_start.startswith(start)
+
+
+# What something may touch, and when two such effect sets forbid another order.
+#
+# | class       | has                                                 | may start              |
+# |-------------|-----------------------------------------------------|------------------------|
+# | pure        | nothing                                             | when its operands are  |
+# | revocable   | reads, gets, sends to agents that only read, spawns | early, unseen          |
+# | irrevocable | writes, posts, commands, prints, people, unknown    | after all before it    |
+
+
+class EffectClass(StrEnum):
+    PURE = "pure"
+    REVOCABLE = "revocable"
+    IRREVOCABLE = "irrevocable"
+
+
+class EffectSet(Struct, frozen=True, omit_defaults=True):
+    """Globs of paths, hosts (`*` is any), commands, full names of agents, names of MCP servers.
+    `unknown` are capabilities that nobody here knows, and tools from elsewhere."""
+
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    gets: frozenset[str] = frozenset()
+    posts: frozenset[str] = frozenset()
+    commands: frozenset[str] = frozenset()
+    sends: frozenset[str] = frozenset()
+    spawns: frozenset[str] = frozenset()
+    servers: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+    prints: bool = False
+    asks_people: bool = False
+
+    @property
+    def class_(self) -> EffectClass:
+        strong = self.writes or self.posts or self.commands or self.servers or self.unknown
+        if strong or self.prints or self.asks_people:
+            return EffectClass.IRREVOCABLE
+        mild = self.reads or self.gets or self.sends or self.spawns
+        return EffectClass.REVOCABLE if mild else EffectClass.PURE
+
+    @property
+    def is_irrevocable(self) -> bool:
+        return self.class_ is EffectClass.IRREVOCABLE
+
+
+NO_EFFECTS = EffectSet()
+
+
+def joined(one: EffectSet, other: EffectSet) -> EffectSet:
+    if one is NO_EFFECTS or other is NO_EFFECTS:
+        return other if one is NO_EFFECTS else one
+    count_steps(2 + (len(one.sends) + len(other.sends) + len(one.reads) + len(other.reads)) // 16)
+    return EffectSet(
+        *(getattr(one, name) | getattr(other, name) for name in EffectSet.__struct_fields__)
+    )
+
+
+def conflict(one: EffectSet, other: EffectSet) -> bool:
+    """Whether their order may be noticed in files or in the world; what is printed and asked stays
+    in order anyway."""
+    if one.class_ is EffectClass.PURE or other.class_ is EffectClass.PURE:
+        return False
+    if _conflicts_with_all(one) or _conflicts_with_all(other):
+        return True
+    return _touch(one.writes, other.reads | other.writes) or _touch(other.writes, one.reads)
+
+
+def _conflicts_with_all(effects: EffectSet) -> bool:
+    return bool(effects.posts or effects.commands or effects.servers or effects.unknown)
+
+
+def _touch(paths: frozenset[str], others: frozenset[str]) -> bool:
+    count_steps(1 + len(paths) * len(others))
+    return any(paths_touch(one, other) for one in paths for other in others)
+
+
+# The effect sets of a whole program: what each body does itself, then what it does through others.
+
+
+_MAIN = "main"
+_EFFECT_SETS = "effect sets"
+_ANYWHERE = frozenset({"**"})
+
+
+class _Body(Struct):
+    """`through` are the functions, tools and agents that it does the rest by."""
+
+    effects: EffectSet
+    through: set[str]
+
+
+def effects_of(checked: Checked) -> dict[str, EffectSet]:
+    """By full name; what stands at the top of the file is `main`. Agents are `agent Name`."""
+    effect_sets = checked.kept.get(_EFFECT_SETS)
+    if effect_sets is None:
+        with step_limit():
+            effect_sets = checked.kept[_EFFECT_SETS] = _effects(checked)
+    return effect_sets
+
+
+def _effects(checked: Checked) -> dict[str, EffectSet]:
+    module = compile_program(checked)
+    functions = {function.name: function for function in module.functions}
+    bodies = {name: _body(checked, module, functions[name], node) for name, node in _nodes(checked)}
+    written = {tool.name for tool in module.tools}
+    bodies |= {f"agent {spec.name}": _agent(spec, written) for spec in module.agents}
+    return _closed(bodies)
+
+
+def _closed(bodies: dict[str, _Body]) -> dict[str, EffectSet]:
+    """Rows only grow and there are finitely many names in them, so this ends."""
+    effect_sets = {name: body.effects for name, body in bodies.items()}
+    changed = True
+    while changed:
+        changed = False
+        for name, body in bodies.items():
+            effects = effect_sets[name]
+            count_steps(1 + len(body.through))
+            for other in body.through:
+                effects = joined(effects, effect_sets.get(other, NO_EFFECTS))
+            changed |= effects != effect_sets[name]
+            effect_sets[name] = effects
+    return effect_sets
+
+
+def _nodes(checked: Checked) -> Iterator[tuple[str, FnDecl | ToolDecl | tuple[Stmt, ...]]]:
+    for name, (_, decl) in bodies_of(checked):
+        yield name, decl
+    main: Unit = checked.units[checked.main]
+    if main.source.body:
+        yield _MAIN, main.source.body
+
+
+def _agent(spec: AgentSpec, written: set[str]) -> _Body:
+    """What a tool does that is not written in Vega, nobody here knows."""
+    elsewhere = frozenset(f"yaml {name}" for name in spec.yaml)
+    elsewhere |= {name for name in spec.tools if name not in written}
+    effects = EffectSet(
+        sends=frozenset({spec.name}), servers=frozenset(spec.mcp), unknown=elsewhere
+    )
+    return _Body(effects, set(spec.tools))
+
+
+def _body(checked: Checked, module: Module, function: Function, node: object) -> _Body:
+    rights = module.rights[function.rights]
+    body = _Body(NO_EFFECTS, set())
+    if isinstance(node, ToolDecl):
+        for capability in rights.capabilities:
+            body.effects = joined(body.effects, granted(capability, rights))
+    for inner in below(node):
+        _add(body, checked, module, rights, inner)
+    return body
+
+
+def _add(body: _Body, checked: Checked, module: Module, rights: Rights, node: Node) -> None:
+    match node:
+        case Call():
+            _add_call(body, checked, rights, node)
+        case Ask():
+            body.through |= {f"agent {name}" for name in _whom(checked, module, node)}
+        case Spawn():
+            started = _started(checked.full_names.get(id(node.agent), ""), module)
+            body.effects = joined(body.effects, EffectSet(spawns=frozenset(started)))
+        case _:
+            pass
+
+
+def _add_call(body: _Body, checked: Checked, rights: Rights, node: Call) -> None:
+    callee = checked.callees.get(id(node))
+    if callee is None:
+        return
+    match callee.kind:
+        case CalleeKind.FUNCTION | CalleeKind.TOOL:
+            body.through.add(callee.name)
+        case CalleeKind.MCP:
+            server = frozenset({callee.name.partition(".")[0]})
+            body.effects = joined(body.effects, EffectSet(servers=server))
+        case CalleeKind.PYTHON:
+            body.effects = joined(body.effects, EffectSet(unknown=frozenset({callee.name})))
+        case CalleeKind.LIBRARY:
+            body.effects = joined(body.effects, library_effects(callee.name, rights))
+        case CalleeKind.RECORD:
+            pass
+
+
+def library_effects(name: str, rights: Rights) -> EffectSet:
+    if name == "print":
+        return EffectSet(prints=True)
+    if name.startswith("human::"):
+        return EffectSet(asks_people=True)
+    capability = LIBRARY[name].capability
+    return granted(capability, rights) if capability else NO_EFFECTS
+
+
+def granted(capability: str, rights: Rights) -> EffectSet:
+    paths = _ANYWHERE if rights.paths is None else frozenset(rights.paths)
+    hosts = frozenset({"*"} if rights.hosts is None else rights.hosts)
+    commands = frozenset({"*"} if rights.commands is None else rights.commands)
+    match capability:
+        case "fs::read":
+            return EffectSet(reads=paths)
+        case "fs::write":
+            return EffectSet(writes=paths)
+        case "net::get":
+            return EffectSet(gets=hosts)
+        case "net::post":
+            return EffectSet(posts=hosts)
+        case "process::exec":
+            return EffectSet(commands=commands)
+        case _:
+            return EffectSet(unknown=frozenset({capability}))
+
+
+def _whom(checked: Checked, module: Module, node: Ask) -> list[str]:
+    """Of a handle that could be of any agent: all of them."""
+    to, every = node.to, [spec.name for spec in module.agents]
+    if isinstance(to, Name) and checked.names.get(id(to)) is NameKind.AGENT:
+        return [checked.full_names[id(to)]]
+    kind = checked.types.get(id(to))
+    return [kind.agent] if isinstance(kind, ProcessOf) and kind.agent in every else every
+
+
+def _started(name: str, module: Module) -> set[str]:
+    """A supervisor starts its children."""
+    groups: dict[str, SupervisorSpec] = {group.name: group for group in module.supervisors}
+    found, due = set[str](), [name]
+    while due:
+        one = due.pop()
+        if one and one not in found:
+            found.add(one)
+            due.extend(groups[one].children if one in groups else ())
+    return found
+
+
+# The effect sets of a module as the machine sees it: by agents, host calls and functions.
+#
+# What cannot be told from an instruction is taken to be everything: a send to a register that may
+# hold any agent has the effect sets of all of them.
+
+
+class ModuleEffects:
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._specs: dict[str, AgentSpec] = {spec.name: spec for spec in module.agents}
+        self._tools: dict[str, CompiledTool] = {tool.name: tool for tool in module.tools}
+        self._hosts: dict[tuple[str, int], EffectSet] = {}
+        self._functions = [NO_EFFECTS] * len(module.functions)
+        self._agents = dict.fromkeys(self._specs, NO_EFFECTS)
+        while self._grow():
+            pass
+        self._all = _all(self._agents.values())
+
+    def agent(self, name: str) -> EffectSet:
+        return self._agents.get(name, self._all)
+
+    def function(self, number: int) -> EffectSet:
+        return self._functions[number]
+
+    def spec(self, name: str) -> AgentSpec | None:
+        return self._specs.get(name)
+
+    def tools_of(self, spec: AgentSpec) -> list[int]:
+        """The functions of those that are written in Vega."""
+        return [self._tools[name].function for name in spec.tools if name in self._tools]
+
+    def host(self, name: str, rights: int) -> EffectSet:
+        key = name, rights
+        if key not in self._hosts:
+            in_library = name in LIBRARY
+            self._hosts[key] = (
+                library_effects(name, self._module.rights[rights])
+                if in_library
+                else EffectSet(unknown=frozenset({name}))
+            )
+        return self._hosts[key]
+
+    def instruction(self, function: int, at: int) -> EffectSet:
+        """What one of them touches, with all that it calls."""
+        of = self._module.functions[function]
+        op, *operands = of.code[at]
+        match op:
+            case Op.CALL:
+                return self.function(int(operands[1]))
+            case Op.HOST:
+                return self.host(self._module.constants[operands[1]], of.rights)
+            case Op.ISSUE_SEND | Op.SEND_STREAM:
+                return self.agent(self.called(function, at))
+            case Op.PRINT:
+                return EffectSet(prints=True)
+            case _:
+                return NO_EFFECTS
+
+    def called(self, function: int, at: int) -> str:
+        """The agent whose name stands before a send; `ANY_AGENT` when the register of the send was
+        not last written by it on a straight way."""
+        code = self._module.functions[function].code
+        register = code[at][2]
+        for op, *operands in reversed(code[max(0, at - _BACK) : at]):
+            if op in _WAYS:
+                return ANY_AGENT
+            if op == Op.AGENT and operands[0] == register:
+                return str(self._module.constants[operands[1]])
+            if register in _written(op, operands):
+                return ANY_AGENT
+        return ANY_AGENT
+
+    def _grow(self) -> bool:
+        """Rows only grow and there are finitely many names in them, so this ends."""
+        before = [*self._functions], {**self._agents}
+        for name, spec in self._specs.items():
+            self._agents[name] = _all([self._agents[name], *self._of_agent(spec)])
+        self._all = _all(self._agents.values())
+        for number, function in enumerate(self._module.functions):
+            self._functions[number] = _all(
+                [
+                    self._functions[number],
+                    *(self.instruction(number, at) for at in _places(function)),
+                ]
+            )
+        return before != (self._functions, self._agents)
+
+    def _of_agent(self, spec: AgentSpec) -> Iterable[EffectSet]:
+        yield EffectSet(
+            sends=frozenset({spec.name}),
+            servers=frozenset(spec.mcp),
+            unknown=frozenset(f"yaml {name}" for name in spec.yaml),
+        )
+        for name in spec.tools:
+            tool = self._tools.get(name)
+            if tool is None:
+                yield EffectSet(unknown=frozenset({name}))
+                continue
+            yield self._functions[tool.function]
+            rights = self._module.rights[tool.rights]
+            for capability in rights.capabilities:
+                yield granted(capability, rights)
+
+
+def _written(op: int, operands: list[int | list[int]]) -> set[int]:
+    found: set[int] = set()
+    for kind, operand in zip(Op(op).operands, operands, strict=True):
+        if kind == "w" and isinstance(operand, int):
+            found.add(operand)
+        elif kind == "ws" and not isinstance(operand, int):
+            found.update(operand)
+    return found
+
+
+def _places(function: Function) -> range:
+    return range(len(function.code))
+
+
+def _all(effect_sets: Iterable[EffectSet]) -> EffectSet:
+    return reduce(joined, effect_sets, NO_EFFECTS)
+
+
+_BACK = 64
+_WAYS = frozenset({Op.JUMP, Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT, Op.RETURN})
+
+
+# The manifest of a program: all that it may ask, call and touch, as one list for its reader.
+
+
+_MAIN_BODY = "main"
+
+
+class ManifestAgent(Struct, frozen=True):
+    name: str
+    model: str
+    tools: tuple[str, ...]
+
+
+class Manifest(Struct, frozen=True):
+    """Only of what `main` can reach."""
+
+    agents: tuple[ManifestAgent, ...]
+    tools: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    gets: tuple[str, ...]
+    posts: tuple[str, ...]
+    commands: tuple[str, ...]
+    servers: tuple[str, ...]
+    unknown: tuple[str, ...]
+    asks_people: bool
+
+
+def manifest_of(checked: Checked) -> Manifest:
+    module, effects = compile_program(checked), effects_of(checked).get(_MAIN_BODY, NO_EFFECTS)
+    named = effects.sends | effects.spawns
+    agents = tuple(
+        ManifestAgent(spec.name, spec.model, (*spec.tools, *spec.mcp, *spec.yaml))
+        for spec in module.agents
+        if spec.name in named
+    )
+    tools = sorted({tool for agent in agents for tool in agent.tools})
+    touched = {name: tuple(sorted(getattr(effects, name))) for name in _TOUCHED}
+    return Manifest(agents, tuple(tools), asks_people=effects.asks_people, **touched)
+
+
+_TOUCHED = ("reads", "writes", "gets", "posts", "commands", "servers", "unknown")

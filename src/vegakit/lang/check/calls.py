@@ -1,0 +1,488 @@
+"""Calls: which function is meant, which argument goes to which parameter, and whether the body has
+the capability it needs (pure).
+"""
+
+from vegakit.lang.check.context import BodyCheck, Rule, infer
+from vegakit.lang.check.literals import check, check_declared, refuse, usable
+from vegakit.lang.check.names import unknown_name
+from vegakit.lang.check.relations import UNKNOWN, is_json, type_label
+from vegakit.lang.check.symbols import (
+    AgentSymbol,
+    Callee,
+    CalleeKind,
+    RecordSymbol,
+    RoutineSymbol,
+    ServerSymbol,
+    Symbol,
+    closest_name,
+    described,
+    replacement,
+)
+from vegakit.lang.diagnostics import Edit
+from vegakit.lang.library import LIBRARY, NAMESPACES, LibraryFunction
+from vegakit.lang.syntax.tree import Call, Expr, FnDecl, Grants, Member, Name, Node, ToolDecl
+from vegakit.lang.types import (
+    ANY,
+    FLOAT,
+    INT,
+    STR,
+    TYPE_PARAMETERS,
+    ChoiceOf,
+    FutureOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Parameter,
+    Plain,
+    RecordOf,
+    StreamOf,
+    Type,
+)
+
+# Arguments and parameters: which goes where, by name or by place.
+
+
+def bind(
+    body: BodyCheck,
+    node: Call,
+    what: str,
+    params: tuple[Parameter, ...],
+    *,
+    named: bool = False,
+    declared: bool = True,
+) -> None:
+    """Each argument to its parameter, by name or by place; with `named` by name only."""
+    places: list[int | None] = [None] * len(params)
+    index = {param.name: at for at, param in enumerate(params)}
+    right = True
+    for at, (arg, name) in enumerate(zip(node.args, node.names, strict=True)):
+        place = index.get(name) if name else (at if at < len(params) else None)
+        if place is None or places[place] is not None or (named and not name):
+            if right or name:
+                _misplaced(body, node, arg, name, what, params, place)
+            right = False
+            infer(body, arg)
+        else:
+            places[place] = at
+            whole = f"`{params[place].name}` of {what}"
+            (check_declared if declared else check)(body, arg, _open(params[place]), whole)
+    if right:
+        _missing(body, node, what, params, places)
+    body.program.arguments[id(node)] = tuple(places)
+
+
+def _open(param: Parameter) -> Type:
+    if param.optional and not isinstance(param.type, OptionalOf):
+        return OptionalOf(param.type)
+    return param.type
+
+
+def _misplaced(
+    body: BodyCheck,
+    node: Call,
+    arg: Expr,
+    name: str,
+    what: str,
+    params: tuple[Parameter, ...],
+    place: int | None,
+) -> None:
+    names, where = [param.name for param in params], _name_of(body, arg, name)
+    if name and place is not None:
+        body.reports.error("duplicate-argument", where, f"`{name}` is given twice")
+    elif name:
+        help_, edit = replacement(where, closest_name(name, names))
+        body.reports.error(
+            "unknown-argument",
+            where,
+            f"{what} has no `{name}`",
+            help_ or _takes(body, params),
+            edit,
+        )
+    elif place is not None and len(node.args) <= len(params):
+        fields = ", ".join(f"{name}: …" for name in names)
+        body.reports.error(
+            "unnamed-field",
+            arg,
+            f"the fields of a {what} are named",
+            f"write `{what}({fields})`",
+            _with_names(body, node, names),
+        )
+    else:
+        count = f"{len(params)} argument{'' if len(params) == 1 else 's'}"
+        body.reports.error(
+            "too-many-arguments",
+            arg,
+            f"{what} takes {count}, {len(node.args)} are given",
+            _takes(body, params),
+        )
+
+
+def _name_of(body: BodyCheck, arg: Expr, name: str) -> Node:
+    """Where the name of a named argument stands."""
+    at = body.names.unit.text.rfind(name, 0, arg.at) if name else -1
+    return Node(at, at + len(name)) if at >= 0 else arg
+
+
+def _takes(body: BodyCheck, params: tuple[Parameter, ...]) -> str:
+    listed = [
+        f"{param.name}: {type_label(body.type_variables.full(param.type))}" for param in params
+    ]
+    return f"it takes ({', '.join(listed)})" if listed else "it takes nothing"
+
+
+def _with_names(body: BodyCheck, node: Call, names: list[str]) -> Edit | None:
+    if any(node.names):
+        return None
+    inside = ", ".join(
+        f"{name}: {body.source(arg)}" for name, arg in zip(names, node.args, strict=False)
+    )
+    return Edit(node.at, node.end, f"{body.source(node.callee)}({inside})")
+
+
+def _missing(
+    body: BodyCheck, node: Call, what: str, params: tuple[Parameter, ...], places: list[int | None]
+) -> None:
+    lacking = [
+        param
+        for param, place in zip(params, places, strict=True)
+        if place is None and not param.optional
+    ]
+    if lacking:
+        names = ", ".join(f"`{param.name}`" for param in lacking)
+        body.reports.error(
+            "missing-argument", node, f"{what} also needs {names}", _takes(body, params)
+        )
+
+
+# Whether a body may do what it does, as far as the source tells: rights are written beside it.
+
+
+def need(body: BodyCheck, node: Node, capability: str, what: str) -> None:
+    """Each capability that is lacking is reported once for a body."""
+    grants = _grants(body)
+    granted = [] if grants is None else [cap.name for cap in grants.capabilities or ()]
+    if capability in body.lacking or any(_covers(name, capability) for name in granted):
+        return
+    body.lacking.add(capability)
+    message = f"{what} needs the capability {capability}, which {_owner(body)} does not have"
+    written, edit = _clause(body, grants, capability)
+    if isinstance(body.owner, ToolDecl) and (grants is None or grants.capabilities is None):
+        body.reports.warn(
+            "missing-capability", node, f"{message}: it will be denied", written, edit
+        )
+    else:
+        body.reports.error("missing-capability", node, message, written, edit)
+
+
+def _covers(branch: str, name: str) -> bool:
+    return name == branch or name.startswith(f"{branch}::")
+
+
+def _grants(body: BodyCheck) -> Grants | None:
+    """A function without rights of its own has those of the file; a tool has only its own."""
+    header = body.names.unit.source.header
+    if body.owner is None:
+        return header
+    own = body.owner.grants
+    if isinstance(body.owner, FnDecl) and (own is None or own.capabilities is None):
+        return header
+    return own
+
+
+def _owner(body: BodyCheck) -> str:
+    match body.owner:
+        case FnDecl(name=name):
+            return f"the function `{name}`"
+        case ToolDecl(name=name):
+            return f"the tool `{name}`"
+        case None:
+            return "this file"
+
+
+def _clause(body: BodyCheck, grants: Grants | None, capability: str) -> tuple[str, Edit | None]:
+    listed = None if grants is None else grants.capabilities
+    if listed:
+        return f"add it to the list: `{capability}`", Edit(
+            listed[-1].end, listed[-1].end, f", {capability}"
+        )
+    match body.owner:
+        case FnDecl(body=block):
+            clause = f"may [{capability}]"
+        case ToolDecl(body=block):
+            clause = f"capabilities [{capability}]"
+        case None:
+            clause = f"program may [{capability}]"
+            if grants is None:
+                return f"write `{clause}` at the top of the file", Edit(0, 0, f"{clause}\n\n")
+            return f"write `{clause}` at the top of the file", None
+    if listed is not None:
+        return f"write `{clause}`", None
+    return f"add `{clause}` before the body", Edit(block.at, block.at, f"{clause} ")
+
+
+# Calls: whom they reach.
+
+
+_SPACES: dict[type, str] = {ListOf: "list", MapOf: "map"}
+_WRITTEN = {
+    "append": "xs + [x]",
+    "push": "xs + [x]",
+    "println": "print(x)",
+    "log": "print(x)",
+    "input": "human::ask(question, 1h)",
+    "sleep": "process::sleep(1s)",
+    "open": "file::read(path)",
+    "read_file": "file::read(path)",
+    "raise": "fail(reason)",
+    "throw": "fail(reason)",
+    "error": "fail(reason)",
+    "panic": "fail(reason)",
+    "assert": "if not … { fail(reason); }",
+    "string": "str(x)",
+    "length": "len(x)",
+    "size": "len(x)",
+    "exit": "process::exit(reason)",
+    "min": "math::min(a, b)",
+    "max": "math::max(a, b)",
+    "abs": "math::abs(x)",
+    "round": "math::round(x)",
+    "sum": "list::sum(items)",
+    "sorted": "list::sort(items)",
+    "sort": "list::sort(items)",
+}
+
+
+def _call(body: BodyCheck, node: Call, _want: Type | None) -> Type:
+    callee = node.callee
+    if isinstance(callee, Name):
+        return _by_name(body, node, callee)
+    if isinstance(callee, Member):
+        return _by_member(body, node, callee)
+    infer(body, callee)
+    return _not_callable(body, node, "this is a value, it cannot be called")
+
+
+def _by_name(body: BodyCheck, node: Call, callee: Name) -> Type:
+    variable = body.scopes.find(callee.name)
+    if variable is not None:
+        variable.read = True
+        hides = callee.name in LIBRARY or body.names.find(callee.name) is not None
+        return _not_callable(
+            body,
+            node,
+            f"`{callee.name}` is a variable here, it cannot be called",
+            "give the variable another name" if hides else "",
+        )
+    declared = _own_tool(body, callee.name) or body.names.find(callee.name)
+    if declared is not None:
+        return _declared(body, node, callee, declared)
+    if callee.name in LIBRARY:
+        return _library(body, node, LIBRARY[callee.name])
+    if callee.name in body.program.tools:
+        return _python(body, node, callee.name)
+    _unknown(body, callee)
+    return _arguments_only(body, node)
+
+
+def _own_tool(body: BodyCheck, name: str) -> RoutineSymbol | None:
+    return body.names.nested.get(body.agent, {}).get(name)
+
+
+def _declared(body: BodyCheck, node: Call, callee: Name, declared: Symbol) -> Type:
+    if isinstance(declared, RoutineSymbol):
+        body.program.callees[id(node)] = Callee(declared.kind, declared.full)
+        bind(body, node, f"`{callee.name}`", declared.params)
+        return declared.result
+    if isinstance(declared, RecordSymbol) and isinstance(declared.type, RecordOf):
+        return _record(body, node, declared.type)
+    advice = ""
+    if isinstance(declared, AgentSymbol):
+        advice = f'write `{callee.name} <- "…"` to ask it, `spawn {callee.name}` to start one'
+    return _not_callable(
+        body, node, f"`{callee.name}` is {described(declared)}, it cannot be called", advice
+    )
+
+
+def _record(body: BodyCheck, node: Call, kind: RecordOf) -> Type:
+    body.program.callees[id(node)] = Callee(CalleeKind.RECORD, kind.name)
+    params = tuple(
+        Parameter(name, field, isinstance(field, OptionalOf)) for name, field in kind.fields
+    )
+    bind(body, node, kind.name, params, named=True)
+    return kind
+
+
+def _library(body: BodyCheck, node: Call, function: LibraryFunction) -> Type:
+    body.program.callees[id(node)] = Callee(CalleeKind.LIBRARY, function.name)
+    if function.capability:
+        need(body, node, function.capability, f"`{function.name}`")
+    type_parameters: dict[str, Type] = {}
+    params = tuple(
+        Parameter(
+            param.name, _with_type_variables(body, param.type, type_parameters), param.optional
+        )
+        for param in function.params
+    )
+    bind(body, node, f"`{function.name}`", params, declared=False)
+    _particular(body, node, function.name)
+    return _with_type_variables(body, function.result, type_parameters)
+
+
+def _with_type_variables(body: BodyCheck, kind: Type, type_parameters: dict[str, Type]) -> Type:
+    """With a hole for each letter of a signature."""
+    match kind:
+        case Plain(name=name) if name in TYPE_PARAMETERS:
+            if name not in type_parameters:
+                type_parameters[name] = body.type_variables.fresh(TYPE_PARAMETERS[name])
+            return type_parameters[name]
+        case ListOf(inner=inner):
+            return ListOf(_with_type_variables(body, inner, type_parameters))
+        case MapOf(inner=inner):
+            return MapOf(_with_type_variables(body, inner, type_parameters))
+        case OptionalOf(inner=inner):
+            return OptionalOf(_with_type_variables(body, inner, type_parameters))
+        case _:
+            return kind
+
+
+_TAKES: dict[str, tuple[tuple[type, ...], tuple[Type, ...], str]] = {
+    "len": ((ListOf, MapOf, ChoiceOf), (STR, UNKNOWN), "a str, list or map"),
+    "int": ((ChoiceOf,), (STR, INT, FLOAT, ANY, UNKNOWN), "a str or a number"),
+    "float": (
+        (ChoiceOf,),
+        (STR, INT, FLOAT, ANY, UNKNOWN, Plain("money"), Plain("duration")),
+        "a str, a number, money or a duration",
+    ),
+}
+
+
+def _particular(body: BodyCheck, node: Call, name: str) -> None:
+    """What the signature, which says `any`, leaves open."""
+    for arg in node.args:
+        kind = body.type_variables.seen(body.program.types.get(id(arg), UNKNOWN))
+        if name in _TAKES:
+            kinds, plain, words = _TAKES[name]
+            if isinstance(kind, OptionalOf):
+                refuse(body, arg, kind, kind.inner, f"what `{name}` takes")
+            elif not (isinstance(kind, kinds) or kind in plain):
+                body.reports.error(
+                    "wrong-type", arg, f"`{name}` takes {words}, this is {type_label(kind)}"
+                )
+        elif isinstance(kind, FutureOf | StreamOf) and LIBRARY[name].params:
+            usable(body, arg, kind)
+
+
+def _by_member(body: BodyCheck, node: Call, callee: Member) -> Type:
+    if isinstance(callee.of, Name) and body.scopes.find(callee.of.name) is None:
+        declared = body.names.find(callee.of.name)
+        if isinstance(declared, ServerSymbol):
+            return _outside(body, node, CalleeKind.MCP, f"{declared.server}.{callee.name}")
+        if isinstance(declared, AgentSymbol):
+            return _not_callable(
+                body,
+                node,
+                f"the tools of `{callee.of.name}` are its own",
+                "a tool that code calls too stands at top level",
+            )
+    return _method(body, node, callee, infer(body, callee.of))
+
+
+def _method(body: BodyCheck, node: Call, callee: Member, of: Type) -> Type:
+    space = "str" if of == STR else _SPACES.get(type(of), "")
+    if of == UNKNOWN:
+        return _arguments_only(body, node)
+    ends = [name.rpartition("::")[2] for name in LIBRARY if name.startswith(f"{space}::")]
+    name = closest_name(callee.name, ends)
+    inside = ", ".join([body.source(callee.of), *(body.source(arg) for arg in node.args)])
+    if space == "list" and callee.name in ("append", "push", "add") and len(node.args) == 1:
+        written = f"{body.source(callee.of)} + [{body.source(node.args[0])}]"
+    elif space and name:
+        written = f"{space}::{name}({inside})"
+    else:
+        return _not_callable(body, node, "values have no functions of their own")
+    return _not_callable(
+        body,
+        node,
+        "values have no functions of their own",
+        f"write `{written}`",
+        Edit(node.at, node.end, written),
+    )
+
+
+def _python(body: BodyCheck, node: Call, name: str) -> Type:
+    signature = body.program.tools[name]
+    if signature is None:
+        return _outside(body, node, CalleeKind.PYTHON, name)
+    body.program.callees[id(node)] = Callee(CalleeKind.PYTHON, name)
+    bind(body, node, f"`{name}`", signature.params)
+    return signature.result
+
+
+def _outside(body: BodyCheck, node: Call, kind: CalleeKind, name: str) -> Type:
+    """What it takes is known when it runs; whatever comes back is `any`."""
+    body.program.callees[id(node)] = Callee(kind, name)
+    for arg in node.args:
+        given = infer(body, arg)
+        if not is_json(given):
+            body.reports.error(
+                "not-sendable", arg, f"{type_label(given)} cannot be given to a tool"
+            )
+    return ANY
+
+
+def _not_callable(
+    body: BodyCheck,
+    node: Call,
+    message: str,
+    advice: str = "",
+    edit: Edit | None = None,
+) -> Type:
+    body.reports.error("not-callable", node.callee, message, advice, edit)
+    return _arguments_only(body, node)
+
+
+def _arguments_only(body: BodyCheck, node: Call) -> Type:
+    for arg in node.args:
+        infer(body, arg)
+    return UNKNOWN
+
+
+def _unknown(body: BodyCheck, callee: Name) -> None:
+    space, colons, _ = callee.name.rpartition("::")
+    other = body.names.others.get(space)
+    if other is not None:
+        known, what = [f"{space}::{name}" for name in other.own], f"`{other.unit.path}`"
+    elif colons and space in NAMESPACES:
+        known = [name for name in LIBRARY if name.startswith(f"{space}::")]
+        what = f"`{space}::`"
+    elif colons:
+        known, what = list(LIBRARY), "the library, and no `use` gives that name"
+    else:
+        _unknown_function(body, callee)
+        return
+    help_, edit = replacement(callee, closest_name(callee.name, known))
+    listed = "" if len(known) > 30 else f"there are: {', '.join(known)}"
+    body.reports.error(
+        "unknown-function", callee, f"there is no `{callee.name}` in {what}", help_ or listed, edit
+    )
+
+
+def _unknown_function(body: BodyCheck, callee: Name) -> None:
+    written = _WRITTEN.get(callee.name)
+    if written is None:
+        plain = [name for name in LIBRARY if "::" not in name]
+        ends = [name for name in LIBRARY if name.endswith(f"::{callee.name}")]
+        known = [*plain, *body.names.own, *body.names.nested.get(body.agent, {})]
+        close = ends[0] if len(ends) == 1 else closest_name(callee.name, known)
+        if not close and callee.name in body.later:
+            unknown_name(body, callee)
+            return
+        help_, edit = replacement(callee, close)
+    else:
+        help_, edit = f"write `{written}`", None
+    body.reports.error(
+        "unknown-function", callee, f"there is no function `{callee.name}`", help_, edit
+    )
+
+
+CALLS: dict[type, Rule] = {Call: _call}

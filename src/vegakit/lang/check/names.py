@@ -1,0 +1,311 @@
+"""Names, fields and items: reading them, assigning to them, and what is known afterwards (pure)."""
+
+from vegakit.lang.check.context import BodyCheck, Rule, Variable, infer
+from vegakit.lang.check.literals import check, check_declared, is_open, null_advice
+from vegakit.lang.check.relations import UNKNOWN, type_label, without_null
+from vegakit.lang.check.symbols import (
+    AgentSymbol,
+    NameKind,
+    RoutineSymbol,
+    SupervisorSymbol,
+    Symbol,
+    closest_name,
+    described,
+    replacement,
+)
+from vegakit.lang.diagnostics import Edit
+from vegakit.lang.library import LIBRARY
+from vegakit.lang.syntax.tree import Assign, Expr, Index, Member, Name, Node
+from vegakit.lang.types import (
+    ANY,
+    INT,
+    NULL,
+    STR,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    ProcessOf,
+    RecordOf,
+    Type,
+)
+
+# Names, fields and items, where they are read.
+
+
+def _name(body: BodyCheck, node: Name, _want: Type | None) -> Type:
+    variable = body.scopes.find(node.name)
+    if variable is not None:
+        body.program.names[id(node)] = NameKind.VARIABLE
+        return body.scopes.read(variable, node)
+    declared = body.names.find(node.name)
+    if declared is not None:
+        _not_a_value(body, node, declared)
+    else:
+        unknown_name(body, node)
+    return UNKNOWN
+
+
+def _not_a_value(body: BodyCheck, node: Name, declared: Symbol) -> None:
+    advice, edit = "", None
+    if isinstance(declared, RoutineSymbol):
+        advice = f"to call it write `{node.name}(…)`"
+    elif isinstance(declared, AgentSymbol | SupervisorSymbol):
+        advice = f"to have a process of it write `spawn {node.name}`"
+        edit = Edit(node.at, node.end, f"spawn {node.name}")
+    body.reports.error(
+        "not-a-value", node, f"`{node.name}` is {described(declared)}, not a value", advice, edit
+    )
+
+
+def process_name(body: BodyCheck, node: Name, declared: AgentSymbol | SupervisorSymbol) -> Type:
+    """The name of an agent or supervisor where one may stand: in a send, a spawn, a list of
+    children."""
+    is_agent = isinstance(declared, AgentSymbol)
+    body.program.names[id(node)] = NameKind.AGENT if is_agent else NameKind.SUPERVISOR
+    body.program.full_names[id(node)] = declared.full
+    body.program.types[id(node)] = ProcessOf(declared.full)
+    return ProcessOf(declared.full)
+
+
+def process_of(body: BodyCheck, node: Expr) -> Type:
+    """Of an expression that may also be the bare name of an agent or supervisor."""
+    if isinstance(node, Name) and body.scopes.find(node.name) is None:
+        declared = body.names.find(node.name)
+        if isinstance(declared, AgentSymbol | SupervisorSymbol):
+            return process_name(body, node, declared)
+    return infer(body, node)
+
+
+def unknown_name(body: BodyCheck, node: Name, extra: tuple[str, ...] = ()) -> None:
+    if node.name in LIBRARY:
+        body.reports.error(
+            "not-a-value",
+            node,
+            f"`{node.name}` is a function of the library, not a value",
+            f"to call it write `{LIBRARY[node.name].signature.partition(' -> ')[0]}`",
+        )
+    elif node.name in body.later:
+        _too_early(body, node)
+    else:
+        known = {*body.scopes.names(), *body.names.own, *extra}
+        body.reports.error(
+            "unknown-name",
+            node,
+            f"nothing is called `{node.name}` here",
+            *_help_with_name(body, node, known),
+        )
+
+
+def _help_with_name(body: BodyCheck, node: Name, known: set[str]):  # noqa: ANN202
+    close = closest_name(node.name, known)
+    if close:
+        return replacement(node, close)
+    if body.owner is not None and node.name in body.names.top_level:
+        return "a function sees its parameters only: pass it in", None
+    return "", None
+
+
+def _too_early(body: BodyCheck, node: Name) -> None:
+    line = body.names.unit.text.count("\n", 0, body.later[node.name].at) + 1
+    body.reports.error(
+        "used-before-let",
+        node,
+        f"`{node.name}` is not known here: its `let`, on line {line}, comes later or is in a block",
+        "move the `let` up, before the block",
+    )
+
+
+def _member(body: BodyCheck, node: Member, _want: Type | None) -> Type:
+    of = infer(body, node.of)
+    kind = _field(body, node, of)
+    if isinstance(kind, OptionalOf) and body.scopes.facts:
+        place = body.scopes.place(node)
+        return kind if place is None else body.scopes.facts.get(place, kind)
+    return kind
+
+
+def _field(body: BodyCheck, node: Member, of: Type) -> Type:
+    match of:
+        case RecordOf(name=name, fields=fields):
+            for field, kind in fields:
+                if field == node.name:
+                    return kind
+            _no_field(body, node, name, [field for field, _ in fields])
+        case _ if of == UNKNOWN:
+            pass
+        case _ if of == ANY:
+            _say_what(body, node, node.of, f'(… as {{str: any}})["{node.name}"]')
+        case OptionalOf():
+            _may_be_null(body, node.of)
+        case MapOf():
+            body.reports.error(
+                "no-field",
+                node,
+                f"{type_label(of)} has keys, not fields",
+                f'write `{body.source(node.of)}["{node.name}"]`',
+            )
+        case _ if is_open(body, node.of, of):
+            pass
+        case _:
+            counted = node.name in ("length", "len", "size", "count") and (
+                of == STR or isinstance(of, ListOf)
+            )
+            written = f"len({body.source(node.of)})"
+            body.reports.error(
+                "no-field",
+                node,
+                f"{type_label(of)} has no field `{node.name}`",
+                f"write `{written}`" if counted else "",
+                Edit(node.at, node.end, written) if counted else None,
+            )
+    return UNKNOWN
+
+
+def _no_field(body: BodyCheck, node: Member, record: str, fields: list[str]) -> None:
+    tail = Node(node.end - len(node.name), node.end)
+    close = closest_name(node.name, fields)
+    help_, edit = replacement(tail, close)
+    body.reports.error(
+        "no-field",
+        tail,
+        f"a {record} has no field `{node.name}`",
+        help_ or f"its fields are: {', '.join(fields)}",
+        edit,
+    )
+
+
+def _may_be_null(body: BodyCheck, node: Expr) -> None:
+    body.reports.error("may-be-null", node, "this may be null here", null_advice(body, node))
+
+
+def _index(body: BodyCheck, node: Index, _want: Type | None) -> Type:
+    of = infer(body, node.of)
+    match of:
+        case ListOf(inner=inner):
+            check(body, node.index, INT, "the index of a list")
+            return body.type_variables.seen(inner)
+        case MapOf(inner=inner):
+            check(body, node.index, STR, "the key of a map")
+            return body.type_variables.seen(inner)
+        case _ if of == STR:
+            check(body, node.index, INT, "the index of a str")
+            return STR
+        case OptionalOf():
+            infer(body, node.index)
+            _may_be_null(body, node.of)
+        case _ if is_open(body, node.of, of):
+            infer(body, node.index)
+        case _:
+            index = infer(body, node.index)
+            if of == ANY:
+                kind = "{str: any}" if index == STR else "[any]"
+                _say_what(body, node, node.of, f"(… as {kind})[{body.source(node.index)}]")
+            elif of != UNKNOWN:
+                body.reports.error("no-items", node, f"{type_label(of)} has no items")
+    return UNKNOWN
+
+
+def _say_what(body: BodyCheck, node: Expr, of: Expr, shape: str) -> None:
+    """Of `any` nothing is known: what it is has to be said, and is checked when it runs."""
+    body.reports.error(
+        "any-used",
+        of,
+        "this is `any`: what is in it is not known",
+        f"say what it is, with a type of your own or as `{shape}`",
+        Edit(node.at, node.end, shape.replace("…", body.source(of))),
+    )
+
+
+PLACES: dict[type, Rule] = {Name: _name, Member: _member, Index: _index}
+
+
+# Assignments: what may be assigned, and what is known afterwards.
+
+
+def assign(body: BodyCheck, node: Assign) -> None:
+    variable = _root(body, node.target)
+    if variable is None:
+        infer(body, node.value)
+        return
+    if isinstance(node.target, Name):
+        kind, what = variable.type, f"`{variable.name}`"
+        body.program.names[id(node.target)] = NameKind.VARIABLE
+        body.program.types[id(node.target)] = kind
+    else:
+        read_before = variable.read
+        kind, what = _target(body, node.target), "what is assigned here"
+        variable.read = read_before
+    given = (check_declared if variable.declared else check)(body, node.value, kind, what)
+    place = body.scopes.place(node.target)
+    body.scopes.assign(variable, node.target)
+    learn(body, place, kind, given)
+
+
+def learn(body: BodyCheck, place: tuple[int, str] | None, kind: Type, given: Type) -> None:
+    """After `x = "a"` the optional `x` is a str."""
+    given = body.type_variables.seen(given)
+    known = given not in (NULL, ANY, UNKNOWN) and not isinstance(given, OptionalOf)
+    if place is not None and isinstance(body.type_variables.seen(kind), OptionalOf) and known:
+        body.scopes.know({place: without_null(body.type_variables.seen(kind))})
+
+
+def _root(body: BodyCheck, target: Expr) -> Variable | None:
+    root = target
+    while isinstance(root, Member | Index):
+        root = root.of
+    if not isinstance(root, Name):
+        body.reports.error("not-assignable", target, "only a variable can be assigned")
+        return None
+    variable = body.scopes.find(root.name)
+    if variable is None:
+        declared = body.names.find(root.name)
+        if declared is None and root.name in LIBRARY:
+            body.reports.error(
+                "not-assignable", target, f"`{root.name}` is a function of the library"
+            )
+        elif declared is None:
+            _no_variable(body, root)
+        else:
+            body.reports.error(
+                "not-assignable", target, f"`{root.name}` is {described(declared)}, not a variable"
+            )
+    elif variable.number < body.fence:
+        _outside(body, target, variable)
+        return None
+    return variable
+
+
+def _no_variable(body: BodyCheck, node: Name) -> None:
+    close = closest_name(node.name, body.scopes.names())
+    help_, edit = replacement(node, close)
+    body.reports.error(
+        "unknown-name",
+        node,
+        f"there is no variable `{node.name}` here",
+        help_ or f"a new one begins with let: `let {node.name} = …;`",
+        edit,
+    )
+
+
+def _outside(body: BodyCheck, target: Expr, variable: Variable) -> None:
+    body.reports.error(
+        "assigned-in-monitor",
+        target,
+        f"`{variable.name}` belongs to the code around this `monitor`, which runs at the same time",
+        "use a variable of the monitor's own block",
+    )
+
+
+def _target(body: BodyCheck, target: Expr) -> Type:
+    """The declared type of the place: what is known of it now does not bind what it gets."""
+    kind = infer(body, target)
+    if isinstance(target, Member):
+        of = body.program.types.get(id(target.of), UNKNOWN)
+        if isinstance(of, RecordOf):
+            return dict(of.fields).get(target.name, UNKNOWN)
+    if isinstance(target, Index) and body.program.types.get(id(target.of)) == STR:
+        body.reports.error(
+            "not-assignable", target, "a str has no items to assign", "build a new str"
+        )
+        return UNKNOWN
+    return kind

@@ -1,0 +1,3 @@
+"""Checked tree to bytecode, its verification and its listing (pure)."""
+
+__all__: list[str] = []

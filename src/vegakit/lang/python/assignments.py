@@ -1,0 +1,281 @@
+"""Assignments and the declarations they need: a first assignment declares, a later one assigns, a
+change in place makes a new value (pure).
+"""
+
+import ast
+
+from vegakit.lang.python.analysis import (
+    definitely_assigned,
+    is_natural,
+    is_pure,
+    is_read_before_assignment,
+    target_root,
+)
+from vegakit.lang.python.context import FunctionContext, check_variable_name, expression
+from vegakit.lang.python.subset import BINARY
+from vegakit.lang.python.types import kind_of, type_of
+from vegakit.lang.syntax.tree import (
+    Assign,
+    Binary,
+    ChoiceType,
+    Decimal,
+    Expr,
+    Index,
+    Let,
+    ListLit,
+    ListType,
+    MapLit,
+    MapType,
+    Member,
+    Name,
+    NamedType,
+    OptionalType,
+    Stmt,
+    Text,
+    TypeExpr,
+    Whole,
+    Word,
+)
+
+# Variables that every way through a block gives a value: they are declared before the block.
+#
+# A record has no value to begin with, so it begins as null; the checker sees that every way gives
+# it one.
+
+
+def hoisted_declarations(body: FunctionContext, node: ast.stmt) -> list[Stmt]:
+    made: list[Stmt] = []
+    for name, value in definitely_assigned(node).items():
+        if body.is_known(name) or not body.read_after(name, node) or _is_parallel(body, node):
+            continue
+        kind = kind_of(body, value)
+        if kind is None or is_read_before_assignment(name, node):
+            continue
+        declared = empty_declaration(body, name, kind, node)
+        if declared is not None:
+            made.append(declared)
+    return made
+
+
+def empty_declaration(
+    body: FunctionContext, name: str, kind: TypeExpr, node: ast.stmt
+) -> Stmt | None:
+    """With a value that nobody reads; None where the type has none."""
+    first, at = _empty_value(kind, node, body), body.file.span(node).at
+    if first is None and not _is_record(body, kind):
+        return None
+    check_variable_name(body, node, name)
+    body.declare(name, kind)
+    if first is None:
+        return Let(at, at, name, OptionalType(at, at, kind), Word(at, at, None))
+    return Let(at, at, name, _plain_kind(kind), first)
+
+
+def _is_record(body: FunctionContext, kind: TypeExpr) -> bool:
+    return isinstance(kind, NamedType) and kind.name in body.file.records
+
+
+def _is_parallel(body: FunctionContext, node: ast.stmt) -> bool:
+    if not isinstance(node, ast.With):
+        return False
+    call = node.items[0].context_expr
+    return isinstance(call, ast.Call) and body.file.means(call.func, "vegakit.parallel")
+
+
+def _plain_kind(kind: TypeExpr) -> TypeExpr | None:
+    """Written where it is known all through."""
+    inner = kind
+    while isinstance(inner, ListType | MapType | OptionalType):
+        inner = inner.inner
+    return None if isinstance(inner, NamedType) and inner.name == "any" else kind
+
+
+def _empty_value(kind: TypeExpr, node: ast.stmt, body: FunctionContext) -> Expr | None:
+    at = body.file.span(node).at
+    match kind:
+        case NamedType(name="str"):
+            return Text(at, at, ())
+        case NamedType(name="int"):
+            return Whole(at, at, 0)
+        case NamedType(name="float"):
+            return Decimal(at, at, 0.0)
+        case NamedType(name="bool"):
+            return Word(at, at, False)
+        case ListType():
+            return ListLit(at, at, ())
+        case MapType():
+            return MapLit(at, at, ())
+        case ChoiceType(choices=choices):
+            return Text(at, at, choices[:1])
+        case OptionalType():
+            return Word(at, at, None)
+        case _:
+            return None
+
+
+# Assignments: a first one declares, a later one assigns; changes in place are new values.
+
+
+def bind(body: FunctionContext, target: ast.Name, value: Expr, at: ast.AST) -> Stmt:
+    """The variable gets the value; here it is declared if it was not."""
+    span, where = body.file.span(at), body.file.span(target)
+    name = target.id
+    if name in body.reasons:
+        body.file.refuse(
+            "python-shadow",
+            target,
+            f"`{name}` is the error that was caught",
+            "choose another name",
+        )
+    if body.is_known(name):
+        return Assign(span.at, span.end, Name(where.at, where.end, name), value)
+    check_variable_name(body, target, name)
+    return Let(span.at, span.end, name, None, value)
+
+
+def store(body: FunctionContext, target: ast.Name, value: ast.expr, at: ast.AST) -> Stmt:
+    made, kind = expression(body, value), kind_of(body, value)
+    statement = bind(body, target, made, at)
+    if isinstance(statement, Let):
+        body.declare(target.id, kind)
+    return statement
+
+
+def assignment(body: FunctionContext, node: ast.Assign) -> list[Stmt]:
+    if len(node.targets) > 1:
+        body.file.refuse(
+            "python-assign", node, "one variable is assigned at a time", "write two lines"
+        )
+    target = node.targets[0]
+    match target:
+        case ast.Name():
+            return [store(body, target, node.value, node)]
+        case ast.Attribute() | ast.Subscript():
+            return [_replaced(body, node, target, expression(body, node.value))]
+        case _:
+            return body.file.refuse(
+                "python-assign",
+                target,
+                "there are no tuples to take apart",
+                "assign one variable a line",
+            )
+
+
+def annotated_assignment(body: FunctionContext, node: ast.AnnAssign) -> list[Stmt]:
+    file, target = body.file, node.target
+    if not isinstance(target, ast.Name):
+        file.refuse("python-assign", node, "only a variable is annotated", "leave it out here")
+    if node.value is None:
+        file.refuse(
+            "python-assign",
+            node,
+            f"`{target.id}` has a type and no value",
+            f"give it one: `{file.source(node)} = …`",
+        )
+    if body.is_known(target.id):
+        file.refuse(
+            "python-assign",
+            node,
+            f"`{target.id}` has its type already",
+            f"write `{target.id} = {file.source(node.value)}`",
+        )
+    kind = type_of(file, node.annotation)
+    check_variable_name(body, target, target.id)
+    span, value = file.span(node), expression(body, node.value)
+    body.declare(target.id, kind)
+    return [Let(span.at, span.end, target.id, kind, value)]
+
+
+def _owned(body: FunctionContext, node: ast.stmt, what: str, written: str) -> None:
+    why = body.shared.get(id(node), "")
+    if why:
+        body.file.refuse(
+            "python-in-place",
+            node,
+            f"this changes {what} in place, and {why}: in Python the change would be seen there",
+            f"make a new one: `{written}`",
+        )
+
+
+def _replaced(
+    body: FunctionContext,
+    node: ast.Assign | ast.AugAssign,
+    target: ast.Attribute | ast.Subscript,
+    value: Expr,
+) -> Stmt:
+    """`x.f = v`, `x[i] = v`: one step behind the name of a variable."""
+    file, root = body.file, target_root(target)
+    if not isinstance(root, ast.Name) or target.value is not root:
+        file.refuse(
+            "python-in-place",
+            target,
+            "a change reaches one step behind the name of a variable",
+            "take the inner value, make a new one of it, and assign that",
+        )
+    written = f"{root.id} = …"
+    _owned(body, node, f"`{root.id}`", written)
+    span, of = file.span(target), expression(body, root)
+    if isinstance(target, ast.Attribute):
+        place: Member | Index = Member(span.at, span.end, of, target.attr)
+    else:
+        place = _index(body, target, of)
+    whole = file.span(node)
+    return Assign(whole.at, whole.end, place, value)
+
+
+def _index(body: FunctionContext, target: ast.Subscript, of: Expr) -> Index:
+    span = body.file.span(target)
+    if isinstance(target.slice, ast.Slice) or not is_pure(target.slice):
+        body.file.refuse(
+            "python-in-place",
+            target,
+            "one item is replaced, at an index that calls nothing",
+            "give the index a name first",
+        )
+    made = Index(span.at, span.end, of, expression(body, target.slice))
+    body.demand("index", made, target, is_proven=is_natural(target.slice, body.natural))
+    return made
+
+
+def augmented_assignment(body: FunctionContext, node: ast.AugAssign) -> list[Stmt]:
+    """`x += 1` is `x = x + 1`; of a list Python changes it in place."""
+    file, target, span = body.file, node.target, body.file.span(node)
+    if isinstance(target, ast.Name):
+        if not body.is_known(target.id):
+            expression(body, ast.copy_location(ast.Name(target.id, ast.Load()), target))
+        was = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+        both = ast.copy_location(ast.BinOp(was, node.op, node.value), node)
+        value = expression(body, both)
+        why = body.shared.get(id(node), "")
+        if isinstance(node.op, ast.Add | ast.BitOr) and why:
+            body.demand("grown", value, node)
+        where = file.span(target)
+        return [Assign(span.at, span.end, Name(where.at, where.end, target.id), value)]
+    if type(node.op) not in BINARY or isinstance(node.op, ast.Div):
+        file.refuse("python-operator", node, "this cannot be done in place", "write it out")
+    was = ast.copy_location(_loaded(target), target)
+    both = ast.copy_location(ast.BinOp(was, node.op, node.value), node)
+    value = expression(body, both)
+    body.demand("grown", value, node)
+    return [_replaced(body, node, target, value)]
+
+
+def _loaded(target: ast.Attribute | ast.Subscript) -> ast.expr:
+    if isinstance(target, ast.Attribute):
+        return ast.Attribute(target.value, target.attr, ast.Load())
+    return ast.Subscript(target.value, target.slice, ast.Load())
+
+
+def append(body: FunctionContext, node: ast.Expr, name: ast.Name, call: ast.Call) -> list[Stmt]:
+    file, span = body.file, body.file.span(node)
+    if len(call.args) != 1 or call.keywords:
+        file.refuse("python-in-place", node, "`append` takes one item", f"write `{name.id} + [x]`")
+    item = file.source(call.args[0])
+    if body.is_known(name.id):
+        _owned(body, node, f"`{name.id}`", f"{name.id} = {name.id} + [{item}]")
+    made = ListLit(span.at, span.end, (expression(body, call.args[0]),))
+    of = expression(body, name)
+    where = file.span(name)
+    value = Binary(span.at, span.end, "+", of, made)
+    body.demand("list", of, name)
+    return [Assign(span.at, span.end, Name(where.at, where.end, name.id), value)]

@@ -1,0 +1,463 @@
+"""The check of a program in Python: lower it, check it like any other, then hold it to its demands
+on types (pure).
+
+Diagnostics of the checker are translated into the words of someone who writes Python.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from vegakit.lang.check.program import check_program
+from vegakit.lang.check.symbols import Checked, ReadSource
+from vegakit.lang.codegen.bytecode import AgentSpec
+from vegakit.lang.diagnostics import Diagnostic, Edit
+from vegakit.lang.python.context import Demand, SourceMap
+from vegakit.lang.python.lowering import lower
+from vegakit.lang.syntax.parser import Parsed
+from vegakit.lang.syntax.tree import Binary, Expr, Index
+from vegakit.lang.types import (
+    FILE,
+    FLOAT,
+    INT,
+    STR,
+    ChoiceOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Plain,
+    RecordOf,
+    Signature,
+    Type,
+)
+
+# A demand on types as it is asked, and what is said where it is not met.
+
+
+class UnmetDemand(Struct, frozen=True):
+    code: str
+    message: str
+    help: str
+    replacement: str = ""
+
+
+class DemandQuery:
+    """One demand with the types of its program and the text of its file."""
+
+    def __init__(self, demand: Demand, checked: Checked, source_map: SourceMap) -> None:
+        self.node, self.is_proven = demand.node, demand.is_proven
+        self.text = source_map.source(demand.place)
+        self.place = demand.place
+        self._types, self._source_map = checked.types, source_map
+
+    def type(self, node: Expr) -> Type | None:
+        return self._types.get(id(node))
+
+    def source(self, node: ast.AST) -> str:
+        return self._source_map.source(node)
+
+
+# What Python and Vega do differently depending on types, asked when the types are known.
+#
+# | demand    | of                       | holds where                                           |
+# |-----------|--------------------------|-------------------------------------------------------|
+# | `text`    | `print(x)`, f"{x}"       | `x` is str, a choice or an int                        |
+# | `message` | what is sent             | the same, or a list of those and files                |
+# | `whole`   | `1`                      | it is not taken for a float                           |
+# | `divide`  | `a / b`                  | not of two ints                                       |
+# | `floor`   | `a // b`, `a % b`        | of ints that are never below zero                     |
+# | `index`   | `xs[i]`                  | of a dict, or `i` is never below zero                 |
+# | `add`     | `a + b`                  | not of dicts                                          |
+# | `maps`    | `a \| b`, `{**a}`        | of dicts                                              |
+# | `grown`   | `xs += ys`               | not of a list or dict that others may hold            |
+# | `ints`    | `sum(xs)`                | of ints                                               |
+# | `list`    | `xs.append(x)`           | of a list                                             |
+# | `default` | `d.get(k, v)`            | no value of `d` may be None                           |
+# | `listed`  | `enumerate(xs)`          | not of a dict                                         |
+# | `mapped`  | `d.items()`              | of a dict                                             |
+
+
+def unmet_demands(
+    demands: Iterable[Demand], checked: Checked, text: str, file: str
+) -> tuple[Diagnostic, ...]:
+    source_map = SourceMap(text)
+    found: dict[tuple[str, int], Diagnostic] = {}
+    for demand in demands:
+        query = DemandQuery(demand, checked, source_map)
+        problem = RULES[demand.rule](query)
+        if problem is not None:
+            span = source_map.span(demand.place)
+            edit = Edit(span.at, span.end, problem.replacement) if problem.replacement else None
+            found[(problem.code, span.at)] = Diagnostic(
+                problem.code, problem.message, file, span.at, span.end, problem.help, edit
+            )
+    return tuple(sorted(found.values(), key=lambda one: one.at))
+
+
+def _is_plain(kind: Type | None) -> bool:
+    return kind is None or kind in (STR, INT) or isinstance(kind, ChoiceOf)
+
+
+def _text(query: DemandQuery) -> UnmetDemand | None:
+    if _is_plain(query.type(query.node)):
+        return None
+    replacement = f"vega.text({query.text})"
+    kind = _type_in_words(query.type(query.node))
+    return UnmetDemand(
+        "python-text",
+        f"Python writes {kind} otherwise than Vega does",
+        f"write `{replacement}` for Vega's own words, or take it apart",
+        replacement,
+    )
+
+
+def _type_in_words(kind: Type | None) -> str:
+    match kind:
+        case OptionalOf():
+            return "None"
+        case ListOf():
+            return "a list"
+        case MapOf():
+            return "a dict"
+        case RecordOf(name=name):
+            return f"a {name}"
+        case Plain(name=name) if name in ("bool", "float"):
+            return f"a {name}"
+        case _:
+            return "this value"
+
+
+def _message(query: DemandQuery) -> UnmetDemand | None:
+    kind = query.type(query.node)
+    if _is_plain(kind) or kind == FILE:
+        return None
+    if isinstance(kind, ListOf) and isinstance(query.place, ast.List):
+        return None
+    return _text(query)
+
+
+def _whole(query: DemandQuery) -> UnmetDemand | None:
+    if query.type(query.node) != FLOAT:
+        return None
+    return UnmetDemand(
+        "python-whole",
+        "a float is wanted here, and Python would keep this an int",
+        f"write `{query.text}.0`",
+        f"{query.text}.0",
+    )
+
+
+def _sides(query: DemandQuery) -> tuple[Type | None, Type | None, str, str]:
+    node, place = query.node, query.place
+    assert isinstance(node, Binary)
+    if isinstance(place, ast.BinOp):
+        one, other = query.source(place.left), query.source(place.right)
+    elif isinstance(place, ast.AugAssign):
+        one, other = query.source(place.target), query.source(place.value)
+    else:
+        one, other = "a", "b"
+    return query.type(node.left), query.type(node.right), one, other
+
+
+def _divide(query: DemandQuery) -> UnmetDemand | None:
+    left, right, one, other = _sides(query)
+    if (left, right) != (INT, INT):
+        return None
+    return UnmetDemand(
+        "python-divide",
+        "`/` of two ints is a float in Python and an int here",
+        f"write `float({one}) / float({other})`, or `{one} // {other}` for a whole number",
+        f"float({one}) / float({other})",
+    )
+
+
+def _floor(query: DemandQuery) -> UnmetDemand | None:
+    left, right, one, other = _sides(query)
+    if (left, right) == (INT, INT) and query.is_proven:
+        return None
+    assert isinstance(query.node, Binary)
+    sign, name = ("//", "quotient") if query.node.op == "/" else ("%", "remainder")
+    if (left, right) != (INT, INT):
+        return UnmetDemand(
+            "python-divide",
+            f"`{sign}` is for ints that are not negative here",
+            f"write `vega.math.floor({one} / {other})`" if sign == "//" else "write it out",
+        )
+    below = (
+        "`//` rounds down in Python and toward zero here"
+        if sign == "//"
+        else "`%` has the sign of its right side in Python and of its left side here"
+    )
+    return UnmetDemand(
+        "python-divide",
+        f"below zero, {below}; these may be negative",
+        f"write `vega.{name}({one}, {other})` for toward zero, or `abs({one}) {sign} …`",
+        f"vega.{name}({one}, {other})",
+    )
+
+
+def _index(query: DemandQuery) -> UnmetDemand | None:
+    assert isinstance(query.node, Index)
+    of = query.type(query.node.of)
+    if query.is_proven or not (of == STR or isinstance(of, ListOf)):
+        return None
+    assert isinstance(query.place, ast.Subscript)
+    one, at = query.source(query.place.value), query.source(query.place.slice)
+    is_store = isinstance(query.place.ctx, ast.Store)
+    if at == "-1" and not is_store:
+        replacement = f"{one}[len({one}) - 1]"
+        advice = (
+            f"write `{replacement}`, or `vega.list.last({one})`, which is None when it is empty"
+        )
+    else:
+        replacement = f"vega.at({one}, {at})"
+        advice = f"write `{replacement}`, which raises IndexError below zero, or `{one}[abs({at})]`"
+    return UnmetDemand(
+        "python-index",
+        "an index below zero counts from the end in Python and is an error here",
+        f"write `{one}[abs({at})] = …`" if is_store else advice,
+        "" if is_store else replacement,
+    )
+
+
+def _add(query: DemandQuery) -> UnmetDemand | None:
+    left, _, one, other = _sides(query)
+    if not isinstance(left, MapOf):
+        return None
+    return UnmetDemand("python-add", "dicts are not added in Python", f"write `{one} | {other}`")
+
+
+def _maps(query: DemandQuery) -> UnmetDemand | None:
+    if query.type(query.node) is None or isinstance(query.type(query.node), MapOf):
+        return None
+    return UnmetDemand("python-operator", "this joins dicts", "write `+` for lists and texts")
+
+
+def _grown(query: DemandQuery) -> UnmetDemand | None:
+    if not isinstance(query.type(query.node), ListOf | MapOf):
+        return None
+    assert isinstance(query.place, ast.AugAssign)
+    name, value = query.source(query.place.target), query.source(query.place.value)
+    replacement = f"{name} = {name} + {value}"
+    return UnmetDemand(
+        "python-in-place",
+        f"this changes `{name}` in place, and something else may hold it: in Python the change"
+        " would be seen there",
+        f"make a new one: `{replacement}`",
+        replacement,
+    )
+
+
+def _ints(query: DemandQuery) -> UnmetDemand | None:
+    kind = query.type(query.node)
+    if not isinstance(kind, ListOf) or kind.inner == INT:
+        return None
+    return UnmetDemand(
+        "python-builtin",
+        "`sum` begins with the int 0, so it adds up ints only",
+        f"write `vega.list.sum({query.text})`, which raises ValueError when it is empty",
+        "",
+    )
+
+
+def _list(query: DemandQuery) -> UnmetDemand | None:
+    if isinstance(query.type(query.node), ListOf):
+        return None
+    return UnmetDemand("python-in-place", "`append` is for lists", "write `x + …`")
+
+
+def _default(query: DemandQuery) -> UnmetDemand | None:
+    kind = query.type(query.node)
+    if not (isinstance(kind, MapOf) and isinstance(kind.inner, OptionalOf)):
+        return None
+    return UnmetDemand(
+        "python-method",
+        "`get` with a default gives a None that is there in Python, and the default here",
+        "write `if key in d:` and take `d[key]`",
+    )
+
+
+def _listed(query: DemandQuery) -> UnmetDemand | None:
+    if not isinstance(query.type(query.node), MapOf):
+        return None
+    return UnmetDemand(
+        "python-loop",
+        "this counts the keys of a dict",
+        "write `enumerate(list(d.keys()))`, or `d.items()` for keys and values",
+    )
+
+
+def _mapped(query: DemandQuery) -> UnmetDemand | None:
+    if isinstance(query.type(query.node), MapOf):
+        return None
+    return UnmetDemand("python-loop", "only a dict has items", "write `enumerate(xs)` for a list")
+
+
+_Rule: TypeAlias = Callable[[DemandQuery], UnmetDemand | None]
+RULES: dict[str, _Rule] = {
+    "text": _text,
+    "message": _message,
+    "whole": _whole,
+    "divide": _divide,
+    "floor": _floor,
+    "index": _index,
+    "add": _add,
+    "maps": _maps,
+    "grown": _grown,
+    "ints": _ints,
+    "list": _list,
+    "default": _default,
+    "listed": _listed,
+    "mapped": _mapped,
+}
+
+
+# Diagnostics of the checker, told to who writes Python.
+
+
+_NONE = "test it before, `if {text} is not None:`; or write `{text} if {text} is not None else …`"
+_HELP: dict[str, str] = {
+    "any-used": "say what it is: `vega.cast({text}, Finding)`",
+    "map-for-record": "call its class: `Finding(file=…)`",
+    "may-be-null": _NONE,
+    "missing-return": "write `return …` on every way through it",
+    "missing-value": "write `return …` with a value",
+    "mixed-items": "declare a record with a field for each",
+    "never-awaited": "keep it, `f = …`, and take `f.result()`; or write `.ask(…)`",
+    "never-fits": "write `str(x)`, `int(x)` or `float(x)`: `vega.cast` checks, it does not convert",
+    "no-value": "a function with a result is declared with `-> T`",
+    "not-a-future": "there is nothing to wait for: leave out `.result()`",
+    "not-a-supervisor": "name one, or write `spawn(a, strategy=…, max_restarts=3)`",
+    "not-a-tool": "mark it with `@program.tool(...)`, or with `@tool(...)` if it stays Python",
+    "not-an-agent": "only an agent, or what `spawn` gave, can be called or asked",
+    "not-awaited": "write `{text}.result()`",
+    "stream-as-value": "walk it: `for chunk in …:`",
+    "typed-stream": "a stream is text: write `.ask(…, returns=…)`",
+    "unknown-tool": "declare it above the agent, with `@program.tool(...)` or `@tool(...)`",
+    "unknown-type": "write its type: `items: list[str] = []`",
+    "unwanted-value": "write its type behind the parameters: `-> str`",
+}
+_JOINED = "`and` and `or` join bools here: compare it, or write `x if x is not None else y`"
+_CHARACTERS = 'write `vega.str.lines({text})`, or `vega.str.split({text}, "")` for its characters'
+_BY_TYPE: tuple[tuple[str, str, str], ...] = (
+    ("wrong-type", "a side of", _JOINED),
+    ("wrong-type", "may be null", "test it before: `if {text} is not None:`"),
+    ("wrong-type", "null", "what may be None is declared as `T | None`"),
+    ("wrong-type", "must be a bool, this is a str", "write `{text} != \"\"`, or compare it"),
+    ("wrong-type", "must be a bool", "compare it: `len(xs) > 0`, `n != 0`, `x is not None`"),
+    ("wrong-type", "this is any", "say what it is: `vega.cast({text}, T)`"),
+    ("not-a-list", "is str", _CHARACTERS),
+    ("not-a-list", "?", "it may be None: test it before"),
+    ("not-callable", "an agent", "write `spawn(…)` for a process of it"),
+    ("not-a-value", "an agent", "to ask it write `{text}(\"…\")`, for a process `spawn({text})`"),
+)  # fmt: skip
+_RIGHT = re.compile(r"[a-z]+::[a-z_:]+")
+_VEGA = re.compile(r"\blet\b|::|<-|<~|null|\?\?|\bfn\b|\{ …|\bas \[|\bawait\b|;`|\bcatch\b")
+_LIST, _BOUNDED = re.compile(r"\[([^\[\];]+)\]"), re.compile(r"\[([^\[\];]+); (\d+)\]")
+_MAP, _OPTIONAL = re.compile(r"\{str: ([^{}]+)\}"), re.compile(r"([\w\]\)]+)\?")
+_QUOTED = re.compile(r"(`[^`]*`)")
+
+
+def python_diagnostic(found: Diagnostic, text: str) -> Diagnostic:
+    changes: dict[str, Any] = {
+        "message": _in_python_words(found.message),
+        "help": _help(found, text[found.at : found.end]),
+        "edit": found.edit if found.edit and _fits(found.edit, text) else None,
+    }
+    return replace(found, **changes)
+
+
+def _help(found: Diagnostic, text: str) -> str:
+    if found.help.startswith("did you mean"):
+        return found.help
+    if found.code in ("missing-right", "missing-capability", "capability") or (
+        "may [" in found.help or "capabilities [" in found.help
+    ):
+        return _rights(found)
+    text = text if "\n" not in text and len(text) <= 60 else "x"
+    for code, part, advice in _BY_TYPE:
+        if found.code == code and part in found.message:
+            return advice.format(text=text)
+    if found.code == "may-be-null" and not text.replace(".", "").isidentifier():
+        return "give it a name, and test that: `if x is not None:`"
+    if found.code in _HELP:
+        return _HELP[found.code].format(text=text)
+    return "" if _VEGA.search(found.help) else _in_python_words(found.help)
+
+
+def _rights(found: Diagnostic) -> str:
+    right = _RIGHT.search(found.help) or _RIGHT.search(found.message)
+    name = right[0] if right else "fs::read"
+    if "capabilities [" in found.help:
+        return f'write it above the tool: `@program.tool(capabilities=["{name}"])`'
+    return f'write it above the function: `@program(may=["{name}"])`, or `@program.function(…)`'
+
+
+def _in_python_words(message: str) -> str:
+    """Types as Python writes them; what stands in quotes is source already."""
+    parts = _QUOTED.split(message)
+    return "".join(part if part.startswith("`") else _types(part) for part in parts)
+
+
+def _types(text: str) -> str:
+    before = ""
+    while text != before:
+        before = text
+        text = _BOUNDED.sub(r"list⟨\1⟩ of at most \2", text)
+        text = _MAP.sub(r"dict⟨str, \1⟩", text)
+        text = _LIST.sub(r"list⟨\1⟩", text)
+    text = _OPTIONAL.sub(r"\1 | None", text.replace("⟩?", "⟩ | None"))
+    text = text.replace("list, map or stream", "list, dict or stream")
+    return re.sub(r"\bnull\b", "None", text.replace("⟨", "[").replace("⟩", "]"))
+
+
+def _fits(edit: Edit, text: str) -> bool:
+    """Whether the file is still Python with it."""
+    if _VEGA.search(edit.text):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text[: edit.at] + edit.text + text[edit.end :])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+# The check of a program in Python: lowered, checked like any other, then held to its demands.
+
+
+def check_python(
+    text: str,
+    file: str,
+    read: ReadSource,
+    *,
+    tools: Mapping[str, Signature | None] | None = None,
+    types: Mapping[str, Type] | None = None,
+    agents: Sequence[AgentSpec] = (),
+) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
+    """Faults of the lowering are told alone, as those of spelling are; so are those of types."""
+    lowered = lower(text, file, frozenset(spec.name for spec in agents))
+    parsed = Parsed(lowered.source, lowered.diagnostics)
+    known = {**(tools or {}), **lowered.tools}
+    checked, found = check_program(
+        text,
+        file,
+        read,
+        tools=known,
+        types=types,
+        agents=agents,
+        parse=lambda _text, _file: parsed,
+    )
+    if lowered.diagnostics:
+        return None, lowered.diagnostics
+    shown = tuple(python_diagnostic(one, text) for one in found)
+    if checked is None:
+        return None, shown
+    more = unmet_demands(lowered.demands, checked, text, file)
+    return (None if more else checked), tuple(sorted((*shown, *more), key=lambda one: one.at))

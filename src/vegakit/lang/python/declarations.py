@@ -1,0 +1,302 @@
+"""The first pass: imports, constants, records and the heads of functions, before any body is read
+(pure).
+"""
+
+import ast
+
+from vegakit.lang.python.context import (
+    FunctionHead,
+    PythonFile,
+    RecordHead,
+    RefusedError,
+    check_name,
+)
+from vegakit.lang.python.subset import DECLARING, RESERVED, VEGA_ERRORS
+from vegakit.lang.python.types import is_none, type_of
+from vegakit.lang.syntax.tree import (
+    ChoiceType,
+    Decl,
+    Field,
+    ListType,
+    MapType,
+    NamedType,
+    OptionalType,
+    Param,
+    TypeDecl,
+    TypeExpr,
+    UseMcp,
+)
+from vegakit.lang.types import (
+    ANY,
+    NOTHING,
+    PLAIN_TYPES,
+    ChoiceOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Parameter,
+    RecordOf,
+    Signature,
+    Type,
+)
+
+# First pass: what the file declares, before any function is read.
+
+
+VEGA_NAMES = (
+    frozenset("Agent Max Process parallel program session spawn tool vega".split()) | VEGA_ERRORS
+)
+
+
+def import_module(file: PythonFile, node: ast.Import) -> None:
+    for alias in node.names:
+        name = alias.asname or alias.name.partition(".")[0]
+        if alias.name.partition(".")[0] == "vegakit":
+            file.refuse(
+                "python-import",
+                node,
+                "names of vegakit are imported one by one",
+                "write `from vegakit import Agent, program`",
+            )
+        file.foreign.add(name)
+
+
+def import_from(file: PythonFile, node: ast.ImportFrom) -> None:
+    module = node.module or ""
+    for alias in node.names:
+        name = alias.asname or alias.name
+        if alias.name == "*":
+            file.imported |= {one: f"vegakit.{one}" for one in VEGA_NAMES}
+            file.refuse(
+                "python-import", node, "what is imported has to be seen", "name what you need"
+            )
+        if module == "vegakit.tools" and name == "tool":
+            file.imported[name] = "vegakit.tool"
+        elif module == "vegakit" or alias.name in DECLARING.get(module, ()):
+            if alias.asname:
+                file.refuse(
+                    "python-import",
+                    node,
+                    f"`{alias.name}` keeps its name here",
+                    f"write `from {module} import {alias.name}`",
+                )
+            file.imported[name] = f"{module}.{alias.name}"
+        else:
+            file.foreign.add(name)
+
+
+def constant(file: PythonFile, name: str, node: ast.Assign | ast.AnnAssign) -> bool:
+    """`LIMIT = 3`: fixed text and numbers may be named."""
+    if isinstance(node.value, ast.Constant) and type(node.value.value) in (str, int, float, bool):
+        _check_new_name(file, node, name)
+        file.constants[name] = node.value
+        return True
+    return False
+
+
+def _check_new_name(file: PythonFile, node: ast.AST, name: str) -> None:
+    if name in RESERVED or file.is_declared(name):
+        what = "a builtin of Python" if name in RESERVED else "there already"
+        file.refuse("python-shadow", node, f"`{name}` is {what}", "choose another name")
+
+
+def server(file: PythonFile, name: str, node: ast.Assign) -> UseMcp | None:
+    """`github = vega.mcp("github")`."""
+    match node.value:
+        case ast.Call(
+            func=ast.Attribute(value=of, attr="mcp"),
+            args=[ast.Constant(value=str() as called)],
+            keywords=[],
+        ) if file.means(of, "vegakit.vega"):
+            _check_new_name(file, node, name)
+            file.servers.add(name)
+            span = file.span(node)
+            return UseMcp(span.at, span.end, called, name)
+        case _:
+            return None
+
+
+# Records
+
+
+def record_head(file: PythonFile, node: ast.ClassDef) -> None:
+    _check_new_name(file, node, node.name)
+    is_dataclass = any(_is_dataclass(file, one) for one in node.decorator_list)
+    is_model = [file.imported.get(b.id) for b in node.bases if isinstance(b, ast.Name)] == [
+        "pydantic.BaseModel"
+    ] and len(node.bases) == 1
+    if is_dataclass == is_model or node.keywords or (is_dataclass and node.bases):
+        file.report(
+            "python-class",
+            _head_of(file, node),
+            f"`{node.name}` is no record: records do not inherit and have no other decorators",
+            f"write `class {node.name}(BaseModel):`, or `@dataclass` above `class {node.name}:`",
+        )
+    file.records[node.name] = RecordHead(is_dataclass)
+
+
+def _is_dataclass(file: PythonFile, node: ast.expr) -> bool:
+    """Its arguments change what `==`, order and assignments mean."""
+    return file.means(node, "dataclasses.dataclass")
+
+
+def _head_of(file: PythonFile, node: ast.ClassDef | ast.FunctionDef):  # noqa: ANN202
+    span = file.span(node)
+    first = file.text.find("\n", span.at)
+    return type(span)(span.at, min(span.end, first if first >= 0 else span.end))
+
+
+def record(file: PythonFile, node: ast.ClassDef) -> Decl:
+    head, fields = file.records[node.name], list[Field]()
+    for one in node.body:
+        match one:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
+                fields.append(_field(file, head, one, name, annotation, value))
+            case ast.Pass() | ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                file.report(
+                    "python-class",
+                    _head_of(file, one) if isinstance(one, ast.FunctionDef) else one,
+                    "a record has fields and no methods",
+                    f"write a function: `def {one.name}(it: {node.name}):`",
+                )
+            case _:
+                file.report("python-class", one, "a record has fields only", "write `name: type`")
+    span = file.span(node)
+    return TypeDecl(span.at, span.end, node.name, tuple(fields))
+
+
+def _field(
+    file: PythonFile,
+    head: RecordHead,
+    node: ast.AnnAssign,
+    name: str,
+    annotation: ast.expr,
+    value: ast.expr | None,
+) -> Field:
+    kind = type_of(file, annotation)
+    if name.startswith("_"):
+        file.refuse(
+            "python-class", node, f"`{name}` is no field to pydantic", f"write `{name.strip('_')}`"
+        )
+    if value is None:
+        head.needed.add(name)
+    elif not (is_none(value) and isinstance(kind, OptionalType)):
+        file.refuse(
+            "python-default",
+            value,
+            "a field has no default but None",
+            f"leave it out, or write `{name}: {file.source(annotation)} | None = None`",
+        )
+    head.fields[name] = kind
+    span = file.span(node)
+    return Field(span.at, span.end, name, kind)
+
+
+# Functions
+
+
+def head(file: PythonFile, node: ast.FunctionDef) -> FunctionHead:
+    made, args = FunctionHead(node), node.args
+    if args.vararg or args.kwarg or args.posonlyargs or args.kwonlyargs:
+        odd = args.vararg or args.kwarg or next(iter([*args.posonlyargs, *args.kwonlyargs]))
+        file.report(
+            "python-parameter",
+            odd,
+            "a function takes named parameters, without `*`, `**` or `/`",
+            f"write `{odd.arg}: list[{file.source(odd.annotation) if odd.annotation else 'str'}]`,"
+            " or name them one by one",
+        )
+    if file.imported.keys() & {node.name} or node.name in {*RESERVED, "fail", "link", "file"}:
+        file.report("python-shadow", _head_of(file, node), f"`{node.name}` is taken", "rename it")
+    params: list[Param] = []
+    for arg in args.args:
+        span = file.span(arg)
+        check_name(file, arg, arg.arg, "a parameter")
+        if arg.annotation is None:
+            file.report(
+                "python-parameter",
+                arg,
+                f"`{arg.arg}` has no type",
+                f"write it like `{arg.arg}: str`",
+            )
+            continue
+        try:
+            params.append(Param(span.at, span.end, arg.arg, type_of(file, arg.annotation)))
+        except RefusedError:
+            continue
+    made.params = tuple(params)
+    for arg, default in zip(
+        args.args[len(args.args) - len(args.defaults) :], args.defaults, strict=True
+    ):
+        _default(file, made, arg, default)
+    if node.returns is not None and not is_none(node.returns):
+        made.result = type_of(file, node.returns)
+    return made
+
+
+def _default(file: PythonFile, head: FunctionHead, arg: ast.arg, default: ast.expr) -> None:
+    if not isinstance(default, ast.Constant):
+        advice = f"write `{arg.arg}: … | None = None` and test it in the function"
+        file.report(
+            "python-default", default, "a default is a fixed number, text, bool or None", advice
+        )
+        return
+    head.defaults[arg.arg] = default
+
+
+# Functions that stay Python, as a program sees them: what they take and give, by annotations.
+
+
+def signature_of(
+    file: PythonFile, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> Signature | None:
+    """None where an annotation says more than a program knows: then anything may be passed."""
+    params: list[Parameter] = []
+    optional = {arg.arg for arg in node.args.args[len(node.args.args) - len(node.args.defaults) :]}
+    for arg in [*node.args.args, *node.args.kwonlyargs]:
+        if _is_context(arg):
+            continue
+        if arg.annotation is None:
+            file.refuse(
+                "python-parameter",
+                arg,
+                f"`{arg.arg}` has no type",
+                f"write it like `{arg.arg}: str`: a model has to know what to give",
+            )
+        kind = _type(file, type_of(file, arg.annotation))
+        is_optional = arg.arg in optional
+        if is_optional and not isinstance(kind, OptionalOf):
+            kind = OptionalOf(kind)
+        params.append(Parameter(arg.arg, kind, is_optional))
+    result = NOTHING
+    if node.returns is not None and not is_none(node.returns):
+        result = _type(file, type_of(file, node.returns))
+    return Signature(node.name, tuple(params), result)
+
+
+def _is_context(arg: ast.arg) -> bool:
+    """`ctx: ToolContext` is given by the host."""
+    kind = arg.annotation
+    name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
+    return name == "ToolContext"
+
+
+def _type(file: PythonFile, written: TypeExpr) -> Type:
+    match written:
+        case NamedType(name=name) if name in file.records:
+            fields = file.records[name].fields.items()
+            return RecordOf(name, tuple((field, _type(file, kind)) for field, kind in fields))
+        case NamedType(name=name) if name in file.aliases:
+            return _type(file, file.aliases[name])
+        case NamedType(name=name):
+            return PLAIN_TYPES.get(name, ANY)
+        case OptionalType(inner=inner):
+            return OptionalOf(_type(file, inner))
+        case ListType(inner=inner, most=most):
+            return ListOf(_type(file, inner), most)
+        case MapType(inner=inner):
+            return MapOf(_type(file, inner))
+        case ChoiceType(choices=choices):
+            return ChoiceOf(choices)

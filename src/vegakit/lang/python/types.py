@@ -1,0 +1,338 @@
+"""Annotations of Python as types of the tree, and the type of an expression as far as its lines
+show it (pure).
+"""
+
+import ast
+from typing import NoReturn
+
+from vegakit.lang.library import LIBRARY
+from vegakit.lang.python.context import FunctionContext, PythonFile, RefusedError
+from vegakit.lang.python.subset import BUILTIN_TYPES
+from vegakit.lang.syntax.literals import MAX_INT
+from vegakit.lang.syntax.tree import (
+    ChoiceType,
+    ListType,
+    MapType,
+    NamedType,
+    OptionalType,
+    TypeExpr,
+)
+from vegakit.lang.types import INT, STR, ListOf, MapOf
+
+# Annotations of Python as types of the tree.
+#
+# | Python                               | tree            |
+# |--------------------------------------|-----------------|
+# | `str int float bool`                 | the same        |
+# | `X \| None`, `Optional[X]`           | `X?`            |
+# | `list[X]`, `Annotated[list[X], Max(9)]` | `[X]`, `[X; 9]` |
+# | `dict[str, X]`                       | `{str: X}`      |
+# | `Literal["a", "b"]`                  | `"a" \| "b"`    |
+# | `Any`                                | `any`           |
+# | `vega.Money vega.Duration vega.PythonFile vega.Process` | `money duration file process` |
+
+
+VEGA_TYPES = {
+    "Money": "money",
+    "Duration": "duration",
+    "File": "file",
+    "Process": "process",
+    "Response": "Response",
+}
+_INSTEAD = {
+    "tuple": "write `list[T]`, or declare a record with named fields",
+    "set": "write `list[T]`; `vega.list.unique(xs)` keeps each item once",
+    "frozenset": "write `list[T]`",
+    "bytes": "write `str`",
+    "object": "write the type that it has",
+    "List": "write `list[T]`",
+    "Dict": "write `dict[str, T]`",
+    "Union": "write `X | None`; other unions need a record",
+    "Path": "write `str`",
+    "datetime": "write `str`: `vega.time.now()` gives text",
+    "timedelta": "write `vega.Duration`",
+    "Decimal": "write `vega.Money` for money, else `float`",
+    "Callable": "functions are not values here: call them by name",
+    "Iterable": "write `list[T]`",
+    "Sequence": "write `list[T]`",
+}
+
+
+def is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def type_of(file: PythonFile, node: ast.expr) -> TypeExpr:
+    span = file.span(node)
+    match node:
+        case ast.Constant(value=str() as text):
+            return _quoted(file, node, text)
+        case ast.Name(id=name):
+            return NamedType(span.at, span.end, _named(file, node, name))
+        case ast.Attribute(value=ast.Name(id=root), attr=name) if (
+            file.imported.get(root) == "vegakit.vega" and name in VEGA_TYPES
+        ):
+            return NamedType(span.at, span.end, VEGA_TYPES[name])
+        case ast.BinOp(op=ast.BitOr()):
+            return _union(file, node)
+        case ast.Subscript(value=ast.Name(id=name), slice=inner):
+            return _subscript(file, node, name, inner)
+        case _:
+            return _refuse(file, node)
+
+
+def _quoted(file: PythonFile, node: ast.Constant, text: str) -> TypeExpr:
+    """`"Finding"`, where a class is named before it is declared."""
+    if not text.isidentifier():
+        _refuse(file, node)
+    span = file.span(node)
+    return NamedType(span.at, span.end, _named(file, node, text))
+
+
+def _named(file: PythonFile, node: ast.expr, name: str) -> str:
+    if name in BUILTIN_TYPES:
+        return BUILTIN_TYPES[name]
+    if name in file.records or name in file.aliases or name in file.agents:
+        return name
+    match file.imported.get(name, ""):
+        case "typing.Any":
+            return "any"
+        case "vegakit.Process":
+            return "process"
+        case _:
+            return _refuse(file, node)
+
+
+def _union(file: PythonFile, node: ast.BinOp) -> TypeExpr:
+    span = file.span(node)
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        if is_none(other) and not is_none(one):
+            return OptionalType(span.at, span.end, type_of(file, one))
+    return file.refuse(
+        "python-type",
+        node,
+        "a value here has one type, or is None",
+        "write `X | None`; for other choices declare a record with a field for each",
+    )
+
+
+def _subscript(file: PythonFile, node: ast.Subscript, name: str, inner: ast.expr) -> TypeExpr:
+    span, origin = file.span(node), file.imported.get(name, "")
+    items = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    if name == "list" and len(items) == 1:
+        return ListType(span.at, span.end, type_of(file, inner))
+    if name == "dict" and len(items) == 2:
+        if not (isinstance(items[0], ast.Name) and items[0].id == "str"):
+            file.refuse("python-type", items[0], "the keys of a dict are text", "write `str`")
+        return MapType(span.at, span.end, type_of(file, items[1]))
+    if origin == "typing.Optional":
+        return OptionalType(span.at, span.end, type_of(file, inner))
+    if origin == "typing.Literal":
+        return ChoiceType(span.at, span.end, tuple(_choice(file, item) for item in items))
+    if origin == "typing.Annotated" and len(items) == 2:
+        return _bounded(file, node, items[0], items[1])
+    return _refuse(file, node)
+
+
+def _choice(file: PythonFile, node: ast.expr) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return file.refuse("python-type", node, "a choice is text", 'write `Literal["a", "b"]`')
+
+
+def _bounded(file: PythonFile, node: ast.expr, of: ast.expr, bound: ast.expr) -> TypeExpr:
+    inner, span = type_of(file, of), file.span(node)
+    match bound:
+        case ast.Call(func=func, args=[ast.Constant(value=int() as most)], keywords=[]) if (
+            file.means(func, "vegakit.Max") and isinstance(inner, ListType) and most <= MAX_INT
+        ):
+            return ListType(span.at, span.end, inner.inner, most)
+        case _:
+            return file.refuse(
+                "python-type",
+                node,
+                "only the length of a list is bounded by a type",
+                "write `Annotated[list[T], Max(20)]`",
+            )
+
+
+def _refuse(file: PythonFile, node: ast.expr) -> NoReturn:
+    root = node
+    while isinstance(root, ast.Subscript | ast.Attribute):
+        root = root.value
+    name = root.id if isinstance(root, ast.Name) else file.source(node)
+    known = "there are str, int, float, bool, list[T], dict[str, T], Literal[…], X | None, and"
+    advice = _INSTEAD.get(name, f"{known} the records of this file")
+    if name in ("list", "dict"):
+        advice = f"say what is in it: `{'list[str]' if name == 'list' else 'dict[str, int]'}`"
+    elif file.imported.get(name, "").startswith(("typing", "vegakit")):
+        advice = f"{known} the records of this file"
+    file.refuse("python-type", node, f"`{file.source(node)}` is no type of a program", advice)
+
+
+# What an expression is as far as its lines show it: text, list or dict.
+#
+# Only to choose between functions of the library: `s[1:]` is `str::slice` of a str and
+# `list::slice` of a list. The checker holds the choice to the real types.
+
+
+_STR, _INT = NamedType(0, 0, "str"), NamedType(0, 0, "int")
+_FLOAT, _BOOL = NamedType(0, 0, "float"), NamedType(0, 0, "bool")
+_RESULTS: dict[str, TypeExpr] = {
+    "str": _STR,
+    "int": _INT,
+    "len": _INT,
+    "sum": _INT,
+    "float": _FLOAT,
+    "round": _FLOAT,
+}
+_GIVEN: dict[str, TypeExpr] = {
+    "strip": _STR,
+    "lower": _STR,
+    "upper": _STR,
+    "replace": _STR,
+    "join": _STR,
+    "split": ListType(0, 0, _STR),
+    "keys": ListType(0, 0, _STR),
+    "count": _INT,
+    "startswith": _BOOL,
+    "endswith": _BOOL,
+}
+
+
+def space_of(body: FunctionContext, node: ast.expr) -> str:
+    """`str`, `list` or `map`; '' where it cannot be told."""
+    match kind_of(body, node):
+        case NamedType(name="str") | ChoiceType():
+            return "str"
+        case ListType():
+            return "list"
+        case MapType():
+            return "map"
+        case _:
+            return ""
+
+
+def kind_of(body: FunctionContext, node: ast.expr) -> TypeExpr | None:  # noqa: C901, PLR0912
+    match node:
+        case ast.Constant(value=value):
+            return _constant(value)
+        case ast.JoinedStr():
+            return _STR
+        case ast.Name(id=name):
+            if name in body.file.constants and not body.is_known(name):
+                return _constant(body.file.constants[name].value)
+            return _resolved(body, body.kind(name))
+        case ast.List(elts=items):
+            inner = kind_of(body, items[0]) if items else None
+            return ListType(0, 0, inner or NamedType(0, 0, "any"))
+        case ast.Dict(values=values):
+            inner = kind_of(body, values[0]) if values else None
+            return MapType(0, 0, inner or NamedType(0, 0, "any"))
+        case ast.ListComp(elt=item):
+            return ListType(0, 0, kind_of(body, item) or NamedType(0, 0, "any"))
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return _BOOL
+        case ast.UnaryOp(operand=of):
+            return kind_of(body, of)
+        case ast.BinOp(op=ast.Div()):
+            return _FLOAT
+        case ast.BinOp(left=left, right=right):
+            one, other = kind_of(body, left), kind_of(body, right)
+            return other if _FLOAT in (one, other) else one or other
+        case ast.IfExp(body=one, orelse=other):
+            return kind_of(body, one) or kind_of(body, other)
+        case ast.Attribute(value=of, attr=name):
+            return _field(body, kind_of(body, of), name)
+        case ast.Subscript(value=of, slice=at):
+            return _item(body, kind_of(body, of), is_slice=isinstance(at, ast.Slice))
+        case ast.Call():
+            return _called(body, node)
+        case _:
+            return None
+
+
+def _constant(value: object) -> TypeExpr | None:
+    kinds: dict[type, TypeExpr] = {str: _STR, int: _INT, float: _FLOAT, bool: _BOOL}
+    return kinds.get(type(value))
+
+
+def _resolved(body: FunctionContext, kind: TypeExpr | None) -> TypeExpr | None:
+    if isinstance(kind, NamedType) and kind.name in body.file.aliases:
+        return body.file.aliases[kind.name]
+    return kind
+
+
+def _field(body: FunctionContext, of: TypeExpr | None, name: str) -> TypeExpr | None:
+    record = body.file.records.get(of.name) if isinstance(of, NamedType) else None
+    return _resolved(body, record.fields.get(name)) if record else None
+
+
+def _item(body: FunctionContext, of: TypeExpr | None, *, is_slice: bool) -> TypeExpr | None:
+    match of:
+        case ListType(inner=inner) | MapType(inner=inner):
+            return of if is_slice else _resolved(body, inner)
+        case NamedType(name="str") | ChoiceType():
+            return _STR
+        case _:
+            return None
+
+
+def _called(body: FunctionContext, node: ast.Call) -> TypeExpr | None:  # noqa: C901
+    match node.func:
+        case ast.Name(id="list" | "sorted"):
+            return _listed(body, node)
+        case ast.Name(id="abs" | "min" | "max"):
+            return kind_of(body, node.args[0]) if node.args else None
+        case ast.Name(id=name) if name in _RESULTS:
+            return _RESULTS[name]
+        case ast.Name(id=name) if name in body.file.functions:
+            return _resolved(body, body.file.functions[name].result)
+        case ast.Name(id=name) if name in body.file.records:
+            return NamedType(0, 0, name)
+        case ast.Name(id=name) if name in body.file.agents or body.is_known(name):
+            return _STR
+        case ast.Attribute(attr="ask"):
+            return _returned(body, node)
+        case ast.Attribute(attr=name) if name in _GIVEN:
+            return _GIVEN[name]
+        case ast.Attribute(attr="values", value=of):
+            kind = kind_of(body, of)
+            return ListType(0, 0, kind.inner) if isinstance(kind, MapType) else None
+        case ast.Attribute(value=ast.Attribute(attr=space), attr=name):
+            return _from_library(space, name)
+        case ast.Attribute(attr="text"):
+            return _STR
+        case _:
+            return None
+
+
+def _listed(body: FunctionContext, node: ast.Call) -> TypeExpr | None:
+    match node.args:
+        case [ast.Call(func=ast.Name(id="range"))]:
+            return ListType(0, 0, _INT)
+        case [ast.Call(func=ast.Name(id="reversed"), args=[of])] | [of]:
+            return kind_of(body, of)
+        case _:
+            return None
+
+
+def _returned(body: FunctionContext, node: ast.Call) -> TypeExpr | None:
+    for keyword in node.keywords:
+        if keyword.arg == "returns":
+            try:
+                return _resolved(body, type_of(body.file, keyword.value))
+            except RefusedError:
+                return None
+    return _STR
+
+
+def _from_library(space: str, name: str) -> TypeExpr | None:
+    row = LIBRARY.get(f"{space}::{name}")
+    match row.result if row else None:
+        case ListOf(inner=inner):
+            return ListType(0, 0, _STR if inner == STR else NamedType(0, 0, "any"))
+        case MapOf():
+            return MapType(0, 0, NamedType(0, 0, "any"))
+        case kind:
+            return {STR: _STR, INT: _INT}.get(kind) if kind in (STR, INT) else None

@@ -1,0 +1,3 @@
+"""Source to tokens to tree, and back to formatted source (pure)."""
+
+__all__: list[str] = []

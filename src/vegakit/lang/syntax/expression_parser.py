@@ -1,0 +1,537 @@
+"""Parse expressions by operator precedence, with sends, spawns and `await` (pure)."""
+
+from typing import NoReturn, TypeAlias
+
+from vegakit.lang.diagnostics import Edit
+from vegakit.lang.syntax.cursor import SPAWN_RULES, ParseError
+from vegakit.lang.syntax.lexer import RESERVED
+from vegakit.lang.syntax.literals import duration_ms, money_nanos
+from vegakit.lang.syntax.tree import (
+    Ask,
+    Await,
+    Binary,
+    Build,
+    Call,
+    Cast,
+    Decimal,
+    Duration,
+    Expr,
+    Index,
+    ListLit,
+    MapLit,
+    Member,
+    MoneyLit,
+    Name,
+    Pair,
+    Setting,
+    Spawn,
+    TypeExpr,
+    Unary,
+    Whole,
+    Word,
+)
+from vegakit.lang.syntax.type_parser import SettingParser
+
+# Sends, spawns and waiting; and what is said when an expression is none.
+#
+# a <- m timeout 30s budget $1 as T          async a <- m          a <~ m
+# spawn A wallet $2 named "x" supervised by { strategy restart }   spawn async A   await f
+
+
+_OR = 2
+_MEANT = {"||": "or", "&&": "and", "!": "not"}
+_INSTEAD = {
+    ")": "something is missing before it",
+    "]": "something is missing before it",
+    "=": "to compare write `==`",
+    "=>": "there are no arrow functions",
+    ".": "write numbers with a digit before the point, like 0.5",
+    "?": "there is no `a ? b : c`; use `if`, or `??` for a value that may be null",
+    "*": "something is missing before it",
+    "if": "`if` is a statement: give the value a name by `let` first and assign to it",
+    "await": "put it in parentheses: (await …)",
+    "spawn": "put it in parentheses: (spawn …)",
+    "async": "put it in parentheses: (async …)",
+    "fn": "functions are declared at top level, and none is `async`",
+    "<-": "write the agent before it: agent <- message",
+}
+
+_SEND_PREFIXES = frozenset(["spawn", "async", "await"])
+_ASK_OPTIONS = frozenset(["timeout", "budget", "as"])
+_SPAWN_OPTIONS = ("wallet", "named", "supervised")
+
+
+class SendParser(SettingParser):
+    def prefixed(self) -> Expr:
+        """`spawn`, `async` or `await` and what follows."""
+        i = self.i
+        kind = self.kinds[i]
+        if kind == "spawn":
+            return self.spawn()
+        self.i = i + 1
+        self.deeper()
+        if kind == "await":
+            of = self.prefixed() if self.kinds[i + 1] in _SEND_PREFIXES else self.operand()
+            self.depth -= 1
+            self.grown()
+            return Await(self.starts[i], self.ends[self.i - 1], of)
+        to = self.operand()
+        self.depth -= 1
+        if self.kinds[self.i] not in {"<-", "<~"} or self.kinds[i + 1] == "-":
+            remedy = "write `async agent <- message`, or `spawn async Agent`"
+            self.expected("`<-` after `async` and an agent", remedy)
+        return self.ask(to, i, later=True)
+
+    def ask(self, to: Expr, first: int, later: bool = False) -> Ask:
+        """From the arrow on; `first` is the token where the whole send begins."""
+        height, stream = self.height, self.kinds[self.i] == "<~"
+        self.i += 1
+        message = self.operators(_OR)
+        height = max(height, self.height)
+        options: dict[str, Expr] = {}
+        answer: TypeExpr | None = None
+        while True:
+            word = self.values[self.i]
+            if word not in _ASK_OPTIONS:
+                break
+            if word in options or (word == "as" and answer is not None):
+                self.fail("twice", f"this send has `{word}` twice", "remove one of them")
+            self.i += 1
+            if self.kinds[self.i] == ":":
+                at, end = self.starts[self.i], self.ends[self.i]
+                remedy = f"write: {word} …"
+                self.fail("separator", f"`{word}` has no `:`", remedy, Edit(at, end, ""))
+            if word == "as":
+                answer = self.type("after `as`")
+            else:
+                options[word] = self.operators(_OR)
+                height = max(height, self.height)
+        self.height = height
+        self.grown()
+        at, end = self.starts[first], self.ends[self.i - 1]
+        timeout, budget = options.get("timeout"), options.get("budget")
+        return Ask(at, end, to, message, stream, later, timeout, budget, answer)
+
+    def spawn(self) -> Spawn:
+        first = self.i
+        self.i += 1
+        later = self.kinds[self.i] == "async"
+        self.i += later
+        if self.kinds[self.i] != "name":
+            self.expected("the name of an agent after `spawn`", "write it like: spawn Coder")
+        agent = self.name_path("")
+        if self.kinds[self.i] == "(":
+            remedy = f"write: spawn {agent.name}"
+            self.fail("expected", "an agent is spawned without parentheses", remedy)
+        found: dict[str, Expr] = {}
+        rules: tuple[Setting, ...] | None = None
+        height = 0
+        self.deeper()
+        while (word := self.values[self.i]) in _SPAWN_OPTIONS:
+            if word in found or (word == "supervised" and rules is not None):
+                self.fail("twice", f"this spawn has `{word}` twice", "remove one of them")
+            self.i += 1
+            if word == "supervised":
+                self.by()
+            if word == "supervised" and self.kinds[self.i] == "{":
+                rules = self.settings(SPAWN_RULES, "a supervised spawn")
+                continue
+            found[word] = self.operators(_OR)
+            height = max(height, self.height)
+        self.depth -= 1
+        self.height = height
+        self.grown()
+        at, end = self.starts[first], self.ends[self.i - 1]
+        wallet, named, under = map(found.get, _SPAWN_OPTIONS)
+        return Spawn(at, end, agent, later, wallet, named, under, rules)
+
+    def by(self) -> None:
+        if not self.is_word("by"):
+            self.expected("`by` after `supervised`")
+        self.i += 1
+
+    def name_path(self, where: str) -> Name:
+        i = self.i
+        if self.kinds[i] != "name":
+            self.name(where)
+        path = self.path()
+        return Name(self.starts[i], self.ends[self.i - 1], path)
+
+    # Values of literals
+
+    def nanos(self, i: int) -> int:
+        nanos = money_nanos(self.values[i])
+        if nanos is None:
+            found = f"{self.shown(i)} is not an amount of money"
+            remedy = "amounts have at most six decimals and are at most a billion dollars"
+            self.report("bad-money", found, self.starts[i], self.ends[i], remedy)
+        return nanos or 0
+
+    def ms(self, i: int) -> int:
+        ms = duration_ms(self.values[i])
+        if ms is None:
+            found = f"{self.shown(i)} is too long a time"
+            self.report("number-too-large", found, self.starts[i], self.ends[i], "use fewer digits")
+        return ms or 0
+
+    def decimal(self, i: int) -> float:
+        value = float(self.values[i])
+        if value == float("inf"):
+            found = f"{self.shown(i)} is too large for a float"
+            self.report("number-too-large", found, self.starts[i], self.ends[i], "at most 1e308")
+            return 0.0
+        return value
+
+    # What is wrong with an expression
+
+    def meant(self, written: str) -> str:
+        """`||` is said to be `or`, and taken as such."""
+        word = _MEANT[written]
+        at, end = self.starts[self.i], self.ends[self.i]
+        edit = Edit(at, end, "not " if word == "not" else word)
+        self.report(
+            "foreign-operator", f"`{written}` is spelled `{word}`", at, end, f"write `{word}`", edit
+        )
+        return word
+
+    def chained(self) -> NoReturn:
+        remedy = "write both comparisons: a < b and b < c"
+        self.fail("chained-comparison", "comparisons cannot be chained", remedy)
+
+    def member_name(self) -> str:
+        if self.kinds[self.i] == ".":
+            remedy = "write range(0, 10) for the numbers from 0 to 9"
+            self.fail("foreign-operator", "there is no `..`", remedy)
+        return self.name("after `.`")
+
+    def no_colon(self, opener: int, later: bool) -> NoReturn:
+        """A block where a value should stand looks like a map that went wrong."""
+        if later or not (self.kinds[self.i] == ";" or self.begins_line(opener + 1)):
+            self.expected("`:` between key and value", 'write maps as {"key": value}')
+        self.i = opener
+        found = "expected a value, found a block"
+        self.fail("expected-value", found, f"write a value after `{self.values[opener - 1]}`")
+
+    def not_an_agent(self) -> NoReturn:
+        arrow = self.values[self.i]
+        remedy = "put it in parentheses"
+        if arrow == "<-":
+            remedy = "to compare with a negative number write `< -`; else put it in parentheses"
+        found = f"`{arrow}` sends a message, and what stands before it is not one agent"
+        self.fail("not-an-agent", found, remedy)
+
+    def no_expression(self, kind: str) -> NoReturn:
+        found = f"expected a value, found {self.shown()}"
+        if kind in _INSTEAD:
+            self.fail("expected-value", found, _INSTEAD[kind])
+        if kind in RESERVED:
+            word = self.values[self.i]
+            self.fail("expected-value", found, f"as a name, `{word}_` would do")
+        self.no_value_after(found)
+
+    def no_value_after(self, found: str) -> NoReturn:
+        """At the end of a line or statement the place to write is behind the token before."""
+        end = self.ends[self.i - 1] if self.i else 0
+        if self.i and (
+            self.begins_line(self.i) or self.kinds[self.i] in {";", ",", "}", "|}", "eof"}
+        ):
+            remedy = f"write a value after `{self.values[self.i - 1]}`"
+            self.report("expected-value", found, end, end + 1, remedy)
+            raise ParseError
+        self.fail("expected-value", found)
+
+    def operators(self, least: int, left: Expr | None = None, at: int = 0) -> Expr:
+        raise NotImplementedError
+
+    def operand(self) -> Expr:
+        raise NotImplementedError
+
+
+# Expressions, by how tightly their operators bind.
+#
+# | level | operators                     |                                                      |
+# |-------|-------------------------------|------------------------------------------------------|
+# |       | `<-` `<~` `async spawn await` | the left side of a send stands at level 8            |
+# |       | `as T`                        |                                                      |
+# | 1     | `??`                          |                                                      |
+# | 2     | `or`                          | the message of a send and the values of its options  |
+# | 3     | `and`                         |                                                      |
+# | 4     | `not`                         |                                                      |
+# | 5     | `== != < <= > >= in`          | not chained                                          |
+# | 6     | `+ -`                         |                                                      |
+# | 7     | `* / %`                       |                                                      |
+# | 8     | `-x`, calls, `x[i]`, `x.f`    |                                                      |
+#
+# At most four Python frames are used for a level of nesting, so that 200 levels fit on the stack.
+# `height` is that of the last expression parsed: long chains make trees deep that no bracket
+# announces.
+
+
+_LEVELS = {
+    "??": 1,
+    "or": 2,
+    "||": 2,
+    "and": 3,
+    "&&": 3,
+    "==": 5,
+    "!=": 5,
+    "<": 5,
+    "<=": 5,
+    ">": 5,
+    ">=": 5,
+    "in": 5,
+    "+": 6,
+    "-": 6,
+    "*": 7,
+    "/": 7,
+    "%": 7,
+}
+_NOT, _COMPARE = 4, 5
+_NOTS = frozenset(["not", "!"])
+_FOREIGN = frozenset(["||", "&&", "!"])
+_SENDS = frozenset(["<-", "<~"])
+_PREFIXES = frozenset(["spawn", "async", "await"])
+_CLINGING = frozenset(["(", "[", "."])
+_TEXTS = frozenset(["text", "open"])
+_WORDS = {"true": True, "false": False, "null": None}
+
+_Waiting: TypeAlias = tuple[int, str, int, Expr | None, int]
+"""Level, operator, where it begins, left side (none of `not`), and the height of that."""
+
+
+class ExpressionParser(SendParser):
+    def expr(self) -> Expr:
+        kinds = self.kinds
+        i = self.i
+        if kinds[i] in _PREFIXES:
+            return self.prefixed()
+        if kinds[i] in _NOTS:
+            value = self.operators(1)
+        else:
+            value = self.operand()
+            kind = kinds[self.i]
+            if kind in _SENDS and kinds[i] != "-":
+                return self.ask(value, i)
+            if kind in _LEVELS:
+                value = self.operators(1, value, self.starts[i])
+        while kinds[self.i] == "as":
+            self.i += 1
+            to = self.type("after `as`")
+            value = Cast(self.starts[i], self.ends[self.i - 1], value, to)
+            self.grown()
+        if kinds[self.i] in _SENDS:
+            self.not_an_agent()
+        return value
+
+    def operators(self, least: int, left: Expr | None = None, at: int = 0) -> Expr:
+        """Operators from level `least` up, and their operands; `left` is the first one if it was
+        taken already. What waits for its right side waits in a list, not on Python's stack."""
+        kinds = self.kinds
+        waiting: list[_Waiting] = []
+        while True:
+            if left is None:
+                while kinds[self.i] in _NOTS:
+                    waiting.append(self.negation(waiting, least))
+                at = self.starts[self.i]
+                left = self.operand()
+            level = _LEVELS.get(kinds[self.i], 0)
+            while waiting and waiting[-1][0] >= level:
+                if level == waiting[-1][0] == _COMPARE:
+                    self.chained()
+                at = waiting[-1][2]
+                left = self.joined(waiting.pop(), left)
+            if level < least:
+                return left
+            waiting.append((level, self.operator(), at, left, self.height))
+            left = None
+
+    def operator(self) -> str:
+        kind = self.kinds[self.i]
+        if kind in _FOREIGN:
+            kind = self.meant(kind)
+        self.i += 1
+        return kind
+
+    def negation(self, waiting: "list[_Waiting]", least: int) -> "_Waiting":
+        if least > _NOT or (waiting and waiting[-1][0] > _NOT):
+            remedy = "put it in parentheses: (not …)"
+            self.fail("expected", "`not` binds more loosely than what stands before it", remedy)
+        at = self.starts[self.i]
+        return (_NOT, self.operator(), at, None, 0)
+
+    def joined(self, waiting: "_Waiting", right: Expr) -> Expr:
+        _, operator, at, left, height = waiting
+        end = self.ends[self.i - 1]
+        self.height = max(height, self.height)
+        self.grown()
+        if left is None:
+            return Unary(at, end, operator, right)
+        return Binary(at, end, operator, left, right)
+
+    def operand(self) -> Expr:  # noqa: C901, PLR0912  (one frame, see above)
+        """An atom and what clings to it."""
+        i = self.i
+        kind = self.kinds[i]
+        at = self.starts[i]
+        self.height = 0
+        if kind == "name":
+            if self.kinds[i + 1] == "::":
+                path = self.path()
+                value = Name(at, self.ends[self.i - 1], path)
+            else:
+                self.i = i + 1
+                value = Name(at, self.ends[i], self.values[i])
+        elif kind == "(":
+            self.i = i + 1
+            self.deeper()
+            value = self.expr()
+            self.depth -= 1
+            self.close(")", i)
+        elif kind in _TEXTS:
+            value = self.text()
+        elif kind == "[":
+            value = self.build() if self.kinds[i + 1] == "for" else self.list()
+        elif kind == "{":
+            value = self.map()
+        elif kind == "-":
+            return self.minus()
+        else:
+            value = self.atom(kind, i)
+        while (kind := self.kinds[self.i]) in _CLINGING:
+            if kind == "(":
+                value = self.call(value, at)
+            elif kind == "[":
+                value = self.index(value, at)
+            else:
+                self.i += 1
+                name = self.member_name()
+                value = Member(at, self.ends[self.i - 1], value, name)
+                self.grown()
+        return value
+
+    def index(self, of: Expr, at: int) -> Expr:
+        opener, height = self.i, self.height
+        self.i += 1
+        self.deeper()
+        index = self.expr()
+        self.depth -= 1
+        self.close("]", opener)
+        self.height = max(height, self.height)
+        self.grown()
+        return Index(at, self.ends[self.i - 1], of, index)
+
+    def call(self, callee: Expr, at: int) -> Expr:
+        opener, height = self.i, self.height
+        kinds = self.kinds
+        args: list[Expr] = []
+        names: list[str] = []
+        self.i += 1
+        self.deeper()
+        while kinds[self.i] != ")":
+            name = ""
+            if kinds[self.i + 1] == ":" and kinds[self.i] == "name":
+                name = self.values[self.i]
+                self.i += 2
+            names.append(name)
+            args.append(self.expr())
+            height = max(height, self.height)
+            if kinds[self.i] != ",":
+                break
+            self.i += 1
+        self.close(")", opener, "`,`" if args else "")
+        self.depth -= 1
+        self.height = height
+        self.grown()
+        return Call(at, self.ends[self.i - 1], callee, tuple(args), tuple(names))
+
+    def atom(self, kind: str, i: int) -> Expr:
+        """What `operand` did not see to itself."""
+        at, end = self.starts[i], self.ends[i]
+        self.i = i + 1
+        if kind == "int":
+            return Whole(at, end, self.whole(i))
+        if kind in _WORDS:
+            return Word(at, end, _WORDS[kind])
+        if kind == "money":
+            return MoneyLit(at, end, self.nanos(i))
+        if kind == "float":
+            return Decimal(at, end, self.decimal(i))
+        if kind == "duration":
+            return Duration(at, end, self.ms(i))
+        self.i = i
+        return self.no_expression(kind)
+
+    def minus(self) -> Expr:
+        first = self.i
+        while self.kinds[self.i] == "-":
+            self.i += 1
+        last = self.i
+        self.deeper()
+        value = self.operand()
+        self.depth -= 1
+        for i in range(last - 1, first - 1, -1):
+            value = Unary(self.starts[i], self.ends[self.i - 1], "-", value)
+            self.grown()
+        return value
+
+    def list(self) -> Expr:
+        opener = self.i
+        items: list[Expr] = []
+        height = 0
+        self.i += 1
+        self.deeper()
+        while self.kinds[self.i] != "]":
+            items.append(self.expr())
+            height = max(height, self.height)
+            if self.kinds[self.i] != ",":
+                break
+            self.i += 1
+        self.close("]", opener, "`,`" if items else "")
+        self.depth -= 1
+        self.height = height
+        self.grown()
+        return ListLit(self.starts[opener], self.ends[self.i - 1], tuple(items))
+
+    def build(self) -> Expr:
+        opener = self.i
+        self.i += 2
+        self.deeper()
+        name = self.name("after `for`")
+        self.take("in", "after the name")
+        over, where, height = self.expr(), None, self.height
+        if self.kinds[self.i] == "if":
+            self.i += 1
+            where = self.expr()
+            height = max(height, self.height)
+        brace = self.take("{", "before the item that is built")
+        item = self.expr()
+        self.close("}", brace)
+        self.close("]", opener)
+        self.depth -= 1
+        self.height = max(height, self.height)
+        self.grown()
+        return Build(self.starts[opener], self.ends[self.i - 1], name, over, where, item)
+
+    def map(self) -> Expr:
+        opener = self.i
+        pairs: list[Pair] = []
+        height = 0
+        self.i += 1
+        self.deeper()
+        while self.kinds[self.i] != "}":
+            at, key = self.starts[self.i], self.expr()
+            height = max(height, self.height)
+            if self.kinds[self.i] != ":":
+                self.no_colon(opener, bool(pairs))
+            self.i += 1
+            value = self.expr()
+            height = max(height, self.height)
+            pairs.append(Pair(at, self.ends[self.i - 1], key, value))
+            if self.kinds[self.i] != ",":
+                break
+            self.i += 1
+        self.close("}", opener, "`,`" if pairs else "")
+        self.depth -= 1
+        self.height = height
+        self.grown()
+        return MapLit(self.starts[opener], self.ends[self.i - 1], tuple(pairs))

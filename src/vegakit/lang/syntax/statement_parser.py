@@ -1,0 +1,423 @@
+"""Parse statements and blocks, and report the brace that is missing (pure)."""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from vegakit.lang.diagnostics import Edit
+from vegakit.lang.syntax.cursor import FOREIGN_WORDS, SESSION_SETTINGS, TOP_WORDS, ParseError
+from vegakit.lang.syntax.expression_parser import ExpressionParser
+from vegakit.lang.syntax.tree import (
+    Assign,
+    Block,
+    Break,
+    Catch,
+    Continue,
+    Expr,
+    ExprStmt,
+    For,
+    If,
+    Index,
+    Let,
+    Member,
+    Monitor,
+    Name,
+    Parallel,
+    Return,
+    Session,
+    Setting,
+    Stmt,
+    Try,
+    While,
+    Word,
+)
+
+# Blocks in braces, and what is said of a brace that is missing.
+#
+# A `}` further left than the line of its `{` is remembered: when it turns out later that a brace
+# is missing, that block is named and not the last one in the file.
+
+
+class UnclosedBlockError(Exception):
+    """A declaration begins inside a block: the blocks around it are taken as closed."""
+
+
+class BlockParser(ExpressionParser):
+    def block(self, where: str = "") -> Block:
+        opener = self.i
+        if self.kinds[opener] != "{":
+            self.no_block(where)
+        self.i = opener + 1
+        self.deeper()
+        self.open_blocks.append(opener)
+        body = self.statements()
+        self.depth -= 1
+        if self.kinds[self.i] == "eof":
+            self.never_closed(opener)
+        self.open_blocks.pop()
+        self.watch_indent(opener)
+        self.i += 1
+        return Block(self.starts[opener], self.ends[self.i - 1], body)
+
+    def statements(self) -> tuple[Stmt, ...]:
+        body: list[Stmt] = []
+        kinds = self.kinds
+        while (kind := kinds[self.i]) not in {"}", "eof"}:
+            if kind == ";":
+                self.stray_semicolon()
+                continue
+            began, depth = self.i, self.depth
+            try:
+                body.append(self.statement(kind))
+            except ParseError:
+                self.depth = depth
+                self.go_on(began)
+        return tuple(body)
+
+    def go_on(self, began: int) -> None:
+        self.skip_statement()
+        if self.i == began:
+            self.i += 1
+
+    def statement(self, kind: str) -> Stmt:
+        raise NotImplementedError
+
+    # Faults
+
+    def no_block(self, where: str) -> NoReturn:
+        if self.kinds[self.i] == "=":
+            edit = Edit(self.starts[self.i], self.ends[self.i], "==")
+            self.fail("expected", "`=` does not compare", "write `==`", edit)
+        what = f"`{{` {where}" if where else "`{`"
+        self.expected(what, "blocks stand in braces, also those of one statement")
+
+    def watch_indent(self, opener: int) -> None:
+        """A `}` further left than the line of its `{`: remembered, in case one is missing."""
+        if self.suspect >= 0 or not self.begins_line(self.i):
+            return
+        if self.indent(self.starts[self.i]) < self.indent(self.starts[opener]):
+            self.suspect = opener
+
+    def never_closed(self, opener: int) -> NoReturn:
+        opener = self.suspect if self.suspect >= 0 else opener
+        at = self.starts[opener]
+        found = "this `{` is never closed"
+        self.report("unclosed", found, at, at + 1, "add `}` where its block ends")
+        raise UnclosedBlockError
+
+    def declaration_inside(self) -> NoReturn:
+        word = self.values[self.i]
+        if self.suspect >= 0 or self.indent(self.starts[self.i]) == 0:
+            self.missing_brace(word)
+        found = f"`{word}` cannot stand inside a block"
+        self.fail("misplaced", found, "move the declaration to top level")
+
+    def missing_brace(self, word: str) -> NoReturn:
+        opener = self.suspect if self.suspect >= 0 else self.open_blocks[-1]
+        where = f"the `{{` at {self.place(self.starts[opener])}"
+        at, end = self.starts[self.i], self.ends[self.i]
+        found = f"`{word}` begins here, but {where} is not closed"
+        self.report("unclosed", found, at, end, "add `}` before it")
+        self.suspect = -1
+        raise UnclosedBlockError
+
+
+# Statements and blocks.
+#
+# After a fault in a statement the rest of it is skipped and the block goes on; after one in the
+# head of `if`, `while` or `for` the block below is parsed all the same, so its faults are found
+# too.
+
+
+_OR = 2
+_AFTER_KEYWORDS = frozenset(["name", "text", "open", "{"])
+
+
+class StatementParser(BlockParser):
+    def statement(self, kind: str) -> Stmt:
+        parse = _STATEMENTS.get(kind)
+        if parse is not None:
+            return parse(self)
+        if kind == "name":
+            follows = self.kinds[self.i + 1]
+            if follows == "(" and self.values[self.i] == "monitor":
+                return self.monitor()
+            if follows in _AFTER_KEYWORDS:
+                return self.odd(follows)
+        return self.simple()
+
+    def odd(self, follows: str) -> Stmt:
+        """A word and another one: a declaration inside a block, or a misspelt keyword."""
+        if follows == "name" and self.values[self.i] in TOP_WORDS:
+            self.declaration_inside()
+        meant = self.meant_word(outside=False)
+        return self.meant_statement(meant) if meant else self.simple()
+
+    def meant_statement(self, word: str) -> Stmt:
+        """What follows is parsed as if the keyword were spelled right."""
+        parse = _STATEMENTS.get(word)
+        if parse is None or word in {"else", "catch"}:
+            raise ParseError
+        return parse(self)
+
+    def simple(self) -> Stmt:
+        """An expression or an assignment."""
+        i = self.i
+        value = self.expr()
+        kind = self.kinds[self.i]
+        if kind == "=":
+            return self.assignment(value, i)
+        if kind != ";":
+            self.no_statement_end(i)
+        self.semicolon("the statement")
+        return ExprStmt(self.starts[i], self.ends[self.i - 1], value)
+
+    def assignment(self, target: Expr, i: int) -> Stmt:
+        if not isinstance(target, Name | Member | Index) or not _rooted(target):
+            remedy = "only a variable, a field or an item can get a new value"
+            self.fail("not-assignable", "nothing can be assigned to this", remedy, i=i)
+        self.i += 1
+        value = self.expr()
+        self.semicolon("the assignment")
+        return Assign(self.starts[i], self.ends[self.i - 1], target, value)
+
+    def let(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        name = self.name("after `let`")
+        written = None
+        if self.kinds[self.i] == ":":
+            self.i += 1
+            written = self.type("after `:`")
+        if self.kinds[self.i] == "==":
+            edit = Edit(self.starts[self.i], self.ends[self.i], "=")
+            self.fail("expected", "`==` compares", f"write: let {name} = …", edit)
+        self.take("=", f"and a value: let {name} = …")
+        value = self.expr()
+        self.semicolon("`let`")
+        return Let(self.starts[i], self.ends[self.i - 1], name, written, value)
+
+    def returns(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        value = None
+        if self.kinds[self.i] not in {";", "}", "eof"}:
+            value = self.expr()
+        self.semicolon("`return`")
+        return Return(self.starts[i], self.ends[self.i - 1], value)
+
+    def breaks(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        self.semicolon("`break`")
+        return Break(self.starts[i], self.ends[self.i - 1])
+
+    def continues(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        self.semicolon("`continue`")
+        return Continue(self.starts[i], self.ends[self.i - 1])
+
+    def head(self, parse: Callable[[], Expr], where: str) -> Expr:
+        """What stands between a keyword and its block; a fault in it does not hide the block."""
+        depth = self.depth
+        try:
+            value = parse()
+            if self.kinds[self.i] != "{":
+                self.no_block(where)
+        except ParseError:
+            self.depth = depth
+            self.skip_to_block()
+            value = Word(self.starts[self.i], self.starts[self.i], None)
+        return value
+
+    def ifs(self) -> Stmt:
+        """`if … else if … else …`, from the first to the last."""
+        depth = self.depth
+        heads: list[tuple[int, Expr, Block]] = []
+        other: Block | None = None
+        while True:
+            i = self.i
+            self.i += 1
+            test = self.head(self.expr, "after the condition")
+            heads.append((self.starts[i], test, self.block()))
+            if self.kinds[self.i] != "else":
+                break
+            self.i += 1
+            if self.kinds[self.i] != "if":
+                other = self.block("or `if` after `else`")
+                break
+            self.deeper()
+        self.depth = depth
+        return self.nested(heads, other)
+
+    def nested(self, heads: list[tuple[int, Expr, Block]], other: Block | None) -> If:
+        end = self.ends[self.i - 1]
+        at, test, then = heads.pop()
+        inner = If(at, end, test, then, other)
+        while heads:
+            at, test, then = heads.pop()
+            inner = If(at, end, test, then, Block(inner.at, end, (inner,)))
+        return inner
+
+    def whiles(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        limits: list[Expr] = []
+        test = self.head(lambda: self.condition(limits), "after the condition")
+        body = self.block()
+        limit = limits[0] if limits else None
+        return While(self.starts[i], self.ends[self.i - 1], test, body, limit)
+
+    def condition(self, limits: list[Expr]) -> Expr:
+        test = self.expr()
+        if self.is_word("limit"):
+            self.i += 1
+            limits.append(self.expr())
+        return test
+
+    def fors(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        names: list[str] = []
+        over = self.head(lambda: self.walk(names), "after what the loop walks")
+        body = self.block()
+        return For(self.starts[i], self.ends[self.i - 1], tuple(names), over, body)
+
+    def walk(self, names: list[str]) -> Expr:
+        if self.kinds[self.i] == "(":
+            self.fail("expected", "a loop has no parentheses", "write `for x in xs { … }`")
+        names.append(self.name("after `for`"))
+        if self.kinds[self.i] == ",":
+            self.i += 1
+            names.append(self.name("after `,`"))
+        if self.kinds[self.i] != "in":
+            remedy = "write `for x in xs { … }`, or `for i in range(10) { … }`"
+            self.expected("`in` after the name", remedy)
+        self.i += 1
+        return self.expr()
+
+    def tries(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        body = self.block("after `try`")
+        catches = self.catches()
+        if not catches and FOREIGN_WORDS.get(self.values[self.i]) != "catch":
+            end = self.ends[self.i - 1]
+            found = f"`try` needs a `catch`, found {self.shown()}"
+            remedy = "write `catch Timeout { … }`, or `catch { … }` for all errors"
+            self.report("missing-catch", found, end - 1, end, remedy)
+        return Try(self.starts[i], self.ends[self.i - 1], body, catches)
+
+    def catches(self) -> tuple[Catch, ...]:
+        found: list[Catch] = []
+        while self.kinds[self.i] == "catch":
+            i = self.i
+            self.i += 1
+            kind = reason = ""
+            if self.kinds[self.i] == "name":
+                kind = self.name()
+                reason = self.reason()
+            if self.kinds[self.i] != "{":
+                remedy = (
+                    "write `catch Timeout { … }`, `catch Timeout(reason) { … }` or `catch { … }`"
+                )
+                self.expected("`{` or the name of an error", remedy)
+            self.deeper()
+            body = self.block()
+            self.depth -= 1
+            found.append(Catch(self.starts[i], self.ends[self.i - 1], kind, reason, body))
+        return tuple(found)
+
+    def reason(self) -> str:
+        if self.kinds[self.i] != "(":
+            return ""
+        opener = self.i
+        self.i += 1
+        reason = self.name("for the reason")
+        self.close(")", opener)
+        return reason
+
+    def session(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        settings: list[Setting] = []
+        budget = self.head(lambda: self.session_head(settings), "after the budget")
+        body = self.block()
+        catches = self.catches()
+        end = self.ends[self.i - 1]
+        return Session(self.starts[i], end, budget, body, tuple(settings), catches)
+
+    def session_head(self, settings: list[Setting]) -> Expr:
+        if not self.is_word("budget"):
+            self.expected("`budget` after `session`", "write `session budget $5.00 { … }`")
+        self.i += 1
+        budget = self.allowance() or self.operators(_OR)
+        while self.kinds[self.i] == "name":
+            settings.append(self.session_setting())
+        return budget
+
+    def session_setting(self) -> Setting:
+        i = self.i
+        name = self.name()
+        if name not in SESSION_SETTINGS:
+            found = f"a session has no setting `{name}`"
+            name = self.nearly(i, SESSION_SETTINGS, "unknown-setting", found)
+        value = self.name_path("such as `ask`") if name == "on_exceed" else self.operators(_OR)
+        return Setting(self.starts[i], self.ends[self.i - 1], name, value)
+
+    def parallel(self) -> Stmt:
+        i = self.i
+        self.i += 1
+        body = self.block("after `parallel`")
+        catches = self.catches()
+        return Parallel(self.starts[i], self.ends[self.i - 1], body, catches)
+
+    def monitor(self) -> Stmt:
+        i = self.i
+        self.i += 2
+        of = self.expr()
+        self.close(")", i + 1)
+        opener = self.take("{", "and what to do")
+        if self.kinds[self.i + 1] != "->":
+            self.expected("a name for the reason and `->`", "write `monitor(a) { reason -> … }`")
+        reason = self.name("for the reason")
+        self.i += 1
+        self.deeper()
+        body = self.statements()
+        self.depth -= 1
+        if self.kinds[self.i] == "eof":
+            self.never_closed(opener)
+        self.i += 1
+        inner = Block(self.starts[opener], self.ends[self.i - 1], body)
+        return Monitor(self.starts[i], self.ends[self.i - 1], of, reason, inner)
+
+    def belongs_to_nothing(self) -> NoReturn:
+        word = self.values[self.i]
+        owner = "`if`" if word == "else" else "`try`, `session` or `parallel`"
+        found = f"this `{word}` belongs to no {owner}"
+        self.fail("misplaced", found, f"it stands right behind the block of {owner}")
+
+
+def _rooted(target: Expr) -> bool:
+    """A variable, and from there fields and items."""
+    while isinstance(target, Member | Index):
+        target = target.of
+    return isinstance(target, Name) and "::" not in target.name
+
+
+_STATEMENTS: dict[str, Callable[[StatementParser], Stmt]] = {
+    "let": StatementParser.let,
+    "if": StatementParser.ifs,
+    "for": StatementParser.fors,
+    "while": StatementParser.whiles,
+    "return": StatementParser.returns,
+    "break": StatementParser.breaks,
+    "continue": StatementParser.continues,
+    "try": StatementParser.tries,
+    "session": StatementParser.session,
+    "parallel": StatementParser.parallel,
+    "{": StatementParser.block,
+    "else": StatementParser.belongs_to_nothing,
+    "catch": StatementParser.belongs_to_nothing,
+    "fn": StatementParser.declaration_inside,
+}

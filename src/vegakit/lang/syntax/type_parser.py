@@ -1,0 +1,337 @@
+"""Parse types and blocks of settings, and suggest the keyword that was meant where no statement
+begins (pure).
+"""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from vegakit.lang.diagnostics import Edit, nearest
+from vegakit.lang.syntax.cursor import FOREIGN_WORDS, STATEMENT_WORDS, Cursor, ParseError
+from vegakit.lang.syntax.literals import MAX_INT, unescaped, without_indent
+from vegakit.lang.syntax.tree import (
+    ChoiceType,
+    Expr,
+    ListLit,
+    ListType,
+    MapType,
+    MoneyLit,
+    Name,
+    NamedType,
+    OptionalType,
+    Setting,
+    Text,
+    TypeExpr,
+    Unary,
+)
+
+# What was meant where no statement or declaration begins: misspelt and foreign keywords.
+
+
+_INNER = (*STATEMENT_WORDS, "else", "catch")
+_OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "supervisor", "program")
+_ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
+
+
+class MisspellingParser(Cursor):
+    def meant_word(self, outside: bool) -> str:
+        """The keyword that the word here stands for: reported, or '' when it is none."""
+        i = self.i
+        word = self.values[i]
+        meant = FOREIGN_WORDS.get(word) or nearest(word, _OUTER if outside else _INNER)
+        if not meant or (meant in {"fn", "type", "use"} and not outside):
+            return ""
+        at, end = self.starts[i], self.ends[i]
+        found = f"`{word}` is no keyword"
+        remedy = f"write `{meant}`" if word in FOREIGN_WORDS else f"did you mean `{meant}`?"
+        edit = Edit(at, end, meant) if meant.isalpha() else None
+        self.report("misspelt-keyword", found, at, end, remedy, edit)
+        self.faulty_lines.add(self.line_start(at))
+        return meant
+
+    def no_statement_end(self, i: int) -> None:
+        """Behind an expression that began at token i stands no `;`: often one sees why."""
+        kind = self.kinds[self.i]
+        if kind in _ASSIGNING:
+            target = self.source[self.starts[i] : self.ends[self.i - 1]]
+            found = f"there is no `{kind}`"
+            self.fail("foreign-operator", found, f"write `{target} = {target} {kind[0]} …`")
+        if kind in {"text", "open"} and self.i == i + 1:
+            word = self.values[i]
+            self.fail(
+                "expected", "the arguments of a call stand in parentheses", f"write {word}(…)"
+            )
+
+    def stray_semicolon(self) -> None:
+        at, end = self.starts[self.i], self.ends[self.i]
+        found = "this `;` ends no statement"
+        self.report("stray-semicolon", found, at, end, "remove it", Edit(at, end, ""))
+        self.i += 1
+
+
+# Types as written: `str`, `lib::Finding`, `T?`, `[T; 20]`, `{str: T}`, `"low" | "high"`.
+
+
+_FOREIGN_TYPES = {
+    "<": "write lists as [T] and maps as {str: T}",
+    "[": "write lists as [T] and maps as {str: T}",
+    "|": "choices are of texts only; a value that may be null has the type T?",
+}
+
+
+class TypeParser(MisspellingParser):
+    def type(self, where: str = "") -> TypeExpr:
+        i = self.i
+        at = self.starts[i]
+        kind = self.kinds[i]
+        found: TypeExpr
+        if kind == "name":
+            path = self.path()
+            found = NamedType(at, self.ends[self.i - 1], path)
+            if where != "after `=`" and self.kinds[self.i] in _FOREIGN_TYPES:
+                self.expected("the end of the type", _FOREIGN_TYPES[self.kinds[self.i]])
+        elif kind == "[":
+            found = self.list_type()
+        elif kind == "{":
+            found = self.map_type()
+        elif kind in {"text", "open"}:
+            found = self.choice()
+        else:
+            what = f"a type {where}" if where else "a type"
+            self.expected(what, "types are like str, int?, [str], {str: float} or a record's name")
+        if self.kinds[self.i] == "?":
+            self.i += 1
+            found = OptionalType(at, self.ends[self.i - 1], found)
+        return found
+
+    def path(self) -> str:
+        """`a` or `a::b`."""
+        path = self.name()
+        while self.kinds[self.i] == "::":
+            self.i += 1
+            path += "::" + self.name("after `::`")
+        return path
+
+    def list_type(self) -> ListType:
+        opener = self.i
+        self.i += 1
+        self.deeper()
+        inner, most = self.type(), None
+        self.depth -= 1
+        if self.kinds[self.i] == ";":
+            self.i += 1
+            most = self.count("after `;`: how many items there are at most")
+        self.close("]", opener)
+        return ListType(self.starts[opener], self.ends[self.i - 1], inner, most)
+
+    def map_type(self) -> MapType:
+        opener = self.i
+        self.i += 1
+        if not self.is_word("str"):
+            self.expected("`str`", "the keys of a map are strings: {str: T}")
+        self.i += 1
+        self.take(":", "between key and value")
+        self.deeper()
+        inner = self.type()
+        self.depth -= 1
+        self.close("}", opener)
+        return MapType(self.starts[opener], self.ends[self.i - 1], inner)
+
+    def choice(self) -> ChoiceType:
+        first = self.plain_text()
+        choices = [_only(first)]
+        while self.kinds[self.i] == "|":
+            self.i += 1
+            choices.append(_only(self.plain_text("after `|`")))
+        return ChoiceType(first.at, self.ends[self.i - 1], tuple(choices))
+
+    def count(self, where: str) -> int:
+        i = self.take("int", where)
+        return self.whole(i)
+
+    def whole(self, i: int) -> int:
+        digits = self.values[i].replace("_", "")
+        if len(digits) > 19 or (value := int(digits)) > MAX_INT:
+            found = f"{self.shown(i)} does not fit in 64 bits"
+            at, end = self.starts[i], self.ends[i]
+            self.report("number-too-large", found, at, end, f"the largest int is {MAX_INT}")
+            return 0
+        return value
+
+    def plain_text(self, where: str = "") -> Text:
+        """A text that says the same every time: no interpolation."""
+        i = self.i
+        if self.kinds[i] not in {"text", "open"}:
+            word = self.values[i] if self.kinds[i] == "name" else "…"
+            self.expected(f"a text in quotes {where}".rstrip(), f'write "{word}"')
+        text = self.text()
+        if any(not isinstance(part, str) for part in text.parts):
+            found = "this text must be known before the program runs"
+            self.report(
+                "not-plain", found, text.at, text.end, "write it without {…}; for a brace write \\{"
+            )
+            return Text(text.at, text.end, ())
+        return text
+
+    def text(self) -> Text:
+        """A string, from its first quote on."""
+        i = self.i
+        self.i = i + 1
+        if self.kinds[i] == "text":
+            inner = self.values[i][1:-1]
+            return Text(self.starts[i], self.ends[i], (inner,) if inner else ())
+        parts = self.parts()
+        if self.values[i] == '"""':
+            parts = without_indent(parts)
+        literal = [unescaped(part) if isinstance(part, str) else part for part in parts]
+        kept = tuple(part for part in literal if part != "")
+        return Text(self.starts[i], self.ends[self.i - 1], kept)
+
+    def parts(self) -> list[str | Expr]:
+        parts: list[str | Expr] = []
+        height = 0
+        self.deeper()
+        while (kind := self.kinds[self.i]) != "close":
+            opener = self.i
+            self.i += 1
+            if kind == "chunk":
+                parts.append(self.values[opener])
+                continue
+            if self.kinds[self.i] == "|}":
+                self.nothing_inserted(opener)
+            parts.append(self.expr())
+            height = max(height, self.height)
+            self.close("|}", opener)
+        self.i += 1
+        self.depth -= 1
+        self.height = height
+        self.grown()
+        return parts
+
+    def nothing_inserted(self, opener: int) -> NoReturn:
+        remedy = "write what to insert, or \\{\\} for braces in the text"
+        self.fail("empty-interpolation", "nothing stands between these braces", remedy, i=opener)
+
+    def expr(self) -> Expr:
+        raise NotImplementedError
+
+
+def _only(text: Text) -> str:
+    return "".join(part for part in text.parts if isinstance(part, str))
+
+
+# Settings between braces: `{ strategy restart  max_restarts 3  window 60s }`.
+#
+# Nothing stands between two settings, so a value is one literal, name, list or call and no more.
+
+
+_SEPARATORS = frozenset([",", ";"])
+_APART = "write settings one after another, like: threshold 5  reset_after 30s"
+_SIMPLE = frozenset("int float money duration true false null".split())
+
+
+class SettingParser(TypeParser):
+    def settings(self, known: Sequence[str], owner: str) -> tuple[Setting, ...]:
+        opener = self.take("{")
+        found: list[Setting] = []
+        while self.kinds[self.i] not in {"}", "eof"}:
+            try:
+                found.append(self.setting(known, owner))
+            except ParseError:
+                self.skip_setting(known)
+        self.close("}", opener)
+        return tuple(found)
+
+    def setting(self, known: Sequence[str], owner: str) -> Setting:
+        i = self.i
+        name = self.setting_name(known, owner)
+        value = self.setting_value(name)
+        return Setting(self.starts[i], self.ends[self.i - 1], name, value)
+
+    def setting_name(self, known: Sequence[str], owner: str) -> str:
+        """A word that is nearly right is reported and then taken for the right one."""
+        self.no_separator()
+        i = self.i
+        word = self.name(f"of a setting of {owner}")
+        if word in known:
+            return word
+        return self.nearly(i, known, "unknown-setting", f"{owner} has no setting `{word}`")
+
+    def no_separator(self, remedy: str = _APART) -> None:
+        """A comma or semicolon between two settings is reported and passed over."""
+        while self.kinds[self.i] in _SEPARATORS:
+            at, end = self.starts[self.i], self.ends[self.i]
+            found = f"{self.shown()} does not stand here"
+            self.report("separator", found, at, end, remedy, Edit(at, end, ""))
+            self.i += 1
+
+    def setting_value(self, name: str, known: Sequence[str] = ()) -> Expr:
+        i = self.i
+        if self.kinds[i] in {":", "="}:
+            at, end = self.starts[i], self.ends[i]
+            found = f"{self.shown()} does not stand between a setting and its value"
+            self.report("separator", found, at, end, f"write: {name} …", Edit(at, end, ""))
+            self.i = i = i + 1
+        kind = self.kinds[i]
+        if kind in {"text", "open"}:
+            return self.text()
+        if kind == "[":
+            self.deeper()
+            items = self.series("[", lambda: self.setting_value(name))
+            self.depth -= 1
+            return ListLit(self.starts[i], self.ends[self.i - 1], items)
+        if kind == "name" and not self.no_value_here(known):
+            path = self.path()
+            word = Name(self.starts[i], self.ends[self.i - 1], path)
+            return self.call(word, word.at) if self.kinds[self.i] == "(" else word
+        if kind == "-" and self.kinds[i + 1] in {"int", "float"}:
+            self.i = i + 1
+            value = self.atom(self.kinds[i + 1], i + 1)
+            return Unary(self.starts[i], self.ends[self.i - 1], "-", value)
+        if kind in _SIMPLE:
+            return self.atom(kind, i)
+        return self.no_setting_value(name)
+
+    def no_value_here(self, known: Sequence[str]) -> bool:
+        """The word on the next line is the next setting: this one was left without a value."""
+        follows = self.kinds[self.i + 1] not in {"name", "}", "("}
+        return follows and self.values[self.i] in known and self.begins_line(self.i)
+
+    def no_setting_value(self, name: str) -> NoReturn:
+        end = self.ends[self.i - 1]
+        found = f"expected the value of `{name}`, found {self.shown()}"
+        if self.begins_line(self.i) or self.kinds[self.i] in {"}", "eof"}:
+            self.report("expected-value", found, end, end + 1, f"write it after `{name}`")
+            raise ParseError
+        self.fail("expected-value", found, "a value is a number, a text, a word or a list")
+
+    def skip_setting(self, known: Sequence[str]) -> None:
+        """To the next setting there is, or to the end of the braces."""
+        began = self.i
+        while (kind := self.kinds[self.i]) not in {"}", "eof"}:
+            if kind == "{":
+                self.skip_braces()
+                return
+            if self.i > began and kind == "name" and self.values[self.i] in known:
+                return
+            self.i += 1
+
+    def allowance(self) -> Expr | None:
+        """`$5/day`, or None when there is no period."""
+        i = self.i
+        if self.kinds[i] != "money":
+            return None
+        self.i = i + 1
+        period = self.period()
+        if not period:
+            self.i = i
+            return None
+        return MoneyLit(self.starts[i], self.ends[self.i - 1], self.nanos(i), period)
+
+    def atom(self, kind: str, i: int) -> Expr:
+        raise NotImplementedError
+
+    def call(self, callee: Expr, at: int) -> Expr:
+        raise NotImplementedError
+
+    def nanos(self, i: int) -> int:
+        raise NotImplementedError

@@ -1,0 +1,244 @@
+"""The budget: reserve the worst case of a call, send it, settle its true bill; and the leases of
+those who hold reservations (pure).
+
+Settling twice is settling once. A bill above its reservation is charged truly and reported.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from vegakit.errors import BugError
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money
+from vegakit.policy.scopes import Notice, Reserved, ScopeAdmission, ScopeTree, check_amount
+
+# Leases: how long a holder's reservations stay reserved after its last sign of life.
+#
+# A holder (a runtime, a worker) writes into the ledger until when it is alive, by its own clock,
+# and writes it anew every few seconds and with every reservation. Whoever else uses the ledger
+# settles what a holder left behind once its lease has ended. Clocks cannot be trusted for that: a
+# machine may be a day ahead, a wall clock is set back while a process keeps counting from the
+# time it started with, a laptop sleeps. A dead holder must not keep money because its clock was
+# ahead, and a living one must not be settled again and again because its clock is behind. So an
+# observer believes the written time only where nothing else is known, and otherwise measures with
+# its own clock how long the lease has stood there unchanged:
+#
+# | what the observer saw                             | the lease ends                             |
+# |---------------------------------------------------|--------------------------------------------|
+# | it never changed, and its time has come           | now: the usual end, also after a restart   |
+# | it never changed, and its time is yet to come     | then, but at most one length after first   |
+# |                                                   | seen: a clock that is ahead holds nothing  |
+# | it changed: the holder was alive under our eyes   | one length after the change was seen,      |
+# |                                                   | whatever time is written there             |
+#
+# One case is left: an observer that has just started meets a living holder whose clock is behind
+# by more than a lease. It settles what that holder has in flight as UNKNOWN, once; the answers
+# correct it, and the holder's next reservation writes the lease anew. Waiting one length instead
+# would keep the money of every dead holder for that long after each start.
+
+
+LEASE_MS = 20_000
+
+
+class _Sighting(Struct):
+    until_ms: int
+    since_ms: int
+    """When it was first seen like this, by the observer's own clock."""
+    changed: bool
+
+
+class LeaseWatch(Struct):
+    """What one observer has seen of the leases of others, by its own steady clock."""
+
+    length_ms: int = LEASE_MS
+    seen: dict[HolderId, _Sighting] = field(default_factory=dict)
+
+    def ended(self, leases: Mapping[HolderId, int], now: int) -> dict[HolderId, int]:
+        """Return those of `leases` that have ended, each with the time that is written there.
+
+        A holder that is not among them any more stays known for a few lengths: one that comes back
+        shows that it is alive, and is not a stranger whose written time would be believed.
+        """
+        ended: dict[HolderId, int] = {}
+        for holder, until_ms in leases.items():
+            seen = self.seen.get(holder)
+            if seen is None or seen.until_ms != until_ms:
+                seen = self.seen[holder] = _Sighting(until_ms, now, seen is not None)
+            if now - seen.since_ms >= self.length_ms or (not seen.changed and until_ms <= now):
+                ended[holder] = until_ms
+        for holder in [*self.seen]:
+            if holder not in leases and now - self.seen[holder].since_ms > 10 * self.length_ms:
+                del self.seen[holder]
+        return ended
+
+
+# Budget: reserve the worst case, send, settle the truth.
+#
+# A claim is one attempt at one effect, held by a holder (a runtime, a worker) while its lease
+# lasts:
+#
+# | claim    | mark_sent | answer(x)           | cut_off, lease ends | release  |
+# |----------|-----------|---------------------|---------------------|----------|
+# | RESERVED | SENT      | ANSWERED, x charged | RELEASED            | RELEASED |
+# | SENT     | –         | ANSWERED, x charged | UNKNOWN, all of it  | –        |
+# | UNKNOWN  | –         | ANSWERED, set to x  | –                   | –        |
+# | RELEASED | –         | ANSWERED, x charged | –                   | –        |
+# | ANSWERED | –         | –                   | –                   | –        |
+#
+# A holder that reserves is alive, so reserving renews its lease where that is due. A living
+# holder is never refused for its lease: if others settled its calls meanwhile, their answers
+# correct that.
+#
+# "–" changes nothing, so settling twice is settling once. A bill is a bill: an answer is charged
+# truly even above its reservation; then `CapOverrun` is reported and the scope admits nothing
+# until it fits. How money moves through nested scopes stands in `scope_tree`.
+
+
+class ClaimState(StrEnum):
+    RESERVED = "reserved"
+    SENT = "sent"
+    ANSWERED = "answered"
+    UNKNOWN = "unknown"
+    RELEASED = "released"
+
+
+_LIVE = {ClaimState.RESERVED, ClaimState.SENT}
+
+
+class Claim(Struct, gc=False):
+    scope: ScopeId
+    holder: HolderId
+    amount: int
+    state: ClaimState = ClaimState.RESERVED
+    charged: int = 0
+    charged_at_ms: int = 0
+
+
+Admission: TypeAlias = ScopeAdmission
+"""What asking for a reservation comes to."""
+
+
+class Settlement(Struct, frozen=True, tag=True):
+    """`state` is where the claim stands now; `changed` by how much the charge moved."""
+
+    state: ClaimState
+    changed: Money
+    notices: tuple[Notice, ...] = ()
+
+
+class Budget(Struct):
+    scopes: ScopeTree = field(default_factory=ScopeTree)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    leases: dict[HolderId, int] = field(default_factory=dict)
+
+    def reserve(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        scope_id: ScopeId,
+        worst_case: Money,
+        holder: HolderId,
+        now: int,
+        lease_ms: int = LEASE_MS,
+    ) -> Admission:
+        check_amount(worst_case)
+        key = f"{effect}#{attempt}"
+        if key in self.claims:
+            raise BugError(f"attempt {attempt} of effect {effect} is already claimed")
+        # First what may fail: an operation that fails has written nothing.
+        verdict = self.scopes.admit(scope_id, worst_case, now)
+        if self.leases.get(holder, now) - now < lease_ms // 2:  # rarely: it is a row to write
+            self.renew(holder, now + lease_ms)
+        if isinstance(verdict, Reserved):
+            self.claims[key] = Claim(scope_id, holder, worst_case)
+            self.scopes.by_id[scope_id].claims += 1
+        return verdict
+
+    def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
+        return self.claims.get(f"{effect}#{attempt}")
+
+    def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
+        """True exactly once; False means: do not send, the claim is not yours any more."""
+        claim = self.claims[f"{effect}#{attempt}"]
+        if claim.state is not ClaimState.RESERVED:
+            return False
+        claim.state = ClaimState.SENT
+        return True
+
+    def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
+        check_amount(bill)
+        claim = self.claims[f"{effect}#{attempt}"]
+        if claim.state is ClaimState.ANSWERED:
+            return Settlement(claim.state, Money(0))
+        return self._settle(claim, ClaimState.ANSWERED, bill, now)
+
+    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
+        """The call was given up: charged in full if it was sent, since it may have been billed."""
+        claim = self.claims[f"{effect}#{attempt}"]
+        if claim.state is ClaimState.SENT:
+            return self._settle(claim, ClaimState.UNKNOWN, claim.amount, now)
+        return self.release(effect, attempt, now)
+
+    def release(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
+        claim = self.claims[f"{effect}#{attempt}"]
+        if claim.state is not ClaimState.RESERVED:
+            return Settlement(claim.state, Money(0))
+        return self._settle(claim, ClaimState.RELEASED, 0, now)
+
+    def forget(self, effect: EffectKey, attempt: int) -> bool:
+        """Drops a claim whose outcome is recorded elsewhere; a late answer then finds nothing."""
+        key = f"{effect}#{attempt}"
+        claim = self.claims[key]
+        if claim.state in _LIVE:
+            return False
+        del self.claims[key]
+        self.scopes.by_id[claim.scope].claims -= 1
+        return True
+
+    def prune(self, before_ms: int) -> int:
+        """Forgets what was settled before then, and the closed scopes that this leaves empty."""
+        old = [
+            key
+            for key, claim in self.claims.items()
+            if claim.state not in _LIVE and claim.charged_at_ms < before_ms
+        ]
+        emptied = {self.claims[key].scope for key in old}
+        for key in old:
+            self.forget(*_parts_of(key))
+        for scope_id in emptied:
+            self.scopes.drop_outward(scope_id)
+        return len(old)
+
+    def renew(self, holder: HolderId, until_ms: int) -> None:
+        self.leases[holder] = max(until_ms, self.leases.get(holder, until_ms))
+
+    def expire(self, ended: Mapping[HolderId, int], now: int) -> list[tuple[str, Settlement]]:
+        """Settles what holders left behind whose leases have ended, as a `LeaseWatch` found them,
+        and answers each claim as `effect#attempt`. Who renewed its lease since then lives."""
+        dead = {holder for holder, until in ended.items() if self.leases.get(holder) == until}
+        settled: list[tuple[str, Settlement]] = []
+        if not dead:
+            return settled
+        for key, claim in self.claims.items():
+            if claim.holder in dead and claim.state in _LIVE:
+                settled.append((key, self.cut_off(*_parts_of(key), now)))
+        self.scopes.close_parts_of(dead, now)
+        for holder in dead:
+            del self.leases[holder]
+        return settled
+
+    def _settle(self, claim: Claim, state: ClaimState, charge: int, now: int) -> Settlement:
+        released = claim.amount if claim.state in _LIVE else 0
+        changed = charge - claim.charged
+        at = now if claim.state is not ClaimState.UNKNOWN else claim.charged_at_ms
+        notices = self.scopes.move(claim.scope, released, changed, at, now)
+        claim.state, claim.charged, claim.charged_at_ms = state, charge, at
+        return Settlement(state, Money(changed), notices)
+
+
+def _parts_of(key: str) -> tuple[EffectKey, int]:
+    effect, _, attempt = key.rpartition("#")
+    return EffectKey(effect), int(attempt)

@@ -1,0 +1,185 @@
+"""The quota of a process: how much of everything it may use in its life.
+
+One table, `_MEASURES`, drives check, record and remaining:
+
+| dimension                                 | used is              | it fits while              |
+|-------------------------------------------|----------------------|----------------------------|
+| input_tokens, output_tokens, model_calls, | the sum recorded     | used + wanted <= limit     |
+| tool_calls, agent_hops, iterations, money |                      |                            |
+| context_tokens                            | the largest recorded | max(used, wanted) <= limit |
+| wall_ms                                   | now - started_ms     | used + 1 <= limit: any     |
+|                                           |                      | step takes a moment        |
+
+A limit that is not set is no limit. What was used is recorded truly, also above a limit; from
+then on nothing fits, not even a step that wants nothing. `remaining` is the most that would
+still fit. When several limits are exceeded, the first in the order of `Dimension` is named.
+
+The soft wall time refuses nothing: the first step that fits at or after it carries a warning,
+once. Time is never reported by the one who uses it; the clock is read instead.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from operator import add
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from vegakit.errors import InvalidRecordError, InvalidRuleError
+from vegakit.money import Money
+
+
+class Dimension(StrEnum):
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+    CONTEXT_TOKENS = "context_tokens"
+    MODEL_CALLS = "model_calls"
+    TOOL_CALLS = "tool_calls"
+    AGENT_HOPS = "agent_hops"
+    ITERATIONS = "iterations"
+    MONEY = "money"
+    WALL_MS = "wall_ms"
+
+
+def _is_amount(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+class Consumption(Struct, frozen=True, omit_defaults=True):
+    """What a step used, or wants to use."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    context_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    agent_hops: int = 0
+    iterations: int = 0
+    money: Money = Money(0)
+
+    def __post_init__(self) -> None:
+        for name, amount in asdict(self).items():
+            if not _is_amount(amount):
+                raise InvalidRecordError(
+                    f"usage is counted in whole numbers of at least 0; got {name}={amount!r}; "
+                    "report only what was used: it is never taken back"
+                )
+
+
+class RemainingBudget(Struct, frozen=True, omit_defaults=True):
+    """The most that still fits, by dimension; None is without limit."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    context_tokens: int | None = None
+    model_calls: int | None = None
+    tool_calls: int | None = None
+    agent_hops: int | None = None
+    iterations: int | None = None
+    money: Money | None = None
+    wall_ms: int | None = None
+
+
+class QuotaRule(RemainingBudget, frozen=True, omit_defaults=True):
+    """What remains to a process that has used nothing yet."""
+
+    soft_wall_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, limit in asdict(self).items():
+            if limit is not None and not _is_amount(limit):
+                raise InvalidRuleError(
+                    f"a limit is a whole number of at least 0; got {name}={limit!r}; "
+                    "leave it out for no limit"
+                )
+        soft, hard = self.soft_wall_ms, self.wall_ms
+        if soft is not None and hard is not None and soft >= hard:
+            raise InvalidRuleError(
+                f"the soft wall time warns before the hard one ends; got soft_wall_ms={soft} and "
+                f"wall_ms={hard}; make the soft one shorter or leave it out"
+            )
+
+
+class SoftWallReached(Struct, frozen=True):
+    soft_wall_ms: int
+    used_ms: int
+
+
+class WithinQuota(Struct, frozen=True, tag=True):
+    warning: SoftWallReached | None = None
+
+
+class QuotaExceeded(Struct, frozen=True, tag=True):
+    dimension: Dimension
+    limit: int
+    used: int
+    wanted: int
+
+
+class _Measure(NamedTuple):
+    total: Callable[[int, int], int]
+    """(used, more) -> what is then used."""
+    room: Callable[[int, int], int]
+    """(limit, used) -> the most that still fits."""
+
+
+def _room_beside(limit: int, used: int) -> int:
+    return max(0, limit - used)
+
+
+def _room_again(limit: int, used: int) -> int:
+    return limit if used <= limit else 0
+
+
+_SUM = _Measure(add, _room_beside)
+_PEAK = _Measure(max, _room_again)
+
+_MOMENT_MS = 1
+"""Wanted of time, which `Consumption` lacks: a step does not ask for it, but takes some."""
+
+_MEASURES = dict.fromkeys(Dimension, _SUM) | {Dimension.CONTEXT_TOKENS: _PEAK}
+_RECORDED = [(name, _MEASURES[Dimension(name)].total) for name in Consumption.__struct_fields__]
+
+
+class Quota(Struct, omit_defaults=True):
+    rule: QuotaRule
+    started_ms: int
+    used: Consumption = Consumption()
+    warned: bool = False
+
+    def check(self, wanted: Consumption, now: int) -> WithinQuota | QuotaExceeded:
+        for dimension, measure in _MEASURES.items():
+            limit = getattr(self.rule, dimension)
+            if limit is None:
+                continue
+            used, more = self._used(dimension, now), getattr(wanted, dimension, _MOMENT_MS)
+            if measure.total(used, more) > limit:
+                return QuotaExceeded(dimension, limit, used, more)
+        return WithinQuota(self._warning(now))
+
+    def record(self, usage: Consumption) -> None:
+        totals: dict[str, Any] = {
+            name: total(getattr(self.used, name), getattr(usage, name)) for name, total in _RECORDED
+        }
+        self.used = Consumption(**totals)
+
+    def remaining(self, now: int) -> RemainingBudget:
+        rooms: dict[str, Any] = {
+            dimension: measure.room(limit, self._used(dimension, now))
+            for dimension, measure in _MEASURES.items()
+            if (limit := getattr(self.rule, dimension)) is not None
+        }
+        return RemainingBudget(**rooms)
+
+    def _used(self, dimension: Dimension, now: int) -> int:
+        if dimension is Dimension.WALL_MS:
+            return now - self.started_ms
+        return getattr(self.used, dimension)
+
+    def _warning(self, now: int) -> SoftWallReached | None:
+        soft_ms, used_ms = self.rule.soft_wall_ms, now - self.started_ms
+        if self.warned or soft_ms is None or used_ms < soft_ms:
+            return None
+        self.warned = True
+        return SoftWallReached(soft_ms, used_ms)

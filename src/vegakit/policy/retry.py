@@ -1,0 +1,224 @@
+"""Retries: whether a failed call is tried again, when, and how many retries all calls to one
+provider share (pure).
+"""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from vegakit.errors import ErrorClass, InvalidRuleError, Phase
+
+# Waiting longer after each failure, with full jitter: exponential(100ms, 2.0, 5s).
+#
+#     delay = draw × min(max, initial × factor ^ failures)        draw in 0..1 is handed in
+#
+# Drawing the whole delay, not a part of it, spreads those who failed together the most.
+
+
+class Backoff(Struct, frozen=True):
+    initial_ms: int = 100
+    factor: float = 2.0
+    max_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.initial_ms <= self.max_ms and 1 <= self.factor < float("inf")):
+            raise InvalidRuleError(
+                "a backoff needs an initial delay from 1 ms up to its maximum and a finite factor"
+                f" of at least 1; got {self}"
+            )
+
+    def delay_ms(self, failures: int, draw: float) -> int:
+        try:
+            longest = min(self.max_ms, self.initial_ms * self.factor**failures)
+        except OverflowError:
+            longest = self.max_ms
+        return int(draw * longest)
+
+
+# How many retries all calls to one provider may make together.
+#
+# Without it every client of a provider that is down sends its load three times over. Every first
+# attempt pays in a share of a retry, every retry takes out a whole one; no more than `stock` are
+# kept, and it starts full:
+#
+#     retries  <=  stock + share_percent % of the first attempts
+#
+# With 10 % and a stock of 200, a minute of total outage at 50 calls a second makes 500 retries at
+# most: 1.17 times the load that was offered. A hundred calls of three attempts each are not held
+# back.
+
+
+_RETRY = 100
+"""Counted in hundredths, so that a percent is a whole number."""
+
+
+class RetryBudgetRule(Struct, frozen=True):
+    share_percent: int = 10
+    stock: int = 200
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share_percent <= 100 or self.stock < 1:
+            raise InvalidRuleError(
+                "a retry budget needs a share from 0 to 100 percent and a stock of at least 1; "
+                f"got {self}"
+            )
+
+
+class RetryBudget(Struct):
+    """Shared by all calls to one provider."""
+
+    rule: RetryBudgetRule
+    used: int = 0
+    """Hundredths of a retry missing from a full stock."""
+
+    def on_first_attempt(self) -> None:
+        self.used = max(0, self.used - self.rule.share_percent)
+
+    def withdraw(self) -> bool:
+        if self.used + _RETRY > self.rule.stock * _RETRY:
+            return False
+        self.used += _RETRY
+        return True
+
+
+# Whether a failed call is tried again, and when.
+#
+# | the failed attempt                                    | answer                          |
+# |-------------------------------------------------------|---------------------------------|
+# | is of a class the rule does not name                  | GiveUp(CLASS)                   |
+# | was the last of `max_attempts`                        | GiveUp(ATTEMPTS)                |
+# | leaves no time: the next would not start before the   | GiveUp(DEADLINE)                |
+# | deadline                                              |                                 |
+# | finds the shared retry budget empty                   | GiveUp(BUDGET)                  |
+# | any other                                             | RetryAt, one retry withdrawn    |
+#
+# The wait is the backoff's, with full jitter. A Retry-After comes on top: nobody is earlier than
+# the server asked, and those who were told the same do not come back at the same instant.
+#
+# `Phase` does not decide *whether*: a timeout is a timeout. It decides who pays: after
+# `Phase.UNKNOWN` the attempt may have been billed and stays charged, so the next one has to
+# `reserve_again`.
+
+
+TRANSIENT = frozenset(
+    {
+        ErrorClass.RATE_LIMIT,
+        ErrorClass.OVERLOADED,
+        ErrorClass.UNAVAILABLE,
+        ErrorClass.SERVER,
+        ErrorClass.TIMEOUT,
+        ErrorClass.CONNECTION,
+    }
+)
+"""The same request may succeed later; of every other class it fails again for the same reason."""
+
+
+class Resend(StrEnum):
+    """What becomes of a model call that was cut off because our side died."""
+
+    ALWAYS = "always"
+    """It is sent once more each time the run goes on; each cut stays charged."""
+    NEVER = "never"
+    """The program is told that its answer is lost."""
+
+
+class RetryRule(Struct, frozen=True):
+    """`total_ms` counts from the start of the first attempt.
+
+    `resend_unknown` is about a call cut off because our side died, see `may_resend`.
+    """
+
+    max_attempts: int = 3
+    backoff: Backoff = Backoff()
+    on: tuple[ErrorClass, ...] = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT)
+    total_ms: int | None = None
+    resend_unknown: Resend = Resend.ALWAYS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= 100 or (self.total_ms is not None and self.total_ms < 1):
+            raise InvalidRuleError(
+                "retry needs max_attempts from 1 to 100 and a total time of at least 1ms; "
+                f"got {self}"
+            )
+        if hopeless := [error_class for error_class in self.on if error_class not in TRANSIENT]:
+            raise InvalidRuleError(
+                f"retry on [{', '.join(hopeless)}] cannot help, the same request fails again; "
+                f"name some of {', '.join(sorted(TRANSIENT))}"
+            )
+
+
+class GiveUpReason(StrEnum):
+    CLASS = "class"
+    ATTEMPTS = "attempts"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+
+
+class RetryAt(Struct, frozen=True, tag=True):
+    at_ms: int
+    attempt: int
+    reserve_again: bool
+
+
+class GiveUp(Struct, frozen=True, tag=True):
+    reason: GiveUpReason
+
+
+RetryVerdict: TypeAlias = RetryAt | GiveUp
+
+
+class Retry(Struct):
+    """One call with all its attempts; begun by `start_retry`."""
+
+    rule: RetryRule
+    deadline_ms: int | None = None
+    attempts: int = 1
+
+    def on_failure(
+        self,
+        error_class: ErrorClass,
+        now: int,
+        draw: float,
+        *,
+        phase: Phase = Phase.UNKNOWN,
+        retry_after_ms: int | None = None,
+        budget: RetryBudget | None = None,
+    ) -> RetryVerdict:
+        """`draw` is random, from 0 to 1."""
+        if error_class not in self.rule.on:
+            return GiveUp(GiveUpReason.CLASS)
+        if self.attempts >= self.rule.max_attempts:
+            return GiveUp(GiveUpReason.ATTEMPTS)
+        delay_ms = self.rule.backoff.delay_ms(self.attempts - 1, draw)
+        at_ms = now + max(0, retry_after_ms or 0) + delay_ms
+        if self.deadline_ms is not None and at_ms >= self.deadline_ms:
+            return GiveUp(GiveUpReason.DEADLINE)
+        if budget is not None and not budget.withdraw():
+            return GiveUp(GiveUpReason.BUDGET)
+        self.attempts += 1
+        return RetryAt(at_ms, self.attempts, reserve_again=phase is Phase.UNKNOWN)
+
+
+def start_retry(
+    rule: RetryRule,
+    now: int,
+    *,
+    deadline_ms: int | None = None,
+    budget: RetryBudget | None = None,
+) -> Retry:
+    """At the first attempt; the earlier of the rule's total time and the call's deadline holds."""
+    if budget is not None:
+        budget.on_first_attempt()
+    if rule.total_ms is not None:
+        total_ms = now + rule.total_ms
+        deadline_ms = total_ms if deadline_ms is None else min(total_ms, deadline_ms)
+    return Retry(rule, deadline_ms)
+
+
+def may_resend(rule: RetryRule) -> bool:
+    """Whether a call that was cut off because our side died is sent again. It may have been
+    billed, so it stays charged. This is not counted against `max_attempts`: the call was not tried
+    in vain, and each cut needs a death and a person who has the run go on, so it cannot go round
+    in circles by itself."""
+    return rule.resend_unknown is Resend.ALWAYS

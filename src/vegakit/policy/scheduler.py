@@ -1,0 +1,204 @@
+"""Scheduling of processes: their priority, their states, and which one runs next (pure)."""
+
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from vegakit.errors import InvalidRuleError
+
+# How urgent a process is, by the five names the language shows.
+#
+# It orders the ready queue, the gate's slots, rate queues and budget waits.
+
+
+class Priority(StrEnum):
+    """The most urgent first."""
+
+    REALTIME = "realtime"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+    IDLE = "idle"
+
+    @property
+    def level(self) -> int:
+        """0 for the most urgent; an effect carries this number."""
+        return _LEVELS[self]
+
+
+_LEVELS = {priority: level for level, priority in enumerate(Priority)}
+
+
+# The states of a process and the one table of moves between them.
+#
+# | from       | to                                   |
+# |------------|--------------------------------------|
+# | new        | ready, terminated                    |
+# | ready      | running, terminated                  |
+# | running    | ready, waiting, blocked, terminated  |
+# | waiting    | ready, running, terminated           |
+# | blocked    | ready, running, terminated           |
+# | terminated | zombie                               |
+# | zombie     |                                      |
+#
+# A running process goes back to ready when it yields. Waiting is for an answer, a message or a
+# timer; blocked is by a limit or a person. A terminated process is a zombie once its result was
+# told; then it is only left to be reaped.
+
+
+class ProcessState(StrEnum):
+    NEW = "new"
+    READY = "ready"
+    RUNNING = "running"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    TERMINATED = "terminated"
+    ZOMBIE = "zombie"
+
+    @property
+    def is_living(self) -> bool:
+        return ProcessState.TERMINATED in _MOVES[self]
+
+
+class MoveRefused(Struct, frozen=True):
+    reason: str
+
+
+_MOVES = {
+    ProcessState.NEW: (ProcessState.READY, ProcessState.TERMINATED),
+    ProcessState.READY: (ProcessState.RUNNING, ProcessState.TERMINATED),
+    ProcessState.RUNNING: (
+        ProcessState.READY,
+        ProcessState.WAITING,
+        ProcessState.BLOCKED,
+        ProcessState.TERMINATED,
+    ),
+    ProcessState.WAITING: (ProcessState.READY, ProcessState.RUNNING, ProcessState.TERMINATED),
+    ProcessState.BLOCKED: (ProcessState.READY, ProcessState.RUNNING, ProcessState.TERMINATED),
+    ProcessState.TERMINATED: (ProcessState.ZOMBIE,),
+    ProcessState.ZOMBIE: (),
+}
+
+
+def move(state: ProcessState, to: ProcessState) -> ProcessState | MoveRefused:
+    allowed = _MOVES[state]
+    if to in allowed:
+        return to
+    places = " or ".join(f"to {place.name}" for place in allowed) or "nowhere"
+    return MoveRefused(f"from {state.name} a process may go {places}; {to.name} was asked for")
+
+
+# Who runs next: by priority, then by waiting time, and nobody starves.
+#
+# Waiting lifts an entry by one level per `aging_ms`, smoothly:
+#
+#     standing at `now`  =  level - (now - since_ms) / aging_ms        the least goes first
+#
+# Everybody's standing falls at the same speed, so the order of two entries never changes while
+# they wait. It is that of `since_ms + level * aging_ms`, known when an entry is pushed: a heap
+# with a fixed key suffices, and taking the first one needs no clock.
+#
+# | two entries                             | the first to go                                      |
+# |-----------------------------------------|------------------------------------------------------|
+# | one is REALTIME                         | that one: nobody ages into REALTIME or past it       |
+# | of one level                            | the one that came first                              |
+# | `d` levels apart                        | the upper, unless the lower came `d * aging_ms` or   |
+# |                                         | more before it                                       |
+# | of equal standing                       | the one that came first                              |
+#
+# So an entry is overtaken only by REALTIME and by what comes less than `d * aging_ms` after it: a
+# LOW one in a stream of HIGH waits 2 * aging_ms behind them, then goes before every later one.
+#
+# A new priority keeps the time already waited. Removed and changed entries leave stale places in
+# the heap, which is rebuilt as soon as more than half of it is stale: a rebuild is paid for by
+# the places it clears, and the heap is never larger than twice the queue.
+
+
+HeapEntry: TypeAlias = tuple[int, int, int, str]
+"""Band (0 for REALTIME, 1 for the rest), key, turn and id, compared in this order."""
+
+
+class AgingRule(Struct, frozen=True):
+    aging_ms: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.aging_ms < 1:
+            raise InvalidRuleError(
+                f"aging needs at least 1 ms a level; got {self.aging_ms}; "
+                "a shorter time lets the low ones go sooner"
+            )
+
+
+class ReadyEntry(Struct, frozen=True):
+    """`turn` counts arrivals and decides between equals."""
+
+    priority: Priority
+    since_ms: int
+    turn: int
+
+
+class ReadyQueue(Struct):
+    rule: AgingRule
+    entries: dict[str, ReadyEntry] = field(default_factory=dict)
+    heap: list[HeapEntry] = field(default_factory=list)
+    turns: int = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def push(self, entry_id: str, priority: Priority, now: int) -> bool:
+        """False when it is queued already: it keeps its place."""
+        if entry_id in self.entries:
+            return False
+        self.turns += 1
+        self._enter(entry_id, ReadyEntry(priority, now, self.turns))
+        return True
+
+    def first(self) -> str | None:
+        while self.heap:
+            place = self.heap[0]
+            if self._is_current(place):
+                return place[-1]
+            heappop(self.heap)
+        return None
+
+    def pop(self) -> str | None:
+        entry_id = self.first()
+        if entry_id is not None:
+            self.remove(entry_id)
+        return entry_id
+
+    def remove(self, entry_id: str) -> bool:
+        """False when it is not queued."""
+        if self.entries.pop(entry_id, None) is None:
+            return False
+        self._sweep()
+        return True
+
+    def change_priority(self, entry_id: str, priority: Priority) -> bool:
+        """False when it is not queued."""
+        entry = self.entries.get(entry_id)
+        if entry is None:
+            return False
+        self._enter(entry_id, ReadyEntry(priority, entry.since_ms, entry.turn))
+        self._sweep()
+        return True
+
+    def _enter(self, entry_id: str, entry: ReadyEntry) -> None:
+        self.entries[entry_id] = entry
+        heappush(self.heap, self._place(entry_id, entry))
+
+    def _place(self, entry_id: str, entry: ReadyEntry) -> HeapEntry:
+        level = entry.priority.level
+        return min(level, 1), entry.since_ms + level * self.rule.aging_ms, entry.turn, entry_id
+
+    def _is_current(self, place: HeapEntry) -> bool:
+        entry = self.entries.get(place[-1])
+        return entry is not None and self._place(place[-1], entry) == place
+
+    def _sweep(self) -> None:
+        if len(self.heap) > 2 * len(self.entries):
+            self.heap = [self._place(*entry) for entry in self.entries.items()]
+            heapify(self.heap)

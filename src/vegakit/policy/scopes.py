@@ -1,0 +1,484 @@
+"""Budget scopes: caps on spending that nest, and the windows of time they count in (pure).
+
+A scope refuses, asks for a higher cap, warns or allows when a call does not fit. A part is a
+child scope whose cap is set aside in its parent, so its calls never ask the parent again.
+"""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from vegakit.errors import BugError, InvalidMoneyError, InvalidRuleError
+from vegakit.ids import HolderId, ScopeId
+from vegakit.money import Money, Period
+
+# What was spent in the current hour, day or month.
+#
+# | kind     | a charge made at t counts until                                             |
+# |----------|-----------------------------------------------------------------------------|
+# | calendar | the hour, day or month of t (UTC) has ended                                 |
+# | rolling  | one period after t, rounded up to a sixtieth of the period: never too early |
+#
+# A window never moves backwards, so a clock that is set back opens nothing. Money that goes out
+# always counts; money that comes back counts only while the charge it corrects still does.
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LENGTH_MS = {Period.HOUR: 3_600_000, Period.DAY: 86_400_000, Period.MONTH: 30 * 86_400_000}
+_SLICES = 60
+
+
+class WindowRule(Struct, frozen=True):
+    """`rolling` months are 30 days."""
+
+    period: Period
+    rolling: bool = False
+
+
+class SpendWindow(Struct):
+    rule: WindowRule
+    starts_ms: int = 0
+    ends_ms: int = 0
+    slices: dict[int, int] = field(default_factory=dict)
+    """Spent by slice number, oldest first; a calendar window has one slice, its start."""
+
+    def roll(self, now: int) -> int:
+        """Moves on to `now`; answers how much no longer counts."""
+        if now < self.ends_ms:
+            return 0
+        gone = 0
+        self.starts_ms, self.ends_ms = self._bounds(now)
+        for number in [n for n in self.slices if self._end_of(n) <= now]:
+            gone += self.slices.pop(number)
+        return gone
+
+    def add(self, amount: int, at: int) -> int:
+        """Answers how much of it counts: all, unless it gives back a charge that has left."""
+        if at < self.starts_ms:
+            if amount < 0:
+                return 0
+            at = self.ends_ms - 1
+        number = at // self._slice_ms() if self.rule.rolling else self.starts_ms
+        self.slices[number] = self.slices.get(number, 0) + amount
+        return amount
+
+    def _bounds(self, now: int) -> tuple[int, int]:
+        if self.rule.rolling:
+            width = self._slice_ms()
+            return (now // width - _SLICES) * width, (now // width + 1) * width
+        if self.rule.period is Period.MONTH:
+            return _month_of(now)
+        length = _LENGTH_MS[self.rule.period]
+        start = now // length * length
+        return start, start + length
+
+    def _end_of(self, number: int) -> int:
+        """When a slice stops counting."""
+        if self.rule.rolling:
+            return (number + 1 + _SLICES) * self._slice_ms()
+        return self.starts_ms if number < self.starts_ms else self.ends_ms
+
+    def _slice_ms(self) -> int:
+        return _LENGTH_MS[self.rule.period] // _SLICES
+
+
+def _month_of(now: int) -> tuple[int, int]:
+    day = _EPOCH + timedelta(milliseconds=now)
+    start = day.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    after = (start + timedelta(days=32)).replace(day=1)
+    return _ms(start), _ms(after)
+
+
+def _ms(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
+# A budget scope: one cap, what counts against it, and the answers it gives.
+#
+# | on_exceed | a call that does not fit                                       |
+# |-----------|----------------------------------------------------------------|
+# | block     | Short: refused; `hopeless` says that waiting cannot help       |
+# | ask       | MustAsk: refused until somebody raises the cap                 |
+# | warn      | admitted; WentOver is reported when the cap is crossed         |
+# | allow     | admitted                                                       |
+#
+# In a scope with a period, settled is what was charged in the current window; what is reserved
+# counts in every window until it is settled.
+
+
+class OnExceed(StrEnum):
+    BLOCK = "block"
+    ASK = "ask"
+    WARN = "warn"
+    ALLOW = "allow"
+
+
+class ScopeRule(Struct, frozen=True):
+    """`cap` None limits nothing and only counts; `alert_percents` report what was settled."""
+
+    cap: Money | None
+    on_exceed: OnExceed = OnExceed.BLOCK
+    window: WindowRule | None = None
+    alert_percents: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.cap is not None:
+            check_amount(self.cap)
+        if self.cap is None and (self.window or self.alert_percents):
+            raise InvalidRuleError("a period and alerts need a cap; give the scope an amount")
+        if list(self.alert_percents) != sorted({*self.alert_percents} & {*range(1, 101)}):
+            raise InvalidRuleError(
+                f"alerts are rising percentages from 1 to 100; got {self.alert_percents}"
+            )
+
+
+class CapExceeded(Struct, frozen=True, tag=True):
+    scope: ScopeId
+    by: Money
+
+
+class CapOverrun(Struct, frozen=True, tag=True):
+    scope: ScopeId
+    by: Money
+
+
+class ThresholdCrossed(Struct, frozen=True, tag=True):
+    scope: ScopeId
+    percent: int
+
+
+Notice: TypeAlias = CapExceeded | CapOverrun | ThresholdCrossed
+
+
+class Reserved(Struct, frozen=True, tag=True):
+    notices: tuple[Notice, ...] = ()
+
+
+class InsufficientBudget(Struct, frozen=True, tag=True):
+    """`hopeless`: not even when everything in flight turns out to be free, before `refills_ms`."""
+
+    scope: ScopeId
+    cap: Money
+    settled: Money
+    reserved: Money
+    wanted: Money
+    hopeless: bool
+    refills_ms: int | None = None
+
+
+class NeedsHigherCap(Struct, frozen=True, tag=True):
+    scope: ScopeId
+    cap: Money
+    missing: Money
+
+
+class ScopeClosed(Struct, frozen=True, tag=True):
+    scope: ScopeId
+
+
+ScopeAdmission: TypeAlias = Reserved | InsufficientBudget | NeedsHigherCap | ScopeClosed
+
+BINDING = {OnExceed.BLOCK, OnExceed.ASK}
+_CROSSING = {OnExceed.BLOCK: CapOverrun, OnExceed.ASK: CapOverrun, OnExceed.WARN: CapExceeded}
+
+
+class Scope(Struct):
+    rule: ScopeRule
+    cap: Money | None
+    parent: ScopeId | None = None
+    is_part: bool = False
+    is_open: bool = True
+    settled: int = 0
+    reserved: int = 0
+    held: int = 0
+    """Of a part: what its parent still sets aside for it."""
+    spent: int = 0
+    window: SpendWindow | None = None
+    alerted_percent: int = 0
+    children: int = 0
+    claims: int = 0
+    holder: HolderId | None = None
+    """Of a part: whose it is; it is closed when that lease ends."""
+
+    @property
+    def used(self) -> int:
+        return self.settled + self.reserved
+
+    def roll(self, now: int) -> None:
+        if self.window is not None and (gone := self.window.roll(now)):
+            self.settled -= gone
+            self.alerted_percent = 0
+            self.alerted_percent = max(self._due_alerts(), default=0)
+
+    def fits(self, amount: int, now: int) -> bool:
+        if self.window is not None:
+            self.roll(now)
+        return self.cap is None or self.settled + self.reserved + amount <= self.cap
+
+    def short(self, scope_id: ScopeId, amount: int) -> InsufficientBudget | NeedsHigherCap | None:
+        """The refusal of an amount that does not fit, if this scope refuses at all."""
+        if self.cap is None or self.rule.on_exceed not in BINDING:
+            return None
+        if self.rule.on_exceed is OnExceed.ASK:
+            return NeedsHigherCap(scope_id, self.cap, Money(self.used + amount - self.cap))
+        return InsufficientBudget(
+            scope_id,
+            self.cap,
+            settled=Money(self.settled),
+            reserved=Money(self.reserved),
+            wanted=Money(amount),
+            hopeless=self.settled + amount > self.cap,
+            refills_ms=self.window.ends_ms if self.window else None,
+        )
+
+    def move(self, released: int, charged: int, at: int, now: int) -> None:
+        self.reserved -= released
+        self.spent += charged
+        if self.window is None:
+            self.settled += charged
+        else:
+            self.roll(now)
+            self.settled += self.window.add(charged, at)
+
+    def must_hold(self) -> int:
+        """What a part needs set aside: all it may still spend, or once closed what is in flight."""
+        if not self.is_open or self.cap is None:
+            return self.reserved
+        return max(self.cap - self.settled, self.reserved)
+
+    def crossing(self, scope_id: ScopeId, after: int) -> tuple[Notice, ...]:
+        """News only when the cap is about to be crossed, not while the scope stays over it."""
+        notice = _CROSSING.get(self.rule.on_exceed)
+        if notice is None or self.cap is None or not self.used <= self.cap < after:
+            return ()
+        return (notice(scope_id, Money(after - self.cap)),)
+
+    def alerts(self, scope_id: ScopeId) -> tuple[Notice, ...]:
+        due = self._due_alerts()
+        self.alerted_percent = max(due, default=self.alerted_percent)
+        return tuple(ThresholdCrossed(scope_id, percent) for percent in due)
+
+    def _due_alerts(self) -> list[int]:
+        return [
+            percent
+            for percent in self.rule.alert_percents
+            if percent > self.alerted_percent and self.settled * 100 >= percent * (self.cap or 0)
+        ]
+
+
+def check_amount(amount: int) -> None:
+    """A float would drift and a NaN would pass every comparison."""
+    if type(amount) is not int or amount < 0:
+        raise InvalidMoneyError(
+            f"expected a whole number of nano-dollars, not negative; got {amount!r}"
+        )
+
+
+# Budget scopes as a tree, and how money moves through it.
+#
+# A call must fit every scope around it, at the instant it is admitted:
+#
+#     settled + reserved + worst case  <=  cap
+#
+# A *part* is a child whose cap was set aside in its parent when it opened: calls inside it are
+# admitted by the part alone, and what it leaves unspent goes back when it closes. Any other child
+# is only a limit: calls inside it draw on every scope around it.
+#
+#     root $10          reserved  5 + 2      the part, and the call below the limit
+#     ├── part $5       reserved  3          its calls do not ask the root again
+#     └── limit $4      reserved  2          its calls are reserved here and in the root
+#
+# A blocking refusal anywhere outweighs a scope that would ask: nobody is asked in vain.
+
+
+_RESERVED = Reserved()
+
+
+class ScopeTree(Struct):
+    by_id: dict[ScopeId, Scope] = field(default_factory=dict)
+
+    def open(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+        holder: HolderId | None = None,
+    ) -> ScopeAdmission:
+        """A part is admitted like a call; any other scope always opens."""
+        if scope_id in self.by_id:
+            raise BugError(f"budget scope {scope_id!r} is already open")
+        if part:
+            _check_part(rule, parent)
+        elif parent is not None and not self.by_id[parent].is_open:
+            return ScopeClosed(parent)
+        window = SpendWindow(rule.window) if rule.window else None
+        scope = Scope(rule, rule.cap, parent, part, window=window, holder=holder)
+        verdict: ScopeAdmission = _RESERVED
+        if part and parent is not None and rule.cap is not None:
+            verdict = self.admit(parent, rule.cap, now)
+            scope.held = rule.cap
+        if isinstance(verdict, Reserved):
+            self.by_id[scope_id] = scope
+            if parent is not None:
+                self.by_id[parent].children += 1
+        return verdict
+
+    def ensure(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+        holder: HolderId | None = None,
+    ) -> ScopeAdmission:
+        """Opens it, or declares it anew if it is there; a part is opened once."""
+        scope = self.by_id.get(scope_id)
+        if scope is None or part:
+            return self.open(scope_id, rule, now, parent=parent, part=part, holder=holder)
+        if scope.is_part or scope.parent != parent:
+            raise BugError(
+                f"budget scope {scope_id!r} stands in {scope.parent!r}"
+                f"{' as a part' if scope.is_part else ''} and was declared in {parent!r}"
+            )
+        if not scope.is_open:
+            return ScopeClosed(scope_id)
+        self.declare(scope_id, rule, now)
+        return _RESERVED
+
+    def declare(self, scope_id: ScopeId, rule: ScopeRule, now: int = 0) -> None:
+        """Gives a scope that is there another rule; what it has spent stays.
+
+        It counts in the first window of another period, and all of it where the period ends.
+        """
+        scope = self.by_id[scope_id]
+        if rule.window != scope.rule.window:
+            scope.window = SpendWindow(rule.window) if rule.window else None
+            if scope.window is None:
+                scope.settled = scope.spent
+            elif scope.settled:
+                scope.window.roll(now)
+                scope.window.add(scope.settled, now)
+        scope.rule, scope.cap = rule, rule.cap
+
+    def close(self, scope_id: ScopeId, now: int) -> None:
+        """Admits nothing more, here and below; an unspent part goes back to its parent."""
+        scope = self.by_id[scope_id]
+        if scope.children:
+            for child_id in [i for i, s in self.by_id.items() if s.parent == scope_id]:
+                self.close(child_id, now)
+        if scope.is_open:
+            scope.is_open = False
+            self.move(scope_id, 0, 0, now, now)
+
+    def close_parts_of(self, holders: set[HolderId], now: int) -> None:
+        for scope_id in [i for i, scope in self.by_id.items() if scope.holder in holders]:
+            self.close(scope_id, now)
+
+    def drop(self, scope_id: ScopeId) -> bool:
+        """Forgets a closed scope that nothing refers to any more."""
+        scope = self.by_id[scope_id]
+        if scope.is_open or scope.children or scope.claims:
+            return False
+        del self.by_id[scope_id]
+        if scope.parent is not None:
+            self.by_id[scope.parent].children -= 1
+        return True
+
+    def drop_outward(self, scope_id: ScopeId) -> None:
+        """Drops it if nothing refers to it, then the scope around it, and so on."""
+        scope = self.by_id.get(scope_id)
+        if scope is not None and self.drop(scope_id) and scope.parent is not None:
+            self.drop_outward(scope.parent)
+
+    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
+        """Raises or lowers it; a part that grows takes the difference from its parent."""
+        check_amount(cap)
+        scope = self.by_id[scope_id]
+        if scope.is_part and scope.is_open and scope.parent is not None:
+            more = max(cap - scope.settled, scope.reserved) - scope.held
+            if more > 0:
+                verdict = self.admit(scope.parent, more, now)
+                if not isinstance(verdict, Reserved):
+                    return verdict
+                scope.held += more
+        scope.cap = cap
+        self.move(scope_id, 0, 0, now, now)
+        return _RESERVED
+
+    def room(self, scope_id: ScopeId, now: int) -> Money | None:
+        """The largest call that would be admitted now; None where nothing limits it."""
+        room: int | None = None
+        for _, scope in self._admitting(scope_id):
+            scope.roll(now)
+            if scope.cap is not None and scope.rule.on_exceed in BINDING:
+                left = max(0, scope.cap - scope.used)
+                room = left if room is None else min(room, left)
+        return None if room is None else Money(room)
+
+    def _admitting(self, scope_id: ScopeId | None) -> list[tuple[ScopeId, Scope]]:
+        """The scopes that a call in this one draws on: outward up to the nearest part."""
+        chain: list[tuple[ScopeId, Scope]] = []
+        while scope_id is not None:
+            scope = self.by_id[scope_id]
+            chain.append((scope_id, scope))
+            scope_id = None if scope.is_part else scope.parent
+        return chain
+
+    def admit(self, scope_id: ScopeId, amount: int, now: int) -> ScopeAdmission:
+        chain = self._admitting(scope_id)
+        ask: NeedsHigherCap | None = None
+        notices: tuple[Notice, ...] = ()
+        for here, scope in chain:
+            if not scope.is_open:
+                return ScopeClosed(here)
+            if not scope.fits(amount, now):
+                refusal = scope.short(here, amount)
+                if isinstance(refusal, InsufficientBudget):
+                    return refusal
+                ask = ask or refusal
+                notices += scope.crossing(here, scope.used + amount)
+        if ask is not None:
+            return ask
+        for _, scope in chain:
+            scope.reserved += amount
+        return Reserved(notices) if notices else _RESERVED
+
+    def move(
+        self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
+    ) -> tuple[Notice, ...]:
+        """Lets go of `released` and charges `charged`, here and in every scope around.
+
+        A part passes on to its parent what it no longer needs held, which keeps the parent's sum.
+        """
+        notices: tuple[Notice, ...] = ()
+        outward: ScopeId | None = scope_id
+        while outward is not None:
+            scope = self.by_id[outward]
+            if charged > released:
+                scope.roll(now)
+                notices += scope.crossing(outward, scope.used + charged - released)
+            scope.move(released, charged, at, now)
+            if scope.rule.alert_percents:
+                notices += scope.alerts(outward)
+            if scope.is_part:
+                still_held = scope.must_hold()
+                released = scope.held - still_held
+                scope.held = still_held
+            outward = scope.parent
+        return notices
+
+
+def _check_part(rule: ScopeRule, parent: ScopeId | None) -> None:
+    sound = rule.cap is not None and rule.window is None and parent is not None
+    if not sound or rule.on_exceed not in BINDING:
+        raise InvalidRuleError(
+            "a part has a parent, a cap, no period, and blocks or asks when it is exceeded, "
+            "because its parent sets exactly its cap aside"
+        )

@@ -1,0 +1,173 @@
+"""Limits of a send besides money: breaker, rate limiter, attempts, repetition (pure).
+
+They are applied in the program, so that the program can catch their errors. Attempts are counted
+over all incarnations of a process.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from vegakit.agent import PlannedCall
+from vegakit.errors import AgentFailed, CircuitOpen, LimitReached, RateLimited
+from vegakit.events import Answered, EffectOutcome, Failed
+from vegakit.policy import (
+    Admitted,
+    Breaker,
+    BreakerChange,
+    NeverFits,
+    NotYet,
+    Permit,
+    Queued,
+    RateLimiter,
+    SlowDown,
+    describe_open_breaker,
+    describe_oversized_call,
+    describe_rate_limit,
+)
+from vegakit.program.bodies import AgentBody
+from vegakit.program.core import Core
+from vegakit.program.messages import MessageFailed
+from vegakit.program.protocol import BreakerClosed, BreakerOpened
+from vegakit.program.state import Guard, PriorAttempts, ProcessRecord, Send
+from vegakit.records import digest128
+
+# The breaker and rate limiter of an agent.
+
+
+class WaitUntil(Struct, frozen=True):
+    until_ms: int
+
+
+Verdict: TypeAlias = Permit | WaitUntil | MessageFailed | None
+
+
+class Guards:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def enter(self, name: str, body: AgentBody, who: str, tokens: int) -> Verdict:
+        """Ask the rate limiter and the breaker for a call. Return None if the call may be made and
+        the agent has no breaker. In a replay nothing is limited: recorded results arrive all at
+        once, although the calls were made over a longer time."""
+        guard = None if self._core.state.replaying else self._guard(name, body)
+        if guard is None:
+            return None
+        now = self._core.now
+        if guard.limiter is not None:
+            match guard.limiter.ask(who, now, tokens=tokens, priority=body.priority):
+                case Queued(wait_ms) | SlowDown(wait_ms):
+                    return WaitUntil(now + max(1, wait_ms))
+                case NotYet(wait_ms):
+                    reason = describe_rate_limit(f"agent {name}", wait_ms)
+                    return MessageFailed(RateLimited.__name__, reason)
+                case NeverFits(wanted, burst):
+                    reason = describe_oversized_call(f"agent {name}", wanted, burst)
+                    return MessageFailed(RateLimited.__name__, reason)
+                case Admitted():
+                    pass
+        if guard.breaker is None:
+            return None
+        permit = guard.breaker.admit(now)
+        if isinstance(permit, Permit):
+            return permit
+        self.leave(name, who)
+        return MessageFailed(
+            CircuitOpen.__name__, describe_open_breaker(f"agent {name}", permit.wait_ms)
+        )
+
+    def leave(
+        self,
+        name: str,
+        who: str,
+        permit: Permit | None = None,
+        outcome: EffectOutcome | None = None,
+    ) -> None:
+        guard = self._core.state.guards.get(name)
+        if guard is None:
+            return
+        if guard.limiter is not None:
+            guard.limiter.release(who)
+        if guard.breaker is not None and permit is not None:
+            change = _report(guard.breaker, permit, outcome, self._core.now)
+            if change is not None:
+                news = BreakerOpened if change is BreakerChange.OPENED else BreakerClosed
+                self._core.out.append(news(f"agent {name}"))
+
+    def _guard(self, name: str, body: AgentBody) -> Guard | None:
+        guards = self._core.state.guards
+        if name not in guards:
+            if body.breaker is None and body.rate is None:
+                return None
+            guards[name] = Guard(
+                None if body.breaker is None else Breaker(body.breaker),
+                None if body.rate is None else RateLimiter(body.rate),
+            )
+        return guards[name]
+
+
+def _report(
+    breaker: Breaker, permit: Permit, outcome: EffectOutcome | None, now: int
+) -> BreakerChange | None:
+    match outcome:
+        case Answered():
+            return breaker.on_success(permit, now)
+        case Failed():  # of any kind: an agent whose calls are rejected is of no use either
+            return breaker.on_failure(permit, now)
+        case _:  # also Unknown: that our side died says nothing about the provider
+            breaker.on_cancelled(permit)
+            return None
+
+
+# Attempts and spending of ended incarnations on a message.
+
+
+def keep_attempts(process: ProcessRecord, message_id: int, prior_attempts: PriorAttempts) -> None:
+    """Keep the attempts for the incarnation that takes the message next, and forget those of
+    messages that nobody will take."""
+    mailbox, known = process.mailbox, (process.prior_attempts or {}) | {message_id: prior_attempts}
+    process.prior_attempts = {
+        n: of for n, of in known.items() if mailbox is not None and mailbox.has(n)
+    }
+
+
+def resume_attempts(process: ProcessRecord, message_id: int) -> PriorAttempts:
+    known = process.prior_attempts or {}
+    process.prior_attempts = {n: of for n, of in known.items() if n != message_id} or None
+    return known.get(message_id, PriorAttempts())
+
+
+def count_attempt(prior_attempts: PriorAttempts, step: int) -> None:
+    prior_attempts.calls = prior_attempts.calls | {step: prior_attempts.calls.get(step, 0) + 1}
+
+
+def uncount_attempt(prior_attempts: PriorAttempts, step: int) -> None:
+    """Do not count a call that was interrupted because the host died."""
+    prior_attempts.calls = prior_attempts.calls | {step: prior_attempts.calls.get(step, 1) - 1}
+
+
+def attempts_exhausted(path: str, asked: int) -> MessageFailed:
+    return MessageFailed(
+        AgentFailed.__name__,
+        f"{path} ended while its model was asked, {asked} time{'s' * (asked > 1)}, and may not ask "
+        "again; look why it ended, or raise max_attempts",
+    )
+
+
+# Repetition: an agent makes the same tool call again and again in one send.
+
+
+def repeated_call(send: Send, calls: Sequence[PlannedCall], most: int) -> MessageFailed | None:
+    """Count these calls, and fail the send if one was made too often."""
+    for plan in calls:
+        word = digest128([plan.call.name, plan.call.arguments])
+        send.repeats = send.repeats | {word: send.repeats.get(word, 0) + 1}
+        if send.repeats[word] > most:
+            return MessageFailed(
+                LimitReached.__name__,
+                f"the agent called tool {plan.call.name} with the same arguments more than {most} "
+                "times: it runs in circles; say in its instructions when to stop, or raise "
+                "Bounds(repeats=…)",
+            )
+    return None

@@ -1,0 +1,268 @@
+"""Speculative calls: whether there is money for one, what became of it, and what was wasted (pure).
+
+A speculative call must leave enough money for every call that comes before it in the program. Only
+then does each call find the money that it would have found in sequential order.
+"""
+
+from msgspec.structs import replace
+
+from vegakit.effects import Cancel, Commit
+from vegakit.events import EffectOutcome, charged_for
+from vegakit.lang import ANY_AGENT
+from vegakit.money import Money
+from vegakit.prices import worst_case
+from vegakit.program.bodies import AgentBody, FiberBody, FiberRun
+from vegakit.program.core import Core
+from vegakit.program.messages import ProcessMessage
+from vegakit.program.protocol import OverlapReport, WastedCost
+from vegakit.program.state import (
+    CriticalPath,
+    InFlightEffect,
+    SpeculativeCallRecord,
+    SupersededEffect,
+    TimerKind,
+    Wallet,
+)
+from vegakit.program.wallets import Wallets, send_budget
+from vegakit.vm import PriorSend, SpeculativeCall
+
+_BYTES_A_TOKEN = 8
+"""The most bytes of an answer that are assumed for each token."""
+
+_STEPS = 2
+"""Model calls of a send without tools: after an empty answer there is a second one."""
+
+_AROUND = 1_000
+"""The most tokens that a provider adds to a message."""
+
+
+class Speculation:
+    def __init__(self, core: Core, wallets: Wallets) -> None:
+        self._core = core
+        self._wallets = wallets
+
+    def admits(self, run: FiberRun, request: SpeculativeCall) -> int | None:
+        """Return the most that the call could cost, or None if it has to wait for its turn. Every
+        cap is checked by itself: an older send counts against the caps in which it would be
+        held."""
+        if request.mine is None:
+            return 0
+        wallet = self._wallet(run, request.mine)
+        room = self._room(run.path) if wallet is None else wallet.room
+        if room is None or self._wallets.spends_its_quote(
+            run.path, run.session(request.mine.scope)
+        ):
+            return 0
+        quoted = self._wallets.is_quoted(run.path)
+        beside = [one for one in request.older if self._wallet(run, one) is wallet]
+        older = [request.mine, *(self._begun(run.ask_prefix, one) for one in beside)]
+        worst = [self._worst(run.body, one, quoted=quoted) for one in older]
+        mine, total = worst[0] or 0, sum(one or 0 for one in worst)
+        fits = not request.many and None not in worst and total <= room
+        return mine if fits and self._may_be_wasted(run.session(request.mine.scope), mine) else None
+
+    def _may_be_wasted(self, session: str, amount: int) -> bool:
+        """Check `speculate $m` of the sessions around: speculative calls in flight and wasted calls
+        together may not cost more."""
+        state = self._core.state
+        for key in self._wallets.around(session):
+            most = state.sessions[key].speculate
+            if most is None:
+                continue
+            calls = state.speculative.values()
+            speculative = sum(c.worst for c in calls if key in self._wallets.around(c.session))
+            if speculative + state.wallets[key].wasted + amount > most:
+                return False
+        return True
+
+    def _wallet(self, run: FiberRun, send: PriorSend) -> Wallet | None:
+        """Return the nearest wallet with a cap that the calls of the send have to fit."""
+        path = send.to if send.to in self._core.state.processes else run.path
+        return self._wallets.nearest(path, run.session(send.scope))
+
+    def _begun(self, ask_prefix: str, older: PriorSend) -> PriorSend:
+        """Return the older send, as in flight only if it holds its part by now. It does so from the
+        moment its message is taken, which may be later in this step."""
+        path, message_id = self._core.state.asks.get(f"{ask_prefix}{older.in_flight}", ("", 0))
+        process = self._core.state.processes.get(path)
+        held = process is not None and message_id in (process.sends or ())
+        return older if held else replace(older, in_flight="")
+
+    def _room(self, path: str) -> int | None:
+        """Return the room under the cap on the whole program."""
+        ceiling = self._core.state.bounds.ceiling
+        if ceiling is None:
+            return None
+        top = self._wallets.top(path)
+        return max(0, ceiling - top.spent - top.held)
+
+    def _worst(self, body: FiberBody, older: PriorSend, *, quoted: bool) -> int | None:
+        """Return the most that an older send may cost, None if nothing bounds it."""
+        if older.agent == ANY_AGENT:
+            bodies = (self._body(body, name) for name in body.stateless)
+            worst = [self._worst_of(one, older, quoted=quoted) for one in bodies]
+            return None if None in worst else max((w or 0 for w in worst), default=0)
+        return self._worst_of(self._body(body, older.agent), older, quoted=quoted)
+
+    def _body(self, body: FiberBody, agent: str) -> AgentBody:
+        made = self._core.code[body.stateless[agent].body]
+        assert isinstance(made, AgentBody)
+        return made
+
+    def _worst_of(self, body: AgentBody, older: PriorSend, *, quoted: bool) -> int | None:
+        """Return the most that a send to this agent may cost. In a program that a model wrote a
+        send holds no part: each of its calls is held by itself."""
+        budget = None if older.budget is None else Money(older.budget)
+        part = send_budget(body, budget)
+        if part is not None and quoted:
+            calls = None if body.rule.tools else self._worst_of_calls(body, older)
+            return part if calls is None else min(part, calls)
+        if part is not None:
+            return 0 if older.in_flight else part
+        return self._worst_of_calls(body, older)
+
+    def _worst_of_calls(self, body: AgentBody, older: PriorSend) -> int | None:
+        most, room = body.rule.settings.max_tokens, body.rule.input_room
+        tokens = None
+        if older.size >= 0:
+            answers = older.answers * most * _BYTES_A_TOKEN
+            tokens = older.size + answers + len(body.rule.system) + _AROUND
+        if tokens is None or (room is not None and room < tokens):
+            tokens = room
+        if body.price is None or tokens is None:
+            return None
+        steps = _STEPS + (body.rule.output_retries if older.typed else 0)
+        calls = steps * body.retry.max_attempts
+        return worst_case(body.price, tokens, most) * (calls - bool(older.in_flight))
+
+    # Accounting
+
+    def begin(self, ask_key: str, to: str, session: str, worst: int) -> None:
+        self._core.state.speculative[ask_key] = SpeculativeCallRecord(to, session, worst)
+
+    def on_begun(self, critical_path: CriticalPath, ticket: str) -> None:
+        critical_path.begun = critical_path.begun | {
+            ticket: (self._core.now, critical_path.chain_ms)
+        }
+
+    def on_answer(
+        self, critical_path: CriticalPath, ticket: str, ask_key: str, charged: int = 0
+    ) -> bool:
+        """Record the result of a call. Return whether the call is still speculative."""
+        speculative = self._core.state.speculative.get(ask_key)
+        began_ms, chain_ms = critical_path.begun.get(
+            ticket, (self._core.now, critical_path.chain_ms)
+        )
+        critical_path.begun = {t: when for t, when in critical_path.begun.items() if t != ticket}
+        took_ms = self._core.now - began_ms
+        critical_path.chain_ms = chain_ms + took_ms
+        critical_path.longest_ms = max(critical_path.longest_ms, critical_path.chain_ms)
+        critical_path.answered_ms += took_ms
+        if speculative is not None:
+            speculative.took_ms, speculative.charged = took_ms, speculative.charged + charged
+        return speculative is not None
+
+    def on_taken(self, run: FiberRun, ask_key: str) -> None:
+        """The program uses the call: its effects now belong to the program, or to the speculative
+        call that this fiber is part of."""
+        speculative = self._core.state.speculative.pop(ask_key, None)
+        if speculative is None:
+            return
+        around = self._core.speculates(run.process, run.message_id)
+        if around is not None:
+            around.effects = [*around.effects, *speculative.effects]
+            around.calls += speculative.calls
+        else:
+            self._core.out += map(Commit, speculative.effects)
+
+    def on_given_up(
+        self, path: str, critical_path: CriticalPath, ticket: str, ask_key: str
+    ) -> None:
+        """Count the call as wasted: what it has cost, and what it will have cost when it lands. The
+        process that it was sent to forgets it. Calls that the process remembered after it were
+        cancelled before it."""
+        state = self._core.state
+        speculative = state.speculative.pop(ask_key, None)
+        if speculative is None:
+            return
+        process = state.processes.get(speculative.to)
+        if process is not None and speculative.remembers:
+            process.memory = speculative.memory
+        critical_path.begun = {t: when for t, when in critical_path.begun.items() if t != ticket}
+        critical_path.answered_ms -= speculative.took_ms
+        for made in self._core.authored_around(path):
+            made.calls -= speculative.calls  # whose model is told how many calls the program made
+        for key in speculative.effects:
+            state.given_up[key] = state.given_up.get(key, 0) + 1
+            if key not in state.effects_in_flight:
+                self._core.out.append(Cancel(key))  # a host need not keep what came of it
+        state.wasted_effects |= {
+            key: None for key, ask in state.cancelling.items() if ask == ask_key
+        }
+        place = state.asks.get(ask_key)
+        if place is not None:
+            self.mark_wasted(*place)
+        self.waste(
+            path if process is None else speculative.to, speculative.session, speculative.charged
+        )
+
+    def waste(self, path: str, session: str, amount: int) -> None:
+        if amount:
+            self._wallets.waste(path, session, amount)
+            self._core.out.append(WastedCost(path, Money(amount)))
+
+    def mark_wasted(self, path: str, message_id: int) -> None:
+        """Count what a message has spent as waste, and its effects in flight when they land."""
+        state = self._core.state
+        process = state.processes[path]
+        send = (process.sends or {}).get(message_id)
+        if send is None:
+            return
+        shared = send.session if self._wallets.owner_of(send.session) == path else ""
+        for key, flight in state.effects_in_flight.items():
+            mine = flight.path == path and flight.message_id == message_id
+            if mine or (shared and shared in self._wallets.around(flight.session)):
+                state.wasted_effects[key] = None
+        part = self._wallets.of_session(shared) if shared else send.part
+        self.waste(path, send.session, part.spent)
+
+    def on_withdrawn(self, path: str, message_id: int, message: ProcessMessage) -> None:
+        """Count what a speculative call has spent that ran out of time."""
+        speculative, process = self._core.speculative(message), self._core.state.processes[path]
+        send = (process.sends or {}).get(message_id)
+        if speculative is not None and send is not None:
+            speculative.charged += send.part.spent
+
+    def on_landed(self, flight: InFlightEffect, outcome: EffectOutcome) -> None:
+        ask_key = self._core.state.cancelling.pop(flight.effect.key, "")
+        speculative = self._core.state.speculative.get(ask_key)
+        if speculative is not None:
+            speculative.charged += charged_for(outcome)
+        if flight.effect.key in self._core.state.wasted_effects:
+            del self._core.state.wasted_effects[flight.effect.key]
+            self.waste(flight.path, flight.session, charged_for(outcome))
+        self._wake_budget_queries()
+
+    def on_superseded_landed(
+        self, superseded_effect: SupersededEffect, outcome: EffectOutcome
+    ) -> None:
+        if superseded_effect.is_waste:
+            self.waste(
+                superseded_effect.flight.path,
+                superseded_effect.flight.session,
+                charged_for(outcome),
+            )
+        self._wake_budget_queries()
+
+    def _wake_budget_queries(self) -> None:
+        """Wake the questions about the budget, once nothing that was cancelled is in flight."""
+        if not self._core.is_settling:
+            for path, message_id in self._core.state.budget_queries.items():
+                self._core.wake_at(self._core.now, TimerKind.SEND, path, message_id)
+            self._core.state.budget_queries.clear()
+
+    def on_over(self, path: str, critical_path: CriticalPath) -> None:
+        if critical_path.answered_ms:
+            self._core.out.append(
+                OverlapReport(path, critical_path.answered_ms, critical_path.longest_ms)
+            )

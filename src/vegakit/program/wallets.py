@@ -1,0 +1,511 @@
+"""Wallets: money set aside for processes, sessions and sends, held and settled (pure).
+
+A wallet with a cap of its own is a part, which is held as a whole in the wallet of its spawner; the
+walk up ends there. A process without one spends from its spawner's wallet. A session is a part of
+the wallet of the process that opened it, or of the session around it: when the walk up reaches that
+process, it enters the session instead, and ends there.
+
+Inside a program that a model or a client sent, the walk up only ends at the program's own wallet,
+which is its quote: sessions and wallets inside are loose. They cap what is spent in them but take
+no part out of the quote, since it covers what all calls may cost and not the sum of all caps.
+
+| the send               | held in the wallets      | a call is held in | settled late in |
+|------------------------|--------------------------|-------------------|-----------------|
+| has a budget, or tools | its part, from the start | the part          | the wallets     |
+| has tools in Vega      | its part, from the start | a session, which  | the session     |
+|                        |                          | its tools share   |                 |
+| has neither            | nothing                  | the wallets       | the wallets     |
+| is of a program whose  | nothing                  | the part and the  | the wallets     |
+| wallet is its quote    |                          | wallets           |                 |
+
+When a send is cancelled, its part is given back except for calls in flight: those stay held, now in
+the wallets themselves, until their outcomes are known. The next incarnation that takes the message
+has only the rest of the part, so that a message does not cost more after a crash.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from msgspec import convert
+
+from vegakit.effects import AskHuman
+from vegakit.errors import BudgetExceeded
+from vegakit.events import EffectOutcome, charged_for
+from vegakit.lang import AgentSpec
+from vegakit.money import Money, show
+from vegakit.policy import InterruptKind
+from vegakit.prices import DEFAULT_SEND_BUDGET
+from vegakit.program.bodies import AgentBody, FiberRun
+from vegakit.program.core import Core
+from vegakit.program.messages import MessageFailed, Prompt
+from vegakit.program.protocol import CostAlert
+from vegakit.program.state import (
+    BudgetSession,
+    InFlightEffect,
+    ProcessRecord,
+    Send,
+    Wallet,
+    root_of,
+    wallet_key_of,
+)
+from vegakit.vm import AskBudget, CallHost, CloseScope, OpenScope
+
+# Holding and settling money in every wallet that a call has to fit.
+
+
+class Wallets:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def open(self, caps: Mapping[str, Money], spawner: str, session: str = "") -> str | None:
+        """Take these parts for new wallets. If they do not all fit, take none and return the path
+        of the wallet that has no room."""
+        wallets = self._core.state.wallets
+        parts = {key: cap for key, cap in caps.items() if key not in wallets}
+        loose = self.is_quoted(spawner)
+        if parts and spawner:
+            take = self.short if loose else self.hold
+            exhausted = take(spawner, sum(parts.values()), session)
+            if exhausted is not None:
+                return exhausted
+        raised = 0 if self._is_by_model(spawner) else self.raised
+        made = {key: Wallet(cap, loose=loose, raised=raised) for key, cap in parts.items()}
+        wallets.update(made)
+        return None
+
+    @property
+    def raised(self) -> int:
+        """Return what a person added to all budgets when the run was resumed."""
+        return self._core.state.bounds.raised
+
+    def _is_by_model(self, spawner: str) -> bool:
+        """Return whether the spawner is an agent. The wallet that is opened is then the quote of a
+        program that its model wrote, which is never raised, since nobody approved more."""
+        process = self._core.state.processes.get(spawner)
+        return process is not None and isinstance(self._core.body_of(process), AgentBody)
+
+    def close(self, path: str, process: ProcessRecord) -> None:
+        """Close the wallet of a process. The wallets of a group stay open as long as the group,
+        whichever of its children end."""
+        if process.supervision and root_of(path, process) in self._core.state.supervisors:
+            return
+        self._close(wallet_key_of(path, process), process.spawner, process.session)
+
+    def close_group(self, root: str, spawner: str) -> None:
+        """Close the wallets of a group, except those of processes that its members spawned, which
+        are given back to their spawners."""
+        state = self._core.state
+        for key in [key for key in state.wallets if key.startswith(f"{root}/")]:
+            if key not in state.processes:
+                self._close(key, spawner)
+
+    def of(self, path: str) -> Wallet | None:
+        process = self._core.state.processes[path]
+        return self._core.state.wallets.get(wallet_key_of(path, process))
+
+    def top(self, path: str) -> Wallet:
+        """Return the outermost wallet that a call of the process has to fit."""
+        return [wallet for _, wallet in self._chain(path, "", looks=True)][-1]
+
+    def spent(self, path: str) -> Money:
+        wallet = self.of(path)
+        return Money(0 if wallet is None else wallet.spent)
+
+    def open_session(self, key: str, owner: str, cap: Money, inside: str = "") -> str | None:
+        """Open a session; returns as `open` does."""
+        loose = self.is_quoted(owner)
+        exhausted = (self.short if loose else self.hold)(owner, cap, inside)
+        if exhausted is None:
+            self._core.state.wallets[key] = Wallet(cap, loose=loose, raised=self.raised)
+            self._core.state.sessions[key] = BudgetSession(owner, inside)
+        return exhausted
+
+    def short(self, path: str, amount: int, session: str = "") -> str | None:
+        """Check a part inside a program that a model wrote. It has to fit the caps around it, but
+        not the quote, and nothing is held. Returns as `hold` does."""
+        for above, wallet in self._chain(path, session, looks=True):
+            own = above in self._core.state.authored
+            if wallet.loose and not own and not wallet.fits(amount):
+                return above
+        return None
+
+    def is_quoted(self, path: str) -> bool:
+        """Return whether the process is part of a program whose wallet is its quote."""
+        state = self._core.state
+        while (process := state.processes.get(path)) is not None:
+            if process.spec.quoted or path in state.authored:
+                return True
+            path = process.spawner
+        return False
+
+    def spends_its_quote(self, path: str, session: str) -> bool:
+        """Return whether the quote of such a program is the first cap. The quote covers all its
+        calls, in whatever order they are made."""
+        chain = self._chain(path, session, looks=True)
+        capped = [(name, wallet) for name, wallet in chain if wallet.cap is not None]
+        return len(capped) == 1 and capped[0][0] in self._core.state.authored
+
+    def owner_of(self, key: str) -> str | None:
+        session = self._core.state.sessions.get(key)
+        return None if session is None else session.owner
+
+    def of_session(self, key: str) -> Wallet:
+        return self._core.state.wallets[key]
+
+    def around(self, key: str) -> Iterator[str]:
+        """Yield the session and those around it."""
+        while (session := self._core.state.sessions.get(key)) is not None:
+            yield key
+            key = session.inside
+
+    def close_session(self, key: str, *, forgotten: bool = False) -> None:
+        """Close a session. With `forgotten` nobody waits for the sends in it any more."""
+        session = self._core.state.sessions[key]
+        session.over = True
+        if forgotten:
+            session.sends = 0
+        self._close_if_over(key)
+
+    def enter(self, key: str) -> None:
+        """Count a send into its session. A send that has not begun holds nothing yet, but will
+        spend from it."""
+        session = self._core.state.sessions.get(key)
+        if session is not None:
+            session.sends += 1
+
+    def leave(self, key: str) -> None:
+        session = self._core.state.sessions.get(key)
+        if session is not None:
+            session.sends -= 1
+            self._close_if_over(key)
+
+    def _close_if_over(self, key: str) -> None:
+        session = self._core.state.sessions.get(key)
+        if session is None or not session.over or session.sends:
+            return
+        if self._core.state.wallets[key].held:
+            return
+        del self._core.state.sessions[key]
+        self._close(key, session.owner, session.inside)
+
+    def nearest(self, path: str, session: str = "") -> Wallet | None:
+        """Return the nearest wallet with a cap, at or above the process; None if nothing limits
+        it."""
+        wallets = (wallet for _, wallet in self._chain(path, session, looks=True))
+        return next((wallet for wallet in wallets if wallet.cap is not None), None)
+
+    def room(self, path: str, session: str = "") -> Money | None:
+        rooms = (wallet.room for _, wallet in self._chain(path, session, looks=True))
+        return min((room for room in rooms if room is not None), default=None)
+
+    def seen_room(self, path: str, session: str = "") -> Money:
+        """Return the room as the program sees it, without wasted calls."""
+        wallet = self.nearest(path, session)
+        return Money(0 if wallet is None else (wallet.room or 0) + wallet.wasted)
+
+    def hold(self, path: str, amount: int, session: str = "") -> str | None:
+        """Hold an amount in every wallet of the chain. If one has no room, hold nothing and return
+        its path."""
+        chain = list(self._chain(path, session))
+        for above, wallet in chain:
+            if not wallet.fits(amount):
+                return above
+        for _, wallet in chain:
+            wallet.held += amount
+        return None
+
+    def settle(self, path: str, held: int, charged: int, session: str = "") -> None:
+        for above, wallet in self._chain(path, session):
+            wallet.settle(held, charged)
+            self._alert(above, wallet)
+        while session:
+            opened = self._core.state.sessions.get(session)
+            self._close_if_over(session)
+            session = "" if opened is None else opened.inside
+
+    def waste(self, path: str, session: str, amount: int) -> None:
+        """Count an amount that is spent already as waste: the program did not use the call."""
+        for _, wallet in self._chain(path, session):
+            wallet.wasted += amount
+
+    def _close(self, key: str, spawner: str, session: str = "") -> None:
+        """Close a wallet, unless something is held in it; then settling that closes it."""
+        wallet = self._core.state.wallets.get(key)
+        if wallet is None or wallet.held:
+            return
+        del self._core.state.wallets[key]
+        if wallet.cap is not None and spawner and not wallet.loose:
+            self.settle(spawner, wallet.cap, wallet.spent, session)
+            self.waste(spawner, session, wallet.wasted)
+
+    def _chain(
+        self, path: str, session: str, *, looks: bool = False
+    ) -> Iterator[tuple[str, Wallet]]:
+        """Yield the wallets that a call has to fit, from the inside out. With `looks` missing
+        wallets are not opened."""
+        state = self._core.state
+        opened = state.sessions.get(session)
+        while path:
+            if opened is not None and opened.owner == path:
+                yield f"a session of {path}", state.wallets[session]
+                if not state.wallets[session].loose:
+                    return
+                session = opened.inside
+                opened = state.sessions.get(session)
+                continue
+            process = state.processes[path]
+            wallet_key = wallet_key_of(path, process)
+            wallet = state.wallets.get(wallet_key)
+            if wallet is None:
+                wallet = Wallet()
+                if not looks:
+                    state.wallets[wallet_key] = wallet
+            yield path, wallet
+            if wallet.loose:
+                session = process.session
+                opened = state.sessions.get(session)
+            path = process.spawner if wallet.cap is None or wallet.loose else ""
+
+    def _alert(self, path: str, wallet: Wallet) -> None:
+        process = self._core.state.processes.get(path)
+        at = None if process is None else process.spec.alert_at
+        if process is not None and at is not None and wallet.spent >= at and not process.alerted:
+            process.alerted = True
+            self._core.out.append(CostAlert(path, Money(wallet.spent), at))
+
+
+# The part of the wallets that one send may spend.
+
+
+class SendBudgets:
+    def __init__(self, wallets: Wallets) -> None:
+        self._wallets = wallets
+
+    def open(
+        self, path: str, body: AgentBody, prompt: Prompt, key: str, earlier: int = 0
+    ) -> tuple[Wallet, str] | MessageFailed:
+        """Return the part, and the session that its calls are paid from: `key` if they have one.
+        `earlier` is what ended incarnations spent of it."""
+        cap = self._cap(path, body, prompt, earlier)
+        if cap is None:
+            return Wallet(), prompt.session
+        shared = bool(body.fibers or body.authors)
+        raised = self._wallets.raised
+        if not shared and self._wallets.is_quoted(path):
+            exhausted = self._wallets.short(path, cap, prompt.session)
+            part = Wallet(cap, loose=True, raised=raised), prompt.session
+            return (
+                part
+                if exhausted is None
+                else _budget_exceeded("this send may spend", cap, exhausted)
+            )
+        if shared:
+            exhausted, opened = self._wallets.open_session(key, path, cap, prompt.session), key
+        else:
+            exhausted, opened = self._wallets.hold(path, cap, prompt.session), prompt.session
+        if exhausted is not None:
+            return _budget_exceeded("this send may spend", cap, exhausted)
+        return Wallet(None if shared else cap, raised=raised), opened
+
+    def hold(self, path: str, send: Send, amount: Money) -> MessageFailed | None:
+        exhausted = None if send.part.fits(amount) else f"this send of {path}"
+        if exhausted is None and (send.part.cap is None or send.part.loose):
+            exhausted = self._wallets.hold(path, amount, send.session)
+        if exhausted is not None:
+            return _budget_exceeded("the next call could cost", amount, exhausted)
+        send.part.held += amount
+        return None
+
+    def settle(
+        self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
+    ) -> None:
+        charged, send = charged_for(outcome), None
+        if flight.generation == process.generation:
+            send = (process.sends or {}).get(flight.message_id)
+        if send is not None:
+            send.part.settle(flight.held, charged)
+        if send is None or send.part.cap is None or send.part.loose:
+            self._wallets.settle(path, flight.held, charged, flight.session)
+
+    def give_back(self, path: str, send: Send) -> None:
+        if send.part.loose:
+            return
+        if send.part.cap is not None:
+            free = send.part.cap - send.part.held
+            self._wallets.settle(path, free, send.part.spent, send.session)
+        elif self._wallets.owner_of(send.session) == path:
+            self._wallets.close_session(send.session, forgotten=True)
+
+    def charged(self, path: str, send: Send) -> Money:
+        """Return what the send is charged, with what its tools and programs spent."""
+        return Money(self._part(path, send).spent)
+
+    def spent(self, path: str, send: Send) -> int:
+        """Return what the send has spent. Calls in flight count in full."""
+        part = self._part(path, send)
+        return part.spent + part.held
+
+    def _part(self, path: str, send: Send) -> Wallet:
+        if send.part.cap is None and self._wallets.owner_of(send.session) == path:
+            return self._wallets.of_session(send.session)
+        return send.part
+
+    def _cap(self, path: str, body: AgentBody, prompt: Prompt, earlier: int) -> Money | None:
+        """Return the cap of the part. Without a budget an agent with tools gets fifty cents, or
+        what is left; and in addition the most that a program of its model may cost."""
+        part = send_budget(body, prompt.budget)
+        if part is None:
+            return None
+        left = Money(max(part - earlier, 0))
+        is_explicit = body.budget is not None or prompt.budget is not None
+        room = None if is_explicit else self._wallets.room(path, prompt.session)
+        return left if room is None else min(left, room)
+
+
+def send_budget(body: AgentBody, budget: Money | None) -> Money | None:
+    """Return the most that a send may spend, None if only the wallets limit it."""
+    cap = body.budget if budget is None else budget
+    if cap is not None or not body.rule.tools:
+        return cap
+    return Money(DEFAULT_SEND_BUDGET + max((one.cost for one in body.authors.values()), default=0))
+
+
+def _budget_exceeded(what: str, amount: Money, exhausted: str) -> MessageFailed:
+    return MessageFailed(
+        BudgetExceeded.__name__,
+        f"{what} {show(amount)}, which is more than is left for {exhausted}; "
+        "raise its wallet or budget, or lower max_tokens",
+    )
+
+
+# Sessions that a fiber opens and closes, and its questions about its budget.
+
+
+_UNLIMITED = Money(2**63 - 1)
+
+
+class BudgetSessions:
+    def __init__(self, core: Core, wallets: Wallets) -> None:
+        self._core = core
+        self._wallets = wallets
+
+    def open(self, run: FiberRun, request: OpenScope) -> bool:
+        inside, key = run.session(request.inside), run.session(request.ticket)
+        exhausted = self._wallets.open_session(key, run.path, Money(request.amount), inside)
+        if exhausted is None:
+            session, settings = self._core.state.sessions[key], request.settings or {}
+            session.confirm, session.speculate = settings.get("confirm"), settings.get("speculate")
+            run.vm.answer(request.ticket, None)
+        else:
+            room = self._wallets.seen_room(run.path, inside)
+            asked = f"a session of {show(Money(request.amount))} does not fit: {exhausted} has only"
+            why = f"{asked} {show(room)} left; ask for less, or give it more"
+            run.vm.fail(request.ticket, BudgetExceeded.__name__, why)
+        return True
+
+    def close(self, run: FiberRun, request: CloseScope) -> bool:
+        self._wallets.close_session(run.session(request.scope))
+        return False
+
+    def read_budget(self, run: FiberRun, request: AskBudget) -> bool:
+        """Answer as if no speculative call had been wasted. While a cancelled call is still in
+        flight its cost is unknown, so the question waits until it lands."""
+        if self._core.is_settling:
+            run.fiber.budget_queries = {**run.fiber.budget_queries, request.ticket: request}
+            self._core.state.budget_queries[run.path] = run.message_id
+            return False
+        wallet = self._wallets.nearest(run.path, run.session(request.scope))
+        known = (_UNLIMITED, Money(0), _UNLIMITED)
+        if wallet is not None and wallet.room is not None:
+            known = (wallet.room + wallet.wasted, wallet.spent - wallet.wasted, wallet.cap)
+        run.vm.answer(request.ticket, {"$": "money", "of": known[request.what]})
+        return True
+
+    def retry_budget_queries(self, run: FiberRun) -> None:
+        if not self._core.is_settling:
+            budget_queries, run.fiber.budget_queries = run.fiber.budget_queries, {}
+            for request in budget_queries.values():
+                self.read_budget(run, convert(request, AskBudget))
+
+
+# The approval before an expensive loop.
+
+
+_EXPIRES_MS = 24 * 60 * 60 * 1000
+_NO_BOUND = 2**62
+_ARGUMENTS = 2
+_ROW = [str, int, int, int, bool, int]
+
+
+class LoopConfirmation:
+    def __init__(self, core: Core, wallets: Wallets) -> None:
+        self._core = core
+        self._wallets = wallets
+
+    def question(self, run: FiberRun, request: CallHost) -> AskHuman | None:
+        """Return the question for a person, or None when the loop may begin without one."""
+        session = run.session(request.scope)
+        most = self._most(session)
+        items, rows = _loop_arguments(request)
+        if most is None or not items:
+            return None
+        worst = len(items) * self._round(run, rows, _longest(items))
+        room = self._wallets.room(run.path, session)
+        worst = worst if room is None else min(worst, room)
+        if worst <= most:
+            return None
+        cost = "an amount without bound" if worst >= _NO_BOUND else f"{show(Money(worst))} at most"
+        many = f"{len(items):,} round{'s' * (len(items) != 1)}"
+        question = f"A loop of {many} may cost {cost}, more than {show(Money(most))}. Begin it?"
+        return AskHuman(InterruptKind.CONFIRMATION, question, self._core.now + _EXPIRES_MS)
+
+    def _most(self, key: str) -> int | None:
+        """Return the `confirm` limit of the innermost session that has one."""
+        sessions = self._core.state.sessions
+        limits = (sessions[around].confirm for around in self._wallets.around(key))
+        return next((most for most in limits if most is not None), None)
+
+    def _round(self, run: FiberRun, rows: list[Any], longest: int) -> int:
+        """Bound the cost of one round. A send to an unknown agent has no bound."""
+        specs = {spec.name: spec for spec in run.body.module.agents}
+        costs = (self._cost(run, row, longest, specs.get(row[0])) for row in rows)
+        return sum(int(min(cost, _NO_BOUND)) for cost in costs)
+
+    def _cost(
+        self, run: FiberRun, row: list[Any], longest: int, spec: AgentSpec | None
+    ) -> int | float:
+        from vegakit.lang import ModelTerms, cost_of_round
+
+        process = None if spec is None else run.body.stateless.get(spec.name)
+        body = None if process is None else self._core.code.get(process.body)
+        if spec is None or not isinstance(body, AgentBody):
+            return _NO_BOUND
+        rule = body.rule
+        terms = None
+        if body.price is not None:
+            most = rule.settings.max_tokens
+            attempts = body.retry.max_attempts
+            terms = ModelTerms(body.price, rule.context_tokens, most, body.count, attempts)
+        return cost_of_round(row, longest, spec, lambda _: terms, rule.tools)
+
+
+def _loop_arguments(request: CallHost) -> tuple[list[Any], list[Any]]:
+    """Return the items and the sends of one round. Bytecode may hold anything: arguments that
+    cannot be read count as a loop without sends."""
+    if len(request.args) != _ARGUMENTS or not all(isinstance(arg, list) for arg in request.args):
+        return [], []
+    items, rows = cast("tuple[list[Any], list[Any]]", request.args)
+    return (items, rows) if all(map(_is_row, rows)) else ([], [])
+
+
+def _is_row(row: object) -> bool:
+    parts = cast("list[object]", row) if isinstance(row, list) else []
+    return [type(part) for part in parts] == _ROW
+
+
+def _longest(items: list[Any]) -> int:
+    """Return the size of the longest item in bytes, or -1 if some item is not a text. The text of a
+    pair is its second part."""
+    texts: list[Any] = [item[-1] if isinstance(item, list) and item else item for item in items]
+    sizes = [len(text.encode()) if isinstance(text, str) else -1 for text in texts]
+    return -1 if -1 in sizes else max(sizes, default=0)

@@ -1,0 +1,431 @@
+"""Conversion between our records and those of pydantic-ai: requests, replies, stream chunks and
+errors.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+from pydantic_ai import exceptions as theirs
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    InstructionPart,
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.messages import ModelRequest as TheirRequest
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
+
+from vegakit.conversation import (
+    AssistantMessage,
+    AssistantPart,
+    Finish,
+    Media,
+    Message,
+    ModelChunk,
+    ModelReply,
+    ModelRequest,
+    Opaque,
+    OutputSpec,
+    Reasoning,
+    ReasoningDelta,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolCallStarted,
+    ToolMessage,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+    UserPart,
+)
+from vegakit.errors import ErrorClass, Phase, VegaError, WorldError
+from vegakit.providers.access import Wire
+from vegakit.providers.token_bounds import bound_of_text, bound_of_tools
+
+# Our records in the words of pydantic-ai, on their way to one wire format.
+#
+# What a provider gave us to hand back (signatures, item ids) goes back to the wire format it came
+# from. Reasoning without it is left out: another model's thoughts are no answer, and would be
+# billed.
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTemplate:
+    """What the requests of one agent have in common, made ready once.
+
+    `output_tool` is the tool by which a model without JSON answers gives one.
+    """
+
+    parameters: ModelRequestParameters
+    output_tool: str | None
+    bound: int
+
+
+def request_template(model: Model, provider: str, request: ModelRequest) -> RequestTemplate:
+    tools = [_tool(spec) for spec in request.tools]
+    system = [InstructionPart(content=request.system)] if request.system else None
+    shape = _output(model, request.output)
+    parameters = ModelRequestParameters(function_tools=tools, instruction_parts=system, **shape)
+    sent = model.customize_request_parameters(parameters)
+    schemas: list[object] = [
+        [tool.name, tool.description, tool.parameters_json_schema]
+        for tool in (*sent.function_tools, *sent.output_tools)
+    ]
+    if sent.output_object:
+        schemas.append([sent.output_object.name, sent.output_object.json_schema])
+    output_tool = parameters.output_tools[0].name if parameters.output_tools else None
+    bound = bound_of_text(provider, request.system) + bound_of_tools(provider, schemas)
+    return RequestTemplate(parameters, output_tool, bound)
+
+
+def _tool(spec: ToolSpec) -> ToolDefinition:
+    return ToolDefinition(
+        name=spec.name, description=spec.description, parameters_json_schema=spec.parameters
+    )
+
+
+def _output(model: Model, spec: OutputSpec | None) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    if model.profile.get("supports_json_schema_output"):
+        shape = OutputObjectDefinition(json_schema=spec.json_schema, name=spec.name)
+        return {"output_mode": "native", "output_object": shape}
+    tool = ToolDefinition(
+        name=spec.name,
+        description="Call this with your final answer.",
+        parameters_json_schema=spec.json_schema,
+        kind="output",
+    )
+    return {"output_mode": "tool", "output_tools": [tool], "allow_text_output": False}
+
+
+def encode_message(message: Message, wire: Wire) -> ModelMessage:
+    match message:
+        case UserMessage():
+            return TheirRequest([UserPromptPart([_user_part(part) for part in message.parts])])
+        case ToolMessage():
+            return TheirRequest([_result(result) for result in message.results])
+        case AssistantMessage():
+            return _encode_assistant(message, wire)
+
+
+def _encode_assistant(message: AssistantMessage, wire: Wire) -> ModelResponse:
+    texts = iter(_kept(message.opaque, wire).get("texts", ()))
+    theirs = (_assistant_part(part, wire, texts) for part in message.parts)
+    return ModelResponse([part for part in theirs if part], provider_name=wire.provider)
+
+
+def _user_part(part: UserPart) -> UserContent:
+    match part:
+        case Text():
+            return part.text
+        case Media(url=""):
+            return BinaryContent(part.data, media_type=part.media_type)
+        case Media():
+            return ImageUrl(part.url, media_type=part.media_type)
+
+
+def _result(result: ToolResult) -> ToolReturnPart:
+    outcome = "failed" if result.is_error else "success"
+    return ToolReturnPart(result.name, result.content, result.id, outcome=outcome)
+
+
+def _assistant_part(
+    part: AssistantPart, wire: Wire, texts: Iterator[dict[str, Any]]
+) -> TextPart | ThinkingPart | ToolCallPart | None:
+    match part:
+        case Text():
+            return TextPart(part.text, **next(texts, dict[str, Any]()), provider_name=wire.provider)
+        case Reasoning():
+            kept = _kept(part.opaque, wire)
+            return ThinkingPart(part.text, **kept, provider_name=wire.provider) if kept else None
+        case ToolCall():
+            kept = _kept(part.opaque, wire)
+            return ToolCallPart(
+                part.name,
+                _encode_arguments(part.arguments),
+                part.id,
+                **kept,
+                provider_name=wire.provider,
+            )
+
+
+def _kept(opaque: Opaque | None, wire: Wire) -> dict[str, Any]:
+    """`incoming` says what is in it."""
+    return opaque.value if opaque and opaque.provider == wire.name else {}
+
+
+def _encode_arguments(arguments: object) -> str | dict[str, Any]:
+    """A text is what a model wrote that was not JSON."""
+    if isinstance(arguments, str | dict):
+        return cast("str | dict[str, Any]", arguments)
+    return json.dumps(arguments)
+
+
+# A provider's answer, by way of pydantic-ai, in our records.
+#
+# Kinds of parts that we do not know (files, tools that a provider ran itself) are left out. What
+# a provider wants back with a part travels in `opaque`, under the name of the wire format.
+
+
+_FINISHES = {
+    "stop": Finish.STOP,
+    "length": Finish.LENGTH,
+    "tool_call": Finish.TOOL_CALLS,
+    "content_filter": Finish.CONTENT_FILTER,
+}
+
+
+def decode_reply(response: ModelResponse, wire: Wire, output_tool: str | None) -> ModelReply:
+    """A filtered answer is a reply too: what it cost is then known."""
+    finish = _FINISHES.get(response.finish_reason or "")
+    if finish is None or response.state != "complete":
+        raise WorldError(
+            f"{wire.provider} broke its answer off ({response.finish_reason or 'no reason given'})",
+            ErrorClass.CONNECTION,
+        )
+    message = decode_message(response, wire, output_tool)
+    if finish is Finish.CONTENT_FILTER and not message.parts:
+        message = msgspec.structs.replace(message, parts=_refusal(response))
+    if finish in {Finish.STOP, Finish.TOOL_CALLS}:
+        finish = Finish.TOOL_CALLS if message.tool_calls else Finish.STOP
+    return ModelReply(message, _usage(response.usage), finish)
+
+
+def decode_message(
+    response: ModelResponse, wire: Wire, output_tool: str | None
+) -> AssistantMessage:
+    """What belongs to its texts stands with the message, in their order."""
+    ours = (_part(part, wire, output_tool) for part in response.parts)
+    texts = [_round_trip_fields(part) for part in response.parts if isinstance(part, TextPart)]
+    kept = {"texts": texts} if any(texts) and output_tool is None else {}
+    return AssistantMessage(
+        tuple(part for part in ours if part), response.model_name or "", _opaque(kept, wire)
+    )
+
+
+def _part(part: ModelResponsePart, wire: Wire, output_tool: str | None) -> AssistantPart | None:
+    match part:
+        case TextPart():
+            return Text(part.content)
+        case ThinkingPart():
+            return Reasoning(part.content, _opaque(_round_trip_fields(part), wire))
+        case ToolCallPart() if part.tool_name == output_tool:
+            return Text(part.args if isinstance(part.args, str) else json.dumps(part.args or {}))
+        case ToolCallPart():
+            kept = _opaque(_round_trip_fields(part), wire)
+            return ToolCall(part.tool_call_id, part.tool_name, _decode_arguments(part.args), kept)
+        case _:
+            return None
+
+
+def _round_trip_fields(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any]:
+    names = ("id", "signature", "provider_details")
+    return {name: kept for name in names if (kept := getattr(part, name, None))}
+
+
+def _opaque(kept: dict[str, Any], wire: Wire) -> Opaque | None:
+    return Opaque(wire.name, kept) if kept else None
+
+
+def _decode_arguments(args: object) -> object:
+    """What is not JSON stays a text, and whoever checks the arguments says so to the model."""
+    if not isinstance(args, str):
+        return args or {}
+    try:
+        return json.loads(args) if args else {}
+    except ValueError:
+        return args
+
+
+def _refusal(response: ModelResponse) -> tuple[Text, ...]:
+    said = (response.provider_details or {}).get("refusal")
+    return (Text(said),) if said else ()
+
+
+def _usage(usage: RequestUsage) -> Usage | None:
+    """No call has no input: a zero is a provider that did not say."""
+    if usage.unmeasured_requests or not usage.input_tokens:
+        return None
+    return Usage(
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+    )
+
+
+# The pieces of a streamed answer, as they come.
+#
+# Of a tool call only its beginning is told: half its arguments are of no use to anybody. The
+# arguments of the output tool are the answer itself and come as text.
+
+
+class ChunkConverter:
+    def __init__(self, output_tool: str | None) -> None:
+        self._output_tool = output_tool
+        self._outputs: set[int] = set()
+        self._calls = 0
+
+    def of(self, event: ModelResponseStreamEvent) -> Iterator[ModelChunk]:
+        match event:
+            case PartStartEvent(part=TextPart(content=str(text))) if text:
+                yield TextDelta(text)
+            case PartStartEvent(part=ThinkingPart(content=str(text))) if text:
+                yield ReasoningDelta(text)
+            case PartStartEvent(part=ToolCallPart() as call):
+                yield from self._on_call(event.index, call)
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=str(text))) if text:
+                yield TextDelta(text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))) if text:
+                yield ReasoningDelta(text)
+            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(text))):
+                if text and event.index in self._outputs:
+                    yield TextDelta(text)
+            case _:
+                pass
+
+    def _on_call(self, index: int, call: ToolCallPart) -> Iterator[ModelChunk]:
+        if call.tool_name == self._output_tool:
+            self._outputs.add(index)
+            if isinstance(call.args, str) and call.args:
+                yield TextDelta(call.args)
+        else:
+            yield ToolCallStarted(call.tool_name, self._calls)
+            self._calls += 1
+
+
+# What went wrong, by one table, and how far the request had come.
+#
+# | phase        | when                                                                 |
+# |--------------|----------------------------------------------------------------------|
+# | NOTHING_SENT | no connection was had, or the request could not even be written      |
+# | ANSWERED     | the provider answered with an HTTP status of failure                 |
+# | UNKNOWN      | the rest: dropped, timed out, failed inside a stream, unreadable     |
+#
+# A content filter is no failure but a reply, except where a provider makes an HTTP status of it.
+
+
+_UNREADABLE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""How the library stumbles over an answer that nobody expected."""
+
+FAILURES = (theirs.AgentRunError, theirs.UserError, *_UNREADABLE)
+
+_CLASSES: tuple[tuple[type[Exception], ErrorClass], ...] = (
+    (theirs.ModelContextWindowExceededError, ErrorClass.CONTEXT_LENGTH),
+    (theirs.ModelAuthenticationError, ErrorClass.AUTH),
+    (theirs.ModelQuotaExceededError, ErrorClass.QUOTA),
+    (theirs.ModelRateLimitError, ErrorClass.RATE_LIMIT),
+    (theirs.ModelOverloadedError, ErrorClass.OVERLOADED),
+    (theirs.ModelUnavailableError, ErrorClass.UNAVAILABLE),
+    (theirs.ModelServerError, ErrorClass.SERVER),
+    (theirs.ModelTimeoutError, ErrorClass.TIMEOUT),
+    (theirs.ModelConnectionError, ErrorClass.CONNECTION),
+    (theirs.ContentFilterError, ErrorClass.CONTENT_FILTER),
+    (theirs.ModelRequestRejectedError, ErrorClass.REJECTED),
+    (theirs.ModelHTTPError, ErrorClass.REJECTED),
+    (theirs.UserError, ErrorClass.REJECTED),
+    (Exception, ErrorClass.SERVER),
+)
+"""The first that fits: what is special stands before what it is a case of."""
+
+_FILTER_CODES = {"content_filter", "content_policy_violation"}
+_SHOWN = 300
+
+
+def decode_error(
+    error: Exception, wire: Wire, model: str, sent_headers: Mapping[str, str]
+) -> VegaError:
+    """An error of ours that comes back wrapped in theirs comes out as itself.
+
+    What was sent in `sent_headers` is struck out of the message, should the provider repeat it.
+    """
+    for inner in _chain(error):
+        if isinstance(inner, VegaError):
+            return inner
+    kind = _class_of(error)
+    wait_s = getattr(error, "retry_after", None)
+    return WorldError(
+        f"{wire.name}:{model} failed ({kind}): "
+        f"{_redacted(_error_text(error, kind, wire), sent_headers)}",
+        kind,
+        phase=_phase_of(error),
+        retry_after_ms=None if wait_s is None else round(wait_s * 1_000),
+    )
+
+
+def timed_out(wire: Wire, model: str, timeout_s: float) -> WorldError:
+    return WorldError(
+        f"{wire.name}:{model} failed ({ErrorClass.TIMEOUT}): no answer within {timeout_s:g} s",
+        ErrorClass.TIMEOUT,
+    )
+
+
+def _class_of(error: Exception) -> ErrorClass:
+    if getattr(error, "provider_error_code", None) in _FILTER_CODES:
+        return ErrorClass.CONTENT_FILTER
+    return next(ours for kind, ours in _CLASSES if isinstance(error, kind))
+
+
+def _phase_of(error: Exception) -> Phase:
+    match error:
+        case theirs.UserError():
+            return Phase.NOTHING_SENT
+        case theirs.ModelConnectionError(phase="connect" | "pool"):
+            return Phase.NOTHING_SENT
+        case theirs.ModelHTTPError(in_stream=False):
+            return Phase.ANSWERED
+        case _:
+            return Phase.UNKNOWN
+
+
+def _error_text(error: Exception, kind: ErrorClass, wire: Wire) -> str:
+    """In the provider's words if it had any; about a key it may quote the key."""
+    if kind is ErrorClass.AUTH:
+        return f"the key was not accepted; check {wire.key_variable}"
+    if isinstance(error, _UNREADABLE):
+        return f"its answer could not be read ({type(error).__name__})"
+    return _reported(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
+
+
+def _redacted(text: str, sent_headers: Mapping[str, str]) -> str:
+    """The key stands behind the word Bearer."""
+    for value in sent_headers.values():
+        for secret in filter(None, (value, value.rpartition(" ")[2])):
+            text = text.replace(secret, "…")
+    return text[:_SHOWN]
+
+
+def _reported(body: object) -> str:
+    """`{"error": {"message": …}}`, or without the outer braces."""
+    while isinstance(body, dict):
+        known = cast("dict[str, object]", body)
+        body = known.get("error") or known.get("message")
+    return body if isinstance(body, str) else ""
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,120 @@
+"""Ways to ask more than once: side by side, one by one over a list, or again.
+
+They run with the budget and span of the line they are written on, and leave no task running when
+they return, raise or are cancelled.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from contextvars import copy_context
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from vegakit.concurrency import cancel_all
+from vegakit.errors import Cancelled, InvalidRuleError, LimitReached
+
+S = TypeVar("S")
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_SHOWN = 200
+
+
+def _where_written(
+    pattern: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Keeps the context of the call, as an ask does, wherever it is awaited."""
+
+    @wraps(pattern)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        context = copy_context()
+
+        async def awaited() -> T:
+            return await asyncio.create_task(pattern(*args, **kwargs), context=context)
+
+        return awaited()
+
+    return called
+
+
+@_where_written
+async def race(*works: Awaitable[T]) -> T:
+    """The first that succeeds; the others are cancelled. If all fail, the failure that came first,
+    with the others as its notes."""
+    _check_at_least_one("works to race", len(works))
+    failures: list[BaseException] = []
+    async with aclosing(_as_they_end(works)) as ended:
+        async for work in ended:
+            failure = _failure_of(work)
+            if failure is None:
+                return work.result()
+            failures.append(failure)
+    for other in failures[1:]:
+        failures[0].add_note(f"another in the race: {type(other).__name__}: {other}")
+    raise failures[0]
+
+
+@_where_written
+async def map_all(
+    ask: Callable[[S], Awaitable[T]], items: Iterable[S], at_once: int = 8
+) -> list[T]:
+    """The answers in the order of the items, which are taken one by one as there is room. The first
+    failure cancels the rest."""
+    _check_at_least_one("at_once", at_once)
+    answers: dict[int, T] = {}
+    waiting = enumerate(items)
+
+    async def work_off() -> None:
+        for place, item in waiting:
+            answers[place] = await ask(item)
+
+    async with aclosing(_as_they_end([work_off() for _ in range(at_once)])) as ended:
+        async for worker in ended:
+            failure = _failure_of(worker)
+            if failure is not None:
+                raise failure
+    return [answers[place] for place in range(len(answers))]
+
+
+@_where_written
+async def retry_until(
+    make: Callable[[], Awaitable[T]], good: Callable[[T], bool], max_attempts: int = 3
+) -> T:
+    """Asks anew until an answer is good. What fails is not asked again: the gate has done that."""
+    _check_at_least_one("max_attempts", max_attempts)
+    last = ""
+    for _ in range(max_attempts):
+        answer = await make()
+        if good(answer):
+            return answer
+        last = str(answer)
+    raise LimitReached(
+        f"none of {max_attempts} answers was good; the last was {last[:_SHOWN]!r}; "
+        "raise max_attempts, say in the prompt what is wanted, or accept more"
+    )
+
+
+async def _as_they_end(works: Iterable[Awaitable[T]]) -> AsyncGenerator[asyncio.Future[T]]:
+    tasks: list[asyncio.Future[T]] = []
+    try:
+        tasks += map(asyncio.ensure_future, works)
+        left = set(tasks)
+        while left:
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            for task in filter(done.__contains__, tasks):
+                yield task
+    finally:
+        await cancel_all(tasks)
+
+
+def _failure_of(task: "asyncio.Future[Any]") -> BaseException | None:
+    """One that somebody else cancelled has failed; it must not look as if we were cancelled."""
+    if task.cancelled():
+        return Cancelled("it was cancelled before it answered; see who cancelled it, or ask again")
+    return task.exception()
+
+
+def _check_at_least_one(what: str, number: int) -> None:
+    if number < 1:
+        raise InvalidRuleError(f"{what}: expected at least 1, got {number}; give one or more")

@@ -1,0 +1,329 @@
+"""Programs as Python objects: `load("review.vega")`, and `@program` for programs written in Python.
+
+The file of a `@program` is read, not run: its functions mean what they mean to Vega. Without a
+runtime each call opens one as vega.toml says.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from decimal import Decimal
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_type_hints
+
+from vegakit.errors import ProgramFailed, UserError
+from vegakit.host import PythonInterop, only_in_program, python_value
+from vegakit.sdk.sources import check_source, load_bytecode, project_root
+from vegakit.tools import FunctionTool
+
+if TYPE_CHECKING:
+    from vegakit.host import ToolLike
+    from vegakit.lang import Diagnostic, Function, LoadTimeCode, Module
+
+
+# A `.vega` file as a Python object: its functions are called like functions.
+#
+# Without a runtime each call opens one as vega.toml says; `rt.load(path)` binds it to a runtime.
+# The language is loaded with the first program.
+
+
+class ProgramRefused(UserError):  # noqa: N818
+    """What is wrong with it, as `vega check` shows it."""
+
+    def __init__(self, diagnostics: "Sequence[Diagnostic]", texts: dict[str, str]) -> None:
+        from vegakit.lang import render
+
+        super().__init__(render(diagnostics, texts))
+        self.diagnostics = tuple(diagnostics)
+
+
+def compiled(path: Path, interop: "PythonInterop | None" = None) -> "tuple[Module, Path]":
+    """The module and its project's folder; of a `.vgb` file as it was built."""
+    from vegakit.lang import compile_program
+
+    if path.suffix == ".vgb":
+        return load_bytecode(path), project_root(path)
+    found = (
+        check_source(path)
+        if interop is None
+        else check_source(path, interop.signatures, interop.types)
+    )
+    if found.checked is None or not found.is_sound:
+        raise ProgramRefused(found.diagnostics, found.source.texts)
+    return compile_program(found.checked), found.source.root
+
+
+class ProgramRunner(Protocol):
+    """A runtime, as far as a program needs one to run in."""
+
+    async def run(self, program: Any, *args: Any, function: str = "main") -> Any: ...  # noqa: ANN401
+
+
+class VegaFunction:
+    def __init__(self, program: "VegaProgram", function: "Function") -> None:
+        self._program = program
+        self.name = function.name
+        self.function = function
+
+    async def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+        return await self._program.call(self.name, args)
+
+
+class VegaProgram:
+    """Its functions are its attributes."""
+
+    def __init__(
+        self,
+        module: "Module",
+        root: Path,
+        runtime: "ProgramRunner | None" = None,
+        interop: "PythonInterop | None" = None,
+    ) -> None:
+        self.module = module
+        self.root = root
+        self.interop = interop
+        self._runtime = runtime
+
+    def __getattr__(self, name: str) -> VegaFunction:
+        try:
+            return VegaFunction(self, self.function(name))
+        except UserError as error:
+            raise AttributeError(str(error)) from None
+
+    def function(self, name: str) -> "Function":
+        """`main` is also what stands at the top of the file."""
+        for function in self.module.functions:
+            if function.name == name:
+                return function
+        known = ", ".join(f.name for f in self.module.functions if "." not in f.name)
+        raise UserError(f"{self.module.name} has no function {name!r}; it has: {known}")
+
+    def result(self, name: str, value: Any) -> Any:  # noqa: ANN401
+        """Of the function `name`, as a value of Python."""
+        plain = python_value(value)
+        if self.interop is None:
+            return plain
+        return self.interop.result(self.function(name).result, plain)
+
+    async def call(self, name: str, args: Sequence[Any]) -> Any:  # noqa: ANN401
+        if self._runtime is not None:
+            return await self._runtime.run(self, *args, function=name)
+        # By its package and late: the runtime loads programs, and a program of its own accord opens
+        # a runtime only when it is called without one.
+        sdk: Any = import_module("vegakit.sdk")
+        async with sdk.Runtime.from_config() as rt:
+            return await rt.run(self, *args, function=name)
+
+
+def load(
+    path: str | PathLike[str],
+    runtime: "ProgramRunner | None" = None,
+    *,
+    tools: "Iterable[ToolLike]" = (),
+    types: Iterable[Any] = (),
+) -> VegaProgram:
+    """`tools` are functions of Python that the program may call and give to its agents, `types`
+    models that it knows as records, and whose instances its functions return."""
+    from vegakit.host import PythonInterop
+
+    if Path(path).suffix == ".py":
+        tools = [*tools, *tools_at(Path(path))]
+    interop = PythonInterop(tools, types)
+    module, root = compiled(Path(path), interop)
+    return VegaProgram(module, root, runtime, interop)
+
+
+# Programs in Python, from inside Python: `@program` gives an object that runs under Vega.
+#
+# The file that holds the function is read, not run: its functions mean what they mean to Vega.
+# Only functions with `@tool` are called as they are.
+
+
+LoadHook: TypeAlias = Callable[[Path, str, "tuple[LoadTimeCode, ...]"], None]
+"""Told of a file, its text and the code that runs when it is loaded; raises if it must not."""
+
+Failed = ProgramFailed
+"""As a program raises it: `raise Failed("no")`."""
+
+
+def Max(most: int) -> Any:  # noqa: ANN401, N802  (reads as a type: Annotated[list[str], Max(20)])
+    """At most so many items: known to the quote, and held to by pydantic."""
+    from pydantic import Field
+
+    return Field(max_length=most)
+
+
+class PythonProgram:
+    """`main` of a file: await it, or `main.run(...)` where nothing is awaited."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self._loaded: VegaProgram | None = None
+
+    @property
+    def path(self) -> Path:
+        return Path(self.function.__code__.co_filename)
+
+    @property
+    def loaded(self) -> VegaProgram:
+        """Checked and compiled when it is first wanted."""
+        if self._loaded is None:
+            tools = _tools_in(self.function.__globals__)
+            interop = PythonInterop(tools)
+            module, root = compiled(self.path, interop)
+            self._loaded = VegaProgram(module, root, interop=interop)
+        return self._loaded
+
+    async def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+        return self._result(await self.loaded.call("main", args))
+
+    def run(self, *args: Any) -> Any:  # noqa: ANN401
+        return asyncio.run(self(*args))
+
+    def _result(self, value: Any) -> Any:  # noqa: ANN401
+        """Records come back as instances of their classes."""
+        hint = get_type_hints(self.function, include_extras=True).get("return")
+        if hint is None or hint is type(None):
+            return None
+        from pydantic import TypeAdapter
+
+        return TypeAdapter[Any](hint).validate_python(value)
+
+
+class _Program:
+    """`@program`, `@program(may=[…], budget="$5")`, and what marks the other functions of it."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """The room of the same name: `import vegakit.program as p`."""
+        return getattr(sys.modules["vegakit.program"], name)
+
+    def __call__(self, function: Callable[..., Any] | None = None, **_: Any) -> Any:  # noqa: ANN401
+        return PythonProgram if function is None else PythonProgram(function)
+
+    def function(self, **_: Any) -> Callable[..., Any]:  # noqa: ANN401
+        """`@program.function(may=["fs::read"])`: with rights or a budget of its own."""
+        return _unchanged
+
+    def tool(self, **_: Any) -> Callable[..., Any]:  # noqa: ANN401
+        """`@program.tool(capabilities=["fs::read"])`: agents may call it, and it runs in Vega."""
+        return _unchanged
+
+
+def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+program = _Program()
+
+
+def session(budget: Any = None, **_: Any) -> AbstractContextManager[None]:  # noqa: ANN401
+    """`with session(budget="$1"):` what is in it spends at most so much."""
+    only_in_program(f"session({budget!r})")
+
+
+def parallel() -> AbstractContextManager[None]:
+    """`with parallel():` its statements run at the same time."""
+    only_in_program("parallel()")
+
+
+def spawn(_agent: Any, **_: Any) -> Any:  # noqa: ANN401
+    """`spawn(agent, wallet="$2")`: a process that stays."""
+    only_in_program("spawn(…)")
+
+
+class _Word:
+    """`vega.file.read`: any path of names. What declares (`vega.retry(…)`) may be called anywhere;
+    what does something only in a program."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name.startswith("__"):
+            raise AttributeError(name)
+        path = f"{self._path}.{name}"
+        return _TYPES[path] if path in _TYPES else _Word(path)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        if self._path in _DECLARING:
+            return {"of": self._path, "given": args, **named}
+        return only_in_program(f"{self._path}(…)")
+
+    def __repr__(self) -> str:
+        return self._path
+
+
+_TYPES: dict[str, Any] = {
+    "vega.Money": Decimal,
+    "vega.Duration": timedelta,
+    "vega.File": Path,
+    "vega.Process": object,
+    "vega.Response": object,
+}
+"""What values of these types are when they come back to Python."""
+_DECLARING = frozenset(
+    f"vega.{name}"
+    for name in "retry circuit_breaker rate_limit exponential constant mcp yaml supervisor".split()
+)
+
+vega: Any = _Word("vega")
+"""The library by its own names: `vega.file.read(path)`, `vega.list.unique(xs)`."""
+
+
+def interop_at(path: Path, loading: LoadHook | None = None) -> PythonInterop | None:
+    return PythonInterop(tools_at(path, loading)) if path.suffix == ".py" else None
+
+
+def tools_at(path: Path, loading: LoadHook | None = None) -> list[FunctionTool]:
+    """The functions of a file that stay Python: only where there are some, the file is run. What
+    `loading` is told is what runs: the file is read once."""
+    text = path.read_text(encoding="utf-8")
+    if not _keeps_python(text, path):
+        return []
+    if loading is not None:
+        loading(path, text, _code_of(text, path))
+    return list(_tools_in(_names_of(text, path)))
+
+
+def code_run_by(path: Path) -> "tuple[LoadTimeCode, ...]":
+    """The code of a program's file that runs as soon as it is loaded, before the program."""
+    if path.suffix != ".py":
+        return ()
+    text = path.read_text(encoding="utf-8")
+    return _code_of(text, path) if _keeps_python(text, path) else ()
+
+
+def _keeps_python(text: str, path: Path) -> bool:
+    from vegakit.lang import lower
+
+    return bool(lower(text, path.name).tools)
+
+
+def _code_of(text: str, path: Path) -> "tuple[LoadTimeCode, ...]":
+    from vegakit.lang import load_time_code
+
+    def is_beside(name: str) -> bool:
+        return (path.parent / f"{name}.py").exists() or (path.parent / name).is_dir()
+
+    return load_time_code(text, is_beside)
+
+
+def _names_of(text: str, path: Path) -> dict[str, Any]:
+    """Compiled from the text itself: Python would read the file again, in the encoding it names."""
+    module = ModuleType(f"vega_program_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    exec(compile(text, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102  (it is the user's program)
+    return dict(vars(module))
+
+
+def _tools_in(names: dict[str, Any]) -> Iterator[FunctionTool]:
+    return (one for one in list(names.values()) if isinstance(one, FunctionTool))

@@ -1,0 +1,96 @@
+"""Programs in the files of a project: where its folder begins, what is read, what is found.
+
+Commands that only read programs load this module, so it imports neither asyncio nor the runtime.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vegakit.errors import UserError
+
+if TYPE_CHECKING:
+    from vegakit.lang import Checked, Diagnostic, Module, Signature, Type
+
+
+_MOST_BYTES = 1 << 20
+_MARKERS = ("vega.toml", ".git")
+
+
+class Source:
+    """A file of a project and what it uses: nothing outside the project's folder is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.root = project_root(path)
+        self.name = path.resolve().relative_to(self.root).as_posix()
+        self.texts: dict[str, str] = {}
+
+    def read(self, name: str) -> str | None:
+        """None where there is no such file."""
+        path = (self.root / name).resolve()
+        if not path.is_relative_to(self.root) or not path.is_file():
+            return None
+        text = _text(path)
+        self.texts[name] = text
+        return text
+
+
+@dataclass(frozen=True)
+class CheckedSource:
+    """One file that was looked at, with all that it uses."""
+
+    source: Source
+    text: str
+    checked: "Checked | None"
+    diagnostics: "Sequence[Diagnostic]"
+
+    @property
+    def is_sound(self) -> bool:
+        return self.checked is not None and all(d.severity != "error" for d in self.diagnostics)
+
+
+def check_source(
+    path: Path,
+    tools: "Mapping[str, Signature] | None" = None,
+    types: "Mapping[str, Type] | None" = None,
+) -> CheckedSource:
+    from vegakit.lang import check_program
+
+    source = Source(path)
+    text = source.read(source.name)
+    if text is None:
+        raise UserError(f"there is no file {path}; give the path of a .vega or .py file")
+    return CheckedSource(
+        source, text, *check_program(text, source.name, source.read, tools=tools, types=types)
+    )
+
+
+def load_bytecode(path: Path) -> "Module":
+    from vegakit.lang import from_vgb
+
+    try:
+        return from_vgb(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def project_root(path: Path) -> Path:
+    """The nearest folder above that looks like a project's, or else the file's own."""
+    here = path.resolve().parent
+    for folder in (here, *here.parents):
+        if any((folder / marker).exists() for marker in _MARKERS):
+            return folder
+    return here
+
+
+def _text(path: Path) -> str:
+    size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise UserError(f"{path.name} has {size:,} bytes; a program has at most {_MOST_BYTES:,}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path.name} is not UTF-8 text: {error.reason}; save it as UTF-8"
+        ) from None

@@ -1,0 +1,45 @@
+"""Programs for MCP clients: checked, priced and run under one server policy (edge, host).
+
+    client ── stdio, HTTP ──▶ tools ──▶ Operations ──▶ one process with the wallet ──▶ runs below it
+
+The policy is fixed when the server starts; a request can ask for less, never for more.
+"""
+
+from vegakit.lazy import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.server.mcp import check_installed, serve_stdio
+    from vegakit.server.mcp_http import Address, address_of, read_or_create_token, serve_http
+    from vegakit.server.operations import Operations
+    from vegakit.server.policy import ServerPolicy
+
+
+__all__ = [
+    "Address",
+    "Operations",
+    "ServerPolicy",
+    "address_of",
+    "check_installed",
+    "read_or_create_token",
+    "serve_http",
+    "serve_stdio",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "mcp": (
+            "check_installed",
+            "serve_stdio",
+        ),
+        "mcp_http": (
+            "Address",
+            "address_of",
+            "read_or_create_token",
+            "serve_http",
+        ),
+        "operations": ("Operations",),
+        "policy": ("ServerPolicy",),
+    },
+)

@@ -1,0 +1,211 @@
+"""The ledger on SQL rows that any number of processes share, on SQLite and on PostgreSQL.
+
+Every method says which rows it will touch, loads them, and lets the pure machine decide; see
+`ledger_rows`.
+"""
+
+from asyncio import Future
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from typing import Any, TypeVar
+
+from vegakit.ids import EffectKey, HolderId, ScopeId
+from vegakit.money import Money
+from vegakit.policy import (
+    LEASE_MS,
+    Admission,
+    Claim,
+    Reserved,
+    Scope,
+    ScopeAdmission,
+    ScopeRule,
+    Settlement,
+)
+from vegakit.store.ledger_rows import (
+    LedgerRows,
+    LockSet,
+    claim_id,
+    locks_for_expired,
+    locks_for_settled,
+)
+from vegakit.store.thread import StoreThread
+
+T = TypeVar("T")
+
+_NOTHING = LockSet()
+
+
+def _same_handle(handle: LedgerRows) -> LedgerRows:
+    return handle
+
+
+class SqlLedger:
+    def __init__(
+        self, thread: StoreThread[Any], rows_at: Callable[[Any], LedgerRows] = _same_handle
+    ) -> None:
+        """`rows_at` finds the rows at the desk of the thread, where others may have theirs."""
+        self._thread, self._rows_at = thread, rows_at
+
+    async def open(
+        self,
+        scope_id: ScopeId,
+        rule: ScopeRule,
+        now: int,
+        *,
+        parent: ScopeId | None = None,
+        part: bool = False,
+        holder: HolderId | None = None,
+    ) -> ScopeAdmission:
+        def decide(rows: LedgerRows) -> ScopeAdmission:
+            rows.load_chain(scope_id)
+            rows.load_chain(parent)
+            return rows.budget.scopes.ensure(
+                scope_id, rule, now, parent=parent, part=part, holder=holder
+            )
+
+        return await self._do(decide, LockSet((scope_id, parent)))
+
+    async def close(self, scope_id: ScopeId, now: int) -> None:
+        def decide(rows: LedgerRows) -> None:
+            rows.load_chain(scope_id)
+            rows.load_inside(scope_id)
+            rows.budget.scopes.close(scope_id, now)
+
+        await self._do(decide, LockSet((scope_id,)))
+
+    async def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
+        def decide(rows: LedgerRows) -> ScopeAdmission:
+            rows.load_chain(scope_id)
+            return rows.budget.scopes.set_cap(scope_id, cap, now)
+
+        return await self._do(decide, LockSet((scope_id,)))
+
+    async def scope(self, scope_id: ScopeId, now: int) -> Scope | None:
+        def decide(rows: LedgerRows) -> Scope | None:
+            rows.load_chain(scope_id)
+            scope = rows.budget.scopes.by_id.get(scope_id)
+            if scope is not None:
+                scope.roll(now)
+            return deepcopy(scope)
+
+        return await self._do(decide, LockSet((scope_id,)))
+
+    async def room(self, scope_id: ScopeId, now: int) -> Money | None:
+        def decide(rows: LedgerRows) -> Money | None:
+            rows.load_chain(scope_id)
+            return rows.budget.scopes.room(scope_id, now)
+
+        return await self._do(decide, LockSet((scope_id,)))
+
+    def reserve(
+        self,
+        effect: EffectKey,
+        attempt: int,
+        scope_id: ScopeId,
+        worst_case: Money,
+        holder: HolderId,
+        now: int,
+        *,
+        sent: bool = False,
+        lease_ms: int = LEASE_MS,
+    ) -> Awaitable[Admission]:
+        def decide(rows: LedgerRows) -> Admission:
+            rows.load_claim(effect, attempt)
+            rows.load_lease(holder)
+            rows.load_chain(scope_id)
+            verdict = rows.budget.reserve(
+                effect, attempt, scope_id, worst_case, holder, now, lease_ms
+            )
+            if sent and isinstance(verdict, Reserved):
+                rows.budget.mark_sent(effect, attempt)
+            return verdict
+
+        return self._do(decide, LockSet((scope_id,), (claim_id(effect, attempt),), (holder,)))
+
+    async def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
+        def decide(rows: LedgerRows) -> bool:
+            rows.load_claim(effect, attempt)
+            return rows.budget.mark_sent(effect, attempt)
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    def answer(
+        self, effect: EffectKey, attempt: int, bill: Money, now: int
+    ) -> Awaitable[Settlement]:
+        def decide(rows: LedgerRows) -> Settlement:
+            rows.load_settling(effect, attempt)
+            return rows.budget.answer(effect, attempt, bill, now)
+
+        return self._do(decide, _claim(effect, attempt))
+
+    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]:
+        def decide(rows: LedgerRows) -> Settlement:
+            rows.load_settling(effect, attempt)
+            return rows.budget.cut_off(effect, attempt, now)
+
+        return self._do(decide, _claim(effect, attempt))
+
+    async def release(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
+        def decide(rows: LedgerRows) -> Settlement:
+            rows.load_settling(effect, attempt)
+            return rows.budget.release(effect, attempt, now)
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
+        def decide(rows: LedgerRows) -> Claim | None:
+            return copy(rows.load_claim(effect, attempt))
+
+        return await self._do(decide, _claim(effect, attempt))
+
+    async def renew(self, holder: HolderId, until_ms: int) -> None:
+        def decide(rows: LedgerRows) -> None:
+            rows.load_lease(holder)
+            rows.budget.renew(holder, until_ms)
+
+        await self._do(decide, LockSet(holders=(holder,)))
+
+    async def leases(self) -> Mapping[HolderId, int]:
+        return await self._do(LedgerRows.load_leases)
+
+    async def expire(
+        self, ended: Mapping[HolderId, int], now: int
+    ) -> Sequence[tuple[str, Settlement]]:
+        def decide(rows: LedgerRows) -> Sequence[tuple[str, Settlement]]:
+            rows.load_dead(ended)
+            return rows.budget.expire(ended, now)
+
+        return await self._do(decide, locks_for_expired(ended))
+
+    async def prune(self, before_ms: int) -> int:
+        """A page at a time, so that others get their turn in between."""
+        pruned, after = 0, ""
+        while after is not None:
+            lock_set = locks_for_settled(before_ms, after)
+            count, after = await self._do(_prune_page(before_ms, after), lock_set)
+            pruned += count
+        return pruned
+
+    async def aclose(self) -> None:
+        """Everything called before is carried out first."""
+        await self._thread.aclose()
+
+    def _do(self, decide: Callable[[LedgerRows], T], lock_set: LockSet = _NOTHING) -> "Future[T]":
+        def work(handle: object) -> tuple[T, Callable[[], None]]:
+            rows = self._rows_at(handle)
+            rows.begin()
+            return decide(rows), rows.write
+
+        return self._thread.do(work, lock_set)
+
+
+def _claim(effect: EffectKey, attempt: int) -> LockSet:
+    return LockSet(claims=(claim_id(effect, attempt),))
+
+
+def _prune_page(before_ms: int, after: str) -> Callable[[LedgerRows], tuple[int, str | None]]:
+    def decide(rows: LedgerRows) -> tuple[int, str | None]:
+        next_page = rows.load_settled(before_ms, after)
+        return rows.budget.prune(before_ms), next_page
+
+    return decide

@@ -1,0 +1,416 @@
+"""Test programs: run them with scripted answers on virtual time or on the simulated host, and
+compare with what they expect (kit, host).
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vegakit.agent import ToolOutcome
+from vegakit.control import Question
+from vegakit.conversation import ModelReply, ModelRequest, TextDelta
+from vegakit.effects import AskHuman, CallModel, CallTool, Effect
+from vegakit.errors import BugError, UserError, VegaError, WorldError, error_name
+from vegakit.events import Answered, Failed
+from vegakit.host import Driver, Registry, deploy
+from vegakit.ids import ProgramId
+from vegakit.lang import Diagnostic, Module, Problem, arguments_of, compile_program
+from vegakit.money import Money, dollars, show
+from vegakit.policy import ChildType, InterruptKind
+from vegakit.prices import bill
+from vegakit.program import (
+    DEFAULT_WINDOW,
+    Action,
+    Answer,
+    Bounds,
+    Event,
+    Machine,
+    MessageFailed,
+    Outcome,
+    Post,
+    Printed,
+    ProcessMessage,
+    ProcessSpec,
+    Program,
+    Spawn,
+    Spawned,
+    TraceNote,
+)
+from vegakit.providers import ScriptedModel
+from vegakit.records import from_json, to_json
+from vegakit.sdk import LoadHook, Runtime, Source, VegaProgram, check_source, interop_at
+from vegakit.testing.expectations import Expectations, ExpectedLine, read_expectations
+from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.testing.host import ScriptedOutcome, SimulatedHost
+from vegakit.vm import restored, text_of
+
+# Running a test program: scripted answers, virtual time, a folder of its own.
+
+
+@dataclass
+class ProgramTestResult:
+    """What a test program did; `problems` are the differences from what it says of itself, `asked`
+    the messages of each call of a model."""
+
+    path: Path
+    printed: list[str] = field(default_factory=list[str])
+    result: str = "null"
+    error: str = ""
+    took_ms: int = 0
+    calls: int = 0
+    asked: list[str] = field(default_factory=list[str])
+    spent: int = 0
+    notes: list[str] = field(default_factory=list[str])
+    problems: list[str] = field(default_factory=list[str])
+    module: Module | None = None
+
+
+def find_tests(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files that say something of themselves; those that others only use do not."""
+    for path in paths:
+        files = sorted(path.rglob("*.vega")) if path.is_dir() else [path]
+        yield from (file for file in files if path.is_file() or _has_expectations(file))
+
+
+def _has_expectations(file: Path) -> bool:
+    text = file.read_text(encoding="utf-8")
+    return read_expectations(text, file.name) != Expectations()
+
+
+def run_test(
+    path: Path,
+    *,
+    step_by_step: bool = False,
+    window: int = DEFAULT_WINDOW,
+    run: Callable[[ProgramTestResult, Expectations], object] | None = None,
+    loading: LoadHook | None = None,
+) -> ProgramTestResult:
+    """`step_by_step`: the whole program goes through JSON after every single instruction. `run` is
+    for another host. `loading` is told what a program in Python runs when it is loaded."""
+    found = check_source(path)
+    expected = read_expectations(found.text, path.name)
+    ran = ProgramTestResult(path)
+    refused = _compare_diagnostics(ran, expected, found.diagnostics, found.source)
+    if refused or found.checked is None:
+        return ran
+    ran.module = compile_program(found.checked)
+    try:
+        if run is None:
+            run_program(ran, expected, step_by_step=step_by_step, window=window, loading=loading)
+        else:
+            run(ran, expected)
+    except UserError as error:
+        ran.problems.append(str(error))
+    compare(ran, expected)
+    return ran
+
+
+def run_program(
+    ran: ProgramTestResult,
+    expected: Expectations,
+    *,
+    step_by_step: bool = False,
+    window: int = DEFAULT_WINDOW,
+    loading: LoadHook | None = None,
+) -> None:
+    assert ran.module is not None
+    interop = interop_at(ran.path, loading)
+    with tempfile.TemporaryDirectory(prefix="vega-test-") as folder:
+        root = Path(folder).resolve()
+        for name, content in expected.files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(content, encoding="utf-8")
+        bounds = Bounds(slice=1 if step_by_step else Bounds().slice, window=window)
+        program = VegaProgram(ran.module, root, interop=interop)
+        run_virtual(_run(ran, expected, program, bounds, step_by_step=step_by_step))
+
+
+async def _run(
+    ran: ProgramTestResult,
+    expected: Expectations,
+    program: VegaProgram,
+    bounds: Bounds,
+    *,
+    step_by_step: bool,
+) -> None:
+    assert ran.module is not None
+    clock = VirtualClock()
+    model = scripted_model(expected, latency_ms=expected.latency_ms, clock=clock)
+    answers = iter(expected.answers)
+    main, given = ran.module.functions[ran.module.main], main_arguments(ran.module, expected)
+    began = clock.now()
+    async with Runtime("$1000", models=lambda _: model, clock=clock, bounds=bounds) as rt:
+        rt.on(Printed, lambda news: ran.printed.extend(news.text.split("\n")))
+        rt.on(TraceNote, lambda news: ran.notes.append(f"{news.kind} {news.text}"))
+        rt.on(Question, lambda question: _answer(rt, question, answers))
+        if step_by_step:
+            _go_through_json(rt)
+        wallet = dollars(expected.budget or "$100")
+        try:
+            result = await rt.program.run(program, main.name, given, wallet, expected.allow)
+            ran.result = text_of(restored(result))
+        except VegaError as error:
+            ran.error = f"{error_name(error)}: {error}"
+        ran.took_ms = clock.now() - began
+        ran.calls, ran.spent = len(model.requests), rt.spent
+        ran.asked = [str(to_json(request.messages).decode()) for request in model.requests]
+
+
+def main_arguments(module: Module, expected: Expectations) -> list[Any]:
+    """The arguments of main."""
+    params = module.functions[module.main].params
+    names = [(f"argument {n}", kind) for n, kind in enumerate(params, 1)]
+    given = arguments_of(names, expected.args)
+    if isinstance(given, Problem):
+        raise UserError(f"`// args:` does not fit main: {given}")
+    return list(given)
+
+
+def scripted_model(expected: Expectations, **options: Any) -> ScriptedModel:  # noqa: ANN401
+    return ScriptedModel(_script(expected), **options)
+
+
+def _script(expected: Expectations) -> Any:  # noqa: ANN401
+    if not expected.matches:
+        return [_reply(said) for said in expected.replies]
+    return {text: [_reply(said) for said in all_] for text, all_ in expected.matches.items()}
+
+
+def _reply(said: Any) -> Any:  # noqa: ANN401
+    match said:
+        case {"crash": why}:
+            return partial(_crash, str(why))  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return said
+
+
+def _crash(why: str, _: ModelRequest) -> str:
+    raise RuntimeError(why)
+
+
+class _JsonMachine(Machine):
+    """Forgets everything but its state, as JSON, after every step."""
+
+    def step(self, event: Event, now: int) -> list[Action]:
+        said = super().step(event, now)
+        self.__init__(from_json(Program, to_json(self.state)), self.code)
+        return said
+
+
+def _go_through_json(rt: Runtime) -> None:
+    program = rt.program
+    program.adopt(_JsonMachine(program.machine.state, program.registry.code))
+
+
+def _answer(rt: Runtime, question: Question, answers: Iterator[str]) -> None:
+    said = next(answers, None)
+    if said is not None:
+        answer = said.lower() in ("yes", "true") if question.permits else said
+        asyncio.ensure_future(rt.answer(question.id, answer))  # noqa: RUF006
+
+
+def _compare_diagnostics(
+    ran: ProgramTestResult, expected: Expectations, found: Sequence[Diagnostic], source: Source
+) -> bool:
+    """Whether the program is refused."""
+    places = {
+        severity: [_place(one, source) for one in found if one.severity == severity]
+        for severity in ("error", "warning")
+    }
+    wanted = {"error": expected.diagnostics, "warning": expected.warnings}
+    for severity, said in wanted.items():
+        due = [(0 if " in " in place.said else place.line, place.said) for place in said]
+        if severity == "warning" and not due:
+            continue
+        if sorted(due) != sorted(places[severity]):
+            ran.problems.append(
+                f"{severity}s: expected {_listed(due)}, got {_listed(places[severity])}"
+            )
+    return bool(places["error"])
+
+
+def _place(found: Diagnostic, source: Source) -> tuple[int, str]:
+    """In a file that is used by the program: line 0, and the code says where."""
+    line = source.texts[found.file].count("\n", 0, found.at) + 1
+    if found.file == source.name:
+        return line, found.code
+    file = Path(os.path.relpath(found.file, Path(source.name).parent)).as_posix()
+    return 0, f"{found.code} in {file}:{line}"
+
+
+def _listed(places: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(f"{code} at line {line}" if line else code for line, code in places) or "none"
+
+
+def compare(ran: ProgramTestResult, expected: Expectations) -> None:
+    printed = [line.rstrip() for line in ran.printed]
+    if expected.printed != printed:
+        ran.problems.append(_difference(expected.printed, printed))
+    _compare_error(ran, expected.error)
+    _compare_calls(ran, expected.through)
+    pairs = [
+        ("result", expected.result, ran.result),
+        ("time", expected.time_ms, ran.took_ms),
+        ("calls", expected.calls, ran.calls),
+        ("spent", expected.spent, show(Money(ran.spent))),
+        ("notes", expected.notes or None, ran.notes),
+    ]
+    for what, due, was in pairs:
+        if due is not None and due != was:
+            ran.problems.append(f"{what}: expected {due}, got {was}")
+
+
+def _compare_error(ran: ProgramTestResult, due: ExpectedLine | None) -> None:
+    if due is None:
+        if ran.error:
+            ran.problems.append(f"it ended with {ran.error}")
+        return
+    if not ran.error.startswith(due.said):
+        ran.problems.append(f"error: expected {due.said!r}, got {ran.error or 'none'!r}")
+    elif f":{due.line} in " not in ran.error.partition("\n")[2].partition("\n")[0]:
+        ran.problems.append(f"error: expected it at line {due.line}, got {ran.error!r}")
+
+
+def _compare_calls(ran: ProgramTestResult, due: Sequence[ExpectedLine]) -> None:
+    rows = ran.error.split("\n")[2:]
+    if due and sorted(f"{place.line} in {place.said}" for place in due) != sorted(
+        row.rpartition(":")[2] for row in rows
+    ):
+        ran.problems.append(f"error: expected other calls on the way, got {rows}")
+
+
+def _difference(due: Sequence[str], was: Sequence[str]) -> str:
+    for at, (one, other) in enumerate(zip(due, was, strict=False), 1):
+        if one != other:
+            return f"printed line {at}: expected {one!r}, got {other!r}"
+    return (
+        f"printed: expected {len(due)} lines, got {len(was)}: {[*due, *was][-1]!r} is one too many"
+    )
+
+
+# Test programs on the simulated host: what each call comes to is worked out when it is started.
+
+
+T = TypeVar("T")
+
+_ASK = "main"
+
+
+def run_simulated(ran: ProgramTestResult, expected: Expectations) -> None:
+    asyncio.run(_Simulated(ran, expected).run())
+
+
+class _Simulated:
+    def __init__(self, ran: ProgramTestResult, expected: Expectations) -> None:
+        self._ran = ran
+        self._expected = expected
+        self._model = scripted_model(expected)
+        self._answers = iter(expected.answers)
+        self._outcome: Outcome | None = None
+        self.host = SimulatedHost(self._outcome_of)
+
+    async def run(self) -> None:
+        module, ran = self._ran.module, self._ran
+        assert module is not None
+        async with Runtime("$1000", models=lambda _: self._model) as rt:
+            registry = Registry(rt.model_registry, rt.admission_service)
+            bodies = deploy(module, Path(), registry, self._expected.allow).bodies
+            bounds = Bounds(window=DEFAULT_WINDOW)
+            machine = Machine(Program(ProgramId("p"), bounds=bounds), registry.code)
+            body = bodies[module.functions[module.main].name]
+            await self._drive(Driver(machine, self.host, self._on_action), body)
+        ran.took_ms, ran.calls = self.host.now, len(self._model.requests)
+
+    async def _drive(self, driver: Driver, body: str) -> None:
+        module, ran = self._ran.module, self._ran
+        assert module is not None
+        wallet = dollars(self._expected.budget or "$100")
+        spec = ProcessSpec(body, ChildType.TEMPORARY, wallet=wallet)
+        made = driver.submit(Spawn(spec))
+        [path] = [action.path for action in made if isinstance(action, Spawned)]
+        driver.submit(Post(path, ProcessMessage(main_arguments(module, self._expected), _ASK)))
+        while self._outcome is None:
+            for event in await self.host.next():
+                driver.submit(event)
+        if isinstance(self._outcome, MessageFailed):
+            ran.error = f"{self._outcome.error}: {self._outcome.reason}"
+        else:
+            ran.result = text_of(restored(self._outcome.value))
+
+    def _on_action(self, action: Action) -> None:
+        match action:
+            case Answer(ask, outcome) if ask == _ASK:
+                self._outcome = outcome
+            case Printed(text=text):
+                self._ran.printed.extend(text.split("\n"))
+            case TraceNote(kind=kind, text=text):
+                self._ran.notes.append(f"{kind} {text}")
+            case _:
+                pass
+
+    def _outcome_of(self, effect: Effect) -> ScriptedOutcome:
+        request = effect.request
+        match request:
+            case CallModel():
+                return self._called(request)
+            case AskHuman():
+                return self._asked(request)
+            case CallTool():
+                return ScriptedOutcome(0, Answered(self._read(request)))
+            case _:
+                raise BugError(f"nobody knows what {request} comes to")
+
+    def _called(self, request: CallModel) -> ScriptedOutcome:
+        takes_ms = self._expected.latency_ms
+        try:
+            pieces, reply = _at_once(self._said(request))
+        except WorldError as failed:
+            return ScriptedOutcome(takes_ms, Failed(failed.error_class, str(failed), failed.phase))
+        except RuntimeError as crash:
+            return ScriptedOutcome(takes_ms, crash)
+        charged = _bill(self._model, reply)
+        self._ran.spent += charged
+        return ScriptedOutcome(takes_ms, Answered(reply, charged, pieces))
+
+    async def _said(self, request: CallModel) -> tuple[tuple[str, ...], ModelReply]:
+        if not request.stream:
+            return (), await self._model.ask(request.request)
+        chunks = [chunk async for chunk in self._model.stream(request.request)]
+        pieces = tuple(chunk.text for chunk in chunks if isinstance(chunk, TextDelta))
+        assert isinstance(chunks[-1], ModelReply)
+        return pieces, chunks[-1]
+
+    def _asked(self, request: AskHuman) -> ScriptedOutcome:
+        said = next(self._answers, None)
+        if said is None:
+            takes_ms = max(0, (request.expires_ms or 0) - self.host.now)
+            return ScriptedOutcome(takes_ms, Answered(None))
+        confirms = request.kind == InterruptKind.CONFIRMATION
+        return ScriptedOutcome(0, Answered(said.lower() in ("yes", "true") if confirms else said))
+
+    def _read(self, request: CallTool) -> ToolOutcome:
+        path = request.arguments.get("path", "")
+        if not request.tool.startswith("file::read@") or path not in self._expected.files:
+            return ToolOutcome(f"the simulated host has no {request.tool} {path}", is_error=True)
+        return ToolOutcome(to_json(self._expected.files[path]).decode())
+
+
+def _bill(model: ScriptedModel, reply: ModelReply) -> Money:
+    assert reply.usage is not None
+    assert model.price is not None
+    return bill(model.price, reply.usage)
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """What waits for nothing needs no loop, though it may let others in."""
+    try:
+        while work.send(None) is None:
+            pass
+    except StopIteration as done:
+        return done.value
+    raise BugError("the scripted model waited")

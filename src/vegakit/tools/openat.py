@@ -1,0 +1,221 @@
+"""Folders and files opened by descriptor, so that no link and no swap leads out of the root."""
+
+import ctypes
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from functools import cache
+from typing import TypeAlias
+
+from vegakit.errors import CapabilityDenied, ToolFailed
+
+# Folders below a root, opened so that no link and no swap leads out of it.
+#
+# `open_with_openat2` asks the kernel (Linux 5.6) to resolve the whole path and to refuse any link
+# in it; `open_by_walk` goes down one name at a time, each from the descriptor of the one before,
+# and works on every POSIX system. What is opened is a descriptor: renaming what led to it changes
+# nothing.
+
+
+OpenFolder: TypeAlias = Callable[[int, Sequence[str]], int]
+"""From the descriptor of the root and plain names to a new descriptor, which the caller closes."""
+
+
+def flags(names: str) -> int:
+    """Those that this system has; one that has too few of them is refused by `Files`."""
+    return sum({getattr(os, name, 0) for name in names.split()})
+
+
+_FOLDER = flags("O_DIRECTORY O_PATH O_CLOEXEC")
+_UNLINKED_FOLDER = _FOLDER | flags("O_NOFOLLOW")
+
+_OPENAT2 = 437
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+def open_with_openat2(root: int, names: Sequence[str]) -> int:
+    path = "/".join(names) or "."
+    how = _OpenHow(_FOLDER, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
+    found: int = _syscall()(
+        ctypes.c_long(_OPENAT2),
+        ctypes.c_long(root),
+        ctypes.c_char_p(os.fsencode(path)),
+        ctypes.byref(how),
+        ctypes.c_size_t(ctypes.sizeof(how)),
+    )
+    if found < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return found
+
+
+def open_by_walk(root: int, names: Sequence[str]) -> int:
+    return _walk(root, names, make=False)
+
+
+def make_folders(root: int, names: Sequence[str]) -> None:
+    """Those that are missing."""
+    os.close(_walk(root, names, make=True))
+
+
+@cache
+def best_opener() -> OpenFolder:
+    """An old kernel does not know the call, and some containers forbid it."""
+    if sys.platform != "linux":
+        return open_by_walk
+    here = os.open("/", _FOLDER)
+    try:
+        os.close(open_with_openat2(here, ()))
+    except OSError:
+        return open_by_walk
+    finally:
+        os.close(here)
+    return open_with_openat2
+
+
+def _walk(root: int, names: Sequence[str], *, make: bool) -> int:
+    here = os.open(".", _UNLINKED_FOLDER, dir_fd=root)
+    for name in names:
+        try:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=here)
+            below = os.open(name, _UNLINKED_FOLDER, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+@cache
+def _syscall() -> Callable[..., int]:
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = ctypes.c_long
+    return syscall
+
+
+# Plain files, told by the folder they are in and their name there; no link is followed.
+
+
+_CHUNK = 1 << 20
+_CREATE = flags("O_WRONLY O_CREAT O_EXCL O_NOFOLLOW O_CLOEXEC")
+
+
+class FileKind(StrEnum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+_KINDS = {stat.S_IFREG: FileKind.FILE, stat.S_IFDIR: FileKind.FOLDER, stat.S_IFLNK: FileKind.LINK}
+
+
+def replace_file(folder: int, name: str, content: bytes, mode: int | None) -> None:
+    """The old file is not opened: were it a link or known elsewhere too, nothing there changes."""
+    fresh = f".{secrets.token_hex(8)}.new"
+    file = os.open(fresh, _CREATE, 0o666 if mode is None else mode, dir_fd=folder)
+    try:
+        try:
+            _put(file, content)
+            if mode is not None:
+                os.fchmod(file, mode)
+        finally:
+            os.close(file)
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
+        raise
+
+
+def _put(file: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def read_part(file: int, start: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size and (part := os.pread(file, min(size, _CHUNK), start)):
+        parts.append(part)
+        start += len(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def lstat_at(folder: int, name: str) -> os.stat_result:
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
+def identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def kind_by_mode(mode: int) -> FileKind:
+    return _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
+
+
+def kind_by_entry(entry: os.DirEntry[str]) -> FileKind:
+    if entry.is_symlink():
+        return FileKind.LINK
+    if entry.is_dir(follow_symlinks=False):
+        return FileKind.FOLDER
+    return FileKind.FILE if entry.is_file(follow_symlinks=False) else FileKind.OTHER
+
+
+def check_plain(path: str, found: os.stat_result) -> None:
+    kind = kind_by_mode(found.st_mode)
+    if kind is not FileKind.FILE:
+        what = "neither file, folder nor link" if kind is FileKind.OTHER else f"a {kind}"
+        raise CapabilityDenied(f"{path!r} is {what}; only plain files are read and written")
+    if found.st_nlink > 1:
+        raise CapabilityDenied(
+            f"{path!r} is one of {found.st_nlink} names of a file, and another may be outside of "
+            "the root; put a copy in its place"
+        )
+
+
+def writable_mode(path: str, found: os.stat_result) -> int:
+    """Putting a new file in its place would pass over a mode that says not to."""
+    mode = stat.S_IMODE(found.st_mode) & 0o777
+    if not mode & 0o222:
+        raise ToolFailed(f"{path!r} is read-only; chmod it if it is meant to be written")
+    return mode
+
+
+def check_inside(path: str, file: int, folder: int, name: str) -> None:
+    """That the file opened here has this name and no other, all at one moment.
+
+    Its count of names alone does not tell: one that is outside too has a count of one as soon as
+    its name here is taken away. So the count is followed by a look at the very name it was opened
+    by, which does not come back once it is gone. The kernel lowers the count first and takes away
+    the name then, both under the folder's lock; to look for a name that nobody has used waits for
+    that lock.
+    """
+    check_plain(path, os.fstat(file))
+    with suppress(FileNotFoundError):
+        lstat_at(folder, f".{secrets.token_hex(8)}")
+    if not _is_still_named(file, folder, name):
+        raise CapabilityDenied(f"{path!r} was swapped for another file while it was opened")
+
+
+def _is_still_named(file: int, folder: int, name: str) -> bool:
+    """Without `/proc` by comparing what the name leads to, which a very quick swap may pass."""
+    try:
+        opened, here = (os.readlink(f"/proc/self/fd/{it}") for it in (file, folder))  # noqa: PTH115
+    except OSError:
+        return identity(lstat_at(folder, name)) == identity(os.fstat(file))
+    return opened == f"{here.rstrip('/')}/{name}"

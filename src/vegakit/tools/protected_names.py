@@ -1,0 +1,187 @@
+"""The one list of names that hand a file over to who trusts it, or that hold secrets.
+
+File handles, the sandbox and the look after a command all ask here.
+
+| kind, at any depth        | file handles: read | write   | a command finds it | made by one |
+|---------------------------|--------------------|---------|--------------------|-------------|
+| trusted: `.git`, `.envrc` | named in full      | never   | read-only          | set aside   |
+| credentials: `.ssh`       | named in full      | never   | empty              | set aside   |
+| secret: `.env`, `*.pem`   | named in full      | never   | empty              | left        |
+| ours: `run.db`            | named in full      | never   | read-only          | left        |
+| run unasked: `Makefile`   | as any other       | in full | as any other       | left        |
+
+"Named in full" means by a rule without a wildcard, in the grant and in every grant it was cut
+from. Whether a name exists does not matter to file handles: what is absent today is read
+tomorrow. For a command, those of `ABSENT_FOLDERS` and `ABSENT_FILES` cannot even be made at the
+top of a workspace. `.GIT` and other spellings that some file system takes for the same name are
+the same name.
+"""
+
+import re
+import unicodedata
+from enum import StrEnum
+
+from vegakit.errors import CapabilityDenied
+from vegakit.policy import Denied, Grant, ReadPath, WritePath, decide
+
+
+class ProtectionKind(StrEnum):
+    TRUSTED = "trusted"
+    CREDENTIALS = "credentials"
+    SECRET = "secret"  # noqa: S105
+    OURS = "ours"
+
+
+ABSENT_FOLDERS = tuple(
+    """
+    .git .hg .vega .vscode .idea .claude .codex .cursor .agents .devcontainer .husky .githooks
+    """.split()
+)
+ABSENT_FILES = (".envrc", ".mcp.json", "vega.toml", ".npmrc")
+"""Programs act on these when they are merely started in the folder. Each costs every command 0.2
+ms: it is made, mounted on and removed. The others are set aside when the command has ended."""
+
+_TRUSTED = frozenset(
+    """
+    .svn .bzr .jj .zed .gemini .cargo .mvn .yarnrc.yml .gitmodules .gitattributes .gdbinit .pdbrc
+    .exrc .sl .pijul _darcs .fslckout _fossil_ .fleet .windsurf .continue .direnv .gitconfig
+    .lfsconfig .hgsub .hgrc .yarnrc .pnpmfile.cjs .mise.toml mise.toml .lldbinit .vimrc .nvimrc
+    .nvim.lua .gvimrc .dir-locals.el .dir-locals-2.el .rprofile .renviron .octaverc .irbrc .pryrc
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
+    .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xsessionrc .inputrc .tmux.conf
+    .screenrc .less .lesskey .curlrc .wgetrc .perldb .psqlrc .sqliterc .pip
+    rust-toolchain rust-toolchain.toml .python-version .tool-versions .mise mise.local.toml
+    .mise.local.toml .devcontainer.json .helix .iex.exs .ghci .ocamlinit .rdata .erlang .ctags
+    .ctags.d .jshellrc .jdbrc jdb.ini .psysh.php .ipython .pythonrc.py .mailcap opencode.json
+    opencode.jsonc .opencode .aider.conf.yml .roo .kiro .qwen .vim .emacs .emacs.d .xinitrc
+    .lite_project.lua .repo pins.json mcp.pins.json
+    """.split()
+).union(ABSENT_FOLDERS, ABSENT_FILES)
+_CREDENTIALS = frozenset(
+    """
+    .git-credentials .ssh .aws .azure .gnupg .kube .docker .netrc .npmrc .pypirc .pgpass .my.cnf
+    .password-store .vault-token .boto .s3cfg .dockercfg .terraformrc .oci
+    """.split()
+)
+_SECRET = frozenset(
+    """
+    .env id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk credentials.json
+    client_secret.json service_account.json service-account.json secrets.yaml secrets.yml
+    secrets.json secrets.toml mcp.token
+    """.split()
+)
+SECRET_FILES = frozenset({"secret"})
+"""Files, of a command alone: many a project has a folder of this name. Who may read the one in the
+folder that `VEGA_DATA_DIR` names could seal journals as the person does."""
+_SECRET_ENDINGS = frozenset("pem key p12 pfx kdbx jks keystore ppk".split())
+NO_SECRET = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+_NAMED = {
+    **dict.fromkeys(_SECRET, ProtectionKind.SECRET),
+    **dict.fromkeys(_TRUSTED, ProtectionKind.TRUSTED),
+    **dict.fromkeys(
+        _CREDENTIALS, ProtectionKind.CREDENTIALS
+    ),  # `.npmrc` is trusted and holds tokens
+}
+_CONFIG = """
+    git fish nvim vim tmux pip uv curlrc lesskey autostart systemd mise environment.d helix
+"""
+_IN_CONFIG = {
+    **dict.fromkeys("gcloud gh hub rclone".split(), ProtectionKind.CREDENTIALS),
+    **dict.fromkeys(_CONFIG.split(), ProtectionKind.TRUSTED),
+}
+_BELOW = {".config": _IN_CONFIG, ".local": {"bin": ProtectionKind.TRUSTED}}
+"""Names that mean something only in a folder of this name."""
+_AUTO_EXECUTED = frozenset(
+    """
+    makefile gnumakefile justfile conftest.py sitecustomize.py usercustomize.py pyvenv.cfg setup.py
+    package.json head tools.yaml .pre-commit-config.yaml lefthook.yml noxfile.py rakefile build.rs
+    """.split()
+)
+"""A file called HEAD can make any folder a git repository, with settings that run commands; one
+called tools.yaml is read anew by `ToolFile`."""
+
+
+_OURS = re.compile(r"(?:run|vega|audit|.+\.audit)\.db(?:-wal|-shm|-journal|\.lock|\.spool)?")
+"""Where a runtime keeps its truth if it is told to keep it in the project: who could write there
+would approve what he asks for, and rewrite what he did."""
+
+
+def authorize_path(grant: Grant, wanted: ReadPath | WritePath) -> str:
+    """The one spelling that was checked."""
+    writes, protected = isinstance(wanted, WritePath), is_protected(wanted.path)
+    if writes and protected:
+        raise CapabilityDenied(
+            f"{wanted.path[:80]!a} is never written by a tool, because other programs trust "
+            "what it says; change it yourself"
+        )
+    verdict = decide(grant, wanted)
+    if isinstance(verdict, Denied):
+        raise CapabilityDenied(verdict.reason)
+    clean = verdict.wanted
+    assert isinstance(clean, ReadPath | WritePath)
+    if (protected or (writes and is_auto_executed(clean.path))) and not _named_exactly(
+        grant, clean.path
+    ):
+        raise CapabilityDenied(
+            f"no wildcard reaches {clean.path!r}, because other programs trust or run it; "
+            f'add allowed_paths ["{clean.path}"]'
+        )
+    return clean.path
+
+
+def is_protected(path: str) -> bool:
+    names = fold_path(path).split("/")
+    return any(kind_of(name, above) for above, name in zip(["", *names], names, strict=False))
+
+
+def kind_of(name: str, above: str = "") -> ProtectionKind | None:
+    """Both folded; `above` is the name of the folder it lies in."""
+    if (kind := _NAMED.get(name)) is not None:
+        return kind
+    stem, dot, ending = name.rpartition(".")
+    if ending in _SECRET_ENDINGS and dot and stem:
+        return ProtectionKind.SECRET
+    if name.startswith(".env.") and name not in NO_SECRET:
+        return ProtectionKind.SECRET
+    if above in _BELOW:
+        return _BELOW[above].get(name)
+    return ProtectionKind.OURS if ".db" in name and is_ours(name) else None
+
+
+def patterns(*kinds: ProtectionKind) -> list[str]:
+    """The list as regular expressions for whoever cannot ask `kind_of`, over one or two names of a
+    path, in lower case."""
+    found = [re.escape(name) for name, kind in _NAMED.items() if kind in kinds]
+    found += [
+        f"{re.escape(above)}/{re.escape(name)}"
+        for above, names in _BELOW.items()
+        for name, kind in names.items()
+        if kind in kinds
+    ]
+    if ProtectionKind.SECRET in kinds:
+        found += [rf"[^/]+\.{ending}" for ending in _SECRET_ENDINGS]
+        found += [r"\.env\.[^/]+"]
+    return sorted(found)
+
+
+def is_ours(name: str) -> bool:
+    """A journal with its ledger and spool, or an audit, by its usual name, in lower case."""
+    return _OURS.fullmatch(name) is not None
+
+
+def is_auto_executed(path: str) -> bool:
+    names = fold_path(path).split("/")
+    return any(name in _AUTO_EXECUTED or name.endswith(".pth") for name in names)
+
+
+def _named_exactly(grant: Grant, path: str) -> bool:
+    return all(path in link.paths for link in grant.links())
+
+
+def fold_path(path: str) -> str:
+    """File systems differ in which spellings are one name; this takes more of them for one than
+    any of them does."""
+    if path.isascii():
+        return path.lower()
+    seen = "".join(character for character in path if unicodedata.category(character) != "Cf")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())

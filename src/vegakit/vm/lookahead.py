@@ -1,0 +1,487 @@
+"""Lookahead: calls that the program will make are begun while it waits for an earlier one (pure).
+
+The program itself runs strictly in order. When it waits, the lookahead runs on from there with a
+copy of the waiting task, with `UnknownValue` in place of missing results, and begins every call
+that may be speculative. When the program reaches such a call, it uses it if its own request is
+equal, and makes the call again if not. So the lookahead can begin too few calls, which costs time,
+or wasted ones, which cost money; it cannot change what the program does.
+
+| the lookahead meets                  | and                                                       |
+|--------------------------------------|-----------------------------------------------------------|
+| a send or a host call that only      | begins it, if its operands are known, it conflicts with   |
+| reads                                | nothing that was passed over, and the window has room     |
+| a write, a question, a print         | passes over it, and remembers its effect set              |
+| a jump that cannot be decided yet    | steps over the region to where the branches meet          |
+| a result that is an error            | continues in its handler, as the program will             |
+| a pause, a question about the        | ends                                                      |
+| budget, a group, a monitor, the last |                                                           |
+| return                               |                                                           |
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeAlias, cast
+
+from msgspec.structs import replace
+
+from vegakit.lang import ANY_AGENT, EffectSet, Op, conflict, joined
+from vegakit.records import digest128
+from vegakit.vm.effect_instructions import (
+    UNCOUNTED,
+    changes,
+    count_change,
+    host_call_request,
+    receiving_agent,
+    send_request,
+    version_of,
+)
+from vegakit.vm.instructions import CALL_INSTRUCTIONS, DATA_INSTRUCTIONS, close_scopes
+from vegakit.vm.interpreter import compute
+from vegakit.vm.module_facts import (
+    COLD,
+    NO_BOUND,
+    LookaheadLimitError,
+    never_fails,
+    poisoned,
+    size_of,
+)
+from vegakit.vm.requests import (
+    CallHost,
+    FiberRequest,
+    PriorSend,
+    SendTo,
+    SpeculativeCall,
+)
+from vegakit.vm.state import Crash, Frame, ProgramTask, TicketState, VmState, fault_of
+from vegakit.vm.stdlib import call_pure
+from vegakit.vm.task_machine import RELOAD, STOP, InstructionHandler, Operands, TaskMachine
+from vegakit.vm.tasks import unwind
+from vegakit.vm.values import (
+    AgentRef,
+    Future,
+    Handle,
+    ProgramFault,
+    StreamRef,
+    UnknownValue,
+    Value,
+    weight_of,
+)
+
+# What the lookahead does at each instruction. Plain computation is that of the machine. An
+# instruction that is not in the table ends the lookahead.
+
+
+UNOPENED = "?"
+"""The first character of the name of a session that the program has not entered yet."""
+
+_LookaheadHandler: TypeAlias = "Callable[[Lookahead, ProgramTask, Frame, Operands], int | None]"
+
+
+def value_or_raise(asked: TicketState) -> Value:
+    if asked.error is not None:
+        raise fault_of(asked.error)
+    return asked.value
+
+
+def _force(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    into, of = operands
+    value = frame.registers[of]
+    if type(value) is Future:
+        asked = vm.main.state.asked.get(value.ticket)
+        if asked is not None and asked.kind == "spawn" and not asked.done:
+            value = UnknownValue(NO_BOUND, 0, asked.of)
+        else:
+            value = (
+                value_or_raise(asked) if asked is not None and asked.done else UnknownValue(0, 1)
+            )
+    frame.registers[into] = value
+
+
+def _send(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    ticket = vm.send(frame, operands, stream=False)
+    frame.registers[operands[0]] = UnknownValue(0, 1) if ticket is None else Future(ticket)
+
+
+def _send_stream(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    ticket = vm.send(frame, operands, stream=True)
+    frame.registers[operands[0]] = UnknownValue(0, 1) if ticket is None else StreamRef(ticket)
+
+
+def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
+    if vm.facts.is_pause(operands[1]):
+        return STOP
+    frame.registers[operands[0]] = vm.host(frame, operands)
+    return None
+
+
+def _spawn(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    into, agent, wallet, *_ = operands
+    name = frame.registers[agent]
+    vm.many |= wallet >= 0
+    frame.registers[into] = UnknownValue(NO_BOUND, 0, name.name if type(name) is AgentRef else "")
+
+
+def _unread(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    """Only the program reads from a stream."""
+    frame.registers[operands[0]] = UnknownValue(NO_BOUND)
+
+
+def _passed(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    pass
+
+
+def _over(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int:
+    return STOP
+
+
+def _return(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
+    return (
+        STOP if len(task.frames) == 1 else CALL_INSTRUCTIONS[Op.RETURN](vm, task, frame, operands)
+    )
+
+
+def _raise(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    raise ProgramFault(operands[0], "")
+
+
+def _jump_if_null(
+    vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands
+) -> int | None:
+    if type(frame.registers[operands[0]]) is not UnknownValue:
+        return DATA_INSTRUCTIONS[Op.JUMP_IF_NULL](vm, task, frame, operands)
+    return RELOAD if vm.step_over(frame) else STOP
+
+
+def _text(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
+    into, of = operands
+    unknown = size_of(frame.registers[each] for each in of)
+    if unknown is None:
+        return DATA_INSTRUCTIONS[Op.TEXT](vm, task, frame, operands)
+    frame.registers[into] = unknown
+    return None
+
+
+def _library(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
+    into, name, of = operands
+    args = [frame.registers[each] for each in of]
+    unknown = size_of(args)
+    if unknown is None:
+        return DATA_INSTRUCTIONS[Op.LIBRARY](vm, task, frame, operands)
+    known_length = name in _LENGTHS and type(args[0]) is not UnknownValue
+    frame.registers[into] = call_pure(name, args) if known_length else unknown
+    return None
+
+
+_LENGTHS = frozenset({"len", "list::len"})
+
+
+def _enter(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
+    """Enter a session. Its money is set aside only when the program enters it, so no call inside
+    may begin."""
+    scope = f"{UNOPENED}{len(vm.state.scopes)}"
+    vm.state.scopes[scope] = vm.scope(frame)
+    frame.scopes.append(scope)
+    vm.many = True
+
+
+def _exit(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
+    if len(frame.scopes) <= frame.kept:
+        return STOP
+    close_scopes(vm, frame, len(frame.scopes) - 1)
+    return None
+
+
+_HANDLERS: Mapping[Op, _LookaheadHandler] = (
+    DATA_INSTRUCTIONS
+    | CALL_INSTRUCTIONS
+    | {
+        Op.JUMP_IF_NULL: _jump_if_null,
+        Op.TEXT: _text,
+        Op.LIBRARY: _library,
+        Op.RAISE: _raise,
+        Op.RETURN: _return,
+        Op.FORCE: _force,
+        Op.ISSUE_SEND: _send,
+        Op.SEND_STREAM: _send_stream,
+        Op.HOST: _host,
+        Op.PRINT: _passed,
+        Op.SPAWN_SUPERVISED: _spawn,
+        Op.STREAM_DONE: _unread,
+        Op.STREAM_NEXT: _unread,
+        Op.BUDGET_ENTER: _enter,
+        Op.BUDGET_EXIT: _exit,
+    }
+)
+OPS = cast("Mapping[int, InstructionHandler]", {COLD + op: _HANDLERS.get(op, _over) for op in Op})
+
+
+# The lookahead from each waiting task, and the calls that it makes useless.
+
+
+_FUEL = 20_000
+"""The fuel of one lookahead, which does not count as the program's."""
+
+_JUMPS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT})
+
+
+def run_lookahead(vm: TaskMachine) -> None:
+    """Look ahead from every task that waits for a result. The tasks of one `parallel` are
+    independent."""
+    if sum(asked.speculative for asked in vm.state.asked.values()) >= vm.state.window:
+        return
+    for task in [*vm.state.tasks.values()]:
+        if task.waits in vm.state.asked and not task.watch:
+            _walked(vm, task, begins=True)
+
+
+def _walked(vm: TaskMachine, task: ProgramTask, *, begins: bool) -> set[str]:
+    """Return the speculative calls that a lookahead reached. An error ends only the lookahead: the
+    program has not got there yet, and will raise its own errors. Calls that had begun by then are
+    used or cancelled like any other."""
+    seen: set[str] = set()
+    with never_fails("looking ahead"):
+        lookahead = Lookahead(vm, task, begins=begins)
+        seen = lookahead.seen
+        lookahead.walk()
+    return seen
+
+
+def cancel_unreachable(vm: TaskMachine, task: ProgramTask) -> None:
+    """Cancel the speculative calls this task can no longer reach, after it took a branch the
+    lookahead did not expect."""
+    speculative = vm.speculative_tickets(task.name)
+    if speculative:
+        seen = _walked(vm, task, begins=False)
+        vm.cancel_speculative([*_unused(vm, speculative, seen)])
+
+
+def _unused(vm: TaskMachine, speculative: list[str], seen: set[str]) -> Iterator[str]:
+    """Yield every speculative call that will not be used. When one is dropped, later calls to the
+    same process are dropped too, because that process has seen the dropped message."""
+    spoilt: set[str] = set()
+    for ticket in speculative:
+        older = vm.state.asked[ticket].older
+        to = "" if older is None else older.to
+        if ticket not in seen or to in spoilt:
+            spoilt |= {to} - {""}
+            yield ticket
+
+
+class Lookahead(TaskMachine):
+    """A machine that runs a copy of a waiting task. `seen` are the speculative calls that it
+    reached."""
+
+    def __init__(self, vm: TaskMachine, task: ProgramTask, *, begins: bool = True) -> None:
+        frames = [_copied(frame) for frame in task.frames]
+        self.task = ProgramTask(task.name, frames, depth=task.depth, changes=task.changes)
+        state = VmState(
+            {task.name: self.task},
+            [task.name],
+            vm.state.limits,
+            scopes={**vm.state.scopes},
+            spawned={**vm.state.spawned},
+            window=vm.state.window,
+            given_up=vm.state.given_up,
+            messages_sent={**vm.state.messages_sent},
+        )
+        super().__init__(vm.program, state, vm.live_registers)
+        self.main = vm
+        self.facts = vm.facts
+        self.seen: set[str] = set()
+        self._begins = begins
+        self._room = vm.state.window - sum(asked.speculative for asked in vm.state.asked.values())
+        self.older: list[PriorSend] = []
+        self.many = False
+        self.busy: set[str] = set()
+        self.passed = EffectSet()
+        self._joined: set[int] = set()
+        for ticket, asked in vm.state.asked.items():
+            mine = asked.task == task.name and not asked.done and not asked.speculative
+            if mine and asked.of and asked.kind != "spawn":
+                self._pass(
+                    self.facts.effects_of(asked.of),
+                    asked.older and _as_in_flight(asked.older, ticket),
+                )
+
+    def walk(self) -> None:
+        with suppress(LookaheadLimitError):
+            compute(self, self.task, _FUEL, OPS)
+
+    # A lookahead makes no requests by itself and ends nothing
+
+    def request(self, request: FiberRequest) -> None:
+        pass
+
+    def unwind(self, task: ProgramTask, fault: ProgramFault) -> bool:
+        """Continue after an instruction that failed because of an unknown value. A real error goes
+        to its handler."""
+        frame = task.frames[-1]
+        op, read, written = self.facts.regions.operands(frame.function, frame.pc - 1)
+        if poisoned(read, written, frame.registers):
+            return op not in _JUMPS or self.step_over(frame)
+        return unwind(self, task, fault)
+
+    def finish(self, value: Value) -> None:
+        pass
+
+    def exit(self, task: ProgramTask, reason: str) -> None:
+        pass
+
+    def crash(self, crash: Crash) -> None:
+        pass
+
+    def end_groups(self, frame: Frame) -> None:
+        pass
+
+    def end_tasks(self, names: list[str]) -> None:
+        pass
+
+    # Passing over
+
+    def step_over(self, frame: Frame) -> bool:
+        """Step to where the branches of the last instruction meet. Return False if that is
+        unknown."""
+        region = self.facts.regions.of(frame.function, frame.pc - 1)
+        if region.barrier:
+            return False
+        self._pass(region.effect_set)
+        if changes(region.effect_set):
+            self.task.changes = UNCOUNTED
+        self.older += [PriorSend(agent) for agent in region.sends or ()]
+        self.many |= region.sends is None
+        self.busy |= {""} if region.sends is None or ANY_AGENT in region.sends else set()
+        for register in region.writes:
+            frame.registers[register] = UnknownValue(NO_BOUND)
+        if region.meets >= 0:
+            frame.pc = region.meets
+            return True
+        if len(self.task.frames) == 1:
+            return False
+        self.task.frames.pop()
+        self.task.frames[-1].registers[frame.into] = UnknownValue(NO_BOUND)
+        return True
+
+    def _pass(self, effect_set: EffectSet, older: PriorSend | None = None) -> None:
+        if id(effect_set) not in self._joined:
+            self._joined.add(id(effect_set))
+            self.passed = joined(self.passed, effect_set)
+        if older is not None:
+            self.older.append(older)
+
+    # Calls
+
+    def send(self, frame: Frame, operands: Operands, *, stream: bool) -> str | None:
+        """Return the ticket of a send, begun or found; None if it has to wait for its turn."""
+        _, to, message, answer, timeout, budget, site = operands
+        r, agent = frame.registers, receiving_agent(self.main, frame.registers[to])
+        effect_set = self.facts.effects.agent(agent)
+        version = version_of(self.task, effect_set, self.messages_sent(agent, r[to]))
+        ticket = self.ticket(frame, site, version or "")
+        if agent == ANY_AGENT and changes(effect_set):
+            self.task.changes = UNCOUNTED
+        count_change(self.task, effect_set)
+        self.count_message(agent, r[to])
+        if version is not None and ticket in self.main.state.asked:
+            return self._met(ticket, effect_set)
+        read = [r[each] for each in (to, message, timeout, budget) if each >= 0]
+        unknown = size_of(read)
+        older = replace(
+            _older(agent, unknown, read, answer, None if budget < 0 else r[budget]),
+            to=r[to].path if type(r[to]) is Handle else "",
+            scope=self.scope(frame),
+        )
+        speculative = self.facts.may_speculate(agent) and self._in_line(agent, r[to])
+        speculative &= version is not None and ticket not in self.state.given_up
+        if unknown is None and speculative and self._may_begin(effect_set, frame):
+            request = send_request(self, frame, operands, ticket, stream=stream)
+            asked = TicketState(
+                "stream" if stream else "send", self.task.name, answer=answer, of=agent
+            )
+            asked.older = older
+            self._begin(ticket, request, asked)
+            self.older.append(_as_in_flight(older, ticket))
+            return ticket
+        self._pass(effect_set, older)
+        if type(r[to]) is not AgentRef:
+            self.busy.add(r[to].path if type(r[to]) is Handle else "")
+        return None
+
+    def _in_line(self, agent: str, to: Value) -> bool:
+        """Return whether no earlier message to the same process has still to begin or to end. Only
+        then does the process remember what it will remember in sequential order, and no timeout
+        runs while the message waits in its mailbox. A process without memory answers all messages
+        at once, each as if it were the only one."""
+        if type(to) is not Handle or not self.remembers(agent, to):
+            return True
+        asked = self.main.state.asked.values()
+        in_flight = any(a.older is not None and a.older.to == to.path and not a.done for a in asked)
+        return not in_flight and not self.busy & {to.path, ""}
+
+    def host(self, frame: Frame, operands: Operands) -> Value:
+        _, name, args, site = operands
+        rights = self.functions[frame.function].rights
+        effect_set = self.facts.effects.host(name, rights)
+        version = version_of(self.task, effect_set)
+        ticket = self.ticket(frame, site, version or "")
+        count_change(self.task, effect_set)
+        if version is not None and ticket in self.main.state.asked:
+            self._met(ticket, effect_set)
+            asked = self.main.state.asked[ticket]
+            return value_or_raise(asked) if asked.done else UnknownValue(NO_BOUND)
+        known = size_of(frame.registers[each] for each in args) is None
+        known &= version is not None and ticket not in self.state.given_up
+        if known and self.facts.only_reads(effect_set) and self._may_begin(effect_set, frame):
+            request = host_call_request(self, frame, operands, ticket)
+            self._begin(ticket, request, TicketState("host", self.task.name, of=f"{name}@{rights}"))
+        else:
+            self._pass(effect_set)
+        return UnknownValue(NO_BOUND)
+
+    def _met(self, ticket: str, effect_set: EffectSet) -> str:
+        """Count a speculative call as reached, unless it now conflicts with something before it."""
+        asked = self.main.state.asked[ticket]
+        if asked.speculative and not conflict(effect_set, self.passed):
+            self.seen.add(ticket)
+            if asked.older is not None and not asked.done:
+                self.older.append(_as_in_flight(asked.older, ticket))
+        return ticket
+
+    def _may_begin(self, effect_set: EffectSet, frame: Frame) -> bool:
+        if self._begins and self._room <= 0:
+            raise LookaheadLimitError  # the window is full: nothing further ahead can begin
+        opened = not self.scope(frame).startswith(UNOPENED)
+        return opened and self._begins and not conflict(effect_set, self.passed)
+
+    def _begin(self, ticket: str, request: SendTo | CallHost, asked: TicketState) -> None:
+        self._room -= 1
+        asked.speculative, asked.digest = True, digest128(request)
+        self.main.ask(ticket, asked)
+        self.main.request(SpeculativeCall(request, asked.older, tuple(self.older), self.many))
+        self.seen.add(ticket)
+
+
+def _copied(frame: Frame) -> Frame:
+    """Copy a frame without the groups and monitors of its call, which belong to the real task."""
+    return Frame(
+        frame.function,
+        frame.pc,
+        [*frame.registers],
+        frame.place,
+        frame.into,
+        frame.outer,
+        [*frame.scopes],
+        frame.kept,
+    )
+
+
+def _older(
+    agent: str, unknown: UnknownValue | None, read: Iterable[Value], answer: int, budget: Value
+) -> PriorSend:
+    size, answers = sum(map(weight_of, read)), 0
+    if unknown is not None:
+        size, answers = unknown.size, unknown.answers
+    return PriorSend(agent, size, answers, answer >= 0, getattr(budget, "nanos", None))
+
+
+def _as_in_flight(older: PriorSend, ticket: str) -> PriorSend:
+    return replace(older, in_flight=ticket)

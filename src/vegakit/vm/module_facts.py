@@ -1,0 +1,493 @@
+"""A module made ready to run: decoded instructions, control flow, effects (pure).
+
+Plain computation is numbered from 0, the most frequent first, with its operands spread out: the
+interpreter unpacks four values and compares numbers. All other instructions keep their number from
+the table, above those, with their operands in one tuple.
+
+The branches of a jump meet at its immediate post-dominator: the first instruction on every path to
+the end of the function. The instructions that can be reached before it are the region of the jump.
+It is computed from the bytecode alone, so `break`, `continue` and `return` need no rule of their
+own: with a `return` inside, the branches meet only at the end of the function.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from vegakit.lang import (
+    ANY_AGENT,
+    CONFIRM,
+    NO_EFFECTS,
+    EffectClass,
+    EffectSet,
+    Function,
+    Module,
+    ModuleEffects,
+    Op,
+    Type,
+    joined,
+)
+from vegakit.vm.values import (
+    AgentRef,
+    ListValue,
+    MapValue,
+    ProgramFault,
+    UnknownValue,
+    Value,
+    restored,
+    weight_of,
+)
+
+# Symbolic values: what the lookahead does not know yet (pure).
+#
+# An `UnknownValue` occurs only in the registers of a lookahead. It can be moved and put into
+# lists. An instruction that computes with it fails, and its result is unknown as well. It carries
+# a bound on its length as text, so that a send that contains it can be priced.
+
+
+NO_BOUND = -1
+_MOST_WALKED = 20_000
+_HOLDS = frozenset({UnknownValue, ListValue, MapValue})
+"""The types of values that can be unknown or contain something unknown."""
+
+
+class LookaheadLimitError(Exception):
+    """Ends a lookahead. It is not a `ProgramFault`, because those go to the handlers of the
+    program, and the end of a lookahead must not be taken for an error of the program."""
+
+
+_STRICT = [False]
+_REPORTERS: list["Callable[[str, Exception], None]"] = []
+
+
+def on_lookahead_bug(report: "Callable[[str, Exception], None]") -> None:
+    """Set who is told of a bug in the lookahead: this package is pure and writes no log."""
+    _REPORTERS[:] = [report]
+
+
+def strict_lookahead(*, on: bool) -> None:
+    """Set whether a bug in the lookahead raises, as tests and campaigns need it."""
+    _STRICT[0] = on
+
+
+@contextmanager
+def never_fails(what: str) -> Generator[None]:
+    """Guard the lookahead. A bug in it is reported and costs the overlap, and the program continues
+    in order. A `ProgramFault` that gets here is an error of the program, which will reach it by
+    itself."""
+    try:
+        yield
+    except (LookaheadLimitError, ProgramFault):
+        pass
+    except Exception as error:
+        if _STRICT[0]:
+            raise
+        for report in _REPORTERS:
+            report(what, error)
+
+
+def size_of(values: Iterable[Value]) -> UnknownValue | None:
+    """Return None if all values are known, else a bound on their text: known bytes and unknown
+    results."""
+    values = [*values]
+    if _HOLDS.isdisjoint(map(type, values)):
+        return None
+    size, answers, found, walked = 0, 0, False, 0
+    due = values
+    while due:
+        value = due.pop()
+        walked += 1
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind is UnknownValue:
+            found = True
+            size = NO_BOUND if NO_BOUND in (size, value.size) else size + value.size
+            answers += value.answers
+        elif kind is ListValue or kind is MapValue:
+            due += value if kind is ListValue else value.values()
+        elif size != NO_BOUND:
+            size += weight_of(value)
+        if walked > _MOST_WALKED:
+            raise LookaheadLimitError
+    return UnknownValue(size, answers) if found else None
+
+
+def poisoned(read: Sequence[int], written: Sequence[int], registers: list[Value]) -> bool:
+    """Return whether an instruction reads something unknown; then mark what it writes as
+    unknown."""
+    unknown = size_of([registers[each] for each in read])
+    if unknown is None:
+        return False
+    for each in written:
+        registers[each] = unknown
+    return True
+
+
+# Loading: constants become values, and each instruction becomes four values.
+
+
+Of = TypeVar("Of")
+Made = TypeVar("Made")
+DecodedInstruction: TypeAlias = tuple[int, Any, Any, Any]
+HandlerEntry: TypeAlias = tuple[int, int, int, tuple[str, ...], int, int]
+
+HOT: tuple[str, ...] = (
+    "ADD LT JUMP_IF_NOT JUMP CONST MOVE EQ SUB NEXT ROUND MUL MOD LE JUMP_IF NE NOT INDEX FIELD DIV"
+).split()  # pyright: ignore[reportAssignmentType]
+_NUMBERS = {name: number for number, name in enumerate(HOT)}
+JUMP = _NUMBERS["JUMP"]
+COLD = 64
+"""Added to the table's number of each instruction that the interpreter does not run itself."""
+
+
+class LoadedFunction(NamedTuple):
+    """A function. `sites` holds for each site its ordinal and the registers of the loops around it;
+    `handlers` holds start, end, target, kinds, the register for the reason, and how many scopes
+    stay open."""
+
+    name: str
+    file: str
+    params: tuple[Type, ...]
+    registers: int
+    code: tuple[DecodedInstruction, ...]
+    lines: tuple[int, ...]
+    sites: tuple[tuple[int, tuple[int, ...]], ...]
+    handlers: tuple[HandlerEntry, ...]
+    rights: int
+
+
+class LoadedModule(NamedTuple):
+    module: Module
+    functions: tuple[LoadedFunction, ...]
+    constants: tuple[Value, ...]
+    types: tuple[Type, ...]
+
+
+def load(module: Module) -> LoadedModule:
+    """Load a verified module. The last few are cached, since one module runs many times."""
+    return _LOADED.of(module)
+
+
+class RecentCache(Generic[Of, Made]):
+    """A cache of what is made from an object, for the last few objects, by identity because they
+    are large."""
+
+    def __init__(self, make: Callable[[Of], Made]) -> None:
+        self._make = make
+        self._kept: dict[int, tuple[Of, Made]] = {}
+
+    def of(self, one: Of) -> Made:
+        kept = self._kept.get(id(one))
+        if kept is not None and kept[0] is one:
+            return kept[1]
+        if len(self._kept) >= _KEPT:
+            del self._kept[next(iter(self._kept))]
+        made = self._make(one)
+        self._kept[id(one)] = one, made
+        return made
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+
+_KEPT = 16
+
+
+def _loaded(module: Module) -> LoadedModule:
+    constants = tuple(restored(constant) for constant in module.constants)
+    functions = tuple(_call(function, constants) for function in module.functions)
+    return LoadedModule(module, functions, constants, module.types)
+
+
+_LOADED = RecentCache(_loaded)
+
+
+def _call(function: Function, constants: tuple[Value, ...]) -> LoadedFunction:
+    return LoadedFunction(
+        function.name,
+        function.file,
+        function.params,
+        function.registers,
+        tuple(_decoded(instruction, constants) for instruction in function.code),
+        function.lines,
+        tuple((site.ordinal, tuple(site.loops)) for site in function.sites),
+        tuple((h.start, h.end, h.target, h.kinds, h.reason, h.scopes) for h in function.handlers),
+        function.rights,
+    )
+
+
+def _decoded(instruction: tuple[Any, ...], constants: tuple[Value, ...]) -> DecodedInstruction:
+    op, operands = Op(instruction[0]), [*instruction[1:]]
+    for at, kind in enumerate(op.operands):
+        if kind == "k":
+            operands[at] = constants[operands[at]]
+    if op is Op.AGENT:
+        return (_NUMBERS["CONST"], operands[0], AgentRef(operands[1]), None)
+    if op.name not in _NUMBERS:
+        return (COLD + op, tuple(operands), None, None)
+    if op is Op.NEXT:
+        into, items, counter, end = operands
+        return (_NUMBERS["NEXT"], into, items, (counter, end))
+    a, b, c = [*operands, None, None][:3]
+    return (_NUMBERS[op.name], a, b, c)
+
+
+# Regions: where the branches of an undecided jump meet, and what lies between.
+
+
+RawInstruction: TypeAlias = Sequence[Any]
+
+_ENDS = frozenset({Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END})
+_FORKS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT, Op.MONITOR})
+_HOSTS = frozenset({Op.HOST})
+_SENDS = frozenset({Op.ISSUE_SEND, Op.SEND_STREAM})
+_CARVES = frozenset({Op.SPAWN_SUPERVISED, Op.BUDGET_ENTER})
+"""Instructions that set money aside, of an amount that is not computed here."""
+
+_BARRIERS = frozenset(
+    {
+        Op.BUDGET_CHECK,
+        Op.EXIT,
+        Op.LINK,
+        Op.MONITOR,
+        Op.PAR_BEGIN,
+    }
+)
+"""Instructions that stop the lookahead: what follows may depend on them in a way that it cannot
+see."""
+
+
+class Region(NamedTuple):
+    """The code between a jump and the instruction where its branches meet. `meets` is that
+    instruction, -1 for the end of the function. `sends` are the agents that it may send to, None if
+    nobody knows how often."""
+
+    meets: int
+    writes: frozenset[int]
+    effect_set: EffectSet
+    sends: tuple[str, ...] | None
+    barrier: bool
+
+
+def registers_of(instruction: RawInstruction, kinds: str) -> Iterator[int]:
+    """Yield the registers among the operands of these kinds: `w` and `ws` are written, others are
+    read."""
+    for kind, operand in zip(Op(instruction[0]).operands, instruction[1:], strict=True):
+        if kind[0] not in kinds:
+            continue
+        if isinstance(operand, int):
+            if operand >= 0:
+                yield operand
+        else:
+            yield from operand
+
+
+class Regions:
+    """The regions of one module, each computed when it is first stepped over."""
+
+    def __init__(
+        self, effects: ModuleEffects, functions: Sequence[Function], constants: Sequence[Any]
+    ) -> None:
+        self._effects = effects
+        self._functions = functions
+        self._constants = constants
+        self._meets: dict[int, list[int]] = {}
+        self._found: dict[tuple[int, int], Region] = {}
+        self._operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+        self._whole: dict[int, Region] = {}
+
+    def operands(self, function: int, at: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Return the number of an instruction, and the registers that it reads and writes."""
+        key = function, at
+        found = self._operands.get(key)
+        if found is None:
+            instruction = self._functions[function].code[at]
+            read, written = (
+                tuple(registers_of(instruction, "ro")),
+                tuple(registers_of(instruction, "w")),
+            )
+            found = self._operands[key] = instruction[0], read, written
+        return found
+
+    def of(self, function: int, at: int) -> Region:
+        key = function, at
+        found = self._found.get(key)
+        if found is None:
+            code = self._functions[function].code
+            meets = self._meets_of(function)[at]
+            inside = _between(code, [*_ways(code, at)], meets)
+            found = self._found[key] = self._region(function, inside, meets)
+        return found
+
+    def whole(self, number: int) -> Region:
+        """Return the region of a whole function, for a call that is stepped over."""
+        found = self._whole.get(number)
+        if found is None:
+            unknown = Region(-1, frozenset(), NO_EFFECTS, None, barrier=True)
+            self._whole[number] = unknown  # of a function that calls itself
+            code = self._functions[number].code
+            found = self._region(number, _between(code, [0], -1), -1)
+            self._whole[number] = found
+        return found
+
+    def _region(self, function: int, inside: set[int], meets: int) -> Region:
+        code = self._functions[function].code
+        writes: set[int] = set()
+        effect_set, sends, barrier = NO_EFFECTS, list[str](), False
+        counted = not _has_cycle(code, inside)
+        for at in inside:
+            op = code[at][0]
+            writes.update(registers_of(code[at], "w"))
+            effect_set = joined(effect_set, self._effects.instruction(function, at))
+            barrier |= op in _BARRIERS or self._waits(op, code[at])
+            if op in _SENDS:
+                sends.append(self._effects.called(function, at))
+            elif op == Op.CALL:
+                called = self.whole(code[at][2])
+                barrier |= called.barrier
+                counted &= called.sends is not None
+                sends += called.sends or ()
+            elif op in _CARVES:
+                sends.append(ANY_AGENT)
+                counted = False
+        known = tuple(sends) if counted or not sends else None
+        return Region(meets, frozenset(writes), effect_set, known, barrier)
+
+    def _waits(self, op: int, instruction: RawInstruction) -> bool:
+        return op in _HOSTS and self._constants[instruction[2]] in PAUSES
+
+    def _meets_of(self, function: int) -> list[int]:
+        found = self._meets.get(function)
+        if found is None:
+            found = self._meets[function] = _post_dominators(self._functions[function].code)
+        return found
+
+
+PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
+
+
+def _ways(code: Sequence[RawInstruction], at: int) -> Iterator[int]:
+    """Yield the instructions that may follow; -1 is the end of the function."""
+    instruction = code[at]
+    op = instruction[0]
+    if op in _ENDS:
+        yield -1
+    elif op == Op.JUMP:
+        yield instruction[1]
+    else:
+        yield at + 1
+        if op in _FORKS:
+            yield instruction[1 + Op(op).operands.index("j")]
+
+
+def _between(code: Sequence[RawInstruction], starts: Sequence[int], meets: int) -> set[int]:
+    inside: set[int] = set()
+    due = [at for at in starts if at not in (meets, -1)]
+    while due:
+        at = due.pop()
+        if at not in inside:
+            inside.add(at)
+            due += [way for way in _ways(code, at) if way not in (meets, -1)]
+    return inside
+
+
+def _has_cycle(code: Sequence[RawInstruction], inside: set[int]) -> bool:
+    """Return whether the code has a loop: every loop has a jump back."""
+    return any(way <= at and way in inside for at in inside for way in _ways(code, at))
+
+
+def _post_dominators(code: Sequence[RawInstruction]) -> list[int]:
+    """Return for each instruction its immediate post-dominator, -1 for the end, and also -1 if it
+    never reaches the end. The chains over the reversed graph are intersected until nothing
+    changes."""
+    end = len(code)
+    before: list[list[int]] = [[] for _ in range(end + 1)]
+    after = [[end if way == -1 else way for way in _ways(code, at)] for at in range(end)]
+    for at, ways in enumerate(after):
+        for way in ways:
+            before[way].append(at)
+    order = _numbered(before, end)
+    known = [-1] * (end + 1)
+    known[end] = end
+    changed = True
+    while changed:
+        changed = False
+        for at in sorted((at for at in range(end) if order[at] >= 0), key=lambda a: -order[a]):
+            met = _meeting([way for way in after[at] if known[way] >= 0], known, order)
+            if known[at] != met:
+                known[at] = met
+                changed = True
+    return [-1 if met == end else met for met in known[:end]]
+
+
+def _meeting(ways: Sequence[int], known: list[int], order: list[int]) -> int:
+    met, *rest = ways
+    for way in rest:
+        one, other = met, way
+        while one != other:
+            if order[one] < order[other]:
+                one = known[one]
+            else:
+                other = known[other]
+        met = one
+    return met
+
+
+def _numbered(before: list[list[int]], end: int) -> list[int]:
+    """Return the postorder numbers of a walk from the end, which has the greatest; -1 if never
+    reached."""
+    order = [-1] * (end + 1)
+    seen = {end}
+    stack: list[tuple[int, Iterator[int]]] = [(end, iter(before[end]))]
+    count = 0
+    while stack:
+        at, rest = stack[-1]
+        way = next((way for way in rest if way not in seen), None)
+        if way is None:
+            stack.pop()
+            order[at] = count
+            count += 1
+        else:
+            seen.add(way)
+            stack.append((way, iter(before[way])))
+    return order
+
+
+# What the lookahead knows of a module: effects, regions, and which agents may be called
+# speculatively.
+
+
+class ModuleFacts:
+    def __init__(self, program: LoadedModule) -> None:
+        self.effects = ModuleEffects(program.module)
+        self.regions = Regions(self.effects, program.module.functions, program.module.constants)
+
+    def may_speculate(self, agent: str) -> bool:
+        """Return whether the agent may be called speculatively. Its answer must not depend on
+        anything that earlier calls leave behind except its own memory: no breaker that failures
+        open, no rate limiter that calls exhaust, no restarts of processes that its tools ask. Nor
+        may its tools read the budget, or pause."""
+        spec, effect_set = self.effects.spec(agent), self.effects.agent(agent)
+        if spec is None or effect_set.is_irrevocable or effect_set.sends - {agent}:
+            return False
+        guarded = spec.circuit_breaker is not None or spec.rate_limit is not None
+        tools = map(self.regions.whole, self.effects.tools_of(spec))
+        return not guarded and not any(tool.barrier for tool in tools)
+
+    def only_reads(self, effect_set: EffectSet) -> bool:
+        return effect_set.class_ is EffectClass.REVOCABLE
+
+    def is_pause(self, function: str) -> bool:
+        return function in PAUSES
+
+    def effects_of(self, asked: str) -> EffectSet:
+        """Return the effect set of a request: of an agent, or of a host function with its
+        capabilities."""
+        name, at, rights = asked.rpartition("@")
+        return self.effects.host(name, int(rights)) if at else self.effects.agent(asked)
+
+
+def facts_of(program: LoadedModule) -> ModuleFacts:
+    return _KNOWN.of(program)
+
+
+_KNOWN = RecentCache(ModuleFacts)

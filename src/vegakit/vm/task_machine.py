@@ -1,0 +1,239 @@
+"""What one task needs of the machine that runs it: tickets, budget scopes, waiting, and its
+speculative calls (pure).
+
+Two machines run tasks. `Vm` runs the program; `Lookahead` runs a copy of one waiting task to find
+the calls that the program will make. The instructions are written against their common base, so
+that neither the interpreter nor an instruction imports a machine.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from vegakit.lang import Type
+from vegakit.records import digest128
+from vegakit.vm.module_facts import LoadedFunction, LoadedModule, ModuleFacts, facts_of
+from vegakit.vm.requests import (
+    CallHost,
+    CancelRequest,
+    FiberRequest,
+    SendTo,
+    SpeculativeCall,
+    SpeculativeCallUsed,
+)
+from vegakit.vm.state import Crash, Frame, ProgramTask, TicketState, VmState, sweep
+from vegakit.vm.values import Handle, ProgramFault, Value, bad, limit
+
+RELOAD, STOP = 1, 2
+
+Operands: TypeAlias = Any
+InstructionHandler: TypeAlias = Callable[["TaskMachine", ProgramTask, Frame, Operands], int | None]
+"""Returns None to go on with the next instruction, `RELOAD` to go on with the top frame as it is
+now, or `STOP` when the task waits or has ended."""
+
+
+class TaskMachine(ABC):
+    """`extra` is the fuel that an instruction costs beyond one. `pending` are the tickets without a
+    result, by the task that asked; `waiting` the names of the tasks that wait for a key."""
+
+    def __init__(self, program: LoadedModule, state: VmState, live_registers: int) -> None:
+        self.program = program
+        self.functions, self.types = program.functions, program.types
+        self.state = state
+        self.extra = 0
+        self.live_registers = live_registers
+        self.pending: dict[str, dict[str, None]] = {}
+        self.waiting: dict[str, list[str]] = {}
+
+    def function(self, number: int) -> LoadedFunction:
+        return self.functions[number]
+
+    def type(self, number: int) -> Type:
+        return self.types[number]
+
+    def request(self, request: FiberRequest) -> None:
+        self.state.outbox.append(request)
+
+    @cached_property
+    def facts(self) -> ModuleFacts:
+        return facts_of(self.program)
+
+    def messages_sent(self, agent: str, to: Value) -> int:
+        """Return how many messages were sent to a process with memory, 0 for others."""
+        return self.state.messages_sent.get(to.path, 0) if self.remembers(agent, to) else 0
+
+    def count_message(self, agent: str, to: Value) -> None:
+        if self.remembers(agent, to):
+            self.state.messages_sent[to.path] = self.state.messages_sent.get(to.path, 0) + 1
+
+    def remembers(self, agent: str, to: Value) -> bool:
+        spec = self.facts.effects.spec(agent) if type(to) is Handle else None
+        return spec is not None and spec.memory
+
+    def ticket(self, frame: Frame, site: int, version: str = "") -> str:
+        """Return the ticket of a call. It includes the version even without speculation, because a
+        run may be resumed with another window."""
+        return self._place(frame, site) + version
+
+    def _place(self, frame: Frame, site: int) -> str:
+        ordinal, loops = self.functions[frame.function].sites[site]
+        if not loops:
+            return f"{frame.place}:{ordinal}"
+        rounds = [frame.registers[each] for each in loops]
+        if not all(type(count) is int for count in rounds):
+            raise bad("a loop around an effect does not count its rounds")
+        return f"{frame.place}:{ordinal}[{'.'.join(map(str, rounds))}]"
+
+    def scope(self, frame: Frame) -> str:
+        """Return the innermost budget scope that is still open."""
+        for scope in reversed(frame.scopes):
+            if scope in self.state.scopes:
+                return scope
+        return frame.outer
+
+    def has_asked(self, ticket: str, kind: str, task: ProgramTask) -> bool:
+        asked = self.state.asked.get(ticket)
+        if asked is None:
+            return False
+        if asked.kind == kind and asked.task == task.name:
+            return True
+        raise bad(f"{ticket:.200} is asked twice")
+
+    def ask(self, ticket: str, asked: TicketState) -> None:
+        state = self.state
+        if ticket in state.asked:
+            raise bad(f"{ticket:.200} is asked twice")
+        if len(state.asked) >= state.sweep_at:
+            sweep(state)
+        state.asked[ticket] = asked
+        self.pending.setdefault(asked.task, {})[ticket] = None
+
+    def is_speculative(self, ticket: str) -> bool:
+        asked = self.state.asked.get(ticket)
+        return asked is not None and asked.speculative
+
+    def use_speculative(self, task: ProgramTask, ticket: str, request: SendTo | CallHost) -> bool:
+        """Use a speculative call if its request equals the one that the program makes. If not, the
+        lookahead was wrong: cancel all speculative calls of this task, and return False."""
+        asked = self.state.asked[ticket]
+        if asked.digest == digest128(request) and asked.task == task.name:
+            asked.speculative, asked.digest = False, ""
+            self.request(
+                request if self.withdraw_request(ticket) else SpeculativeCallUsed(ticket, request)
+            )
+            return True
+        self.cancel_all_speculative(task.name)
+        return False
+
+    def withdraw_request(self, ticket: str) -> bool:
+        """Remove a speculative call from the outbox, if the host has not seen it yet."""
+        for at, request in enumerate(self.state.outbox):
+            if isinstance(request, SpeculativeCall) and request.of.ticket == ticket:
+                del self.state.outbox[at]
+                return True
+        return False
+
+    def speculative_tickets(self, task: str) -> list[str]:
+        return [t for t, a in self.state.asked.items() if a.speculative and a.task == task]
+
+    def cancel_all_speculative(self, task: str) -> None:
+        self.cancel_speculative(self.speculative_tickets(task))
+
+    def cancel_speculative(self, tickets: list[str]) -> None:
+        """Cancel these calls, the youngest first, and never begin them speculatively again: they
+        could be cancelled again each time. If the program reaches one of them, it makes the call
+        itself."""
+        state = self.state
+        for ticket in reversed(tickets):
+            asked = state.asked.pop(ticket)
+            self.pending.get(asked.task, {}).pop(ticket, None)
+            if not self.withdraw_request(ticket):
+                state.given_up[ticket] = None
+                self.request(CancelRequest(ticket))
+
+    def wait(self, task: ProgramTask, frame: Frame, key: str) -> int:
+        """Suspend the task, and run its instruction again when `key` is woken."""
+        frame.pc -= 1
+        self.state.ready.remove(task.name)
+        self.park(task, key)
+        return STOP
+
+    def park(self, task: ProgramTask, key: str) -> None:
+        task.waits = key
+        self.waiting.setdefault(key, []).append(task.name)
+
+    def wake(self, key: str) -> None:
+        """Make the tasks that wait for `key` ready, in the order in which they were made. A
+        restored machine knows no other order."""
+        woken = self.waiting.pop(key, ())
+        if len(woken) > 1:
+            several = frozenset(woken)
+            woken = [name for name in self.state.tasks if name in several]
+        self.state.ready += woken
+
+    def forget(self, task: ProgramTask) -> None:
+        """Remove a task, whether it is ready or waits."""
+        if self.state.window:
+            self.cancel_all_speculative(task.name)
+        del self.state.tasks[task.name]
+        if task.name in self.state.ready:
+            self.state.ready.remove(task.name)
+        waiting = self.waiting.get(task.waits, [])
+        if task.name in waiting:
+            waiting.remove(task.name)
+
+    def inherit(self, task: str, heir: str) -> None:
+        """Pass the pending requests of a task to another one."""
+        tickets = self.pending.pop(task, {})
+        for ticket in tickets:
+            self.state.asked[ticket].task = heir
+        if tickets:
+            self.pending.setdefault(heir, {}).update(tickets)
+
+    def take_registers(self, count: int) -> None:
+        if self.live_registers + count > self.state.limits.registers:
+            raise limit(f"at most {self.state.limits.registers:,} variables live at once")
+        self.live_registers += count
+        self.extra += count >> 6
+
+    def stack(self, task: ProgramTask) -> tuple[tuple[str, str, int], ...]:
+        """Return the calls of a task, innermost first, with those below the task it was split
+        from."""
+        calls: list[tuple[str, str, int]] = []
+        frames = task.frames
+        while True:
+            for frame in reversed(frames):
+                function = self.functions[frame.function]
+                calls.append((function.name, function.file, function.lines[max(frame.pc - 1, 0)]))
+            group = self.state.groups.get(task.group)
+            if group is None:
+                return tuple(calls)
+            task = self.state.tasks[group.owner]
+            frames = task.frames[: group.frame]
+
+    # The end of a call, a task or the program
+
+    @abstractmethod
+    def unwind(self, task: ProgramTask, fault: ProgramFault) -> bool:
+        """Return whether a handler of the task goes on with the error."""
+
+    @abstractmethod
+    def finish(self, value: Value) -> None:
+        """End the program with this result."""
+
+    @abstractmethod
+    def exit(self, task: ProgramTask, reason: str) -> None:
+        """End the program's process, as `exit` in the program asks for."""
+
+    @abstractmethod
+    def crash(self, crash: Crash) -> None:
+        """End the program with an error that nothing handled."""
+
+    @abstractmethod
+    def end_groups(self, frame: Frame) -> None:
+        """Cancel the groups of tasks that this call has not joined."""
+
+    @abstractmethod
+    def end_tasks(self, names: list[str]) -> None:
+        """Cancel these tasks and all that they started."""
