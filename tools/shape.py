@@ -91,8 +91,8 @@ PHRASES = {
     r"\bdearest\b": "most expensive",
     r"\bwords behind the file\b": "arguments after the file name",
     r"\b(ask|asks|asked|asking) for leave\b": "approval",
-    r"\bto mend\b": "fix",
-    r"\bmended\b": "fixed",
+    r"\bmend(s|ed)?\b": "fix",
+    r"\bdearer\b": "more expensive",
 }
 
 

@@ -375,7 +375,7 @@ class RunProgram:
             "Write a program and run it: loops, conditions and many agents at once, for what "
             "would take many calls one by one. It is checked and priced before its first call, may "
             f"cost at most {show(self.cost)}, and gives back its result, what it printed and what "
-            "it spent. If it is refused, mend the source as the text says and send all of it again."
+            "it spent. If it is refused, fix the source as the text says and send all of it again."
         )
 
 

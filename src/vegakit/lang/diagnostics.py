@@ -186,7 +186,7 @@ class LineMap:
 
 
 def as_json(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Each with its line and column, and the edit that would mend it if there is one."""
+    """Each with its line and column, and the edit that would fix it if there is one."""
     maps = _line_maps(diagnostics, texts)
     return [_row(found, maps.get(found.file)) for found in diagnostics]
 

@@ -222,7 +222,7 @@ _CONNECT_TIMEOUT_S = 30.0
 """Long enough for a loop that opens a thousand connections at once."""
 _MAX_TEMPLATES = 64
 _STANDARD_TIER = {"service_tier": "default"}
-"""Else an account's own setting may choose a dearer tier than the one that is reserved for."""
+"""Else an account's own setting may choose a more expensive tier than is reserved for."""
 _NOT_STORED = {"openai_store": False}
 """Answers are kept by us alone, so that nothing that is billed later lies on a server."""
 

@@ -25,7 +25,7 @@ from vegakit.errors import UserError
 # |-----------|-----------------------------------------------------------------------|---------|
 # | anthropic | width × height / 750, or squares of 28, whichever is more             | 4,784   |
 # | openai    | tiles of 512 after scaling to 2,048 and then 768, by model; or        | 48,169  |
-# |           | squares of 32 times a factor, by model; the dearer for unknown ones   | 24,600  |
+# |           | squares of 32 times a factor, by model; the larger for unknown ones   | 24,600  |
 #
 # An image whose size cannot be read, or that the provider fetches itself, counts as the largest.
 

@@ -102,7 +102,7 @@ async def call_operation(
     given: Mapping[str, Any] | None,
     report_progress: ProgressCallback | None = None,
 ) -> OperationResult:
-    """What is wrong with a request is told like any refusal, so that a model can mend it."""
+    """What is wrong with a request is told like any refusal, so that a model can fix it."""
     tool = MCP_TOOLS.get(name)
     if tool is None:
         reason = f"there is no tool {name[:80]!a}; there are: {', '.join(MCP_TOOLS)}"

@@ -188,7 +188,7 @@ def run_plan(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vega demo plan",
-        description="Watch a model plan 355 agents, be refused with the price, and mend its plan.",
+        description="Watch a model plan 355 agents, be refused with the price, and fix its plan.",
     )
     parser.add_argument("--fast", action="store_true", help="twenty times faster")
     parser.add_argument("--json", action="store_true", help="only the facts, as JSON")

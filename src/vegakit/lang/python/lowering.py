@@ -66,7 +66,7 @@ from vegakit.lang.types import Signature
 
 _MOST_CHARS, _MOST_NODES = 200_000, 30_000
 _HALF = re.compile("[\ud800-\udfff]")
-_SYNTAX = "mend it as Python asks: python -m py_compile FILE"
+_SYNTAX = "fix it as Python asks: python -m py_compile FILE"
 
 
 def parsed(file: PythonFile) -> ast.Module | None:
