@@ -199,6 +199,11 @@ class LocalHost:
         events, self._arrived = self._arrived, []
         return events if len(events) == 1 else in_program_order(events)
 
+    def put_back(self, events: Sequence[HostEvent]) -> None:
+        """Keep for the next turn of the loop what there was no time for in this one."""
+        self._arrived[:0] = events
+        self._wake()
+
     def tell(self, event: HostEvent) -> None:
         self._arrived.append(event)
         listener = None if self._called else self._listener

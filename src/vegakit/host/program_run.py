@@ -101,6 +101,7 @@ class ConversationMemory:
 
 
 _AT_ONCE = 500
+_LONGEST_TURN_MS = 5
 _RULE = RestartRule()
 
 
@@ -486,7 +487,15 @@ class ProgramRun:
         if self._driver.failure is not None:
             return
         try:
-            self._driver.submit_all(self.host.take())
+            # Hundreds of answers may arrive at once, and each may let the program look ahead anew.
+            # What does not fit into this turn waits for the next, so that others' timers and
+            # answers get theirs.
+            events, ends = self.host.take(), self.host.now + _LONGEST_TURN_MS
+            for number, event in enumerate(events, start=1):
+                self._driver.submit(event)
+                if number < len(events) and self.host.now >= ends:
+                    self.host.put_back(events[number:])
+                    break
         except Exception as failure:  # noqa: BLE001
             self._driver.fail(failure)
             self._give_up(failure)

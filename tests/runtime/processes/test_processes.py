@@ -1,12 +1,14 @@
 """Processes on the real runtime: agents, reducers and functions, asked, watched and ended."""
 
 import asyncio
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.patience import PATIENCE_S, until
+from vegakit.concurrency import SteadyClock
 from vegakit.conversation import ModelRequest
 from vegakit.errors import AgentFailed, BudgetExceeded, LimitReached, Timeout, UserError
 from vegakit.host import Agent, Child, Reducer, Supervisor
@@ -347,3 +349,35 @@ async def test_exits_are_told_once() -> None:
         reply = await agent.ask("hi")
         await agent.stop()
         assert [(news.path, news.spent) for news in told] == [("greeter", reply.cost)]
+
+
+class HurriedClock(SteadyClock):
+    """A clock on which a millisecond passes whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def now(self) -> int:
+        self.looks += 1
+        return super().now() + self.looks
+
+
+async def test_a_burst_of_answers_leaves_turns_of_the_loop_to_others() -> None:
+    """A hundred answers arrive in one turn; they are worked off over several."""
+    gate = asyncio.Event()
+
+    async def wait(number: int) -> int:
+        await gate.wait()
+        return number
+
+    async with Runtime(clock=HurriedClock()) as rt:
+        asked = [process.send(n) for n, process in enumerate(rt.program.spawn_many(wait, 100))]
+        await until(lambda: rt.program.host.busy == 100)
+        gate.set()
+        done = list[int]()
+        while len(done) < 1_000 and (not done or done[-1] < 100):
+            await asyncio.sleep(0)
+            done.append(sum(one.done() for one in asked))
+        assert [await one for one in asked] == list(range(100))
+        assert max(b - a for a, b in itertools.pairwise([0, *done])) < 20
