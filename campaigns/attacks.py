@@ -80,9 +80,9 @@ def tallies(histories: str) -> Iterator[tuple[str, Tally]]:
         yield kind, by_tests(kind, histories)
 
 
-def shown(name: str, tally: Tally) -> str:
+def shown(name: str, tally: Tally, *, holds: bool) -> str:
     cells = "".join(f"{cell:>10}" for cell in tally)
-    return f"{name:<10}{cells}  {'ok' if tally.holds else 'SHORT'}"
+    return f"{name:<10}{cells}  {'ok' if holds else 'SHORT'}"
 
 
 def main(size: str = "") -> int:
@@ -90,17 +90,18 @@ def main(size: str = "") -> int:
     began, found = time.monotonic(), list[Tally]()
     print(f"{HEAD[0]:<10}{''.join(f'{word:>10}' for word in HEAD[1:])}", flush=True)
     for kind, tally in tallies(histories):
-        print(shown(kind, tally), flush=True)
+        print(shown(kind, tally, holds=tally.holds), flush=True)
         found.append(tally)
-    print(shown("all", Tally(*(sum(column) for column in zip(*found, strict=True)))))
+    # Sums do not judge: some classes count an attack as refused and as contained, both.
+    is_met, total = all(tally.holds for tally in found), map(sum, zip(*found, strict=True))
+    print(shown("all", Tally(*total), holds=is_met))
     uncounted = {path.stem for path in FOLDER.glob("*.jsonl")} - {*CARRIED_OUT, *TESTED}
     staged = not failing(STAGED_URLS, histories)
     ways = dict.fromkeys((best_opener(), open_by_walk))
     races = sum((race_each_way(tool, calls, way) for way in ways for tool in TOOLS), Races())
     print(f"staged URLs {'ok' if staged else 'SHORT'}; classes nobody counts: {len(uncounted)}")
     print(f"races: {races}; {time.monotonic() - began:.0f} s in all")
-    short = not all(tally.holds for tally in found) or not staged or bool(uncounted)
-    return int(short or races.escapes > 0)
+    return int(not is_met or not staged or bool(uncounted) or races.escapes > 0)
 
 
 if __name__ == "__main__":

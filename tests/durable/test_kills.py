@@ -26,8 +26,8 @@ from tests.durable.accounts import (
 from tests.durable.dying import POINTS, received
 from tests.store.postgres import own_schema
 
-pytestmark = pytest.mark.timeout(300)
 KILLS = int(os.environ.get("VEGA_KILLS", "10"))
+pytestmark = pytest.mark.timeout(300 + 10 * KILLS)
 PROGRAMS = 6
 SHORTEST_LIFE_S, LONGEST_LIFE_S, SOON_S = 0.1, 3.5, 0.06
 """After a kill, programs stand still for two seconds; a call takes a bit longer than `SOON_S`."""
