@@ -10,7 +10,7 @@ default:
 setup:
     bash .ci/setup
 
-# Format, lint, types, layers, fast tests: under two minutes, before every commit
+# Format, lint, layers; types and fast tests of what changed and of what imports it: under two minutes, before every commit
 check:
     python tools/suites.py check
 
@@ -69,6 +69,10 @@ bytecode mutants="10000":
 shape:
     python tools/shape.py
 
+# The product as one table: what each way to write work is promised, each cell a test of the installed wheel
+contract *words:
+    python -m campaigns.contract {{words}}
+
 # Which source files a call enters, beside its limit; with `--files` their names
 flow *args:
     python tools/flow.py {{args}}
@@ -117,7 +121,7 @@ soak *args:
 
 # The whole runtime on virtual time under faults: 1,000 seeds, or 10,000 with `full`
 simulate size="":
-    python -m vegakit.testing.simulation {{ if size == "full" { "10000" } else { "1000" } }}
+    python -m campaigns.simulation {{ if size == "full" { "10000" } else { "1000" } }}
 
 # Real processes against the model of supervision: 1,000 histories, or 10,000 with `full`
 supervise size="":
@@ -203,6 +207,6 @@ reference:
 lock:
     bash tools/lock.sh
 
-# Build the wheel and use it in an empty environment
+# Build the wheel and use it in an empty environment: its commands, and the contract with its planted faults
 wheel:
     python tools/suites.py wheel

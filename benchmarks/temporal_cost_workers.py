@@ -16,7 +16,8 @@ from vegakit.conversation import ModelRequest, ModelSettings, Text, UserMessage
 from vegakit.durable.client import connect
 from vegakit.durable.deployment import Deployment, serve
 from vegakit.host import Agent, Reducer
-from vegakit.program import AskProcess, DeferReply, Prompt, ReducerAction, Respond, ResultMessage
+from vegakit.program import AskProcess, DeferReply, Prompt, ReducerAction, Respond
+from vegakit.program.messages import ResultMessage
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
 

@@ -33,7 +33,13 @@ from campaigns.admission_bombs import Bomb, harmless, nested_loops, some
 from vegakit.host import Agent, PreparedGrant, run_program
 from vegakit.lang.analysis.cost_sends import ModelTerms
 from vegakit.money import dollars
-from vegakit.program import AdmissionRequest, AgentTerms, May, ProgramGrant, RefusedProgram
+from vegakit.program import (
+    AdmissionRequest,
+    AgentTerms,
+    ProgramGrant,
+    ProgramRights,
+    RefusedProgram,
+)
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.server.mcp import call_operation
@@ -82,7 +88,7 @@ def _permit() -> PreparedGrant:
     price = model.price
     assert price is not None
     terms = ModelTerms(price, model.context_tokens, model.default_max_tokens, model.bound_input)
-    may = May(("fs::read", "fs::write"), ("**",))
+    may = ProgramRights(("fs::read", "fs::write"), ("**",))
     known, languages = AgentTerms({}, {"any": terms}), ("vega", "python")
     return PreparedGrant(
         ProgramGrant(dollars("$1000"), may, {}, frozenset({"any"}), known, languages=languages)

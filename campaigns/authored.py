@@ -25,7 +25,7 @@ from vegakit.host import Agent, run_program
 from vegakit.money import Money
 from vegakit.policy import Backoff, RetryRule
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.program import AdmittedProgram, AgentBody, May, RefusedProgram
+from vegakit.program import AdmittedProgram, AgentBody, ProgramRights, RefusedProgram
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.tools.decorator import tool
@@ -35,7 +35,7 @@ __all__ = ["Seen", "faults_of", "main", "run_one"]
 _FREE = PriceRow("planner", (PriceTier(*4 * [Money(0)]),))
 _QUICK = RetryRule(max_attempts=3, backoff=Backoff(1, 1.0, 1))
 _FUEL = 200_000
-_MAY = May(capabilities=["fs::read"], paths=["inside/**"])
+_MAY = ProgramRights(capabilities=["fs::read"], paths=["inside/**"])
 
 
 class Seen(Struct):
@@ -59,7 +59,7 @@ async def run_one(source: str, seed: int, folder: Path) -> Seen:
     (folder / "secret.txt").write_text(CANARY)
     looked = 0
 
-    @tool(repeatable=True)
+    @tool(idempotent=True)
     def look(path: str) -> str:
         nonlocal looked
         looked += 1

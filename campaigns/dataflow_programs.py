@@ -27,11 +27,11 @@ from vegakit.program import (
     Prompt,
     ReducerAction,
     Respond,
-    ResultMessage,
+    Returned as Answered,
     SendAfter,
     SpawnChild,
 )
-from vegakit.program import Returned as Answered
+from vegakit.program.messages import ResultMessage
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.records import digest128
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from vegakit.concurrency import SteadyClock
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.host import Agent
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.store.sqlite.stores import SqliteLedger
@@ -46,7 +46,7 @@ class Look:
     """A tool by hand: to make one of a function takes longer than most of the lives here."""
 
     spec = ToolSpec("look", "", {"type": "object", "properties": {}})
-    repeatable, timeout_ms = True, 1_000
+    idempotent, timeout_ms = True, 1_000
 
     async def call(self, _arguments: Mapping[str, Any], _deps: object) -> str:
         await asyncio.sleep(0.001)
@@ -92,8 +92,9 @@ class Killed(NamedTuple):
         return (
             f"{self.kills} processes killed, {self.holding} while they held reservations "
             f"({self.left} in all); settled before their leases ended: {self.settled_early}; "
-            f"after it: {self.not_settled} not settled, {show(Money(self.still_reserved))} still "
-            f"reserved, drift {self.drift}; {self.took_s:.0f} s: {'ok' if self.holds else 'BROKEN'}"
+            f"after it: {self.not_settled} not settled, "
+            f"{format_money(Money(self.still_reserved))} still reserved, drift {self.drift}; "
+            f"{self.took_s:.0f} s: {'ok' if self.holds else 'BROKEN'}"
         )
 
 

@@ -32,8 +32,7 @@ from campaigns.postgres_cluster import Cluster, cluster
 from vegakit.conversation import Usage
 from vegakit.errors import VegaError
 from vegakit.host import Agent
-from vegakit.money import Money
-from vegakit.money import show as shown
+from vegakit.money import Money, format_money as shown
 from vegakit.prices import bill
 from vegakit.providers.access import ProviderAccess
 from vegakit.providers.registry import build_model

@@ -59,7 +59,7 @@ def test_help_loads_no_command() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name for name in ran.stderr.split() if name.startswith(("vegakit.", "msgspec"))}
-    assert loaded == {"vegakit.cli", "vegakit.cli.main", "vegakit.errors"}
+    assert loaded == {"vegakit.cli", "vegakit.cli.main", "vegakit.errors", "vegakit.lazy"}
 
 
 def test_a_reader_may_leave_early() -> None:

@@ -3,11 +3,19 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.errors import InvalidMoneyError
-from vegakit.money import NANOS, Allowance, Money, Period, cost, dollars, parse_allowance, show
+from vegakit.money import (
+    NANOS,
+    Allowance,
+    Money,
+    Period,
+    cost,
+    dollars,
+    format_money,
+    parse_allowance,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +121,11 @@ def test_negative_tokens_or_prices_are_refused(units: int, price: int) -> None:
 )
 def test_people_see_cents_and_what_a_small_amount_needs(nanos: int, shown: str) -> None:
     """Never a false zero."""
-    assert show(Money(nanos)) == shown
+    assert format_money(Money(nanos)) == shown
 
 
 @given(st.integers(0, 10**15))
 def test_what_is_shown_can_be_written(micros: int) -> None:
     """Parsing the shown text gives the amount back."""
     amount = Money(micros * 1000)
-    assert dollars(show(amount).replace(",", "")) == amount
+    assert dollars(format_money(amount).replace(",", "")) == amount

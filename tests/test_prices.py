@@ -1,8 +1,7 @@
 """What a call could cost and what it did cost."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.conversation import Usage
 from vegakit.errors import InvalidMoneyError

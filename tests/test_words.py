@@ -1,8 +1,7 @@
 """The base words: ids, records, effects, events and errors."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Struct
 
 from vegakit.effects import (

@@ -11,11 +11,13 @@ runs in a fresh interpreter with a scripted model, so nothing leaves the machine
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -82,7 +84,7 @@ def approval(_: Path) -> None:
 
 async def _approve() -> None:
     from vegakit import Agent, Runtime
-    from vegakit.control.protocol import Question
+    from vegakit.control import Question
     from vegakit.providers.scripted import ScriptedModel
     from vegakit.tools.decorator import ToolContext, tool
 
@@ -103,11 +105,42 @@ async def _approve() -> None:
         tracing.stop()
 
 
+def resume(folder: Path) -> None:
+    """A run that goes on after `kill -9`: one answer is recorded, the other is asked for."""
+    if not (child := os.fork()):
+        asyncio.run(_first_life(folder / "run.db"))
+    os.waitpid(child, 0)
+    asyncio.run(_second_life(folder / "run.db"))
+
+
+async def _first_life(journal: Path) -> None:
+    from vegakit import Agent, Runtime
+    from vegakit.providers.scripted import ScriptedModel
+
+    async with Runtime(budget="$1", journal=journal) as runtime:
+        await runtime.ask(Agent("writer", model=ScriptedModel(["A plan."])), "Plan it.")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def _second_life(journal: Path) -> None:
+    from vegakit import Agent, Runtime
+    from vegakit.providers.scripted import ScriptedModel
+
+    writer = Agent("writer", model=ScriptedModel(["A draft."]))
+    opened = Runtime(budget="$1", journal=journal)
+    tracing.start()
+    async with opened as runtime:
+        assert str(await runtime.ask(writer, "Plan it.")) == "A plan."
+        assert str(await runtime.ask(writer, "Write it.")) == "A draft."
+    tracing.stop()
+
+
 FLOWS = {
     "ask": Flow(50, ask),
     "ask with a journal": Flow(50, ask_with_journal),
     "vega run, three sends": Flow(120, run_program),
     "approval": Flow(70, approval),
+    "after kill -9": Flow(70, resume),
 }
 
 
@@ -148,6 +181,7 @@ def _is_loading(frame: FrameType | None) -> bool:
 tracing = _Tracing()
 
 
+@cache
 def entered(name: str) -> list[str]:
     """Run one flow in an interpreter of its own and return the files that it enters."""
     command = [sys.executable, __file__, "--flow", name]

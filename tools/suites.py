@@ -1,6 +1,7 @@
 """Runs named suites, each within its time budget, and prints what ran and how long it took.
 
-    python tools/suites.py check     format, lint, types, layers, fast tests: before every commit
+    python tools/suites.py check     format, lint, layers; types and tests of what changed and of
+                                     what imports it (tools/changes.py): before every commit
     python tools/suites.py ci        everything that must hold
     python tools/suites.py tests     one suite by its name
 
@@ -17,6 +18,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import changes
+
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 PURE = (
@@ -26,16 +29,20 @@ PURE = (
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 
 
-APART = [
-    "tests/simulation",
+KILLS = [
     "tests/durable",
     "tests/journal/test_kills.py",
     "tests/durability/test_kill_campaign.py",
     "tests/durability/test_going_on.py",
 ]
-"""Suites of their own: the whole runtime simulated, Temporal, programs that are killed."""
+APART = ["tests/simulation", "tests/wheel", *KILLS]
+"""Suites of their own: the runtime simulated, the wheel, Temporal, programs that are killed."""
+_EVERY_MODULE_ALONE = "tests/architecture/test_rules.py::test_our_tree_keeps"
 SLOW = [
     "--ignore-glob=*_faults.py",
+    f"--deselect={_EVERY_MODULE_ALONE}[importing_has_no_effects]",
+    f"--deselect={_EVERY_MODULE_ALONE}[imports_without_unix]",
+    "--deselect=tests/architecture/test_shape.py::test_a_flow_enters_few_files",
     *(
         f"--ignore={path}"
         for path in (
@@ -53,7 +60,8 @@ SLOW = [
         )
     ),
 ]
-"""Left out of the fast tests: faults planted to be found, and processes that are killed."""
+"""Left out of the fast tests: faults planted to be found, modules loaded one by one, flows that are
+traced, and processes that are killed."""
 
 
 class Suite(NamedTuple):
@@ -84,32 +92,52 @@ SUITES = {
     ),
     "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
     "parallel": Suite(240, [["python", "-m", "campaigns.parallel", "400"]]),
-    "kills": Suite(900, [["pytest", "-q", "-n2", *APART[1:]]]),
+    "kills": Suite(900, [["pytest", "-q", "-n2", *KILLS]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
-    "wheel": Suite(120, [["bash", "tools/try_wheel.sh"]]),
+    "wheel": Suite(300, [["bash", "tools/try_wheel.sh"], ["pytest", "-q", "-n0", "tests/wheel"]]),
     "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),
 }
 GROUPS = {
-    "check": ["format", "lint", "types", "layers", "fast"],
+    "check": ["format", "lint", "layers", "chosen types", "chosen tests"],
     "ci": (
         "format lint types layers properties simulate parallel kills bench wheel e2e tests".split()
     ),
 }
+
+
+def chosen_suites(plan: changes.Plan) -> dict[str, Suite]:
+    """What `check` looks at beyond what is looked at always; together at most two minutes."""
+    fast = ["pytest", "-q", "-n2", *SLOW]
+    tests = [[*fast, *plan.whole]] if plan.whole else []
+    if plan.sampled:
+        tests += [["env", f"VEGA_TEST_SHARE={plan.share}", *fast, *plan.sampled]]
+    types = [["basedpyright", *plan.types]] if plan.types else []
+    return {
+        "chosen types": Suite(90, types),
+        "chosen tests": Suite(120, tests, histories=20),
+    }
+
+
 PYTEST_SUMMARY = re.compile(r"^(=+ )?\d+ (passed|failed|error).* in [\d.]+s")
 
 
 def main() -> int:
     wanted = sys.argv[1:] or ["check"]
+    suites = SUITES
+    if "check" in wanted:
+        plan = changes.current_plan()
+        print(plan)
+        suites = SUITES | chosen_suites(plan)
     names = [name for word in wanted for name in GROUPS.get(word, [word])]
-    unknown = [name for name in names if name not in SUITES]
+    unknown = [name for name in names if name not in suites]
     if unknown:
-        print(f"no suite {', '.join(unknown)}; there are {', '.join([*GROUPS, *SUITES])}")
+        print(f"no suite {', '.join(unknown)}; there are {', '.join([*GROUPS, *suites])}")
         return 2
-    rows = [run(name, SUITES[name]) for name in names]
-    print("\nsuite        took  budget")
+    rows = [run(name, suites[name]) for name in names]
+    print("\nsuite          took  budget")
     for row in rows:
-        print(f"{row.name:<10} {row.took_s:6.1f} s {row.budget_s:4d} s  {row.verdict}")
-    print(f"total      {sum(row.took_s for row in rows):6.1f} s")
+        print(f"{row.name:<12} {row.took_s:6.1f} s {row.budget_s:4d} s  {row.verdict}")
+    print(f"total        {sum(row.took_s for row in rows):6.1f} s")
     for summary in [row.summary for row in rows if row.summary][-1:]:
         print(summary)
     return int(any(row.verdict != "ok" for row in rows))

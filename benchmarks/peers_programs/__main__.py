@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.peers_programs.plans import CAP, PER_ROUND
 from benchmarks.peers_programs.running import PEERS_PYTHON, SLOW_MS, Moment, Way, killed, seen
-from vegakit.money import Money, dollars, show
+from vegakit.money import Money, dollars, format_money
 
 __all__ = ["main"]
 
@@ -60,7 +60,7 @@ def cap() -> Iterator[Row]:
         run = seen(way, plan, *([] if plan == "in_turn" else [SLOW_MS]))
         over = Money(max(0, run.billed - dollars(f"${CAP}")))
         ended = _short(run.said or run.error)
-        cells = (plan, way.name, f"{run.asks}", show(run.billed), show(over), ended)
+        cells = (plan, way.name, f"{run.asks}", format_money(run.billed), format_money(over), ended)
         yield Row(cells, way is not OURS or not over)
 
 

@@ -13,8 +13,7 @@ from contextlib import AsyncExitStack
 from types import FrameType
 from typing import Any
 
-from benchmarks.speedups.in_vega import Program
-from benchmarks.speedups.in_vega import open_programs as open_ours
+from benchmarks.speedups.in_vega import Program, open_programs as open_ours
 
 __all__ = ["open_programs"]
 

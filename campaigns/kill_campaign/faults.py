@@ -25,7 +25,7 @@ def plant(name: str) -> None:
 
 
 def _no_spool() -> None:
-    from vegakit.store.sqlite import journal as spool
+    from vegakit.store import spool
 
     def append(self: Any, kept: Any) -> None:
         """As if it had been recorded already."""
@@ -34,7 +34,7 @@ def _no_spool() -> None:
 
 
 def _slow_store() -> None:
-    from vegakit.store import sqlite as sqlite_thread
+    from vegakit.store.sqlite import connection as sqlite_thread
 
     thread: Any = sqlite_thread.SqliteThread
     carry_out = thread._carry_out  # noqa: SLF001

@@ -31,14 +31,14 @@ agent Keeper { model fast  max_tokens 100  memory conversation }
 agent Clerk {
     model fast
     max_tokens 100
-    tool look(word: str) -> str "Look it up." repeatable {
+    tool look(word: str) -> str "Look it up." idempotent {
         return "seen {word}";
     }
 }
 agent Relay {
     model fast
     max_tokens 100
-    tool pass_on(word: str) -> str "Ask another." repeatable {
+    tool pass_on(word: str) -> str "Ask another." idempotent {
         return A <- "passed {word}";
     }
 }

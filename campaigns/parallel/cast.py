@@ -15,7 +15,7 @@ READ = """tool look(path: str) -> str
     "Read a file."
     capabilities [fs::read]
     allowed_paths [{paths}]
-    repeatable
+    idempotent
 {{
     return file::read(path);
 }}"""
@@ -30,11 +30,11 @@ WRITE = """tool put(path: str, word: str) -> str
 ASKS = """tool pass_on(word: str) -> str "Ask another." {{
     return {other} <- "passed {{word}}";
 }}"""
-SAYS = """tool say(word: str) -> str "Say it." repeatable {{
+SAYS = """tool say(word: str) -> str "Say it." idempotent {{
     print("{agent} says {{word}}");
     return word;
 }}"""
-PERSON = """tool person(word: str) -> str "Ask a person." repeatable {{
+PERSON = """tool person(word: str) -> str "Ask a person." idempotent {{
     return human::ask("{agent} wonders: {{word}}", 5s);
 }}"""
 FUNCTIONS = (
@@ -42,7 +42,7 @@ FUNCTIONS = (
     "Read."
     capabilities [fs::read]
     allowed_paths ["a/*", "b/**"]
-    repeatable
+    idempotent
 {
     return file::read(path);
 }""",

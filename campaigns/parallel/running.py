@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from campaigns.parallel.oracle import Oracle, current_life
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.effects import AskHuman, CallTool, Effect
 from vegakit.errors import UserError, VegaError, error_name
 from vegakit.events import HostEvent, OutcomeArrived, charged_for

@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from vegakit.lazy import lazy_exports
+
 if TYPE_CHECKING:
     from vegakit.errors import (
         AgentFailed,
@@ -33,15 +35,15 @@ if TYPE_CHECKING:
         BreakerClosed,
         BreakerOpened,
         CostAlert,
-        May,
         ProcessExited,
         ProcessRestarted,
         ProcessSpawned,
         ProcessStuck,
+        ProgramRights,
     )
     from vegakit.sdk import (
         Failed,
-        Max,
+        MaxLen,
         Runtime,
         load,
         map_all,
@@ -56,56 +58,6 @@ if TYPE_CHECKING:
     )
     from vegakit.telemetry import trace
     from vegakit.tools import tool
-
-_PACKAGE_OF = {
-    "Agent": "sdk",
-    "AgentFailed": "errors",
-    "Bounds": "program",
-    "BreakerClosed": "program",
-    "BreakerOpened": "program",
-    "BudgetExceeded": "errors",
-    "Cancelled": "errors",
-    "CapabilityDenied": "errors",
-    "Child": "sdk",
-    "CircuitOpen": "errors",
-    "ContractViolated": "errors",
-    "CostAlert": "program",
-    "Failed": "sdk",
-    "LimitReached": "errors",
-    "Max": "sdk",
-    "May": "program",
-    "Money": "money",
-    "OutputTruncated": "errors",
-    "Process": "sdk",
-    "ProcessExited": "program",
-    "ProcessRestarted": "program",
-    "ProcessSpawned": "program",
-    "ProcessStuck": "program",
-    "ProgramChanged": "errors",
-    "RateLimited": "errors",
-    "Reducer": "sdk",
-    "Reply": "sdk",
-    "Runtime": "sdk",
-    "Supervisor": "sdk",
-    "Timeout": "errors",
-    "ToolFailed": "errors",
-    "VegaError": "errors",
-    "card": "lang",
-    "dollars": "money",
-    "load": "sdk",
-    "map_all": "sdk",
-    "parallel": "sdk",
-    "program": "sdk",
-    "race": "sdk",
-    "retry_until": "sdk",
-    "run": "sdk",
-    "run_program": "sdk",
-    "session": "sdk",
-    "spawn": "sdk",
-    "tool": "tools",
-    "trace": "telemetry",
-    "vega": "sdk",
-}
 
 __all__ = [
     "Agent",
@@ -122,8 +74,7 @@ __all__ = [
     "CostAlert",
     "Failed",
     "LimitReached",
-    "Max",
-    "May",
+    "MaxLen",
     "Money",
     "OutputTruncated",
     "Process",
@@ -132,6 +83,7 @@ __all__ = [
     "ProcessSpawned",
     "ProcessStuck",
     "ProgramChanged",
+    "ProgramRights",
     "RateLimited",
     "Reducer",
     "Reply",
@@ -158,18 +110,38 @@ __all__ = [
 ]
 
 
+_load, _names = lazy_exports(
+    __name__,
+    {
+        "errors": (
+            "AgentFailed BudgetExceeded Cancelled CapabilityDenied CircuitOpen ContractViolated "
+            "LimitReached OutputTruncated ProgramChanged RateLimited Timeout ToolFailed "
+            "VegaError"
+        ),
+        "lang": "card",
+        "money": "Money dollars",
+        "program": (
+            "Bounds BreakerClosed BreakerOpened CostAlert ProcessExited ProcessRestarted "
+            "ProcessSpawned ProcessStuck ProgramRights"
+        ),
+        "sdk": (
+            "Agent Child Failed MaxLen Process Reducer Reply Runtime Supervisor load map_all "
+            "parallel program race retry_until run run_program session spawn vega"
+        ),
+        "telemetry": "trace",
+        "tools": "tool",
+    },
+)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name == "__version__":
         return import_module("importlib.metadata").version("vegakit")
-    if name not in _PACKAGE_OF:
-        raise AttributeError(f"vegakit has no {name!r}; public names: {', '.join(__all__)}")
-    value = getattr(import_module(f"vegakit.{_PACKAGE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    return _load(name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*_names(), "__version__"]
 
 
 class _LazyPackage(ModuleType):

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 async def wait_first(*works: Coroutine[Any, Any, object]) -> None:
-    """Until the first of them is done; the others are cancelled."""
+    """Wait until the first of them is done, and cancel the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

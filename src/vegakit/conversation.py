@@ -1,4 +1,4 @@
-"""What is said to a model and what it answers, in our own records (base, pure).
+"""Messages to and from a model, in our own records (base, pure).
 
 No library's message format is ever stored: `models` translates both ways. What only a provider
 understands (signatures, item ids) travels in `opaque`, by provider, and is handed back untouched
@@ -45,6 +45,8 @@ CONVERSATION_VERSION = 1
 
 
 class Text(Struct, frozen=True, tag="text"):
+    """A piece of text."""
+
     text: str
 
 
@@ -57,13 +59,15 @@ class Media(Struct, frozen=True, tag="media"):
 
 
 class Opaque(Struct, frozen=True):
-    """For one provider only, such as `anthropic`."""
+    """A part that only one provider can read, such as `anthropic`."""
 
     provider: str
     value: Any
 
 
 class Reasoning(Struct, frozen=True, tag="reasoning"):
+    """Text that a model thought aloud."""
+
     text: str
     opaque: Opaque | None = None
 
@@ -78,6 +82,8 @@ class ToolCall(Struct, frozen=True, tag="tool_call"):
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result"):
+    """The result of a tool call, as the model is told it."""
+
     id: str
     name: str
     content: str
@@ -89,20 +95,26 @@ AssistantPart: TypeAlias = Text | Reasoning | ToolCall
 
 
 class UserMessage(Struct, frozen=True, tag="user"):
+    """A message of the user."""
+
     parts: tuple[UserPart, ...]
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant"):
+    """A message of the model."""
+
     parts: tuple[AssistantPart, ...]
     model: str = ""
     opaque: Opaque | None = None
 
     @property
     def text(self) -> str:
+        """Return all text of the message."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Return the tool calls of the message, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
@@ -116,14 +128,14 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 
 class Conversation(Struct, frozen=True):
-    """What is stored."""
+    """A conversation as it is stored."""
 
     messages: tuple[Message, ...] = ()
     v: int = CONVERSATION_VERSION
 
 
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
-    """What a model is told of a tool."""
+    """A description of a tool for a model."""
 
     name: str
     description: str
@@ -146,6 +158,8 @@ class ModelSettings(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelRequest(Struct, frozen=True, omit_defaults=True):
+    """A request to a model."""
+
     model: str
     messages: tuple[Message, ...]
     settings: ModelSettings
@@ -172,6 +186,8 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Finish(StrEnum):
+    """The ways in which an answer ends."""
+
     STOP = "stop"
     LENGTH = "length"
     TOOL_CALLS = "tool_calls"
@@ -187,14 +203,20 @@ class ModelReply(Struct, frozen=True, tag="reply"):
 
 
 class TextDelta(Struct, frozen=True, tag="text_delta"):
+    """A piece of a streamed text."""
+
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True, tag="reasoning_delta"):
+    """A piece of streamed reasoning."""
+
     text: str
 
 
 class ToolCallStarted(Struct, frozen=True, tag="tool_call_started"):
+    """The model begins a tool call in a stream."""
+
     name: str
     index: int
 

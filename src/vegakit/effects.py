@@ -1,4 +1,4 @@
-"""What the world is asked to do, and how each asking is named (base, pure).
+"""Effects: the requests of a program to the world, each with a name (base, pure).
 
 An effect's key says *where in the program* it stands and *what* it asks, never *when* it
 happened. Its place is the path of generations, the site in the source, the loop rounds around it
@@ -9,8 +9,8 @@ calls finish in another order.
     the request                                                             ── hash ──▶  digest
                                                               EffectKey = place.digest
 
-What is begun speculatively depends on money and time, so it differs from life to life of a host.
-A request that the program does not come to is therefore another effect than the one that it
+What is begun speculatively depends on money and time, and differs from one host to the next. A
+request that the program does not come to is therefore another effect than the one that it
 makes at the same place: it is waste, never an answer to that, and never an error. Two requests
 that the program did come to at one place, made by different code, are `ProgramChanged`. Requests
 leave out what is at its default, so that a field added later changes no digest.
@@ -27,6 +27,7 @@ from vegakit.money import Money
 from vegakit.records import digest128
 
 __all__ = [
+    "WHOLE_INCARNATION",
     "AskHuman",
     "CallModel",
     "CallTool",
@@ -65,6 +66,8 @@ class Incarnation(Struct, frozen=True):
 
 
 class EffectPath(Struct, frozen=True):
+    """The place of an effect in its program."""
+
     tenant: TenantId
     program: ProgramId
     incarnations: tuple[Incarnation, ...]
@@ -96,10 +99,12 @@ class CallModel(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class CallTool(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Call a tool. One that is `idempotent` may be called again after a crash."""
+
     tool: str
     arguments: Any
     scope: ScopeId
-    repeatable: bool = False
+    idempotent: bool = False
 
 
 class SetTimer(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -119,6 +124,10 @@ class AskHuman(Struct, frozen=True, tag=True, omit_defaults=True):
     action: Digest | None = None
 
 
+WHOLE_INCARNATION = "incarnation"
+"""The site of a coroutine that takes no messages and runs as long as its process."""
+
+
 class RunCoroutine(Struct, frozen=True, tag=True, omit_defaults=True):
     """Hand one message to a body that only the local host can run, such as a Python coroutine."""
 
@@ -127,6 +136,8 @@ class RunCoroutine(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class WatchProgram(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Wait for the end of another program."""
+
     program: ProgramId
 
 
@@ -180,12 +191,14 @@ def key_of(path: EffectPath, digest: Digest) -> EffectKey:
 
 
 def place_of(key: EffectKey) -> str:
+    """Return the part of a key that names the place, without the request."""
     return key.partition(".")[0]
 
 
 def digest_of(request: EffectRequest) -> Digest:
-    """Of what is asked, not of what it may cost, who pays, or until when a person may answer: a new
-    price list changes no answer, and a program that is resumed asks the same question."""
+    """Return a digest of what is asked, not of what it may cost, who pays, or until when a person
+    may answer: a new price list changes no answer, and a program that is resumed asks the same
+    question."""
     match request:
         case CallModel(asked, stream=stream):
             return Digest(digest128(["CallModel", asked, stream]))
@@ -213,6 +226,7 @@ def effect(
 
 
 def changed(asked: Effect) -> ProgramChanged:
+    """Return the error for a place whose recorded request is another one."""
     return ProgramChanged(
         f"the request at {asked.path} differs from the recorded one, so its recorded answer "
         "does not belong to it; start a new run, or go back to the program that was recorded"

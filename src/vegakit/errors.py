@@ -56,12 +56,12 @@ __all__ = [
     "WorldError",
     "causes_of",
     "error_name",
-    "raised",
+    "rebuild_error",
 ]
 
 
 class ErrorClass(StrEnum):
-    """How the world failed; retry policies and breakers name these."""
+    """The ways in which the world fails; retry policies and breakers name these."""
 
     RATE_LIMIT = "rate_limit"
     QUOTA = "quota"
@@ -77,7 +77,7 @@ class ErrorClass(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a failed request had come, which decides whether it may have been billed."""
+    """The phase in which a request failed; it decides whether the call may have been billed."""
 
     NOTHING_SENT = "nothing_sent"
     UNKNOWN = "unknown"
@@ -92,27 +92,27 @@ class VegaError(Exception):
 
 
 class UserError(VegaError):
-    pass
+    """The user can fix this; the text says how."""
 
 
 class InvalidMoneyError(UserError, ValueError):
-    pass
+    """A text or number is no amount of money."""
 
 
 class InvalidRecordError(UserError, ValueError):
-    pass
+    """Stored data cannot be read."""
 
 
 class InvalidRuleError(UserError, ValueError):
-    pass
+    """A rule contradicts itself or says nothing."""
 
 
 class ProgramChanged(UserError):
-    pass
+    """The program is not the one that was recorded."""
 
 
 class SettingsError(UserError, ValueError):
-    pass
+    """A setting is wrong, or contradicts another."""
 
 
 class ToolCutOff(UserError):
@@ -120,7 +120,8 @@ class ToolCutOff(UserError):
 
 
 class StoreError(UserError):
-    """Not the world's: a full disk here must not open the breaker of a provider."""
+    """A store does not work. It is not the world's error: a full disk here must not open the
+    breaker of a provider."""
 
 
 class CatchableError(UserError):
@@ -128,51 +129,52 @@ class CatchableError(UserError):
 
 
 class BudgetExceeded(CatchableError):
-    pass
+    """A call may cost more than is left."""
 
 
 class Paused(BudgetExceeded):
-    """Of a budget that is set to ask: raise it and resume, and the program goes on from here."""
+    """A budget that is set to ask has no room: raise it and resume, and the program goes on from
+    here."""
 
 
 class AgentFailed(CatchableError):
-    pass
+    """An agent came to no answer."""
 
 
 class ToolFailed(CatchableError):
-    pass
+    """A tool failed."""
 
 
 class ContractViolated(CatchableError):
-    pass
+    """An answer does not fit its type."""
 
 
 class Timeout(CatchableError):
-    pass
+    """A deadline passed."""
 
 
 class RateLimited(CatchableError):
-    pass
+    """A rate limit refused a call."""
 
 
 class CircuitOpen(CatchableError):
-    pass
+    """A breaker refused a call."""
 
 
 class CapabilityDenied(CatchableError):
-    pass
+    """A capability is not granted."""
 
 
 class OutputTruncated(CatchableError):
-    pass
+    """An answer was cut at its token limit."""
 
 
 class LimitReached(CatchableError):
-    pass
+    """A limit on steps, calls, tokens or size is reached."""
 
 
 class Cancelled(CatchableError):
-    pass
+    """The work was given up."""
 
 
 class ProgramFailed(CatchableError):
@@ -189,11 +191,11 @@ _FAULTS = frozenset(
 
 
 def error_name(error: VegaError) -> str:
-    """As programs know it."""
+    """Return the name of an error as programs know it."""
     return error.name if isinstance(error, ProgramFailed) else type(error).__name__
 
 
-def raised(name: str, reason: str) -> "CatchableError | UserError":
+def rebuild_error(name: str, reason: str) -> "CatchableError | UserError":
     """The error of this name; what has no name in the language is a failed agent."""
     if name == UserError.__name__:
         return UserError(reason)
@@ -223,6 +225,8 @@ def causes_of(error: BaseException) -> tuple[str, ...]:
 
 
 class WorldError(VegaError):
+    """A provider or the network failed."""
+
     def __init__(
         self,
         message: str,
@@ -238,4 +242,4 @@ class WorldError(VegaError):
 
 
 class BugError(VegaError):
-    pass
+    """Vega did something that it must not."""

@@ -1,4 +1,4 @@
-"""What happened, in one envelope for journal, kernel and telemetry (base, pure).
+"""Events, in one envelope for journal, kernel and telemetry (base, pure).
 
 A program is told of the world by `HostEvent`s; the events of one wake-up are sorted by call
 path, so that a program's meaning never depends on which answer came first. What is stored or
@@ -84,8 +84,9 @@ class Unknown(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class EffectCancelled(Struct, frozen=True, tag=True, omit_defaults=True):
-    """As the program wanted; what may be billed is charged. One that was `late` was given up by a
-    deadline, which its asker was told: that is recorded, since it must be told the same again."""
+    """The effect was cancelled as the program wanted; what may be billed is charged. One that was
+    `late` was given up by a deadline, which its asker was told: that is recorded, since it must be
+    told the same again."""
 
     charged: Money = Money(0)
     late: bool = False
@@ -104,17 +105,20 @@ EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | EffectCancell
 
 
 def charged_for(outcome: EffectOutcome) -> Money:
+    """Return what an outcome costs."""
     return Money(0) if isinstance(outcome, Refused) else outcome.charged
 
 
 def reopened(outcome: EffectOutcome) -> Unknown | None:
-    """What is left of the outcome of a model call that failed its run: what it cost, if it cost
-    something, since the program's own budgets count it in when the run goes on."""
+    """Return what is left of the outcome of a model call that failed its run: what it cost, if
+    anything, since the program's own budgets count it in when the run goes on."""
     charged = charged_for(outcome)
     return Unknown(charged, again=True) if charged else None
 
 
 class OutcomeArrived(Struct, frozen=True, tag=True):
+    """The outcome of an effect."""
+
     key: EffectKey
     path: EffectPath
     outcome: EffectOutcome
@@ -130,7 +134,7 @@ class ChunkArrived(Struct, frozen=True, tag=True):
 
 
 class MessageArrived(Struct, frozen=True, tag=True):
-    """From outside the program; `dedupe` makes a second delivery harmless."""
+    """A message from outside the program; `dedupe` makes a second delivery harmless."""
 
     to: str
     value: Any
@@ -138,6 +142,8 @@ class MessageArrived(Struct, frozen=True, tag=True):
 
 
 class CancelRequested(Struct, frozen=True, tag=True):
+    """Somebody asked for the end of the program."""
+
     to: str
     reason: str
 
@@ -155,6 +161,8 @@ HostEvent: TypeAlias = (
 
 
 class Envelope(Struct, frozen=True):
+    """An envelope carries one event of any kind. Used by the kernel, which is not here yet."""
+
     v: int
     id: str
     at: int
@@ -166,6 +174,8 @@ class Envelope(Struct, frozen=True):
 
 
 class CallKind(StrEnum):
+    """The kinds of calls in a trace."""
+
     ASK = "ask"
     MODEL = "model"
     TOOL = "tool"
@@ -174,6 +184,8 @@ class CallKind(StrEnum):
 
 
 class CallStatus(StrEnum):
+    """The ways in which a call ends."""
+
     OK = "ok"
     FAILED = "failed"
     REFUSED = "refused"

@@ -56,10 +56,12 @@ def new_program_id(now_ms: int, entropy: bytes) -> ProgramId:
 
 
 def pid_of(program: ProgramId, path: str, generation: int) -> Pid:
+    """Return the id of an incarnation."""
     return Pid(f"{program}/{path}#{generation}")
 
 
 def parse_pid(pid: str) -> tuple[ProgramId, str, int]:
+    """Read an id back into program, path and generation."""
     program, slash, rest = pid.partition("/")
     path, hash_, generation = rest.rpartition("#")
     if not (program and slash and path and hash_ and generation.isascii() and generation.isdigit()):

@@ -23,8 +23,8 @@ __all__ = [
     "Period",
     "cost",
     "dollars",
+    "format_money",
     "parse_allowance",
-    "show",
 ]
 
 
@@ -40,6 +40,8 @@ _PER_MILLION = 1_000_000
 
 
 class Period(StrEnum):
+    """The periods of an allowance."""
+
     HOUR = "hour"
     DAY = "day"
     MONTH = "month"
@@ -96,14 +98,15 @@ def parse_allowance(text: str) -> Allowance:
 
 
 def cost(units: int, per_million: Money) -> Money:
-    """What `units` tokens cost, rounded up: a cap must hold for the true bill."""
+    """Return what `units` tokens cost, rounded up: a cap must hold for the true bill."""
     if units < 0 or per_million < 0:
         raise _refusal(units, f"tokens and prices are not negative (price {per_million})")
     return Money(-(-units * per_million // _PER_MILLION))
 
 
-def show(amount: Money) -> str:
-    """For people: cents, or as many decimals (up to six) as a small amount needs."""
+def format_money(amount: Money) -> str:
+    """Return an amount for people: cents, or as many decimals (up to six) as a small amount
+    needs."""
     sign, nanos = ("-", -amount) if amount < 0 else ("", int(amount))
     micros = (nanos + 500) // 1000
     if nanos and not micros:

@@ -1,4 +1,4 @@
-"""What a call could cost before it is sent, and what it did cost after (base, pure).
+"""The cost of a call: the most it could be, and what it was (base, pure).
 
 Prices are nano-dollars per million tokens. A tier replaces the row's prices for the whole call
 once its input passes a size (long-context pricing). Before the call nobody knows how much of the
@@ -43,6 +43,7 @@ class PriceRow(Struct, frozen=True):
     per_call: Money = Money(0)
 
     def reachable(self, input_tokens: int) -> list[PriceTier]:
+        """Return the tiers that a call of at most so many tokens may be billed by."""
         if len(self.tiers) == 1:
             return [*self.tiers]
         first, *longer = self.tiers
@@ -50,7 +51,8 @@ class PriceRow(Struct, frozen=True):
 
 
 def worst_case(row: PriceRow, input_tokens: int, max_tokens: int) -> Money:
-    """Over every tier that the input may reach, since its count is itself an upper bound."""
+    """Return the highest bill possible, over every tier that the input may reach, since its count
+    is itself an upper bound."""
     return max(
         _total(row, (input_tokens, _most_expensive_input(tier)), (max_tokens, tier.output))
         for tier in row.reachable(input_tokens)
@@ -58,6 +60,7 @@ def worst_case(row: PriceRow, input_tokens: int, max_tokens: int) -> Money:
 
 
 def bill(row: PriceRow, usage: Usage) -> Money:
+    """Return what a call costs by the tokens it was billed for."""
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     plain = usage.input_tokens - read - written
     counts = (plain, read, written, usage.output_tokens)

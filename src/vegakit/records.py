@@ -41,6 +41,7 @@ def _written(part: object) -> object:
 
 
 def from_json(kind: type[T], text: bytes | str) -> T:
+    """Read a record, or raise `InvalidRecordError` with the place that is wrong."""
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -56,6 +57,7 @@ def canonical(record: object) -> bytes:
 
 
 def digest128(record: object) -> str:
+    """Return a digest of a record by its canonical JSON."""
     return hashlib.blake2b(canonical(record), digest_size=16).hexdigest()
 
 

@@ -7,8 +7,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.agent.test_turn_properties import TurnAgainstLog
-from vegakit.agent import DroppedHistory, Turn
-from vegakit.agent import turn as tool_round
+from vegakit.agent import DroppedHistory, Turn, turn as tool_round
 from vegakit.agent.actions import TurnUsage
 from vegakit.agent.turn import History
 

@@ -28,8 +28,7 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import BugError, ErrorClass, InvalidRuleError
-from vegakit.events import Failed as CallFailed
-from vegakit.events import Refused, Unknown
+from vegakit.events import Failed as CallFailed, Refused, Unknown
 from vegakit.money import Money
 
 NO_ERROR = ToolOutcome("3")

@@ -42,8 +42,7 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import BugError, ErrorClass
-from vegakit.events import Failed as CallFailed
-from vegakit.events import Refused
+from vegakit.events import Failed as CallFailed, Refused
 
 MAX_TOKENS = 20
 

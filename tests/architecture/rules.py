@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
@@ -92,7 +93,7 @@ def pure_rooms_do_no_io(src: Path) -> Iterator[str]:
         for module, _ in _imports(path):
             if module.partition(".")[0] in IMPURE:
                 yield f"{path}: a pure room may not import {module}"
-        for node in ast.walk(ast.parse(_read(path))):
+        for node in ast.walk(_parsed(_read(path))):
             if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
                 yield f"{path}:{node.lineno}: a pure room does not await"
             if isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "print", "input"}:
@@ -105,14 +106,14 @@ def only_config_reads_the_environment(src: Path) -> Iterator[str]:
     for path in files(src):
         if room_of(src, path) == "config":
             continue
-        for node in ast.walk(ast.parse(_read(path))):
+        for node in ast.walk(_parsed(_read(path))):
             if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}:
                 yield f"{path}:{node.lineno}: only config reads the environment"
 
 
 def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:
     for room, front in rooms(src).items():
-        words = ast.get_docstring(ast.parse(_read(front))) or ""
+        words = ast.get_docstring(_parsed(_read(front))) or ""
         kind = KINDS.search(words.split("\n\n")[0])
         if kind is None:
             yield f"{front}: the docstring's first paragraph says (pure) or (host)"
@@ -121,10 +122,11 @@ def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:
 
 
 def public_names_are_listed(src: Path) -> Iterator[str]:
-    """A package lists what it offers in `__init__`, a package of one module in that module. Inside,
+    """A package lists what it offers in `__init__` (in `__all__`, or in the table of what is loaded
+    when it is used), a package of one module in that module. Inside,
     an underscore marks what is private to a module, and a second list would say the same again."""
     for path in [*src.glob("*.py"), *src.rglob("*/__init__.py")]:
-        tree = ast.parse(_read(path))
+        tree = _parsed(_read(path))
         listed = _dunder_all(tree)
         if path.name.startswith("__main__"):
             continue
@@ -147,8 +149,76 @@ def rooms_offer_what_they_list(src: Path) -> Iterator[str]:
         if front.name != "__init__.py":
             continue
         imported = {name for module, name in _imports(front) if module != "vegakit.lazy"}
-        for name in sorted(imported ^ set(_dunder_all(ast.parse(_read(front))) or ())):
+        for name in sorted(imported ^ set(_dunder_all(_parsed(_read(front))) or ())):
             yield f"{front}: {name} is imported but not listed, or listed but not imported"
+
+
+_FRAGMENTS = re.compile(
+    r"(What|Who|Whose|Which|How|Where|Why|That|Of|In|On|At|By|To|For|From|With|Without|Between"
+    r"|Through|Over|Under|Behind|Beside|Around|About|As|Into|Until)\b"
+)
+"""No sentence of ours opens so, apart from rare ones that are easily turned round."""
+
+
+def docstrings_are_sentences(src: Path) -> Iterator[str]:
+    """A docstring of a public name says something, and does not open as a fragment."""
+    for path in files(src):
+        tree = ast.parse(_read(path))
+        for name, node in [("the module", tree), *_public(tree)]:
+            text = (ast.get_docstring(node) or "").strip()
+            if _FRAGMENTS.match(text):
+                yield f"{path}: {name} opens with {text.split()[0]!r}; write a sentence with a verb"
+
+
+def public_names_have_docstrings(src: Path) -> Iterator[str]:
+    """Excepted is a method that a base class or a Protocol describes, and the Protocol's own, of
+    which the class may speak as a whole."""
+    trees = {path: ast.parse(_read(path)) for path in files(src)}
+    classes = [n for tree in trees.values() for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    methods: dict[str, set[str]] = {}
+    for found in classes:
+        named = (part.name for part in found.body if isinstance(part, _FUNCTIONS))
+        methods.setdefault(found.name, set()).update(named)
+    seams = {found.name for found in classes if "Protocol" in map(_base_name, found.bases)}
+    described = {name for seam in seams for name in methods[seam]}
+    bases = {found.name: [_base_name(base) for base in found.bases] for found in classes}
+    for path, tree in trees.items():
+        for name, node in _public(tree):
+            owner, _, method = name.rpartition(".")
+            inherited = described.union(*(methods.get(base, ()) for base in _above(owner, bases)))
+            if not (ast.get_docstring(node) or (owner and method in inherited)):
+                yield f"{path}: {name} has no docstring"
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _public(
+    tree: ast.Module | ast.ClassDef, owner: str = ""
+) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every public class, function and method; not setters and overloads, which repeat another."""
+    for node in tree.body:
+        if not isinstance(node, (ast.ClassDef, *_FUNCTIONS)) or node.name.startswith("_"):
+            continue
+        if any(ast.unparse(each).endswith(("overload", "setter")) for each in node.decorator_list):
+            continue
+        yield f"{owner}{node.name}", node
+        if isinstance(node, ast.ClassDef):
+            yield from _public(node, f"{owner}{node.name}.")
+
+
+def _base_name(base: ast.expr) -> str:
+    return ast.unparse(base).partition("[")[0].rpartition(".")[2]
+
+
+def _above(owner: str, bases: dict[str, list[str]]) -> set[str]:
+    above, todo = set[str](), [*bases.get(owner, ())]
+    while todo:
+        name = todo.pop()
+        if name not in above:
+            above.add(name)
+            todo += bases.get(name, ())
+    return above
 
 
 def modules_are_small_and_named(src: Path) -> Iterator[str]:
@@ -228,7 +298,7 @@ def _inner_imports(src: Path) -> Iterator[tuple[Path, str, str]]:
 
 def _imports(path: Path) -> Iterator[tuple[str, str]]:
     """(module, name) of every import, at any depth of the file, relative ones resolved."""
-    for node in ast.walk(ast.parse(_read(path))):
+    for node in ast.walk(_parsed(_read(path))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -243,12 +313,22 @@ def _package_of(path: Path) -> str:
     return ".".join(parts[len(parts) - 1 - parts[::-1].index("vegakit") :])
 
 
+@cache
+def _parsed(text: str) -> ast.Module:
+    """Many rules read the same files."""
+    return ast.parse(text)
+
+
 def _dunder_all(tree: ast.Module) -> list[str] | None:
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
         if value is not None and [t.id for t in targets if isinstance(t, ast.Name)] == ["__all__"]:
             return ast.literal_eval(value)
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "lazy_exports":
+            return [
+                name for names in ast.literal_eval(value.args[1]).values() for name in names.split()
+            ]
     return None
 
 

@@ -18,6 +18,8 @@ RULES: list[Rule] = [
     rules.docstrings_say_pure_or_host,
     rules.public_names_are_listed,
     rules.rooms_offer_what_they_list,
+    rules.docstrings_are_sentences,
+    rules.public_names_have_docstrings,
     rules.modules_are_small_and_named,
     rules.importing_has_no_effects,
     rules.imports_without_unix,
@@ -25,9 +27,15 @@ RULES: list[Rule] = [
 
 SOUND = {
     "__init__.py": "__all__ = []\n",
-    "errors.py": '"""Errors (base, pure)."""\n__all__ = ["Oops"]\nclass Oops(Exception): ...\n',
+    "errors.py": (
+        '"""Errors (base, pure)."""\n__all__ = ["Oops"]\n'
+        'class Oops(Exception):\n    """It failed."""\n'
+    ),
     "policy/__init__.py": '"""Rules (pure)."""\nfrom vegakit.policy.a import f\n__all__ = ["f"]\n',
-    "policy/a.py": "from vegakit.errors import Oops\n__all__ = ['f']\ndef f(): raise Oops\n",
+    "policy/a.py": (
+        "from vegakit.errors import Oops\n__all__ = ['f']\n"
+        "def f():\n    '''Fail.'''\n    raise Oops\n"
+    ),
     "cli/__init__.py": '"""Cli (edge, host)."""\nfrom vegakit.policy import f\n__all__ = ["f"]\n',
 }
 
@@ -56,6 +64,16 @@ FAULTS: list[tuple[Rule, str, str]] = [
     (rules.public_names_are_listed, "errors.py", "class Unlisted: ...\n"),
     (rules.public_names_are_listed, "cellar.py", "x = 1\n"),
     (rules.rooms_offer_what_they_list, "cli/__init__.py", "from vegakit.errors import Oops\n"),
+    (rules.docstrings_are_sentences, "policy/a.py", "def g():\n    '''What it is.'''\n"),
+    (rules.docstrings_are_sentences, "policy/a.py", "class A:\n    '''Of a link: it is one.'''\n"),
+    (rules.docstrings_are_sentences, "lang/b.py", "'''How it goes.'''\n"),
+    (rules.public_names_have_docstrings, "policy/a.py", "def g(): ...\n"),
+    (rules.public_names_have_docstrings, "lang/a.py", "class Bare: ...\n"),
+    (
+        rules.public_names_have_docstrings,
+        "errors.py",
+        "class A(Oops):\n    '''An A.'''\n    def b(self): ...\n",
+    ),
     (rules.modules_are_small_and_named, "policy/a.py", "x = 1\n" * 601),
     (rules.modules_are_small_and_named, "policy/utils.py", "__all__ = []\n"),
     (rules.importing_has_no_effects, "policy/a.py", "open('planted', 'w').close()\n"),

@@ -13,13 +13,13 @@ from vegakit.program import (
     MOST_BYTES,
     AdmittedProgram,
     AgentTerms,
-    May,
     ProgramGrant,
+    ProgramRights,
     RefusalReason,
     RefusedProgram,
     admit,
+    over_remaining_budget as too_poor,
 )
-from vegakit.program import over_remaining_budget as too_poor
 from vegakit.providers.scripted import ScriptedModel
 
 MODEL = ScriptedModel("")
@@ -28,7 +28,7 @@ TERMS = ModelTerms(MODEL.price, None, 4096, MODEL.bound_input)
 READER = AgentSpec("reader", "fast", "Read.", max_tokens=100, retry={"max_attempts": 3})
 LEAVE = ProgramGrant(
     dollars("$0.10"),
-    May(
+    ProgramRights(
         capabilities=["fs::read", "process::exec", "net::get"],
         paths=["src/**", "notes.md"],
         commands=["git log **", "ls"],

@@ -24,8 +24,8 @@ from vegakit.program import (
     AdmissionRequest,
     AdmittedProgram,
     AgentTerms,
-    May,
     ProgramGrant,
+    ProgramRights,
     RefusalReason,
     RefusedProgram,
     admit,
@@ -39,7 +39,7 @@ assert MODEL.price is not None
 TERMS = ModelTerms(MODEL.price, MODEL.context_tokens, 4096, MODEL.bound_input)
 LEAVE = ProgramGrant(
     dollars("$1000"),
-    May(),
+    ProgramRights(),
     {},
     frozenset({"any"}),
     AgentTerms({}, {"any": TERMS}),

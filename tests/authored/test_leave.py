@@ -7,7 +7,7 @@ import pytest
 from tests.authored.stage import call, play, results
 from vegakit.errors import UserError
 from vegakit.host import Agent, run_program
-from vegakit.program import May
+from vegakit.program import ProgramRights
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.tools.decorator import tool
@@ -52,7 +52,7 @@ async def test_files_inside_are_read_and_others_denied(tmp_path: Path) -> None:
 print(file::read("src/a.txt"));
 try { print(file::read("secret.txt")); } catch CapabilityDenied(why) { print(why); }
 """
-    may = May(capabilities=["fs::read"], paths=["src/**"])
+    may = ProgramRights(capabilities=["fs::read"], paths=["src/**"])
     played = await play(call(source), may=may, root=tmp_path)
     assert played.last["printed"].startswith("inside\n")
     assert "outside" not in played.last["printed"]
@@ -144,4 +144,4 @@ def test_what_cannot_be_given_is_said_at_once() -> None:
     with pytest.raises(UserError, match="languages are some of: vega, python"):
         run_program([], languages=["cobol"])
     with pytest.raises(UserError, match="grants nothing alone"):
-        May(hosts=["example.com"])
+        ProgramRights(hosts=["example.com"])

@@ -13,9 +13,14 @@ from vegakit.host import deployment as library
 from vegakit.lang.analysis import quotes as quoting
 from vegakit.money import Money, dollars
 from vegakit.policy import Grant
-from vegakit.program import AdmittedProgram, ProgramGrant, RefusedProgram, admission
-from vegakit.program import admission as rights
-from vegakit.program import tool_calls as authored
+from vegakit.program import (
+    AdmittedProgram,
+    ProgramGrant,
+    RefusedProgram,
+    admission,
+    admission as rights,
+    tool_calls as authored,
+)
 from vegakit.program.protocol import ProcessSpec
 
 DEAR = 'for i in range(600) { reader <- "x"; }'

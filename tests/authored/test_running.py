@@ -9,7 +9,7 @@ from tests.authored.stage import call, play, results, until
 from vegakit.conversation import ModelRequest
 from vegakit.errors import ErrorClass, Phase, WorldError
 from vegakit.host import Agent, run_program
-from vegakit.money import dollars, show
+from vegakit.money import dollars, format_money
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 
@@ -78,7 +78,7 @@ async def test_it_runs_on_a_part_of_its_agents_wallet() -> None:
         return "fine"
 
     played = await play(call(ASK), answers=answers, watch=runtimes.append)
-    assert show(seen["wallet"].cap) == played.last["account"]["quote"]
+    assert format_money(seen["wallet"].cap) == played.last["account"]["quote"]
     assert seen["held"] == seen["wallet"].cap
     assert seen["session"].cap == dollars("$1.50")
     assert seen["path"].startswith(f"{seen['agent']}/run_program~")

@@ -3,9 +3,15 @@
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from vegakit.control.client import ControlClient
-from vegakit.control.process_views import Health, ProcessKind, ProcessStatus, ProcessView
-from vegakit.control.protocol import LogEntry, RuntimeView
+from vegakit.control import (
+    ControlClient,
+    Health,
+    LogEntry,
+    ProcessKind,
+    ProcessStatus,
+    ProcessView,
+    RuntimeView,
+)
 from vegakit.ids import Pid, ProgramId
 from vegakit.money import Money, dollars
 

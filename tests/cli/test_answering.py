@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vegakit.cli.questions import render_questions
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.ids import Digest
 from vegakit.policy import InterruptKind
 

@@ -12,7 +12,7 @@ from tests.runtime.viewing.conftest import watched
 from vegakit.cli import main
 from vegakit.cli.display import amount, duration, headings, render_table, render_tree
 from vegakit.cli.processes import render_entry, render_killed
-from vegakit.control.protocol import KillResult
+from vegakit.control import KillResult
 from vegakit.money import Money, dollars
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -16,7 +16,7 @@ from vegakit.cli.runs import render_runs
 from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars
 from vegakit.ports.storage import RunRecord
-from vegakit.store.sqlite.runs import RunSummary, list_runs
+from vegakit.store import RunSummary, list_runs
 
 STARTED = 1_794_719_004_676
 RUNS = [
@@ -164,7 +164,7 @@ def test_a_run_that_goes_on_is_not_started_twice(
     paused: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The one that writes holds the lock."""
-    from vegakit.store.sqlite.journal import lock_file
+    from vegakit.store.spool import lock_file
 
     monkeypatch.chdir(paused)
     lock = lock_file(Path("run.db"))

@@ -18,3 +18,12 @@ def test_no_runtime_is_loaded(command: str, tmp_path: Path) -> None:
     loaded = set(ran.stdout.split())
     assert "vegakit.lang" in loaded
     assert not loaded & {"asyncio", "pydantic", "vegakit.sdk.runtime", "vegakit.program"}
+
+
+def test_ps_loads_no_machine(tmp_path: Path) -> None:
+    """It asks a runtime over its socket, and needs only the records of its answers."""
+    words = [sys.executable, "-c", LOADED, "ps", "--at", str(tmp_path / "none.sock")]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert "vegakit.control.client" in loaded
+    assert not loaded & {"vegakit.program", "vegakit.vm", "vegakit.host", "vegakit.sdk.runtime"}

@@ -10,7 +10,8 @@ from textual.widgets import DataTable, Static
 from tests.cli.scene import Painted
 from tests.patience import until
 from vegakit.cli.top_app import TopApp
-from vegakit.control.client import ControlClient, find
+from vegakit.control import ControlClient
+from vegakit.control.sockets import find
 from vegakit.host import Supervisor
 from vegakit.sdk.control_server import ControlServer
 from vegakit.sdk.runtime import Runtime

@@ -4,8 +4,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.config.house import House
 from vegakit.config import explain

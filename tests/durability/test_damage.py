@@ -18,7 +18,7 @@ from vegakit.host import Agent
 from vegakit.money import dollars
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.runs import list_runs
+from vegakit.store import list_runs
 from vegakit.store.sqlite.stores import SqliteLedger
 
 CALLS = 4

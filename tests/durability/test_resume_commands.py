@@ -253,7 +253,7 @@ def test_a_tool_that_was_cut_off_is_skipped_if_a_person_says_so(home: Home) -> N
 
 @scripted(settle=[ProviderReply(calls=[ProviderToolCall("pay", {"amount": 30})]), "done"])
 def test_a_tool_that_may_be_repeated_is_called_again_unasked(home: Home) -> None:
-    killed_while_it_pays(home, "tool(repeatable=True)(pay)")
+    killed_while_it_pays(home, "tool(idempotent=True)(pay)")
     assert home.vega("resume").out == "done\n"
     assert paid(home) == 2
     assert len(home.asked) == 2

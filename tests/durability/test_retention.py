@@ -17,8 +17,7 @@ from vegakit.money import Money
 from vegakit.ports.storage import RunRecord
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.runs import forget_runs, list_runs
+from vegakit.store.sqlite.journal import SqliteJournal, forget_runs, list_runs
 
 DAY_MS = 86_400_000
 TEXT = 100_000

@@ -22,7 +22,8 @@ from vegakit.ports.storage import KeptOutcome
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.store.seals import Seal
-from vegakit.store.sqlite.journal import Spool, SqliteJournal
+from vegakit.store.spool import Spool
+from vegakit.store.sqlite.journal import SqliteJournal
 from vegakit.store.sqlite.stores import SqliteLedger
 from vegakit.tools.decorator import tool
 

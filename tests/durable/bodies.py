@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.conversation import ModelReply, ModelRequest, Text
 from vegakit.durable.client import ProgramHandle
 from vegakit.host import Reducer
@@ -16,11 +16,11 @@ from vegakit.program import (
     ProcessSpec,
     Prompt,
     Respond,
-    ResultMessage,
     Returned,
     SendAfter,
     SpawnChild,
 )
+from vegakit.program.messages import ResultMessage
 from vegakit.providers.scripted import ScriptedModel
 
 
@@ -97,7 +97,7 @@ def buyer(state: Any, message: Any) -> tuple[Any, list[Any]]:
 
 
 async def asked(program: ProgramHandle) -> Question | None:
-    return next(iter(await program.questions()), None)
+    return next(iter(await program.interrupts()), None)
 
 
 async def waits(program: Any, count: int = 1) -> bool:

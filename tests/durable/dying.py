@@ -13,15 +13,8 @@ from vegakit.durable.deployment import Activities, Deployment
 from vegakit.effects import Effect
 from vegakit.host import Agent, Reducer
 from vegakit.policy import Admission, RetryRule, Settlement
-from vegakit.program import (
-    AgentReply,
-    AskProcess,
-    DeferReply,
-    Prompt,
-    Respond,
-    ResultMessage,
-    Returned,
-)
+from vegakit.program import AgentReply, AskProcess, DeferReply, Prompt, Respond, Returned
+from vegakit.program.messages import ResultMessage
 from vegakit.providers.access import ProviderAccess
 from vegakit.providers.registry import build_model
 from vegakit.store.ledger import SqlLedger

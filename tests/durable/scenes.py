@@ -30,9 +30,9 @@ from vegakit.program import (
     ProcessSpec,
     Prompt,
     Respond,
-    ResultMessage,
     Tell,
 )
+from vegakit.program.messages import ResultMessage
 from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
 
 __all__ = ["SCENES", "Scene"]
@@ -225,7 +225,7 @@ async def kill(program: ProgramHandle, slow: Any, *_: Any) -> None:
     await program.spawn("counter")
     asking = asyncio.ensure_future(program.ask("slow", "?"))
     await slow.model.asked.wait()
-    await program.kill("slow")
+    await program.kill("slow", tree=True)
     await asyncio.gather(asking, return_exceptions=True)
     await program.ask("counter", "more")
 

@@ -142,15 +142,15 @@ async def test_what_was_not_claimed_is_done(tmp_path: Path) -> None:
         assert len(model.requests) == 1
 
 
-@pytest.mark.parametrize("repeatable", [True, False])
-async def test_a_tool_is_repeated_only_if_it_may_be(tmp_path: Path, repeatable: bool) -> None:
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_tool_is_repeated_only_if_it_may_be(tmp_path: Path, idempotent: bool) -> None:
     """Else nobody knows whether it was done."""
     LOOKS.clear()
     async with bench(tmp_path) as here:
-        given = work(CallTool("look", {"at": "it"}, ScopeId(""), repeatable))
+        given = work(CallTool("look", {"at": "it"}, ScopeId(""), idempotent))
         outcome = await here.call(given, attempt=2)
-        assert isinstance(outcome, Answered if repeatable else Unknown)
-        assert (["it"] if repeatable else []) == LOOKS
+        assert isinstance(outcome, Answered if idempotent else Unknown)
+        assert (["it"] if idempotent else []) == LOOKS
 
 
 async def test_the_aftermath_of_a_cancel(tmp_path: Path) -> None:

@@ -46,14 +46,14 @@ def body_of(number: int) -> str:
 
 async def answers(program: ProgramHandle, said: Iterator[str]) -> None:
     for answer in said:
-        [question] = await until(program.questions)
+        [question] = await until(program.interrupts)
         given: bool | str = answer == "yes" if question.permits else answer
         await program.answer(question.id, given, by="tester")
         await until(lambda asked=question: gone(program, asked.id))
 
 
 async def gone(program: ProgramHandle, question: str) -> bool:
-    return all(asked.id != question for asked in await program.questions())
+    return all(asked.id != question for asked in await program.interrupts())
 
 
 async def play(
@@ -123,7 +123,7 @@ async def test_a_program_that_is_killed_in_the_middle(temporal: str, tmp_path: P
         program = await here.start()
         running = asyncio.ensure_future(program.run("main", id="it"))
         await slow.asked.wait()
-        await program.kill("main~it")
+        await program.kill("main~it", tree=True)
         with pytest.raises(AgentFailed):
             await running
         state = await until(lambda: landed(program))
@@ -138,11 +138,11 @@ async def test_state_of_a_program_goes_to_its_next_run(temporal: str, tmp_path: 
     async with stage(temporal, tmp_path, [VegaProgram(compiled(text), tmp_path), COUNTER]) as here:
         program = await here.start(longest=20)
         running = asyncio.ensure_future(program.run())
-        await until(program.questions)
+        await until(program.interrupts)
         await program.spawn("counter")
         for _ in range(6):
             await program.ask("counter", "more")
-        [question] = await program.questions()
+        [question] = await program.interrupts()
         await program.answer(question.id, "Ada", by="tester")
         assert await running == "Ada"
         await program.stop()

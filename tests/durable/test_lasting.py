@@ -168,7 +168,7 @@ async def test_many_may_wait_for_an_answer(temporal: str, tmp_path: Path) -> Non
         paths = [await program.spawn("clerk") for _ in range(12)]
         asking = [asyncio.ensure_future(program.ask(path, "may I?")) for path in paths]
         await until(lambda: waits(program, 12))
-        await program.kill(paths.pop())
+        await program.kill(paths.pop(), tree=True)
         with pytest.raises(AgentFailed):
             await asking.pop()
         for path in paths:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.durable.bodies import COUNTER, Hanging, OnlyStreaming, boss, clerk, landed, waits
 from tests.durable.stage import PATIENCE_S, stage, until
+from vegakit.control import KillResult
 from vegakit.conversation import Text
 from vegakit.durable.deployment import Deployment
 from vegakit.errors import AgentFailed, BudgetExceeded, Timeout, UserError
@@ -70,10 +71,27 @@ async def test_a_killed_life_is_not_asked_again(temporal: str, tmp_path: Path) -
     async with stage(temporal, tmp_path, [COUNTER]) as here:
         program = await here.start()
         one, two = await program.spawn("counter"), await program.spawn("counter")
-        await program.kill(one)
+        killed = await program.kill(one, tree=True)
+        assert killed == KillResult((one,))
         with pytest.raises(AgentFailed, match="noproc"):
             await program.ask(one, "more")
         assert await program.ask(two, "more") == 1
+        await program.stop()
+
+
+async def test_a_killed_incarnation_is_followed_by_the_next(temporal: str, tmp_path: Path) -> None:
+    """As on a laptop; a supervisor has no incarnation to kill, and a wrong name is told."""
+    async with stage(temporal, tmp_path, [COUNTER]) as here:
+        program = await here.start()
+        team = GroupSpec(RestartRule(max_restarts=1), {"one": ProcessSpec("counter")})
+        await program.spawn(team, name="team")
+        assert await program.ask("team/one", "more") == 1
+        assert await program.kill("one") == KillResult(("team/one",), restarted=("team/one",))
+        assert await program.ask("team/one", "more") == 2  # the state of a reducer is kept
+        with pytest.raises(UserError, match="team is a supervisor"):
+            await program.kill("team")
+        with pytest.raises(UserError, match="there is no process 'teem'; did you mean team"):
+            await program.kill("teem", tree=True)
         await program.stop()
 
 

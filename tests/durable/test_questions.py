@@ -10,7 +10,7 @@ from campaigns.dataflow_worker import Workers
 
 from tests.durable.bodies import COUNTER, asked, buyer
 from tests.durable.stage import stage, until
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.durable.client import ProgramHandle, connect
 from vegakit.errors import UserError
 from vegakit.host import Reducer
@@ -38,7 +38,7 @@ async def test_a_person_allows(temporal: str, tmp_path: Path) -> None:
             await program.answer(question.id, "perhaps", by="ada")
         await program.answer(question.id, "yes", by="ada", action=question.action)
         assert await asking is True
-        assert await program.questions() == []
+        assert await program.interrupts() == []
         with pytest.raises(UserError, match="it is asked once"):
             await program.answer(question.id, False, by="eve")
         await program.stop()
@@ -61,10 +61,10 @@ async def test_a_question_whose_asker_ends_is_withdrawn(temporal: str, tmp_path:
         await program.spawn("buyer")
         asking = ask(program, question="Buy it?")
         question: Question = await until(lambda: asked(program))
-        await program.kill("buyer")
+        await program.kill("buyer", tree=True)
         await asyncio.wait([asking])
         assert asking.exception() is not None
-        assert await program.questions() == []
+        assert await program.interrupts() == []
         with pytest.raises(UserError):
             await program.answer(question.id, True, by="ada")
         await program.stop()

@@ -1,4 +1,4 @@
-"""Both journals pass one suite, and the suite finds a journal that does not keep its word."""
+"""All journals pass one suite, and the suite finds a journal that does not keep its word."""
 
 import asyncio
 from contextlib import aclosing
@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from tests.store.postgres import DSN, own_schema
 from vegakit.effects import Effect
 from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey, ProgramId
 from vegakit.ports.storage import ClaimResult, Journal, RunRecord
 from vegakit.store.memory import MemoryJournal
+from vegakit.store.postgres import PostgresJournal
 from vegakit.store.sqlite.journal import SqliteJournal
 from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
 
@@ -31,6 +33,13 @@ def test_a_journal(check: JournalCheck, kind: str, tmp_path: Path) -> None:
     """What is checked stands in the check's name."""
     journal = MemoryJournal() if kind == "memory" else SqliteJournal(tmp_path / "run.db")
     asyncio.run(checked(check, journal))
+
+
+@pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=name_of)
+def test_a_journal_on_postgres(check: JournalCheck) -> None:
+    """What is checked stands in the check's name."""
+    with own_schema() as schema:
+        asyncio.run(checked(check, PostgresJournal(DSN, schema=schema)))
 
 
 class ClaimsAgain(MemoryJournal):

@@ -16,12 +16,12 @@ import pytest
 from tests.journal.test_resume import echo, three_asks
 from vegakit.errors import InvalidRecordError
 from vegakit.providers.scripted import ScriptedModel
+from vegakit.store import list_runs
 from vegakit.store.seals import RowSeals, user_seal
-from vegakit.store.sqlite.runs import list_runs
 
 STORED = Path(__file__).parents[1] / "data" / "journal"
-FIRST, FORMAT = 3, 3
-"""The first that is sealed; none before it was released. It is sealed with the secret of the tests,
+FIRST, FORMAT = 4, 4
+"""None before it was released. It is sealed with the secret of the tests,
 see `tests/conftest.py`."""
 
 
@@ -57,7 +57,8 @@ def write() -> Path:
         path = Path(folder) / "run.db"
         asyncio.run(three_asks(path, ScriptedModel(echo)))
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
-            RowSeals(str(path), user_seal).install(file)
+            seals = RowSeals(str(path), user_seal)
+            file.create_function("sealed", -1, lambda table, *row: seals.of(table, row))
             file.execute("UPDATE effects SET outcome = NULL WHERE outcome LIKE '%question 2%'")
             told = "json_set(run, '$.command', json('[\"python\"]'), '$.folder', '')"
             file.execute(f"UPDATE runs SET ended_ms = NULL, run = {told}")
@@ -67,7 +68,7 @@ def write() -> Path:
                     for row in file.execute(f"PRAGMA table_info({table})")
                     if row[1] != "seal"
                 )
-                file.execute(f"UPDATE {table} SET seal = vega_seal('{table}', {columns})")
+                file.execute(f"UPDATE {table} SET seal = sealed('{table}', {columns})")
             # Of money nothing is kept: the claim of what was cut off would tell that it was sent.
             for table in ("scopes", "claims", "leases"):
                 file.execute(f"DELETE FROM {table}")

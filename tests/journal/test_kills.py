@@ -10,7 +10,7 @@ from campaigns.kills_program import Fault
 from tests.journal import faults
 from tests.journal.test_resume import test_an_edited_program_is_told_so as edits_a_program
 from vegakit.ports.storage import ClaimResult
-from vegakit.store.sqlite import journal as sqlite_journal
+from vegakit.store import journal as sql_journal
 
 RANDOM, EACH = 8, 1
 
@@ -45,8 +45,6 @@ async def test_a_digest_that_is_not_checked_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then an edited program gets an answer to another question."""
-    monkeypatch.setattr(
-        sqlite_journal, "ClaimResult", lambda outcome, changed: ClaimResult(outcome)
-    )
+    monkeypatch.setattr(sql_journal, "ClaimResult", lambda outcome, changed: ClaimResult(outcome))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        await edits_a_program(tmp_path)
+        await edits_a_program(str(tmp_path / "run.db"))

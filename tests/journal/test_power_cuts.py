@@ -26,9 +26,9 @@ from vegakit.ids import EffectKey, ProgramId
 from vegakit.ports.storage import ClaimResult, RunRecord
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
+from vegakit.store import list_runs
 from vegakit.store.memory import MemoryLedger
 from vegakit.store.sqlite.journal import SqliteJournal
-from vegakit.store.sqlite.runs import list_runs
 
 QUESTIONS = 6
 _HEADER, _FRAME_HEADER = 32, 24

@@ -13,7 +13,7 @@ from vegakit.errors import ProgramChanged, UserError
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
-from vegakit.store.sqlite.runs import list_runs
+from vegakit.store import list_runs
 
 Replays = Callable[..., None]
 

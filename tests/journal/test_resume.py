@@ -14,8 +14,7 @@ from vegakit.policy import BreakerRule, Rate, RateRule, RateStrategy, RetryRule
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
-from vegakit.store.memory import ReplayJournal
-from vegakit.store.sqlite.journal import SqliteJournal
+from vegakit.store import ReplayJournal, open_journal
 from vegakit.testing.harness import FakeClock
 
 
@@ -28,7 +27,7 @@ def echo(request: ModelRequest) -> str:
     return f"echo {part.parts[0].text}"
 
 
-async def three_asks(path: Path, model: ScriptedModel, *, stop_after: int = 3) -> list[str]:
+async def three_asks(path: str | Path, model: ScriptedModel, *, stop_after: int = 3) -> list[str]:
     agent = Agent("a", model=model)
     said: list[str] = []
     async with Runtime(journal=path) as rt:
@@ -39,9 +38,9 @@ async def three_asks(path: Path, model: ScriptedModel, *, stop_after: int = 3) -
     return said
 
 
-async def test_what_was_recorded_is_not_bought_again(tmp_path: Path) -> None:
+async def test_what_was_recorded_is_not_bought_again(place: str) -> None:
     """Two answers come from the journal, one from the model."""
-    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    path, model = place, ScriptedModel(echo)
     with pytest.raises(CutOffError):
         await three_asks(path, model, stop_after=2)
     assert len(model.requests) == 2
@@ -50,20 +49,20 @@ async def test_what_was_recorded_is_not_bought_again(tmp_path: Path) -> None:
     assert len(model.requests) == 3
 
 
-async def test_a_run_that_came_to_its_end_is_over(tmp_path: Path) -> None:
+async def test_a_run_that_came_to_its_end_is_over(place: str) -> None:
     """The next one is a new run and asks anew."""
-    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    path, model = place, ScriptedModel(echo)
     for _ in range(2):
         await three_asks(path, model)
     assert len(model.requests) == 6
-    journal = SqliteJournal(path)
+    journal = open_journal(path)
     assert [run.ended_ms is not None for run in await journal.runs()] == [True, True]
     await journal.aclose()
 
 
-async def test_an_edited_program_is_told_so(tmp_path: Path) -> None:
+async def test_an_edited_program_is_told_so(place: str) -> None:
     """Another request at the same place is ProgramChanged, never an answer to something else."""
-    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    path, model = place, ScriptedModel(echo)
 
     async def ask(system: str, *, cut_off: bool) -> None:
         async with Runtime(journal=path) as rt:
@@ -79,10 +78,10 @@ async def test_an_edited_program_is_told_so(tmp_path: Path) -> None:
     assert len(model.requests) == 1
 
 
-async def test_equal_questions_are_told_apart(tmp_path: Path) -> None:
+async def test_equal_questions_are_told_apart(place: str) -> None:
     """The second of two equal asks is bought, and found again as the second."""
     answers = iter("abc")
-    path, model = tmp_path / "run.db", ScriptedModel(lambda _: next(answers))
+    path, model = place, ScriptedModel(lambda _: next(answers))
 
     async def ask(times: int, *, cut_off: bool) -> list[str]:
         async with Runtime(journal=path) as rt:
@@ -96,9 +95,9 @@ async def test_equal_questions_are_told_apart(tmp_path: Path) -> None:
     assert await ask(3, cut_off=False) == ["a", "b", "c"]
 
 
-async def test_a_paused_run_goes_on_when_its_budget_is_raised(tmp_path: Path) -> None:
+async def test_a_paused_run_goes_on_when_its_budget_is_raised(place: str) -> None:
     """The sum over both lives is below the new cap."""
-    path, model = tmp_path / "run.db", ScriptedModel(echo, name="m")
+    path, model = place, ScriptedModel(echo, name="m")
     agent = Agent("a", model=model, max_tokens=10)
 
     async def run() -> int:
@@ -111,7 +110,7 @@ async def test_a_paused_run_goes_on_when_its_budget_is_raised(tmp_path: Path) ->
         await run()
     first = len(model.requests)
     assert 0 < first < 20
-    journal = SqliteJournal(path)
+    journal = open_journal(path)
     [paused] = await journal.runs()
     await journal.raise_budget(paused.program, dollars("$1"))
     await journal.aclose()
@@ -119,13 +118,13 @@ async def test_a_paused_run_goes_on_when_its_budget_is_raised(tmp_path: Path) ->
     assert len(model.requests) == 20
 
 
-async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(tmp_path: Path) -> None:
+async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(place: str) -> None:
     """Offline, from what was recorded."""
-    path, model = tmp_path / "run.db", ScriptedModel(echo)
+    path, model = place, ScriptedModel(echo)
     said = await three_asks(path, model)
 
     async def replay(questions: int) -> list[str]:
-        async with Runtime(journal=ReplayJournal(SqliteJournal(path))) as rt:
+        async with Runtime(journal=ReplayJournal(open_journal(path))) as rt:
             agent = Agent("a", model=model)
             return [(await rt.ask(agent, f"question {n}")).text for n in range(questions)]
 
@@ -135,15 +134,15 @@ async def test_a_replay_asks_nobody_and_stops_at_the_first_difference(tmp_path: 
     assert len(model.requests) == 3
 
 
-async def test_a_journal_has_one_writer(tmp_path: Path) -> None:
+async def test_a_journal_has_one_writer(place: str) -> None:
     """The second is told what to do."""
-    async with Runtime(journal=tmp_path / "run.db"):
+    async with Runtime(journal=place):
         with pytest.raises(StoreError, match="another journal"):
-            async with Runtime(journal=tmp_path / "run.db"):
+            async with Runtime(journal=place):
                 pass
 
 
-async def test_a_crash_that_was_recorded_is_not_repeated_by_the_resume(tmp_path: Path) -> None:
+async def test_a_crash_that_was_recorded_is_not_repeated_by_the_resume(place: str) -> None:
     """A poison answer crashed the first life; the resume joins the second life's answer."""
     poison = iter([ValueError("a broken adapter"), None, None])
 
@@ -153,7 +152,7 @@ async def test_a_crash_that_was_recorded_is_not_repeated_by_the_resume(tmp_path:
             raise failure
         return "good"
 
-    path, model = tmp_path / "run.db", ScriptedModel(answer)
+    path, model = place, ScriptedModel(answer)
 
     async def ask(*, cut_off: bool) -> str:
         async with Runtime(journal=path) as rt:
@@ -168,10 +167,10 @@ async def test_a_crash_that_was_recorded_is_not_repeated_by_the_resume(tmp_path:
     assert len(model.requests) == 2
 
 
-async def test_a_failure_that_was_lived_on_is_recorded_too(tmp_path: Path) -> None:
+async def test_a_failure_that_was_lived_on_is_recorded_too(place: str) -> None:
     """What the program was told and caught, it is told again."""
     never = RetryRule(max_attempts=1)
-    path, model = tmp_path / "run.db", ScriptedModel([{"error": "rejected"}, "later"])
+    path, model = place, ScriptedModel([{"error": "rejected"}, "later"])
 
     async def ask(*, cut_off: bool) -> None:
         async with Runtime(journal=path) as rt:
@@ -186,10 +185,10 @@ async def test_a_failure_that_was_lived_on_is_recorded_too(tmp_path: Path) -> No
     assert len(model.requests) == 1
 
 
-async def test_a_failure_that_ended_the_run_is_asked_again(tmp_path: Path) -> None:
+async def test_a_failure_that_ended_the_run_is_asked_again(place: str) -> None:
     """Also where the program raised another error while it handled it."""
     never = RetryRule(max_attempts=1)
-    path, model = tmp_path / "run.db", ScriptedModel(["one", {"error": "rejected"}, "later"])
+    path, model = place, ScriptedModel(["one", {"error": "rejected"}, "later"])
 
     async def ask() -> str:
         async with Runtime(journal=path) as rt:
@@ -207,12 +206,10 @@ async def test_a_failure_that_ended_the_run_is_asked_again(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("within_s", [0.001, 0.1])
-async def test_a_deadline_that_was_lived_on_has_passed_again(
-    tmp_path: Path, within_s: float
-) -> None:
+async def test_a_deadline_that_was_lived_on_has_passed_again(place: str, within_s: float) -> None:
     """Nobody waits for it a second time; one that ended the run is waited for again. Whether it
     passed before the call was claimed or after it was sent."""
-    path, long_s = tmp_path / "run.db", 600.0
+    path, long_s = place, 600.0
 
     async def run(model: ScriptedModel, within_s: float) -> list[str]:
         async with Runtime(journal=path) as rt:
@@ -236,9 +233,9 @@ async def test_a_deadline_that_was_lived_on_has_passed_again(
     assert [echo(request) for request in quick.requests] == ["echo third"]
 
 
-async def test_limits_of_an_agent_do_not_refuse_what_was_made_before(tmp_path: Path) -> None:
+async def test_limits_of_an_agent_do_not_refuse_what_was_made_before(place: str) -> None:
     """Recorded answers come all at once, though an hour lay between the calls."""
-    path, hour_ms = tmp_path / "run.db", 3_600_000
+    path, hour_ms = place, 3_600_000
     model = ScriptedModel([{"error": "server"}, "one", {"error": "server"}, "two"])
     agent = Agent(
         "a",
@@ -264,9 +261,9 @@ async def test_limits_of_an_agent_do_not_refuse_what_was_made_before(tmp_path: P
     assert len(model.requests) == 4
 
 
-async def test_a_new_price_list_changes_no_answer(tmp_path: Path) -> None:
+async def test_a_new_price_list_changes_no_answer(place: str) -> None:
     """What a call may cost is not part of what is asked."""
-    path = tmp_path / "run.db"
+    path = place
     with pytest.raises(CutOffError):
         await three_asks(path, ScriptedModel(echo), stop_after=2)
     tier = PriceTier(*4 * [dollars("$7")])

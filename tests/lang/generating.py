@@ -16,7 +16,7 @@ MAX_DEPTH = 4
 NAMES = (
     "a b x total item Coder Reviewer read_file naïve 変数 Größe model system budget timeout window "
     "strategy wallet named supervised by limit memory type use tool agent program monitor may str "
-    "tools on mcp yaml children speculate repeatable".split()
+    "tools on mcp yaml children speculate idempotent".split()
 )
 WORDS = "restart stop queue exponential ask block conversation high smart fast rate_limit".split()
 LIBRARY = ["len", "str::trim", "budget::remaining", "list::sort", "text::shout"]
@@ -171,7 +171,7 @@ class _Writer:
         clauses = [
             self.grants("capabilities"),
             self.maybe([self.plain()], 0.5),
-            self.maybe(["repeatable"], 0.2),
+            self.maybe(["idempotent"], 0.2),
         ]
         self.chance.shuffle(clauses)
         return ["tool", *self.name(), *self.signature(), *chain(*clauses), *self.block(1)]

@@ -59,7 +59,7 @@ def _check(tree: "Tree[Token]", text: str) -> None:
             raise Refused("nothing is assigned to this")
         named = [str(child.data) for child in node.children if isinstance(child, Tree)]
         words = [str(child) for child in node.children if isinstance(child, Token)]
-        once = [name for name in named if name in _ONCE] + [w for w in words if w == "repeatable"]
+        once = [name for name in named if name in _ONCE] + [w for w in words if w == "idempotent"]
         if len(once) != len(set(once)) or {"o_under", "o_rules"} <= set(once):
             raise Refused("twice")
 

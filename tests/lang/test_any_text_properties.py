@@ -1,8 +1,7 @@
 """Whatever the text, there is a tree and a list of faults, never an exception."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from tests.lang.generating import ODD_TOKENS, mutated, source
 from vegakit.lang.diagnostics import MAX_DIAGNOSTICS, as_json, render

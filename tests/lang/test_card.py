@@ -5,9 +5,7 @@ import re
 import pytest
 from msgspec import structs
 
-from vegakit.lang import language_card as pages
-from vegakit.lang import language_card as styles
-from vegakit.lang import language_card as tables
+from vegakit.lang import language_card as pages, language_card as styles, language_card as tables
 from vegakit.lang.analysis.cost_sends import ModelTerms, Quote
 from vegakit.lang.analysis.quotes import quote
 from vegakit.lang.check import settings as fields
@@ -78,7 +76,7 @@ REFUSED = {
 IN_PYTHON = """
 from typing import Annotated, Any, Literal
 from pydantic import BaseModel
-from vegakit import Agent, Max, program, session, vega
+from vegakit import Agent, MaxLen, program, session, vega
 
 class T(BaseModel):
     n: int

@@ -8,17 +8,9 @@ from tests.lang.generating import mutated, source
 from tests.lang.test_grammar_properties import by_grammar, by_parser
 from vegakit.lang.syntax import (
     expression_parser as expressions,
-)
-from vegakit.lang.syntax import (
     expression_parser as sending,
-)
-from vegakit.lang.syntax import (
-    literals,
-)
-from vegakit.lang.syntax import (
+    lexer,
     parser as declarations,
-)
-from vegakit.lang.syntax import (
     type_parser as types,
 )
 
@@ -56,7 +48,7 @@ def indentation_is_kept(plant: pytest.MonkeyPatch) -> None:
 
 
 def minutes_are_seconds(plant: pytest.MonkeyPatch) -> None:
-    plant.setitem(literals.UNITS_MS, "m", 1000)
+    plant.setitem(lexer.UNITS_MS, "m", 1000)
 
 
 @pytest.mark.parametrize(

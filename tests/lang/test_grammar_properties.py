@@ -106,7 +106,7 @@ def test_generated_programs_hold_every_construct() -> None:
         'tool t() allowed_hosts [] "a" allowed_hosts [] {}',
         "fn f() may [] may [] {}",
         'tool t() "a" "b" {}',
-        "tool t() repeatable repeatable {}",
+        "tool t() idempotent idempotent {}",
         "program allowed_paths [] allowed_paths []",
         "fn f() budget 1 budget 2 {}",
         "x = a <- b as T as T;",

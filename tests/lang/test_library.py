@@ -74,7 +74,7 @@ def test_what_touches_the_world_has_a_capability():
 
 def test_what_cannot_be_repeated_says_so():
     """Sending, running and printing twice is not as good as once."""
-    once = {name for name, row in LIBRARY.items() if not row.repeatable}
+    once = {name for name, row in LIBRARY.items() if not row.idempotent}
     assert once == {"http::post", "exec", "print"}
 
 

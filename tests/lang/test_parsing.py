@@ -151,9 +151,9 @@ def test_clauses_come_in_any_order() -> None:
     assert one == shape('fn f() -> int may [fs::read] allowed_paths ["a"] budget $5/day {}')
     (decl,) = one[2]
     assert decl[5] == ("MoneyLit", 5 * 10**9, "day")
-    tool = shape('tool t() repeatable "d" capabilities [a::b] {}')[2][0]
+    tool = shape('tool t() idempotent "d" capabilities [a::b] {}')[2][0]
     assert tool[4] == ("Text", ("d",))
-    assert tool[7] == (("Setting", "repeatable", ("Word", True)),)
+    assert tool[7] == (("Setting", "idempotent", ("Word", True)),)
 
 
 def test_a_period_belongs_to_a_declared_budget_only() -> None:

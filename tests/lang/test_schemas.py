@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.errors import BugError
 from vegakit.lang.schemas import Problem, answer_of, answer_schema, schema_of, value_of

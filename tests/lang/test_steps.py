@@ -15,8 +15,8 @@ from vegakit.program import (
     AdmissionRequest,
     AgentTerms,
     Inspection,
-    May,
     ProgramGrant,
+    ProgramRights,
     RefusalReason,
     RefusedProgram,
     admit,
@@ -29,7 +29,7 @@ assert MODEL.price is not None
 TERMS = ModelTerms(MODEL.price, MODEL.context_tokens, 4096, MODEL.bound_input)
 FREE = AgentTerms({}, {"any": TERMS})
 LEAVE = ProgramGrant(
-    dollars("$1000"), May(), {}, frozenset({"any"}), FREE, languages=("vega", "python")
+    dollars("$1000"), ProgramRights(), {}, frozenset({"any"}), FREE, languages=("vega", "python")
 )
 SLACK = 60_000
 """One step may be a large one: a whole text that is read by Python."""

@@ -15,8 +15,7 @@ from vegakit.lang.codegen.bytecode import Module, Op
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
 from vegakit.sdk.sources import Source
-from vegakit.testing.programs import find_tests as programs_below
-from vegakit.testing.programs import run_test
+from vegakit.testing.programs import find_tests as programs_below, run_test
 
 FOLDER = Path(__file__).parent
 PROGRAMS = list(programs_below([FOLDER]))

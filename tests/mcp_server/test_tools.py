@@ -10,9 +10,9 @@ from tests.patience import until
 from vegakit.lang.language_card import card
 from vegakit.money import dollars
 from vegakit.sdk.runtime import Runtime
-from vegakit.server import runs
-from vegakit.server import runs as progress
+from vegakit.server import runs, runs as progress
 from vegakit.server.mcp import MCP_TOOLS
+from vegakit.server.runs import run_id
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
@@ -156,7 +156,7 @@ async def test_a_request_that_is_cancelled_ends_its_run(tmp_path: Path, mode: st
         waiting = asyncio.ensure_future(call("run", source=ASK))
         await until(lambda: model.requests)
         waiting.cancel()
-        await until(lambda: not stage.operations.runs.views())
+        await until(lambda: not any(map(run_id, (view.path for view in stage.runtime.ps()))))
         assert (await call("ps")).page["processes"] == []
 
 
@@ -224,7 +224,7 @@ async def test_nothing_is_kept_of_programs_that_ran(tmp_path: Path) -> None:
         before = {*stage.runtime.program.registry.code}
         for n in range(5):
             assert not (await call("run", source=ASK + f"print({n});")).refused
-        await until(lambda: not stage.operations.runs.views())
+        await until(lambda: not any(map(run_id, (view.path for view in stage.runtime.ps()))))
         await call("run", source="print(1);")
         left = {*stage.runtime.program.registry.code} - before
         assert [name for name in left if not name.startswith(("6!", "_"))] == []

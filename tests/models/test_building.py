@@ -69,7 +69,7 @@ def test_a_price_of_the_users_goes_first() -> None:
 @pytest.mark.parametrize("name", WIRES)
 def test_at_its_own_address_the_standard_tier_is_asked_for(name: str) -> None:
     """So that list prices hold; another server need not know the word."""
-    wire, _ = parse_model_name(name)
+    wire = parse_model_name(name).wire
     assert fixed_settings(wire, ProviderAccess(str))["service_tier"] == "default"
     assert "service_tier" not in fixed_settings(wire, access(NOWHERE))
 

@@ -203,7 +203,7 @@ def test_a_filter_that_is_a_status_is_a_filter() -> None:
         model_name="m",
         provider_error_code="content_policy_violation",
     )
-    error = decode_error(theirs, parse_model_name(CHAT)[0], "m", {})
+    error = decode_error(theirs, parse_model_name(CHAT), {})
     assert _world(error) == (ErrorClass.CONTENT_FILTER, Phase.ANSWERED)
 
 

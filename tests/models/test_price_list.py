@@ -3,10 +3,8 @@
 from decimal import Decimal
 
 import pytest
-from genai_prices import Usage as TheirUsage
-from genai_prices import calc_price
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from genai_prices import Usage as TheirUsage, calc_price
+from hypothesis import given, settings, strategies as st
 
 from vegakit.conversation import Usage
 from vegakit.money import NANOS, dollars

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic_ai.messages import (
     BinaryContent,
     FilePart,
@@ -47,7 +46,7 @@ from vegakit.providers.conversion import (
     encode_message,
 )
 
-ANTHROPIC, OPENAI = (parse_model_name(name)[0] for name in ("claude-x", "gpt-x"))
+ANTHROPIC, OPENAI = (parse_model_name(name) for name in ("claude-x", "gpt-x"))
 
 texts = st.text(min_size=1, max_size=20)
 json_values = st.recursive(

@@ -11,23 +11,18 @@ from campaigns.parallel.trees import text_of
 from campaigns.parallel.writing import program
 
 from vegakit.lang.analysis.effects import EffectSet
-from vegakit.lang.codegen.bytecode import Module, Op
+from vegakit.lang.analysis.speculation import SpeculationRules
+from vegakit.lang.codegen.bytecode import ANY_AGENT, Module, Op
 from vegakit.program.core import Core
 from vegakit.program.processes import Incarnations
 from vegakit.program.speculation import Speculation
 from vegakit.program.wallets import Wallets
 from vegakit.vm import (
     effect_instructions as answering,
-)
-from vegakit.vm import (
     effect_instructions as asking,
-)
-from vegakit.vm import (
     lookahead,
     machine,
     module_facts,
-)
-from vegakit.vm import (
     module_facts as regions,
 )
 from vegakit.vm.lookahead import Lookahead
@@ -100,15 +95,11 @@ def _no_conflicts(put: Put) -> None:
 
 
 def _writers_early(put: Put) -> None:
-    put(ModuleFacts, "may_speculate", lambda self, agent: self.effects.spec(agent) is not None)
+    put(SpeculationRules, "why_in_order", lambda self, agent: agent == ANY_AGENT)
 
 
 def _writes_early(put: Put) -> None:
-    put(
-        ModuleFacts,
-        "only_reads",
-        lambda self, effect_set: bool(effect_set.reads or effect_set.writes),
-    )
+    put(lookahead, "only_reads", lambda effects: bool(effects.reads or effects.writes))
 
 
 def _out_of_line(put: Put) -> None:
@@ -145,10 +136,10 @@ def _heard_after_stays(put: Put) -> None:
 def _guarded_early(put: Put) -> None:
     """Or whose tools ask others."""
 
-    def may(self: ModuleFacts, agent: str) -> bool:
-        return self.effects.spec(agent) is not None and not self.effects.agent(agent).is_irrevocable
+    def why(self: SpeculationRules, agent: str) -> bool:
+        return agent == ANY_AGENT or self._effects.agent(agent).class_ == "irrevocable"
 
-    put(ModuleFacts, "may_speculate", may)
+    put(SpeculationRules, "why_in_order", why)
 
 
 def _older_forgotten(put: Put) -> None:

@@ -12,6 +12,7 @@ from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.programs import VegaProgram
 from vegakit.sdk.runtime import Runtime
 from vegakit.testing.harness import VirtualClock, run_virtual
+from vegakit.vm import lookahead
 
 REVIEWS = """
 agent Reviewer {{ model fast {memory} }}
@@ -94,3 +95,53 @@ def test_a_process_that_ends_takes_back_what_it_answered_ahead() -> None:
 def test_answers_that_outlive_their_process_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Incarnations, "_void_answered", lambda self, path: None)
     assert found_in(range(15)) != []
+
+
+SUPERVISED = """
+agent Plain { model fast budget $0.05 }
+agent Reader {
+    model fast
+    budget $0.05
+    tool look(at: str) -> str "Read." capabilities [fs::read] allowed_paths ["a/**"] {
+        return file::read(at);
+    }
+}
+agent Writer {
+    model fast
+    budget $0.05
+    tool put(at: str) -> str "Write." capabilities [fs::write] allowed_paths ["a/**"] {
+        file::write(at, "w");
+        return "ok";
+    }
+}
+supervisor Team { strategy restart children [Plain] }
+fn main() -> str {
+    let team = spawn Team;
+    let watched = spawn Plain supervised by team;
+    let other = spawn Writer named "other";
+    let one = watched <- "one";
+    let two = watched <- "two";
+    return Reader <- "three";
+}
+"""
+
+
+async def asked_of_models() -> int:
+    clock = VirtualClock()
+    model, module = Slow(clock), compiled(SUPERVISED)
+    assert module is not None
+    async with Runtime("$10", models=lambda _: model, clock=clock) as rt:
+        await rt.run(VegaProgram(module, Path()))
+    return len(model.requests)
+
+
+def test_nothing_is_wasted_behind_a_process_with_its_own_supervisor() -> None:
+    """Nobody knows what it will touch, before it is spawned as afterwards."""
+    assert run_virtual(asked_of_models()) == 3
+
+
+def test_a_process_taken_for_one_that_is_known_costs_a_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lookahead, "is_followed", lambda **_: True)
+    assert run_virtual(asked_of_models()) == 4

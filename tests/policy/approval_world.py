@@ -22,13 +22,13 @@ from vegakit.policy import (
     InterruptKind,
     InterruptRule,
     Interrupts,
-    KindRule,
     Permissions,
-    Resume,
     RunCommand,
-    dispatch,
+    apply_permission,
     parse_permission,
 )
+from vegakit.policy.interrupts import KindRule, Resume
+from vegakit.policy.permissions import permit
 from vegakit.records import from_json, to_json
 
 TTL_MS, USE_WITHIN_MS, MAX_PENDING = 60, 40, 6
@@ -81,9 +81,15 @@ class World:
         self.interrupts = from_json(Interrupts, to_json(self.interrupts))
 
     def run(self, attempt: Attempt | None = None, *, crash: bool = False) -> None:
-        """One dispatch. `crash`: stored, and dead before it acted; that is no execution."""
+        """One attempt. `crash`: stored, and dead before it acted; that is no execution."""
         attempt = attempt or self.attempt
-        verdict = dispatch(self.permissions, attempt, self.interrupts, self.now)
+        verdict = apply_permission(
+            permit(self.permissions, attempt.wanted, sandboxed=attempt.sandboxed),
+            self.permissions,
+            attempt,
+            self.interrupts,
+            self.now,
+        )
         if isinstance(verdict, ApprovalPending):
             asked = Question(attempt, self.permissions, self.latest)
             self.questions.setdefault(verdict.id, asked)

@@ -130,8 +130,6 @@ class Model:
             self.fell(kid, reason, draw)
         return self.play(now)
 
-    on_start_failed = on_exited
-
     def on_timer(self, now: int) -> list[SupervisorAction]:
         self.now = now
         ringing = sorted((a for a in self.alarms if a.at <= now), key=lambda a: a.at)

@@ -13,7 +13,6 @@ from tests.policy.otp_model import Kid, Model
 from vegakit.policy import (
     Backoff,
     ChildRecord,
-    ChildRefused,
     ChildType,
     ExitKind,
     ExitReason,
@@ -27,6 +26,7 @@ from vegakit.policy import (
     SupervisorMachine,
     WakeAt,
 )
+from vegakit.policy.supervision import ChildRefused
 from vegakit.records import from_json, to_json
 
 REASONS = {
@@ -143,7 +143,7 @@ class SupervisorAgainstOtp(RuleBasedStateMachine):
         if ok:
             self.tell("on_started", *life, self.now)
         else:
-            self.tell("on_start_failed", *life, REASONS["crash"], self.now)
+            self.tell("on_exited", *life, REASONS["crash"], self.now)
 
     def exits(self, life: tuple[str, int], reason: str, draw: float = 1.0) -> None:
         child = self.machine.children.get(life[0])

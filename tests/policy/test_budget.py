@@ -8,7 +8,6 @@ from vegakit.money import Money
 from vegakit.policy import (
     LEASE_MS,
     Budget,
-    CapExceeded,
     CapOverrun,
     ClaimState,
     InsufficientBudget,
@@ -18,8 +17,8 @@ from vegakit.policy import (
     ScopeClosed,
     ScopeRule,
     Settlement,
-    ThresholdCrossed,
 )
+from vegakit.policy.scopes import CapExceeded, ThresholdCrossed
 
 ROOT, CHILD, LEAF = ScopeId("root"), ScopeId("child"), ScopeId("leaf")
 CALL, OTHER = EffectKey("call"), EffectKey("other")

@@ -1,7 +1,6 @@
 """Grants against plain sets: the model of a grant is everything it allows, in a small world.
 
-What each rule allows is written out by hand, delegation is the intersection of two sets, and two
-sets overlap when a pair of things in them would notice each other.
+What each rule allows is written out by hand and delegation is the intersection of two sets.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from vegakit.policy import (
     WritePath,
     decide,
     delegate,
-    overlap,
 )
 from vegakit.records import from_json, to_json
 
@@ -99,19 +97,6 @@ def allowed_by(grant: Grant) -> frozenset[Thing]:
     return frozenset(thing for thing in WORLD if named(grant, thing[0]) and placed(grant, thing[1]))
 
 
-def notice(one: Thing, other: Thing) -> bool:
-    names = {one[0], other[0]}
-    if not names <= {"fs::read", "fs::read::x", "fs::write", "net::get"}:
-        return True
-    if not (isinstance(one[1], str) and isinstance(other[1], str)) or "fs::write" not in names:
-        return False
-    return is_in(one[1], other[1]) or is_in(other[1], one[1])
-
-
-def is_in(path: str, folder: str) -> bool:
-    return folder in {".", path} or path.startswith(folder + "/")
-
-
 def some(rules: Sequence[str]) -> st.SearchStrategy[tuple[str, ...]]:
     return st.sampled_from([(), *product(rules), *product(rules, rules)])
 
@@ -152,14 +137,6 @@ class GrantsAgainstSets(RuleBasedStateMachine):
     def allows(self, grant: Grant, wanted: AccessRequest) -> bool:
         verdict = decide(grant, wanted)
         return isinstance(verdict, Allowed) and verdict.wanted == wanted
-
-    @rule(one=grants, other=grants)
-    def two_are_compared(self, one: Grant, other: Grant) -> None:
-        apart = not overlap(one, other)
-        assert apart == (not overlap(other, one))
-        if apart:
-            pairs = product(self.model[one], self.model[other])
-            assert not any(notice(x, y) for x, y in pairs)
 
     @rule(grant=grants)
     def one_is_stored_and_loaded(self, grant: Grant) -> None:

@@ -3,8 +3,7 @@
 import re
 import shlex
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.policy import RunCommand, parse_command
 from vegakit.policy.capability.commands import (

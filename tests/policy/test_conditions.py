@@ -2,8 +2,7 @@
 
 import pytest
 
-from vegakit.policy import Condition
-from vegakit.policy.pipeline import condition_holds, is_number
+from vegakit.policy.pipeline import Condition, condition_holds, is_number
 
 C = Condition
 OUTPUT = {"verdict": "ok", "score": 3, "tags": ["a", 1], "none": None, "deep": {"yes": True}}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from vegakit.policy import ExitKind, ExitReason, escalated
+from vegakit.policy import ExitKind, ExitReason
+from vegakit.policy.mailbox import escalated
 from vegakit.records import from_json, to_json
 
 

@@ -2,8 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.policy import Denied, Fetch, parse_url
 from vegakit.policy.capability.hosts import check_host_rule, clean_fetch, hosts_allowing

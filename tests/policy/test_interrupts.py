@@ -6,21 +6,23 @@ from vegakit.errors import InvalidRuleError
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
     INTERRUPT_KINDS,
-    ApprovableAction,
     Approved,
-    Consequence,
     Declined,
     Interrupt,
     InterruptAnswer,
-    InterruptExpired,
     InterruptKind,
     InterruptRefusal,
     InterruptRequest,
     InterruptRule,
     Interrupts,
     InterruptStatus,
-    KindRule,
     Replied,
+)
+from vegakit.policy.interrupts import (
+    ApprovableAction,
+    Consequence,
+    InterruptExpired,
+    KindRule,
     Resume,
     TakeErrorNext,
     TerminalReason,

@@ -20,13 +20,9 @@ from vegakit.policy import (
     InterruptRequest,
     InterruptRule,
     Interrupts,
-    KindRule,
     Replied,
-    Resume,
-    TakeErrorNext,
-    TerminalReason,
-    Terminate,
 )
+from vegakit.policy.interrupts import KindRule, Resume, TakeErrorNext, TerminalReason, Terminate
 from vegakit.records import from_json, to_json
 
 KIND = InterruptKind

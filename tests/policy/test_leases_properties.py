@@ -4,8 +4,7 @@ Holders and the observer count milliseconds alike but began with other times. A 
 quarter of a length until it dies. True time is known to the test alone.
 """
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.ids import HolderId
 from vegakit.policy import LEASE_MS, LeaseWatch

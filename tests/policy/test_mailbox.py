@@ -10,16 +10,14 @@ from vegakit.errors import InvalidRuleError
 from vegakit.policy import (
     Accepted,
     Dropped,
-    Duplicate,
     Mailbox,
     MailboxEntry,
     MailboxFull,
     MailboxRule,
-    Posted,
     Taken,
     Waiting,
-    WhenFull,
 )
+from vegakit.policy.mailbox import Duplicate, Posted, WhenFull
 from vegakit.records import from_json, to_json
 
 

@@ -6,16 +6,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from vegakit.policy import (
     Accepted,
     Dropped,
-    Duplicate,
     Mailbox,
     MailboxEntry,
     MailboxFull,
     MailboxRule,
-    Posted,
     Taken,
     Waiting,
-    WhenFull,
 )
+from vegakit.policy.mailbox import Duplicate, Posted, WhenFull
 from vegakit.records import from_json, to_json
 
 CAPACITY, MAX_WAITERS, REMEMBER = 3, 2, 4

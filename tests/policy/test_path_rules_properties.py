@@ -2,8 +2,7 @@
 
 from itertools import product
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vegakit.policy import Denied
 from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch

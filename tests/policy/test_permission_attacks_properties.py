@@ -20,8 +20,14 @@ from tests.policy.approval_world import (
 )
 from tests.policy.sizes import CORPORA, SCHEDULES
 from vegakit.ids import Digest
-from vegakit.policy import Approved, Declined, Interrupt, Interrupts, RunCommand
-from vegakit.policy import approvals as dispatching
+from vegakit.policy import (
+    Approved,
+    Declined,
+    Interrupt,
+    Interrupts,
+    RunCommand,
+    approvals as dispatching,
+)
 
 CORPUS = CORPORA / "hitl.jsonl"
 KNOWN = [msgspec.json.decode(line)["id"] for line in CORPUS.read_bytes().splitlines()]

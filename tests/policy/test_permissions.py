@@ -17,8 +17,8 @@ from vegakit.policy import (
     Use,
     WritePath,
     parse_permission,
-    permit,
 )
+from vegakit.policy.permissions import permit
 from vegakit.records import from_json, to_json
 
 EVERYTHING = Grant(

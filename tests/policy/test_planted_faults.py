@@ -15,9 +15,9 @@ from vegakit.policy import (
     Budget,
     ClaimState,
     Scope,
-    ScopeTree,
     SpendWindow,
 )
+from vegakit.policy.scopes import ScopeTree
 
 FAST = settings(max_examples=5_000, phases=[Phase.generate], report_multiple_bugs=False)
 

@@ -7,7 +7,7 @@ import pytest
 
 from vegakit.errors import InvalidRecordError, InvalidRuleError
 from vegakit.money import dollars
-from vegakit.policy import (
+from vegakit.policy.quota import (
     Consumption,
     Dimension,
     Quota,

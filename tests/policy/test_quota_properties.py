@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from vegakit.policy import (
+from vegakit.policy.quota import (
     Consumption,
     Dimension,
     Quota,

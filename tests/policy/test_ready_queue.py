@@ -3,7 +3,7 @@
 import pytest
 
 from vegakit.errors import InvalidRuleError
-from vegakit.policy import AgingRule, Priority, ReadyQueue
+from vegakit.policy.scheduler import AgingRule, Priority, ReadyQueue
 from vegakit.records import from_json, to_json
 
 REALTIME, HIGH, NORMAL, LOW, IDLE = Priority

@@ -2,11 +2,10 @@
 
 from fractions import Fraction
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from vegakit.policy import AgingRule, Priority, ReadyQueue
+from vegakit.policy.scheduler import AgingRule, Priority, ReadyQueue
 from vegakit.records import from_json, to_json
 
 AGING_MS = 10

@@ -9,14 +9,13 @@ from vegakit.policy import (
     GiveUpReason,
     Resend,
     Retry,
-    RetryAt,
     RetryBudget,
     RetryBudgetRule,
     RetryRule,
     may_resend,
     start_retry,
 )
-from vegakit.policy.retry import Backoff
+from vegakit.policy.retry import Backoff, RetryAt
 from vegakit.records import to_json
 
 TIMEOUT = ErrorClass.TIMEOUT

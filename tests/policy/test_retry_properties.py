@@ -11,13 +11,12 @@ from vegakit.policy import (
     GiveUp,
     GiveUpReason,
     Retry,
-    RetryAt,
     RetryBudget,
     RetryBudgetRule,
     RetryRule,
     start_retry,
 )
-from vegakit.policy.retry import Backoff
+from vegakit.policy.retry import Backoff, RetryAt
 from vegakit.records import from_json, to_json
 
 FIRST_MS, MULTIPLIER, MAX_MS = 10, 3.0, 200

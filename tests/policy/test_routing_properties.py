@@ -7,37 +7,34 @@ into which completions are poured and from which runs are drawn.
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import assume
-from hypothesis import strategies as st
+from hypothesis import assume, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from vegakit.ids import InterruptId
-from vegakit.policy import (
+from vegakit.policy import InterruptKind, Replied
+from vegakit.policy.interrupts import Resume, TakeErrorNext, TerminalReason, Terminate
+from vegakit.policy.pipeline import (
     Condition,
-    InterruptKind,
     Join,
     Pipeline,
     PipelineBounds,
-    PipelineSession,
-    Replied,
-    Resume,
     RoutingRule,
-    RunAgent,
     Stage,
+    pipeline_problems,
+)
+from vegakit.policy.session import (
+    PipelineSession,
+    RunAgent,
     StageAsked,
     StageCompleted,
     StageFailed,
     StageFailure,
     StageOutcome,
     StageTask,
-    TakeErrorNext,
     TaskId,
-    TerminalReason,
-    Terminate,
     WaitForInterrupts,
     WaitForTasks,
     begin_session,
-    pipeline_problems,
 )
 from vegakit.records import from_json, to_json
 

@@ -5,13 +5,11 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.runtime.oversight.actions import unescaped
 from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy import (
-    MAX_QUESTION_CHARACTERS,
     Approved,
     Interrupt,
     InterruptKind,
@@ -25,6 +23,7 @@ from vegakit.policy import (
     quote_name,
     wrap_escaped,
 )
+from vegakit.policy.safe_text import MAX_QUESTION_CHARACTERS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -18,7 +18,7 @@ def linked(*pairs: str, trapping: str = "") -> Signals:
     for one, other in pairs:
         signals.link(one, other, alive=True)
     for pid in trapping:
-        signals.trap(pid, True)
+        signals.trapping[pid] = None
     return signals
 
 
@@ -53,14 +53,6 @@ def test_a_kill_cannot_be_trapped_but_its_news_can() -> None:
         SendExit("b", "a", KILLED),
         EndProcess("c", KILLED),
     ]
-
-
-def test_trapping_can_be_given_up() -> None:
-    """Then signals end it again."""
-    signals = linked(trapping="b")
-    signals.trap("b", False)
-    signals.trap("b", False)
-    assert signals.send_exit("a", "b", BOOM) == [EndProcess("b", BOOM)]
 
 
 # links

@@ -111,11 +111,11 @@ class SignalsAgainstThePost(RuleBasedStateMachine):
         self.post.monitors = [each for each in self.post.monitors if each[0] != ref]
 
     @precondition(lambda self: self.living())
-    @rule(who=places, on=st.booleans())
-    def one_traps(self, who: int, on: bool) -> None:
+    @rule(who=places)
+    def one_traps(self, who: int) -> None:
         pid = self.living()[who % len(self.living())]
-        self.signals.trap(pid, on)
-        (self.post.trapping.add if on else self.post.trapping.discard)(pid)
+        self.signals.trapping[pid] = None
+        self.post.trapping.add(pid)
 
     @precondition(lambda self: self.living())
     @rule(who=places, reason=st.sampled_from(REASONS), sender=st.sampled_from(PIDS))

@@ -7,15 +7,8 @@ import pytest
 from vegakit.errors import InvalidRuleError
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, Period
-from vegakit.policy import (
-    Budget,
-    InsufficientBudget,
-    Reserved,
-    ScopeRule,
-    SpendWindow,
-    ThresholdCrossed,
-    WindowRule,
-)
+from vegakit.policy import Budget, InsufficientBudget, Reserved, ScopeRule, SpendWindow, WindowRule
+from vegakit.policy.scopes import ThresholdCrossed
 
 HOUR, DAY = 3_600_000, 86_400_000
 

@@ -54,7 +54,7 @@ def test_a_failed_first_start_fails_the_opening() -> None:
     )
     supervisor.start(0)
     supervisor.on_started("a", 1, 0)
-    assert supervisor.on_start_failed("b", 1, BOOM, 7) == [StopChild("a", 1, 5007), WakeAt(5007)]
+    assert supervisor.on_exited("b", 1, BOOM, 7) == [StopChild("a", 1, 5007), WakeAt(5007)]
     assert supervisor.on_exited("a", 1, SHUTDOWN, 8) == [ExitSupervisor(ESCALATED)]
     assert supervisor.restarts == ()
     assert supervisor.children == {}
@@ -141,11 +141,11 @@ def test_a_failed_restart_is_tried_again_through_the_host() -> None:
     """So that a stop can come between; each attempt counts when it is made."""
     supervisor = up(RestartRule(max_restarts=2), a=ChildRecord(), b=ChildRecord())
     supervisor.on_exited("a", 1, BOOM, 5)
-    assert supervisor.on_start_failed("a", 2, BOOM, 6) == [WakeAt(6)]
+    assert supervisor.on_exited("a", 2, BOOM, 6) == [WakeAt(6)]
     assert supervisor.restarts == (5,)
     assert supervisor.on_timer(6) == [StartChild("a", 3)]
     assert supervisor.restarts == (5, 6)
-    supervisor.on_start_failed("a", 3, BOOM, 7)
+    supervisor.on_exited("a", 3, BOOM, 7)
     assert supervisor.on_timer(8) == [StopChild("b", 1, 5008), WakeAt(5008)]
     assert supervisor.on_exited("b", 1, SHUTDOWN, 9) == [ExitSupervisor(ESCALATED)]
 
@@ -154,7 +154,7 @@ def test_a_stop_between_two_attempts_wins() -> None:
     """Nothing is started any more."""
     supervisor = up(a=ChildRecord())
     supervisor.on_exited("a", 1, BOOM, 5)
-    supervisor.on_start_failed("a", 2, BOOM, 6)
+    supervisor.on_exited("a", 2, BOOM, 6)
     assert supervisor.stop(6) == [ExitSupervisor(SHUTDOWN)]
     assert supervisor.on_timer(6) == []
 
@@ -167,7 +167,7 @@ def test_backoff_waits_longer_with_each_restart() -> None:
     assert supervisor.on_timer(59) == []
     assert supervisor.on_timer(60) == [StartChild("a", 2)]
     assert supervisor.restarts == (60,)
-    assert supervisor.on_start_failed("a", 2, BOOM, 70) == [WakeAt(270)]
+    assert supervisor.on_exited("a", 2, BOOM, 70) == [WakeAt(270)]
     assert supervisor.on_timer(270) == [StartChild("a", 3)]
     supervisor.on_started("a", 3, 280)
     assert supervisor.on_exited("a", 3, BOOM, 300) == [WakeAt(700)]
@@ -201,7 +201,7 @@ def test_an_old_life_is_not_heard() -> None:
     supervisor.on_exited("a", 1, BOOM, 0)
     assert supervisor.on_started("a", 1, 1) == []
     assert supervisor.on_exited("a", 1, BOOM, 1) == []
-    assert supervisor.on_start_failed("a", 1, BOOM, 1) == []
+    assert supervisor.on_exited("a", 1, BOOM, 1) == []
     assert states(supervisor) == {"a": "starting"}
     assert supervisor.on_started("nobody", 1, 1) == supervisor.on_exited("nobody", 1, BOOM, 1) == []
 

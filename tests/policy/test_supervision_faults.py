@@ -14,8 +14,8 @@ from vegakit.policy import (
     SupervisorAction,
     SupervisorMachine,
     WakeAt,
+    supervision as supervisor,
 )
-from vegakit.policy import supervision as supervisor
 
 ENOUGH = settings(
     max_examples=2000,

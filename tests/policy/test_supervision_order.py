@@ -15,7 +15,6 @@ from tests.policy.supervisors import (
 from vegakit.policy import (
     Backoff,
     ChildRecord,
-    ChildRefused,
     ExitSupervisor,
     KillChild,
     ReportEnded,
@@ -27,6 +26,7 @@ from vegakit.policy import (
     SupervisorMachine,
     WakeAt,
 )
+from vegakit.policy.supervision import ChildRefused
 
 
 def test_restart_all_waits_for_each_stop() -> None:
@@ -88,7 +88,7 @@ def test_a_start_that_fails_in_a_group_leaves_the_rest_down() -> None:
     supervisor = up(REST_FOR_ONE, a=ChildRecord(), b=ChildRecord(), c=ChildRecord())
     supervisor.on_exited("b", 1, BOOM, 1)
     supervisor.on_exited("c", 1, SHUTDOWN, 1)
-    assert supervisor.on_start_failed("b", 2, BOOM, 2) == [WakeAt(2)]
+    assert supervisor.on_exited("b", 2, BOOM, 2) == [WakeAt(2)]
     assert states(supervisor) == {"a": "up", "b": "waiting", "c": "down"}
     assert supervisor.plan is None
     assert supervisor.on_timer(2) == [StartChild("b", 3)]
@@ -167,7 +167,7 @@ def test_an_added_child_that_cannot_start_is_forgotten() -> None:
     """Its first start is not counted and not repeated."""
     supervisor = up(RESTART_ALL, a=ChildRecord())
     supervisor.add("b", ChildRecord(PERMANENT))
-    assert supervisor.on_start_failed("b", 1, BOOM, 0) == [ReportEnded("b", 1, BOOM)]
+    assert supervisor.on_exited("b", 1, BOOM, 0) == [ReportEnded("b", 1, BOOM)]
     assert states(supervisor) == {"a": "up"}
     assert supervisor.restarts == ()
 

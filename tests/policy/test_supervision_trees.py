@@ -6,8 +6,7 @@ from math import prod
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.policy.otp_model import Model
 from tests.policy.supervision_trees import Branch, Leaf, Tree, machine, model

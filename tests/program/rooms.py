@@ -47,12 +47,12 @@ CENT = dollars("$0.01")
 
 
 def agent(
-    *tools: str, max_tokens: int = 10, repeatable: Sequence[str] = (), **more: Any
+    *tools: str, max_tokens: int = 10, idempotent: Sequence[str] = (), **more: Any
 ) -> AgentBody:
     """Ten tokens in and `max_tokens` out: with ten of each a call could cost two cents."""
     specs = tuple(ToolSpec(tool, "", {"type": "object"}) for tool in tools)
     rule = TurnRule("m", ModelSettings(max_tokens), tools=specs)
-    return AgentBody(rule, PRICE, lambda _: 10, repeatable=frozenset(repeatable), **more)
+    return AgentBody(rule, PRICE, lambda _: 10, idempotent=frozenset(idempotent), **more)
 
 
 def says(text: str, cost: Money = CENT) -> Answered:

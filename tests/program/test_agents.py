@@ -49,7 +49,7 @@ def test_an_agent_with_memory_answers_in_turn() -> None:
 
 def test_tools_are_called_at_once_and_answered_by_index() -> None:
     """Results reach the model in the order of its calls, whatever order they came in."""
-    room = Room({"agent": agent("x", "y", repeatable=["x", "y"])})
+    room = Room({"agent": agent("x", "y", idempotent=["x", "y"])})
     ask = room.prompt(room.spawn("agent"))
     room.answer(calls("x", "y"))
     x, y = room.in_flight.values()
@@ -157,7 +157,7 @@ def test_a_crash_delivers_the_message_again() -> None:
 
 def test_a_crash_after_an_unrepeatable_tool_is_told_to_the_asker() -> None:
     """It must not be done twice, so nobody does it again unasked."""
-    room = Room({"agent": agent("pay", "look", repeatable=["look"])})
+    room = Room({"agent": agent("pay", "look", idempotent=["look"])})
     path = room.spawn("agent")
     careful = room.prompt(path)
     room.answer(calls("look"))
@@ -239,7 +239,7 @@ def test_an_agents_own_breaker_opens_and_refuses() -> None:
 
 def test_an_agent_that_repeats_the_same_call_is_stopped() -> None:
     """Running in circles ends in LimitReached before the steps do."""
-    room = Room({"agent": agent("look", repeatable=["look"])})
+    room = Room({"agent": agent("look", idempotent=["look"])})
     ask = room.prompt(room.spawn("agent"))
     for _ in range(20):
         if ask in room.answers:

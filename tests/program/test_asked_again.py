@@ -7,8 +7,7 @@ from vegakit.agent import ToolOutcome
 from vegakit.events import Answered, Crashed
 from vegakit.money import Money
 from vegakit.policy import RetryRule
-from vegakit.program import ProcessExited
-from vegakit.program import send_limits as tries
+from vegakit.program import ProcessExited, send_limits as tries
 from vegakit.program.wallets import SendBudgets
 
 
@@ -29,7 +28,7 @@ def test_the_part_is_one_for_all_lives() -> None:
 
 def test_what_tools_spent_is_of_the_part_too() -> None:
     """Two calls are two cents of the three; the next life has no room for one of two."""
-    room = Room({"a": agent("look", budget=Money(3 * CENT), repeatable=("look",))})
+    room = Room({"a": agent("look", budget=Money(3 * CENT), idempotent=("look",))})
     ask = room.prompt(room.spawn("a"))
     room.answer(calls("look"))
     room.answer(Answered(ToolOutcome("seen")))

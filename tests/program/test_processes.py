@@ -28,7 +28,6 @@ from vegakit.program import (
     Prompt,
     ReducerBody,
     Respond,
-    ResultMessage,
     Returned,
     SendAfter,
     SendExitSignal,
@@ -39,7 +38,7 @@ from vegakit.program import (
     Tell,
     TerminateProcess,
 )
-from vegakit.program.messages import system_message
+from vegakit.program.messages import ResultMessage, system_message
 from vegakit.records import from_json, to_json
 
 BOOM = ExitReason(ExitKind.CRASHED, "boom")
@@ -219,7 +218,7 @@ def test_a_restart_keeps_the_wallet() -> None:
 
 def test_a_send_holds_its_part_until_it_ends() -> None:
     """An agent with a budget for one send may not use what another send was promised."""
-    room = Room({"agent": agent("look", budget=Money(5 * CENT), repeatable=["look"])})
+    room = Room({"agent": agent("look", budget=Money(5 * CENT), idempotent=["look"])})
     path = room.spawn("agent", wallet=Money(8 * CENT))
     first, second = room.prompt(path), room.prompt(path)
     assert room.fell(second) == "BudgetExceeded"
@@ -363,7 +362,7 @@ def test_escalate_makes_the_spawner_pay() -> None:
 
 def test_a_process_spends_in_its_tools_call() -> None:
     """A part for a send of an agent with tools is what remains, at most fifty cents."""
-    room = Room({"agent": agent("look", repeatable=["look"])})
+    room = Room({"agent": agent("look", idempotent=["look"])})
     path = room.spawn("agent", wallet=Money(3 * CENT))
     ask = room.prompt(path)
     assert room.state.wallets[path].held == 3 * CENT

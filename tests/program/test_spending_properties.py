@@ -1,7 +1,6 @@
 """Sessions and wallets of random programs, against a plain model of money."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.program.spending import Spending
 

@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-
-from vegakit.testing.simulation import run_seeds, simulate
+from campaigns.simulation import run_seeds, simulate
 
 PIECE = 100
 
@@ -33,10 +33,11 @@ def test_faults_of_every_kind_happen() -> None:
 
 def test_a_seed_is_the_same_run_in_another_process() -> None:
     """Whatever the order of sets and the identity of objects there."""
-    command = "from vegakit.testing.simulation import simulate; print(simulate(7).digest)"
+    command = "from campaigns.simulation import simulate; print(simulate(7).digest)"
     for hash_seed in ("1", "2"):
         ran = subprocess.run(
             [sys.executable, "-c", command],
+            cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,

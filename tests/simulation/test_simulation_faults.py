@@ -4,6 +4,8 @@ import random
 from typing import Any
 
 import pytest
+from campaigns import simulation_invariants as watching, simulation_workload as world
+from campaigns.simulation import run_seeds
 from msgspec import structs
 
 from vegakit.events import EffectOutcome
@@ -12,16 +14,13 @@ from vegakit.host.approvals import Questions
 from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.policy import Mailbox, RestartRule, Scope
-from vegakit.program import InFlightEffect, ProcessRecord, Send, Wallet
+from vegakit.program import InFlightEffect, Wallet
 from vegakit.program.bodies import FiberRun
 from vegakit.program.core import Core
 from vegakit.program.processes import Incarnations
 from vegakit.program.requests import FiberRequests
-from vegakit.program.sends import SendWorker
+from vegakit.program.sends import OpenSend, SendWorker
 from vegakit.store.memory import MemoryLedger
-from vegakit.testing import invariants as watching
-from vegakit.testing import workload as world
-from vegakit.testing.simulation import run_seeds
 from vegakit.vm import Vm, VmState
 
 SEEDS = 500
@@ -50,11 +49,9 @@ def a_stale_reply_is_delivered(
 _give_up = SendWorker._give_up
 
 
-def a_cancel_frees_what_is_held(
-    self: SendWorker, path: str, process: ProcessRecord, message_id: int, send: Send
-) -> None:
-    self._budgets._wallets.settle(path, send.part.held, 0)
-    _give_up(self, path, process, message_id, send)
+def a_cancel_frees_what_is_held(self: SendWorker, at: OpenSend) -> None:
+    self._budgets._wallets.settle(at.path, at.send.part.held, 0)
+    _give_up(self, at)
 
 
 @property

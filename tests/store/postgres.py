@@ -12,7 +12,7 @@ from psycopg import sql
 
 from tests.patience import PATIENCE_S
 
-__all__ = ["DSN", "asked", "connected", "dsn_of", "own_schema", "until", "waits"]
+__all__ = ["DSN", "asked", "connected", "dsn_of", "own_schema", "until", "url_of", "waits"]
 
 DSN = os.environ.get("VEGA_TEST_POSTGRES", "host=127.0.0.1 port=5432 dbname=test")
 
@@ -45,6 +45,13 @@ def asked(schema: str, query: str) -> list[tuple[Any, ...]]:
 def dsn_of(schema: str) -> str:
     """Under which the server knows the connections of one test."""
     return f"{DSN} application_name={schema}"
+
+
+def url_of(schema: str) -> str:
+    """The name that settings have for it."""
+    with connected() as server:
+        at = server.info
+        return f"postgresql://{at.user}@{at.host}:{at.port}/{at.dbname}?schema={schema}"
 
 
 def waits(schema: str) -> bool:

@@ -6,8 +6,7 @@ import pytest
 from campaigns.audit import append_and_kill, tamper
 from campaigns.audit_tampering import TAMPERINGS
 
-from vegakit.store import audit
-from vegakit.store import audit as audit_chain
+from vegakit.store import audit, audit as audit_chain
 
 
 def test_four_writers_and_five_kills_make_one_chain(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from tests.store.postgres import DSN, connected, dsn_of, until, waits
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ScopeRule
-from vegakit.store.postgres import PostgresLedger, PostgresStore, key_lock
+from vegakit.store.postgres import PostgresLedger, PostgresStore
+from vegakit.store.postgres.connection import key_lock
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 MIXED = ["d", "b", "f", "a", "e", "c"]

@@ -4,8 +4,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.store.postgres import DSN, own_schema
 from tests.store.test_ledger_properties import (

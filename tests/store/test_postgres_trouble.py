@@ -231,7 +231,7 @@ def test_no_server_is_told(schema: str) -> None:
 
 def test_rows_that_are_held_too_long_are_told(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock is waited for, but not for ever, and works again afterwards."""
-    monkeypatch.setattr("vegakit.store.postgres.LOCK_S", 0.05)
+    monkeypatch.setattr("vegakit.store.postgres.connection.LOCK_S", 0.05)
 
     async def use() -> None:
         async with aclosing(PostgresLedger(DSN, schema=schema)) as ledger:

@@ -223,7 +223,7 @@ def test_an_amount_that_no_file_can_hold_is_refused(path: Path) -> None:
 def test_a_file_that_is_held_too_long_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock is waited for, but not for ever."""
     run(path, fill)
-    monkeypatch.setattr("vegakit.store.sqlite.BUSY_S", 0.02)
+    monkeypatch.setattr("vegakit.store.sqlite.connection.BUSY_S", 0.02)
 
     async def use(ledger: SqliteLedger) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -18,7 +18,7 @@ from tests.telemetry.calls import AT_MS, call, paid, run
 from vegakit.errors import SettingsError
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
-from vegakit.telemetry.sinks import OtelSink
+from vegakit.telemetry.otel import OtelSink
 
 
 def exported(*calls: CallTraced, sampler: Sampler | None = None) -> list[ReadableSpan]:

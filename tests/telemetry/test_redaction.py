@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.telemetry.calls import call
 from tests.telemetry.canaries import CANARIES

@@ -10,7 +10,7 @@ from vegakit.events import CallStatus
 from vegakit.ids import TraceId
 from vegakit.telemetry.jsonl import load_runs
 from vegakit.telemetry.redaction import Redactor
-from vegakit.telemetry.sinks import FanOutSink, RedactingSink, SampledSink, open_sink
+from vegakit.telemetry.spans import FanOutSink, SampledSink, open_sink
 
 
 def runs(count: int) -> list[TraceId]:
@@ -43,7 +43,7 @@ def test_money_and_failures_are_always_recorded() -> None:
 def test_several_sinks_get_the_same() -> None:
     """And are closed together, through whatever is around them."""
     a, b = MemorySink(), MemorySink()
-    sink = SampledSink(RedactingSink(FanOutSink([a, b])), 1)
+    sink = SampledSink(FanOutSink([a, b]), 1)
     sink.record(call())
     run(sink.aclose())
     assert a.calls == b.calls == [call()]

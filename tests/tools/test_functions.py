@@ -84,5 +84,5 @@ def test_open_ended_parameters_cannot_be_described() -> None:
 
 def test_a_tool_may_be_named_and_timed() -> None:
     """And say that calling it again does no harm."""
-    tool = FunctionTool(weather, name="forecast", repeatable=True, timeout_ms=5)
-    assert (tool.spec.name, tool.repeatable, tool.timeout_ms) == ("forecast", True, 5)
+    tool = FunctionTool(weather, name="forecast", idempotent=True, timeout_ms=5)
+    assert (tool.spec.name, tool.idempotent, tool.timeout_ms) == ("forecast", True, 5)

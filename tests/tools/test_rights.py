@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
+from tests.tools.test_approved_tool import Desk
 from tests.tools.yaml_tools.stage import GRANT, REAL, Recorder
 from vegakit.policy import Grant, RunCommand, Use
 from vegakit.ports.execution import Tool
-from vegakit.testing.harness import FakeClock
 from vegakit.tools.decorator import tool
 from vegakit.tools.functions import (
+    ApprovedTool,
     ToolArgumentsError,
     ToolRights,
     audit_level,
     function_tool,
     rights_of,
 )
-from vegakit.tools.middleware import logged, timed, wrapped
 from vegakit.tools.sandbox.command import ExecTool
 from vegakit.tools.tool_files import ToolFile
 
@@ -82,7 +82,7 @@ def test_tools_of_a_file_say_what_they_do() -> None:
 
 def test_what_is_put_around_a_tool_says_the_same() -> None:
     """Rights and level of audit."""
-    around = wrapped(declares, logged(print, FakeClock()), timed(5))
+    around = ApprovedTool(declares, Desk(), Use("demo"))
     assert rights_of(around, {}) == rights_of(declares, {})
     assert audit_level(around) == audit_level(declares) == "detailed"
     assert audit_level(function_tool(plain)) == "basic"

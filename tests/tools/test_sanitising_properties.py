@@ -3,11 +3,9 @@
 import unicodedata
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from vegakit.policy import mark_untrusted, sanitise
-from vegakit.policy import safe_text as sanitising
+from vegakit.policy import mark_untrusted, safe_text as sanitising, sanitise
 
 NASTY = st.sampled_from(
     [*"\0\x1b\x9b\r\x7f\u202e\u2066\u200b\ufeff\u2028\ud800\u200d\ufe0f\\é𝄞\U000e0041"]

@@ -22,11 +22,11 @@ from vegakit.vm import (
     Status,
     Step,
     Vm,
-    VmLimits,
     VmState,
-    load,
     start,
 )
+from vegakit.vm.module_facts import load
+from vegakit.vm.state import VmLimits
 
 __all__ = ["Fails", "Host", "Ran", "Streams", "echo", "never", "run", "same_in_pieces"]
 
@@ -106,7 +106,7 @@ def run(
         requests += step.requests
         open_ += step.requests
         if stored:
-            vm = Vm(program, from_json(VmState, to_json(vm.snapshot())))
+            vm = Vm(program, from_json(VmState, to_json(vm.written())))
         if step.status is Status.WAITING:
             given = _give_all(vm, open_, host)
             open_.clear()

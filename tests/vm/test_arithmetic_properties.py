@@ -4,8 +4,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.vm.assembling import program
 from tests.vm.snapshots import run

@@ -8,16 +8,8 @@ from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import Fails, run, same_in_pieces
 from vegakit.errors import ContractViolated
 from vegakit.lang.types import INT, FutureOf, ListOf
-from vegakit.vm import (
-    CancelRequest,
-    CloseScope,
-    EndProcesses,
-    OpenScope,
-    SpawnAgent,
-    Status,
-    VmLimits,
-    start,
-)
+from vegakit.vm import CancelRequest, CloseScope, EndProcesses, OpenScope, SpawnAgent, Status, start
+from vegakit.vm.state import VmLimits
 
 MONEY = 'CONST 1 #{"$":"money","of":5}'
 SPAWN = ('AGENT 2 #"A"', "SPAWN_SUPERVISED 3 2 -1 -1 -1 #null *", "FORCE 3 3")

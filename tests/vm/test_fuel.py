@@ -11,7 +11,8 @@ from tests.vm.assembling import Code, assemble, program
 from tests.vm.snapshots import run, same_in_pieces
 from vegakit.lang.codegen.bytecode import Module
 from vegakit.lang.types import INT
-from vegakit.vm import Status, Vm, VmLimits, start
+from vegakit.vm import Status, Vm, start
+from vegakit.vm.state import VmLimits
 from vegakit.vm.values import items_of, text_of
 
 LOOP = ("CONST 1 #1", "top: ADD 0 0 1", "JUMP @top", "end: RETURN 0")
@@ -147,7 +148,7 @@ def test_many_references_to_one_large_value_end_the_program() -> None:
         start(module, 0, (), VmLimits()),
     )
     vm.run(2_000_000)
-    assert vm.snapshot().error == vm.run(1).error
+    assert vm.written().error == vm.run(1).error
     assert vm.state.error is not None
     assert vm.state.error.error == "LimitReached"
 

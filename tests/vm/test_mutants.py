@@ -17,7 +17,8 @@ from tests.vm.snapshots import Fails, Streams, never, run
 from vegakit.errors import ContractViolated, UserError
 from vegakit.lang.codegen.bytecode import Module
 from vegakit.lang.codegen.verifier import from_vgb
-from vegakit.vm import Status, Step, VmLimits
+from vegakit.vm import Status, Step
+from vegakit.vm.state import VmLimits
 
 MUTANTS = int(os.environ.get("VEGA_MUTANTS", "500"))
 LIMITS = VmLimits(total_fuel=3_000)

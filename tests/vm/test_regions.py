@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vegakit.lang.analysis.effects import ModuleEffects
+from vegakit.lang.analysis.speculation import SpeculationRules
 from vegakit.lang.codegen.bytecode import Function, Op
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
@@ -76,7 +77,8 @@ def test_what_lies_between_is_all_there() -> None:
     checked, _ = check_program(SOURCE, "a.vega", lambda _: None)
     assert checked is not None
     module = compile_program(checked)
-    regions = Regions(ModuleEffects(module), module.functions, module.constants)
+    effects = ModuleEffects(module)
+    regions = Regions(effects, SpeculationRules(module, effects), module.functions)
     names = [function.name for function in module.functions]
     inner = regions.of(names.index("f"), _first(module.functions[names.index("f")], Op.JUMP_IF_NOT))
     assert (inner.meets, inner.sends) == (-1, ("A",))

@@ -17,10 +17,10 @@ from vegakit.vm import (
     SendTo,
     Status,
     Vm,
-    VmLimits,
     Watch,
     start,
 )
+from vegakit.vm.state import VmLimits
 
 THREE = (
     'AGENT 1 #"A"',
@@ -275,7 +275,7 @@ def test_tasks_that_wait_for_one_answer_go_on_in_their_order() -> None:
         vm.run(1_000)
         vm.answer("main:1", None)
         vm.run(1_000)
-        vm = Vm(module, vm.snapshot()) if stored else vm
+        vm = Vm(module, vm.written()) if stored else vm
         vm.answer("main:0", "y")
         assert [w.ticket for w in vm.run(1_000).requests if isinstance(w, Print)] == [
             "main:2",

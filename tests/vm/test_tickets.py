@@ -106,8 +106,8 @@ def test_a_snapshot_is_not_changed_by_going_on() -> None:
     module = SAMPLES["processes"]
     vm = Vm(module, start(module, 0))
     vm.run(10)
-    before = to_json(vm.snapshot())
-    kept = vm.snapshot()
+    before = to_json(vm.written())
+    kept = vm.written()
     vm.run(10)
     assert to_json(kept) == before
     assert to_json(from_json(VmState, before)) == before
@@ -118,6 +118,6 @@ def test_the_end_can_be_stored_too() -> None:
     module = SAMPLES["values"]
     vm = Vm(module, start(module, 0))
     step = vm.run(10_000)
-    again = Vm(module, from_json(VmState, to_json(vm.snapshot()))).run(10)
+    again = Vm(module, from_json(VmState, to_json(vm.written()))).run(10)
     assert (again.status, again.value, again.requests) == (step.status, step.value, ())
     assert run(module).step.value == step.value

@@ -3,8 +3,7 @@
 from typing import Any
 from zlib import crc32
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from tests.vm.snapshots import Fails, Host, Ran, Streams, echo, never, run
@@ -23,9 +22,9 @@ from vegakit.vm import (
     SendTo,
     SpawnAgent,
     Status,
-    VmLimits,
     Watch,
 )
+from vegakit.vm.state import VmLimits
 
 LIMITS = VmLimits(total_fuel=500, tasks=20, depth=12)
 AGENTS = tuple(AgentSpec(name, "fast") for name in ("A", "B"))

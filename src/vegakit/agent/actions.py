@@ -42,24 +42,25 @@ from vegakit.errors import (
     Timeout,
     ToolFailed,
 )
-from vegakit.events import Failed as CallFailed
-from vegakit.events import Refused, Unknown
+from vegakit.events import Failed as CallFailed, Refused, Unknown
 from vegakit.ids import EffectKey
 
-# What a turn asks its host to do, and how it ends.
+# Actions: a turn asks its host for these, or ends.
 #
 # `step` numbers the turn's model calls from 0; together with a call's index in the answer it names
 # every effect of a turn, whatever ids the provider gave.
 
 
 class DroppedHistory(Struct, frozen=True):
-    """What the model no longer sees, or sees only as a summary."""
+    """A count of what the model no longer sees, or sees only as a summary."""
 
     messages: int = 0
     exchanges: int = 0
 
 
 class PlannedCall(Struct, frozen=True):
+    """A tool call with its index in the answer."""
+
     index: int
     call: ToolCall
 
@@ -90,7 +91,7 @@ class Summarise(Struct, frozen=True, tag=True):
 
 
 class CallTools(Struct, frozen=True, tag=True):
-    """At once, in any order; what cannot be called at all is not among them."""
+    """Call these tools at once, in any order; calls that cannot be made are not among them."""
 
     calls: tuple[PlannedCall, ...]
     step: int
@@ -116,11 +117,11 @@ class TurnFailed(Struct, frozen=True, tag=True):
 TurnAction: TypeAlias = AskModel | Summarise | CallTools | Finished | TurnFailed
 
 
-# What holds for a turn: whom it asks, with what, and how far it may go.
+# The rule of a turn: its model, its tools, and its bounds.
 
 
 class HistoryPolicy(StrEnum):
-    """What gives way when a conversation has outgrown the model's window."""
+    """The choices when a conversation has outgrown the model's window."""
 
     ERROR = "error"
     DROP_OLDEST = "drop_oldest"
@@ -170,13 +171,13 @@ class TurnRule(Struct, frozen=True, omit_defaults=True):
 
     @property
     def input_room(self) -> int | None:
-        """What the window leaves for a request when its answer is as long as it may be."""
+        """Return what the window leaves for a request when its answer is as long as it may be."""
         if self.context_tokens is None:
             return None
         return self.context_tokens - self.settings.max_tokens
 
 
-# How a turn can fail: each bound and fault with its name in the language and its words.
+# Failures of a turn: each bound and fault has its name in the language and its text.
 
 
 _NAMES: dict[ErrorClass, type[CatchableError]] = {
@@ -192,6 +193,7 @@ def _failed(kind: type[CatchableError], reason: str) -> TurnFailed:
 
 
 def call_failed(outcome: CallFailed | Refused | Unknown) -> TurnFailed:
+    """Return the error for a model call that failed."""
     match outcome:
         case Refused():
             return TurnFailed(outcome.error, outcome.reason)
@@ -227,6 +229,7 @@ def unusable(rule: TurnRule, reply: ModelReply) -> TurnFailed | None:
 
 
 def empty_answer(rule: TurnRule) -> TurnFailed:
+    """Return the error for an answer with nothing in it."""
     return _failed(
         AgentFailed,
         f"{rule.model} answered with neither text nor a tool call that it could make; "
@@ -235,6 +238,7 @@ def empty_answer(rule: TurnRule) -> TurnFailed:
 
 
 def broken_contract(rule: TurnRule, problem: str) -> TurnFailed:
+    """Return the error for answers that do not fit the schema."""
     wanted = f"the schema {rule.output.name}" if rule.output else "what was asked for"
     return _failed(
         ContractViolated,
@@ -244,6 +248,7 @@ def broken_contract(rule: TurnRule, problem: str) -> TurnFailed:
 
 
 def keeps_failing(rule: TurnRule, result: ToolResult) -> TurnFailed:
+    """Return the error for a tool that fails again and again with the same arguments."""
     return _failed(
         ToolFailed,
         f"tool {result.name} failed {rule.identical_failures} times in a row with the same "
@@ -253,6 +258,7 @@ def keeps_failing(rule: TurnRule, result: ToolResult) -> TurnFailed:
 
 
 def too_many_steps(rule: TurnRule, steps: int) -> TurnFailed:
+    """Return the error for too many model calls."""
     return _failed(
         LimitReached,
         f"{steps} model calls were made and the answer needs more than max_steps={rule.max_steps}; "
@@ -261,6 +267,7 @@ def too_many_steps(rule: TurnRule, steps: int) -> TurnFailed:
 
 
 def too_many_calls(rule: TurnRule, made: int, wanted: int) -> TurnFailed:
+    """Return the error for too many tool calls."""
     return _failed(
         LimitReached,
         f"{made} tool calls were made and the model wants {wanted} more, above "
@@ -269,6 +276,7 @@ def too_many_calls(rule: TurnRule, made: int, wanted: int) -> TurnFailed:
 
 
 def too_many_tokens(rule: TurnRule, used: int, tokens: int) -> TurnFailed:
+    """Return the error for too many tokens in all."""
     return _failed(
         LimitReached,
         f"{used} tokens are used and the next model call may take {tokens} for its input and "
@@ -278,6 +286,7 @@ def too_many_tokens(rule: TurnRule, used: int, tokens: int) -> TurnFailed:
 
 
 def too_long(rule: TurnRule, tokens: int) -> TurnFailed:
+    """Return the error for a request that does not fit the window."""
     hint = "set history to drop_oldest or summarise, " * (rule.history is HistoryPolicy.ERROR)
     return _failed(
         LimitReached,
@@ -287,7 +296,7 @@ def too_long(rule: TurnRule, tokens: int) -> TurnFailed:
     )
 
 
-# What a turn has used of its bounds, and whether the next call still fits them.
+# The usage of a turn says whether the next call still fits its bounds.
 #
 # | bound            | a model call fits while                 | tool calls fit while           |
 # |------------------|-----------------------------------------|--------------------------------|
@@ -323,6 +332,7 @@ class TurnUsage(Struct, omit_defaults=True):
         return self.steps - 1
 
     def begin_tools(self, rule: TurnRule, calls: int) -> TurnFailed | None:
+        """Count tool calls, or return why they are too many."""
         if self.tool_calls + calls > rule.max_tool_calls:
             return too_many_calls(rule, self.tool_calls, calls)
         if self.steps >= rule.max_steps:
@@ -331,6 +341,7 @@ class TurnUsage(Struct, omit_defaults=True):
         return None
 
     def on_answered(self, usage: Usage | None) -> None:
+        """Count what a call used; without a figure from the provider, all that it may have."""
         if usage is None:
             self.tokens += self.at_risk
         else:

@@ -48,8 +48,7 @@ from vegakit.conversation import (
     UserPart,
 )
 from vegakit.errors import BugError
-from vegakit.events import Failed as CallFailed
-from vegakit.events import Refused, Unknown
+from vegakit.events import Failed as CallFailed, Refused, Unknown
 from vegakit.records import canonical, digest128
 
 # A conversation as plain text, for the model that summarises it.
@@ -59,6 +58,7 @@ from vegakit.records import canonical, digest128
 
 
 def transcript(messages: Iterable[Message]) -> str:
+    """Return messages as text, for a summary."""
     return "\n".join(line for message in messages for line in _lines(message))
 
 
@@ -84,7 +84,7 @@ def _words(part: UserPart | AssistantPart) -> str:
             return ""
 
 
-# What was said before a turn, as far as the model still sees it.
+# The history is the part of the conversation that the model still sees.
 #
 #     [summary]  exchange  exchange  exchange  │  the turn, which is never dropped
 #                ◀── the oldest go first
@@ -97,6 +97,7 @@ _Exchange: TypeAlias = tuple[Message, ...]
 
 
 def user_message(text: str) -> UserMessage:
+    """Return a message of the user."""
     return UserMessage((Text(text),))
 
 
@@ -109,7 +110,7 @@ class History(Struct, omit_defaults=True):
     dropped: DroppedHistory = DroppedHistory()
 
     def seen(self, *, without: int = 0) -> tuple[Message, ...]:
-        """By the model, or what it would see without so many of the oldest exchanges."""
+        """Return what the model sees, or would see without so many of the oldest exchanges."""
         if not without:
             return (*self._opening(), *self.messages)
         return (*self._opening(), *_join(_split(self.messages)[without:]))
@@ -120,6 +121,7 @@ class History(Struct, omit_defaults=True):
         return bisect_left(every, True, key=lambda gone: size(self.seen(without=gone)) <= room)
 
     def drop(self, gone: int) -> None:
+        """Drop the oldest exchanges."""
         exchanges = _split(self.messages)
         self.messages = _join(exchanges[gone:])
         self.dropped = DroppedHistory(
@@ -128,11 +130,12 @@ class History(Struct, omit_defaults=True):
         )
 
     def begin_folding(self, gone: int) -> str:
-        """What there is to summarise, an earlier summary included."""
+        """Return what there is to summarise, an earlier summary included."""
         self.folding = gone
         return transcript((*self._opening(), *_join(_split(self.messages)[:gone])))
 
     def on_summary(self, text: str) -> None:
+        """Put the summary in the place of what it summarises."""
         self.drop(self.folding)
         self.summary, self.folding = text, 0
 
@@ -165,7 +168,7 @@ _SHOWN = 200
 
 
 def mistakes(calls: Sequence[ToolCall], tools: Sequence[ToolSpec]) -> dict[int, ToolOutcome]:
-    """What the model is told at once of calls that nobody could make, by index."""
+    """Return what the model is told at once of calls that nobody could make, by index."""
     known = [tool.name for tool in tools]
     problems = {index: _problem(call, known) for index, call in enumerate(calls)}
     return {index: ToolOutcome(text, True) for index, text in problems.items() if text}
@@ -181,6 +184,7 @@ def _problem(call: ToolCall, known: Sequence[str]) -> str:
 
 
 def planned(calls: Sequence[ToolCall], tools: Sequence[ToolSpec]) -> tuple[PlannedCall, ...]:
+    """Return the calls that can be made."""
     wrong = mistakes(calls, tools)
     return tuple(PlannedCall(i, call) for i, call in enumerate(calls) if i not in wrong)
 
@@ -188,6 +192,7 @@ def planned(calls: Sequence[ToolCall], tools: Sequence[ToolSpec]) -> tuple[Plann
 def results_of(
     calls: Sequence[ToolCall], outcomes: Mapping[int, ToolOutcome]
 ) -> tuple[ToolResult, ...]:
+    """Return the results in the order of the calls."""
     return tuple(
         ToolResult(call.id, call.name, _storable(outcomes[i].content), outcomes[i].is_error)
         for i, call in enumerate(calls)
@@ -202,7 +207,7 @@ def _storable(text: str) -> str:
 def failures_in_a_row(
     before: Mapping[str, int], calls: Sequence[ToolCall], results: Sequence[ToolResult]
 ) -> dict[str, int]:
-    """How often each failure of this round has come by now, by its digest."""
+    """Return how often each failure of this round has come by now, by its digest."""
     now = Counter(_failure(*pair) for pair in zip(calls, results, strict=True) if pair[1].is_error)
     return {failure: before.get(failure, 0) + times for failure, times in now.items()}
 
@@ -255,6 +260,8 @@ _NO_TOOLS = "Your last answer was empty. Answer in words; there are no tools her
 
 
 class TurnPhase(StrEnum):
+    """The phases of a turn."""
+
     NEW = "new"
     ASKING = "asking"
     CALLING = "calling"
@@ -287,6 +294,7 @@ class Turn(Struct, omit_defaults=True):
     def start(
         self, parts: Sequence[UserPart], history: Sequence[Message] = (), *, count: Count
     ) -> TurnAction:
+        """Begin the turn with what the user says."""
         self._expect("start", TurnPhase.NEW)
         self.history = History(tuple(history))
         self.messages = (UserMessage(tuple(parts)),)
@@ -295,6 +303,7 @@ class Turn(Struct, omit_defaults=True):
     def on_reply(
         self, reply: ModelReply, check: Check | None = None, *, count: Count
     ) -> TurnAction:
+        """Take the model's answer: finish, call its tools, or ask again if it does not fit."""
         self._expect("on_reply", TurnPhase.ASKING)
         self.spent.on_answered(reply.usage)
         if failed := unusable(self.rule, reply):
@@ -306,7 +315,7 @@ class Turn(Struct, omit_defaults=True):
         return self._on_text(reply.message, check, count)
 
     def on_tools(self, results: Mapping[int, ToolOutcome], *, count: Count) -> TurnAction:
-        """By index in the answer: all that were asked for, in any order."""
+        """Take the results of all calls, by index in the answer, and ask the model again."""
         self._expect("on_tools", TurnPhase.CALLING)
         due = {plan.index for plan in planned(self._open_calls(), self.rule.tools)}
         if set(results) != due:
@@ -314,10 +323,11 @@ class Turn(Struct, omit_defaults=True):
         return self._on_results(results, count)
 
     def tool_name(self, index: int) -> str:
-        """Of a call in the answer that is being worked off."""
+        """Return the tool of a call in the answer that is being worked off."""
         return self._open_calls()[index].name
 
     def on_summary(self, reply: ModelReply, *, count: Count) -> TurnAction:
+        """Take the summary and ask the model again."""
         self._expect("on_summary", TurnPhase.SUMMARISING)
         self.spent.on_answered(reply.usage)
         if failed := unusable(self.rule, reply):

@@ -10,17 +10,11 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.child_process.children import ChildProcess, Children
-
-
-__all__ = ["ChildProcess", "Children"]
+    from vegakit.child_process.children import ChildProcess as ChildProcess, Children as Children
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "children": (
-            "ChildProcess",
-            "Children",
-        )
+        "children": "ChildProcess Children",
     },
 )

@@ -28,7 +28,7 @@ from vegakit.ports import Clock, GuardedFolder, GuardsOutdatedError
 
 
 class PipeEnds(NamedTuple):
-    """Ours as files; theirs as descriptors in the order of their numbers."""
+    """The ends of the pipes: ours as files, theirs as descriptors in the order of their numbers."""
 
     stdin: BinaryIO | None
     stdout: BinaryIO
@@ -38,7 +38,7 @@ class PipeEnds(NamedTuple):
 
 @contextmanager
 def open_ends(stdin: int) -> Generator[PipeEnds]:
-    """Closes theirs; ours too if something fails."""
+    """Yield both ends of the pipes. Theirs are closed afterwards; ours too if something fails."""
     with ExitStack() as theirs, ExitStack() as ours:
         feed = None
         if stdin == PIPE:
@@ -61,17 +61,22 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[BinaryIO, BinaryIO]:
 
 
 class ReadPipe(NamedTuple):
+    """A pipe to read from, and what closes it."""
+
     stream: asyncio.StreamReader
     finish: Callable[[object], None]
     """To be called when all writers are dead: unread output then holds no descriptor."""
 
 
 class WritePipe(NamedTuple):
+    """A pipe to write to, and what closes it."""
+
     stream: asyncio.StreamWriter
     finish: Callable[[object], None]
 
 
 async def read_from(pipe: BinaryIO) -> ReadPipe:
+    """Open a pipe for reading."""
     stream = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), pipe
@@ -90,6 +95,7 @@ async def read_from(pipe: BinaryIO) -> ReadPipe:
 
 
 async def write_to(pipe: BinaryIO) -> WritePipe:
+    """Open a pipe for writing."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe
@@ -111,15 +117,18 @@ _SCRIPT = "import sys; sys.path.append(sys.argv[1]); from launcher import main; 
 
 
 class Launcher:
+    """The launcher forks child supervisors for us, since a process with threads must not fork."""
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
 
     def new_control(self, groups: bytes) -> socket.socket:
-        """The runtime's end; a new warden, which is in these groups, holds the other."""
+        """Return our end of a connection to a new supervisor, which is in these groups."""
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as on_failure:
             on_failure.enter_context(ours)
+            # Somebody may have killed the launcher; a dead one is replaced once.
             if self._requests is None or not _hand_over(theirs, self._requests, groups):
                 self._bury()
                 self._requests = self._start()
@@ -128,7 +137,7 @@ class Launcher:
         return ours
 
     async def aclose(self) -> None:
-        """Waits for its last warden to go, and for it."""
+        """Wait for the last supervisor to go, and for the launcher."""
         if self._requests is not None:
             with suppress(ConnectionError):  # somebody killed it
                 self._requests.shutdown(socket.SHUT_WR)
@@ -167,7 +176,7 @@ def _hand_over(end: socket.socket, requests: socket.socket, groups: bytes) -> bo
     return True
 
 
-# Wardens as the runtime sees them; what is said between them stands in `launcher`.
+# Child supervisors as the runtime sees them; what is said between them stands in `launcher`.
 
 
 _IDLE = 8
@@ -185,12 +194,12 @@ _HINTS = {
         "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
     ),
     "exec": "install it, give its full path, or put its directory into the PATH of env=",
-    "warden": "start it again; if that fails too, free memory or raise `ulimit -u`",
+    "supervisor": "start it again; if that fails too, free memory or raise `ulimit -u`",
 }
 
 
 class CommandRun:
-    """One command under a warden."""
+    """One command under a supervisor."""
 
     def __init__(
         self,
@@ -215,9 +224,11 @@ class CommandRun:
         """Known when the whole tree is gone."""
 
     def on_started(self, pid: str) -> None:
+        """Note the process id of the command."""
         self.pid.set_result(int(pid))
 
     def on_failed(self, number: str, step: str) -> None:
+        """Note why the command could not be started."""
         why = f"{step}: {os.strerror(int(number))}; {_HINTS[step]}"
         self.exit_code.cancel()
         outdated = step == "guards" and int(number) == errno.ESTALE
@@ -225,12 +236,15 @@ class CommandRun:
         self.pid.set_exception(kind(f"{self.argv[0]} was not started: {why}"))
 
     def on_ended(self, exit_code: str) -> None:
+        """Note the exit code of the command."""
         self.exit_code.set_result(int(exit_code))
 
     def on_supervisor_lost(self) -> None:
-        """The launcher kills what the warden kept. Should it be dead too, this is all we can do."""
+        """Fail the command: its supervisor is gone."""
+        # The launcher kills what the supervisor kept. Should it be dead too, killing the group is
+        # all that we can do.
         if not self.pid.done():
-            self.on_failed(str(errno.EAGAIN), "warden")
+            self.on_failed(str(errno.EAGAIN), "supervisor")
         elif not self.exit_code.done():
             with suppress(ProcessLookupError):
                 os.killpg(self.pid.result(), signal.SIGKILL)
@@ -238,7 +252,8 @@ class CommandRun:
 
 
 class ChildSupervisorConnection(asyncio.Protocol):
-    """Keeps one command after the other, until it is told to end one."""
+    """A connection to a supervisor, which keeps one command after the other until it is told to end
+    one."""
 
     def __init__(
         self,
@@ -256,14 +271,17 @@ class ChildSupervisorConnection(asyncio.Protocol):
         self._is_ending = False
 
     async def open(self) -> None:
+        """Connect to the supervisor."""
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_unix_connection(lambda: self, sock=self._control)
 
     @property
     def is_open(self) -> bool:
+        """Return whether the supervisor can be told something."""
         return self._transport is not None and not self._transport.is_closing()
 
     def start(self, run: CommandRun, stdio: Sequence[int]) -> None:
+        """Send a command, with its standard streams."""
         self._run = run
         try:
             sent = socket.send_fds(self._control, [run.request], stdio)
@@ -273,12 +291,15 @@ class ChildSupervisorConnection(asyncio.Protocol):
             self._write(run.request[sent:])
 
     def terminate(self) -> None:
+        """Ask the command to end."""
         self._is_ending = True
         self._write(b"t")
 
     def dismiss(self) -> None:
-        """It kills what it keeps, and goes."""
+        """Let the supervisor kill what it keeps, and go."""
         self._is_ending = True
+        # With a command it is told by an end of file and closes when the tree is gone; to close
+        # here would leave nobody to tell when that is.
         if self._transport is None or not self.is_open:
             return
         if self._run is None:
@@ -287,16 +308,18 @@ class ChildSupervisorConnection(asyncio.Protocol):
             self._transport.write_eof()
 
     def data_received(self, data: bytes) -> None:
+        """Read what the supervisor says, a line for each event."""
         *lines, self._pending = (self._pending + data).split(b"\n")
         for line in lines:
             self._on_line(*line.decode().split())
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Note that the supervisor is gone."""
         self._lose()
         self.gone.set_result(None)
 
     def _on_line(self, word: str, *values: str) -> None:
-        assert self._run is not None, f"a warden without a command said {word}"
+        assert self._run is not None, f"a supervisor without a command said {word}"
         if word == "started":
             self._run.on_started(*values)
             return
@@ -318,8 +341,8 @@ class ChildSupervisorConnection(asyncio.Protocol):
 
 
 class ChildSupervisorPool:
-    """A few that have nothing to keep are held ready: to fork one costs more than to spawn, and to
-    join a control group costs more than both."""
+    """A pool holds a few supervisors ready that have nothing to keep: to fork one costs more than
+    to spawn, and to join a control group costs more than both."""
 
     def __init__(self) -> None:
         self._launcher = Launcher()
@@ -327,6 +350,7 @@ class ChildSupervisorPool:
         self._all: set[ChildSupervisorConnection] = set()
 
     async def take(self, wanted: Mapping[str, Mapping[str, str]]) -> ChildSupervisorConnection:
+        """Return an idle supervisor with these control groups, or a new one."""
         groups = json.dumps(dict(wanted)).encode()
         self._idle = [supervisor for supervisor in self._idle if supervisor.is_open]
         for at, supervisor in reversed([*enumerate(self._idle)]):
@@ -341,6 +365,7 @@ class ChildSupervisorPool:
         return supervisor
 
     async def aclose(self) -> None:
+        """Dismiss all supervisors and wait until they are gone."""
         self._idle.clear()
         for supervisor in self._all:
             supervisor.dismiss()
@@ -349,7 +374,7 @@ class ChildSupervisorPool:
         await self._launcher.aclose()
 
     def _put_back(self, supervisor: ChildSupervisorConnection) -> None:
-        """The one that was idle for longest goes."""
+        """Keep a supervisor ready; of too many the one that was idle for longest goes."""
         self._idle.append(supervisor)
         if len(self._idle) > _IDLE:
             self._idle.pop(0).dismiss()
@@ -388,7 +413,7 @@ class ChildProcess:
         self._supervisor = supervisor
 
     async def wait(self) -> int:
-        """The exit code, negative for a signal, when the whole tree is gone.
+        """Return the exit code, negative for a signal, when the whole tree is gone.
 
         Cancelling the wait ends the child.
         """
@@ -399,7 +424,8 @@ class ChildProcess:
             raise
 
     async def end(self, grace_ms: int = _GRACE_MS) -> int:
-        """SIGTERM to the tree; SIGKILL to what is left after the grace, or when cancelled."""
+        """Send SIGTERM to the tree, and SIGKILL to what is left after the grace or when
+        cancelled."""
         if not self._exit_code.done():
             self._supervisor.terminate()
             try:
@@ -428,6 +454,8 @@ _STARTS_AT_ONCE = 32
 
 
 class Children:
+    """The OS children of a runtime. All of them are gone when it is closed."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._supervisors = ChildSupervisorPool()
@@ -449,7 +477,8 @@ class Children:
         groups: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         guards: GuardedFolder | None = None,
     ) -> ChildProcess:
-        """`owner` is the path of the process it belongs to; `stdin` is PIPE, DEVNULL or a file's.
+        """Start a command. `owner` is the path of the process it belongs to; `stdin` is PIPE,
+        DEVNULL or the descriptor of a file.
 
         `env` is all the environment it gets, `opens` are files by the descriptor that it reads them
         from, `groups` the settings of the control groups it is born in, by the folder of each,
@@ -460,6 +489,8 @@ class Children:
             raise UserError("argv is empty; give a command and its arguments")
         self._refuse_strangers()
         run = CommandRun(argv, Path(cwd), env, opens, guards)
+        # A task of its own: a caller that is cancelled half-way would leave a child that nobody
+        # knows of. It goes on, and its child is ended before the cancellation is passed on.
         starting = asyncio.ensure_future(self._start(run, groups, owner, stdin))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
@@ -472,15 +503,21 @@ class Children:
             raise
 
     def all(self) -> list[ChildProcess]:
+        """Return all living children."""
         return self._living.copy()
 
     def of(self, owner: str) -> list[ChildProcess]:
+        """Return the living children of an owner."""
         return [child for child in self._living if child.owner == owner]
 
     async def end_of(self, owner: str) -> None:
+        """End the children of an owner and wait for it."""
         await gather_all([child.end() for child in self.of(owner)])
 
     async def aclose(self) -> None:
+        """End all children and wait until they are gone."""
+        # First no more are let in, then those on their way are waited for: a child that starts
+        # after the list was read would outlive us.
         self._closed = True
         if self._starting:
             await asyncio.wait(self._starting)

@@ -26,6 +26,7 @@ can change it, and next time type: vega audit verify {file} --head {head}"""
 
 
 def audit_command(arguments: Sequence[str]) -> int:
+    """Run `vega audit`."""
     chosen = _parser().parse_args(arguments)
     return _show(chosen) if chosen.action == "show" else _verify(chosen)
 
@@ -64,14 +65,15 @@ def _verify(chosen: argparse.Namespace) -> int:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    """What was edited may be anything, and is shown as it is; `verify` says that it was."""
+    """Print the last entries. What was edited may be anything, and is shown as it is; `verify` says
+    that it was."""
     for link in read_audit(chosen.file, max(0, chosen.last)):
         print(_json(link) if chosen.json else _line(link))
     return 0
 
 
 def _json(link: AuditLink) -> str:
-    """In ASCII: nothing in it steers a terminal."""
+    """Return an entry as JSON, in ASCII: nothing in it steers a terminal."""
     try:
         entry = json.loads(link.text)
     except (ValueError, RecursionError):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def programs_at(paths: Iterable[Path]) -> list[Path]:
-    """Of a folder all programs below it."""
+    """Return the files, and of a folder all programs below it."""
     found: list[Path] = []
     for path in paths:
         below = sorted(path.rglob("*.vega")) if path.is_dir() else [path]
@@ -49,14 +49,14 @@ def compiled_at(path: Path) -> tuple[Module, Path] | None:
 
 
 def check_loading(path: Path, text: str, code: "tuple[LoadTimeCode, ...]") -> None:
-    """Before a file's own code runs: its user trusts it, or there is none."""
+    """Refuse a file whose own code would run before its user trusts it."""
     from vegakit.config import check_code_trusted
 
     check_code_trusted(path, text, list(map(str, code)))
 
 
 def show(found: CheckedSource) -> None:
-    """What is wrong with it, on stderr: a program's output is its own."""
+    """Print what is wrong with a program on stderr: its output is its own."""
     if found.diagnostics:
         shown = render(found.diagnostics, found.source.texts, sys.stderr.isatty())
         print(shown, file=sys.stderr)
@@ -66,6 +66,7 @@ def show(found: CheckedSource) -> None:
 
 
 def check_command(arguments: Sequence[str]) -> int:
+    """Run `vega check`."""
     chosen = _check_parser().parse_args(arguments)
     found = [check_source(path) for path in programs_at(chosen.files)]
     if chosen.json:
@@ -99,6 +100,7 @@ def _tell(one: CheckedSource) -> None:
 
 
 def build_command(arguments: Sequence[str]) -> int:
+    """Run `vega build`."""
     parser = argparse.ArgumentParser(prog="vega build", description="Compile a program.")
     parser.add_argument("file", type=Path, metavar="FILE.vega")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.vgb")
@@ -118,6 +120,7 @@ def build_command(arguments: Sequence[str]) -> int:
 
 
 def disasm_command(arguments: Sequence[str]) -> int:
+    """Run `vega disasm`."""
     parser = argparse.ArgumentParser(prog="vega disasm", description="Show a program's bytecode.")
     parser.add_argument("file", type=Path, metavar="FILE")
     made = compiled_at(parser.parse_args(arguments).file)
@@ -194,7 +197,7 @@ def _read(path: Path) -> str:
 
 
 def _formatted(path: Path, *, check: bool) -> bool | None:
-    """Whether it was not as it should be; None where that cannot be said."""
+    """Return whether a file was not formatted, or None where that cannot be said."""
     if path.suffix == ".py":
         raise UserError(f"{path} is Python, which ruff formats; type: ruff format {path}")
     from vegakit.lang import format_source, parse
@@ -215,6 +218,7 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
 
 
 def lsp_command(arguments: Sequence[str]) -> int:
+    """Run `vega lsp`."""
     _lsp_parser().parse_args(arguments)
     if find_spec("pygls") is None:
         raise UserError("an editor is served with an extra; type: pip install 'vegakit[lsp]'")
@@ -235,6 +239,7 @@ def _lsp_parser() -> argparse.ArgumentParser:
 
 
 def card_command(arguments: Sequence[str]) -> int:
+    """Run `vega card`."""
     parser = argparse.ArgumentParser(
         prog="vega card",
         description="Print all that a model needs to write programs, in at most 2,000 tokens.",

@@ -32,6 +32,7 @@ _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def config_command(arguments: Sequence[str]) -> int:
+    """Run `vega config`."""
     chosen = _parser().parse_args(arguments)
     if chosen.action == "trust":
         path, names = trust(chosen.file)
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def table(rows: Sequence[SettingRow], *, colour: bool = False) -> str:
-    """What was set stands out; what holds by default is dim."""
+    """Return the settings as a table. What was set stands out; what holds by default is dim."""
     names = max(len(row.name) for row in rows)
     values = max(len(row.value) for row in rows)
     lines = [f"{r.name:{names}}  {r.value:{values}}  {r.source}" for r in rows]
@@ -146,6 +147,7 @@ _HEAD = "| setting | meaning | form | example |\n|---|---|---|---|"
 
 
 def page() -> str:
+    """Return the reference page of all settings."""
     schema = config_schema()
     definitions = schema["$defs"]
     sections = _sections("", definitions["Tables"], definitions)
@@ -171,7 +173,7 @@ def _sections(name: str, table: dict[str, Any], definitions: dict[str, Any]) -> 
 def _table_in(
     name: str, schema: dict[str, Any], definitions: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """By its name; a table whose words are free has `<name>` for them."""
+    """Return a table by its name; one whose names are free has `<name>` for them."""
     target = _resolved(schema, definitions)
     free = target.get("additionalProperties")
     if not free:

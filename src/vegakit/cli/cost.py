@@ -32,13 +32,12 @@ from vegakit.lang import (
     manifest_of,
     quote,
 )
-from vegakit.money import NANOS, Money, dollars
-from vegakit.money import show as shown
+from vegakit.money import NANOS, Money, dollars, format_money as shown
 from vegakit.policy import OnExceed
 from vegakit.ports import Model
 from vegakit.providers import ProviderAccess, build_model, provider_of
 from vegakit.sdk import check_source
-from vegakit.store import RecordedCall, RunSummary, list_runs, recorded_calls
+from vegakit.store import RecordedCall, RunSummary, journal_size, list_runs, recorded_calls
 
 # What recorded runs of a program came to: an estimate, which is no promise.
 
@@ -49,7 +48,7 @@ _NUMBERED = re.compile(r"(~?)(-\d+)?$")
 
 
 class TypicalCost(Struct, frozen=True):
-    """Of runs that came to their end."""
+    """The cost of runs that came to their end."""
 
     runs: int
     mean: Money
@@ -57,8 +56,9 @@ class TypicalCost(Struct, frozen=True):
 
 
 class TokenAdvice(Struct, frozen=True):
-    """`p99` is of the tokens of an answer, `max_tokens` what is suggested; None where there are
-    too few calls, or answers were cut off, so that nobody knows how long they would have been."""
+    """Advice on the `max_tokens` of an agent. `p99` is of the tokens of an answer, `max_tokens`
+    what is suggested; None where there are too few calls, or answers were cut off, so that nobody
+    knows how long they would have been."""
 
     agent: str
     calls: int
@@ -67,8 +67,8 @@ class TokenAdvice(Struct, frozen=True):
     max_tokens: int | None
 
 
-def runs_of(program: Path, journal: Path) -> list[RunSummary]:
-    """Those that a command on this file started."""
+def runs_of(program: Path, journal: str) -> list[RunSummary]:
+    """Return the runs that a command on this file started."""
     wanted = program.resolve()
     return [one for one in list_runs(journal) if wanted in _named_in(one)]
 
@@ -80,6 +80,7 @@ def _named_in(summary: RunSummary) -> list[Path]:
 
 
 def typical_cost(runs: Iterable[RunSummary]) -> TypicalCost | None:
+    """Return what runs cost that came to their end, or None if there are none."""
     spent = sorted(run.spent for run in runs if run.ended_ms is not None)
     if not spent:
         return None
@@ -87,9 +88,9 @@ def typical_cost(runs: Iterable[RunSummary]) -> TypicalCost | None:
 
 
 def token_advice(
-    runs: Sequence[RunSummary], journal: Path, agents: Sequence[str]
+    runs: Sequence[RunSummary], journal: str, agents: Sequence[str]
 ) -> list[TokenAdvice]:
-    """In the order of the agents."""
+    """Return advice on each agent, in the order of the agents."""
     ids = {one.run.program for one in runs}
     calls = [call for call in recorded_calls(journal) if call.program in ids]
     return [_tuned(agent, [one for one in calls if _agent(one) == agent]) for agent in agents]
@@ -117,7 +118,8 @@ def _rank(values: Sequence[int], percent: int) -> int:
 
 
 class PriceBook:
-    """`model`, where given, stands in for that of every agent."""
+    """The models of a program and their prices. `model`, where given, stands in for that of every
+    agent."""
 
     def __init__(self, settings: Settings, model: str | None = None) -> None:
         self._settings = settings
@@ -137,7 +139,7 @@ class PriceBook:
         )
 
     def _build(self, name: str) -> Model | None:
-        """None of a name that nobody knows: its price is not known either."""
+        """Return a model, or None if nobody knows its name, and so its price."""
         settings = self._settings
         try:
             model = settings.model(name)
@@ -160,7 +162,7 @@ _BOLD, _RED, _DIM = "\x1b[1m", "\x1b[31m", "\x1b[2m"
 _NO_BOUND = "no bound"
 _NEVER = "never fits its budget"
 _HOLDS = (OnExceed.BLOCK, OnExceed.ASK)
-_FILE = Path("run.db")
+_FILE = "run.db"
 _NO_RUNS = (
     "nothing is recorded to tune by; run it with --journal run.db, then type this again, or name "
     "its journal: vega cost FILE.vega --tune --journal FILE"
@@ -168,6 +170,7 @@ _NO_RUNS = (
 
 
 def cost_command(arguments: Sequence[str]) -> int:
+    """Run `vega cost`."""
     chosen = _parser().parse_args(arguments)
     limit = None if chosen.max is None else dollars(chosen.max)
     found = check_source(chosen.file)
@@ -204,7 +207,8 @@ class _Cost:
 
     @property
     def _cap(self) -> int | None:
-        """Of the settings, where that refuses what goes beyond it, and is not for each day anew."""
+        """Return the cap of the settings, where that refuses what goes beyond it, and is not for
+        each day anew."""
         rule = self._ceiling
         if rule is None or rule.window is not None or rule.on_exceed not in _HOLDS:
             return None
@@ -247,12 +251,12 @@ def _suggested(rows: Sequence[TokenAdvice]) -> dict[str, int]:
     return {row.agent: row.max_tokens for row in rows if row.max_tokens is not None}
 
 
-def _journal(chosen: argparse.Namespace) -> Path | None:
+def _journal(chosen: argparse.Namespace) -> str | None:
     """The one that is named, or else the usual one where there is one."""
     if chosen.journal is not None:
         return chosen.journal
     usual = (_FILE, journal_of_user())
-    return next((file for file in usual if file.is_file()), None)
+    return next((place for place in usual if journal_size(place) is not None), None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -269,7 +273,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", help="for all its agents, as in `vega run --model`")
     parser.add_argument(
         "--journal",
-        type=Path,
         metavar="FILE",
         help=f"of `vega run --journal`; {_FILE}, or your own",
     )
@@ -293,6 +296,7 @@ def _compared(quoted: Quote, limit: Money) -> int:
 
 
 def render_quote(quoted: Quote, name: str, *, colour: bool = False) -> str:
+    """Return a quote for people."""
     paint = _Paint(colour)
     lines = [_summary(quoted, name, paint)]
     if quoted.lines:
@@ -363,7 +367,7 @@ def _gap(gap: Unbounded, name: str, paint: _Paint) -> str:
 
 
 def render_typical_cost(known: TypicalCost, *, colour: bool = False) -> str:
-    """Never in one line with the quote: it is no promise."""
+    """Return the typical cost for people, never in one line with the quote: it is no promise."""
     many = f"95 of 100 to {_amount(known.p95)} or less"
     most = many if known.runs >= FEW_CALLS else f"the most expensive to {_amount(known.p95)}"
     runs, mean = _count(known.runs, "recorded run"), _amount(known.mean)
@@ -372,6 +376,7 @@ def render_typical_cost(known: TypicalCost, *, colour: bool = False) -> str:
 
 
 def render_token_advice(rows: Sequence[TokenAdvice], *, colour: bool = False) -> str:
+    """Return the advice on agents for people."""
     paint = _Paint(colour)
     return "\n".join(_advice_line(row, paint) for row in rows)
 
@@ -388,7 +393,7 @@ def _advice_line(row: TokenAdvice, paint: _Paint) -> str:
 
 
 def _amount(nanos: int) -> str:
-    """Never less than it is: from a dime on in whole cents, rounded up."""
+    """Return an amount, never less than it is: from a dime on in whole cents, rounded up."""
     step = NANOS // 100 if nanos >= NANOS // 10 else 1_000
     return shown(Money(-(-nanos // step) * step))
 

@@ -1,4 +1,4 @@
-"""How values and processes are shown in a terminal: amounts, durations, tables and trees.
+"""This module shows values and processes in a terminal: amounts, durations, tables and trees.
 
 Text that a model wrote is cleaned here, because it may not steer the terminal.
 """
@@ -9,8 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from vegakit.control import Health, ProcessKind, ProcessStatus, ProcessView, RuntimeView
-from vegakit.money import Money, show
+from vegakit.control import (
+    OPERATIONS,
+    Health,
+    ProcessKind,
+    ProcessStatus,
+    ProcessView,
+    RuntimeView,
+)
+from vegakit.money import Money, format_money
 
 # What `ps`, `top`, `tree`, `kill` and `logs` share: which runtime, and how values are spelled.
 
@@ -34,7 +41,11 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _LONGEST = 200
 
 
-def command_parser(verb: str, description: str) -> argparse.ArgumentParser:
+def command_parser(verb: str, more: str = "") -> argparse.ArgumentParser:
+    """Return the parser of a command on a running runtime. An operation of the control table is
+    described by its row, and `more` is added."""
+    row = OPERATIONS.get(verb)
+    description = more if row is None else f"{row.description} {more}".rstrip()
     parser = argparse.ArgumentParser(prog=f"vega {verb}", description=description)
     parser.add_argument(
         "--at",
@@ -45,12 +56,12 @@ def command_parser(verb: str, description: str) -> argparse.ArgumentParser:
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """None where nobody looks: then nothing is cut."""
+    """Return the width of a terminal, or None where nobody looks: then nothing is cut."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def duration(ms: float) -> str:
-    """Its largest unit."""
+    """Return a duration in its largest unit."""
     for unit, size in _UNITS:
         if ms >= size:
             return f"{int(ms // size)} {unit}"
@@ -58,18 +69,20 @@ def duration(ms: float) -> str:
 
 
 def amount(money: Money | None) -> str:
-    """Whole cents from a dollar on, never more than there is."""
+    """Return an amount, from a dollar on in whole cents and never more than there is."""
     if money is None:
         return "–"
-    return show(Money(money // _CENT * _CENT) if money >= 100 * _CENT else money)
+    return format_money(Money(money // _CENT * _CENT) if money >= 100 * _CENT else money)
 
 
 def supervision(view: ProcessView) -> str:
+    """Return how a process is supervised."""
     return f"{view.strategy} ×{view.restarts}" if view.restarts else view.strategy
 
 
 def doing(view: ProcessView, now_ms: int) -> str:
-    """What it waits for and until when; what ended its last life, if that was a failure."""
+    """Return what a process waits for and until when, and what ended its last incarnation, if that
+    was a failure."""
     words = [view.waiting_for]
     if view.until_ms is not None:
         left_ms = view.until_ms - now_ms
@@ -80,7 +93,7 @@ def doing(view: ProcessView, now_ms: int) -> str:
 
 
 def headings(runtime: RuntimeView) -> tuple[str, str]:
-    """Who it is, and how it does."""
+    """Return which runtime it is, and how it does."""
     up = duration(runtime.now_ms - runtime.since_ms)
     who = f"{one_line(runtime.name)} · OS process {runtime.os_pid} · up {up}"
     works = f"{runtime.processes} processes, {runtime.tasks} tasks"
@@ -89,7 +102,7 @@ def headings(runtime: RuntimeView) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """What a model wrote may not steer the terminal."""
+    """Return text that cannot steer the terminal: a model may have written it."""
     clean = "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
     return clean + ("…" if len(text) > _LONGEST else "")
 
@@ -107,7 +120,7 @@ def _no_colour(view: ProcessView) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """Empty text is nothing to say."""
+    """A column of the table of processes; empty text is nothing to say."""
 
     title: str
     text: Callable[[ProcessView, int], str]
@@ -132,7 +145,7 @@ COLUMNS = (
 def render_table(
     views: Sequence[ProcessView], now_ms: int, *, colour: bool = False, width: int | None = None
 ) -> str:
-    """`width` cuts the last column, in which texts are long."""
+    """Return the processes as a table. `width` cuts the last column, in which texts are long."""
     names = [one_line(view.path) for view in views]
     return _rendered("ID", names, views, COLUMNS, now_ms, colour=colour, width=width)
 
@@ -140,6 +153,7 @@ def render_table(
 def render_tree(
     views: Sequence[ProcessView], now_ms: int, *, colour: bool = False, width: int | None = None
 ) -> str:
+    """Return the processes as a tree."""
     names = [lead + one_line(_name(view)) for view, lead in zip(views, leads(views), strict=True)]
     columns = [column for column in COLUMNS if column.title not in {"FOR", "TOK/S", "MAIL"}]
     lines = _rendered("", names, views, columns, now_ms, colour=colour, width=width)
@@ -194,7 +208,7 @@ def _fit(text: str, column: Column, widths: dict[Column, int]) -> str:
 
 
 def _name(view: ProcessView) -> str:
-    """Without what stands above it in the tree."""
+    """Return the name of a process without what stands above it in the tree."""
     return view.path.rpartition("/")[2]
 
 

@@ -29,6 +29,7 @@ _TITLES = {
 
 
 def explain_command(arguments: Sequence[str]) -> int:
+    """Run `vega explain`."""
     chosen = _parser().parse_args(arguments)
     found = check_source(chosen.file)
     show(found)
@@ -87,6 +88,7 @@ def _print_all(
 
 
 def render_manifest(manifest: Manifest, name: str) -> str:
+    """Return what a program may touch, for people."""
     rows = list(_rows(manifest))
     if not rows:
         return f"{one_line(name)} asks no agent and touches nothing outside itself"

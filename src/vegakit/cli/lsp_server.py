@@ -29,10 +29,12 @@ _BYTES = {
 
 
 def serve() -> None:
+    """Serve an editor on stdin and stdout."""
     made().start_io()
 
 
 def made() -> LanguageServer:
+    """Return the language server."""
     server = LanguageServer("vega", version("vegakit"))
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
@@ -94,7 +96,8 @@ def _diagnostic(found: Diagnostic, text: str, encoding: str) -> types.Diagnostic
 
 
 def _formatted(text: str, encoding: str) -> list[types.TextEdit]:
-    """Nothing while the text cannot be read: its author is in the middle of it."""
+    """Return the edits that format a text; none while it cannot be read, since its author is in the
+    middle of it."""
     if any(found.severity == "error" for found in parse(text).diagnostics):
         return []
     made = format_source(text)
@@ -106,7 +109,7 @@ def _range(text: str, at: int, end: int, encoding: str) -> types.Range:
 
 
 def _position(text: str, at: int, encoding: str) -> types.Position:
-    """Columns are counted as the editor counts them."""
+    """Return a position with columns as the editor counts them."""
     before = text[: min(at, len(text))]
     line, start = before.count("\n"), before.rfind("\n") + 1
     codec, size = _BYTES[types.PositionEncodingKind(encoding)]

@@ -47,6 +47,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command, and return its status."""
     arguments = sys.argv[1:] if argv is None else [*argv]
     if not arguments or arguments[0] not in COMMANDS:
         return _help(arguments)
@@ -64,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def silence() -> None:
-    """What could not be written is not tried again when the interpreter ends."""
+    """Send what could not be written nowhere, so that it is not tried again when the interpreter
+    ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -92,7 +94,8 @@ def _help(arguments: list[str]) -> int:
 
 
 def _version(arguments: list[str]) -> str:
-    """Looked up only for who asks: the records of installed packages are slow to read."""
+    """Return the version if that is asked for: the records of installed packages are slow to
+    read."""
     if not any("--version".startswith(word) for word in arguments if word.startswith("--v")):
         return ""
     import platform

@@ -16,7 +16,7 @@ from typing import Any
 from vegakit.cli.display import one_line
 from vegakit.config import Settings, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
-from vegakit.money import Money, dollars, show
+from vegakit.money import Money, dollars, format_money
 from vegakit.ports import Model
 from vegakit.program import Bounds
 from vegakit.sdk import Runtime, project_root, runtime_arguments
@@ -49,6 +49,7 @@ _GRANTS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `vega mcp serve`."""
     parser.add_argument("--root", type=Path, help="the project's folder; without it, as by .git")
     parser.add_argument("--budget", metavar="'$1'", help="for all runs together; as in vega.toml")
     parser.add_argument("--model", help="for all agents; scripted:FILE needs no key")
@@ -80,6 +81,7 @@ def _duration_s(text: str) -> float:
 
 
 def serve_clients(chosen: argparse.Namespace) -> int:
+    """Run `vega mcp serve`."""
     check_installed()
     address = address_of(chosen.http, chosen.remote) if chosen.http else None
     root = _root(chosen.root)
@@ -145,7 +147,7 @@ async def _while_served(
     server_policy: ServerPolicy,
     serve: Callable[[Operations], Awaitable[None]],
 ) -> None:
-    """Whatever ends it, all runs end first."""
+    """Serve until something ends it. Whatever that is, all runs end first."""
     stopped = asyncio.ensure_future(_stopped())
     async with Runtime(**parts) as rt:
         operations = Operations(rt, server_policy)
@@ -174,7 +176,7 @@ async def _stopped() -> None:
 def _tell(url: str, token: Path, server_policy: ServerPolicy) -> None:
     print(
         f"serving {server_policy.root} at {url}, "
-        f"{show(server_policy.budget)} for all runs together\n"
+        f"{format_money(server_policy.budget)} for all runs together\n"
         f"clients send the header Authorization: Bearer TOKEN; the token is in {token}",
         file=sys.stderr,
         flush=True,
@@ -185,6 +187,7 @@ def _tell(url: str, token: Path, server_policy: ServerPolicy) -> None:
 
 
 def mcp_command(arguments: Sequence[str]) -> int:
+    """Run `vega mcp`."""
     bare = not arguments or (arguments[0].startswith("-") and arguments[0] not in {"-h", "--help"})
     chosen = _parser().parse_args(["serve", *arguments] if bare else arguments)
     if chosen.action == "serve":
@@ -218,7 +221,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _list(settings: Settings) -> int:
-    """Starts none of them."""
+    """Print the servers of vega.toml; none of them is started."""
     pins = McpPins(settings.pins_path)
     for name in settings.mcp:
         server = await mcp_server(settings, name, to_look_at=True)

@@ -23,7 +23,8 @@ from vegakit.control import KillResult, LogEntry, connect
 
 
 def ps_command(arguments: Sequence[str]) -> int:
-    parser = command_parser("ps", "Show what each process of a running runtime does.")
+    """Run `vega ps`."""
+    parser = command_parser("ps")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
     remote = connect(chosen.at).blocking
@@ -40,6 +41,7 @@ def ps_command(arguments: Sequence[str]) -> int:
 
 
 def tree_command(arguments: Sequence[str]) -> int:
+    """Run `vega tree`."""
     parser = command_parser("tree", "Show the processes of a running runtime as a tree.")
     remote = connect(parser.parse_args(arguments).at).blocking
     runtime, views = remote.info(), remote.ps()
@@ -54,11 +56,8 @@ def tree_command(arguments: Sequence[str]) -> int:
 
 
 def kill_command(arguments: Sequence[str]) -> int:
-    parser = command_parser(
-        "kill",
-        "End a process: its present life, after which its supervisor decides; or with --tree for "
-        "good, with all below it. The status is 1 if anything is left.",
-    )
+    """Run `vega kill`."""
+    parser = command_parser("kill", "The status is 1 if anything is left.")
     parser.add_argument("id", help="a process as `vega ps` shows it, or the end of its id")
     parser.add_argument("--tree", action="store_true", help="for good, with all below it")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
@@ -69,6 +68,7 @@ def kill_command(arguments: Sequence[str]) -> int:
 
 
 def render_killed(killed: KillResult) -> str:
+    """Return what a kill came to, for people."""
     lines = [f"ended: {', '.join(map(one_line, killed.ended))}"]
     if killed.restarted:
         restarted = ", ".join(map(one_line, killed.restarted))
@@ -90,7 +90,8 @@ _COLOURS = {"failed": _RED, "refused": _RED, "restarted": _RED, "stuck": _RED, "
 
 
 def logs_command(arguments: Sequence[str]) -> int:
-    parser = command_parser("logs", "Show what a process and those below it did last.")
+    """Run `vega logs`."""
+    parser = command_parser("logs")
     parser.add_argument("id", help="a process as `vega ps` shows it, or the end of its id")
     parser.add_argument("-f", "--follow", action="store_true", help="and go on, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="as lines of JSON, for programs")
@@ -107,7 +108,8 @@ def logs_command(arguments: Sequence[str]) -> int:
 
 
 def render_entry(entry: LogEntry, widest: int = 0, *, colour: bool = False) -> str:
-    """`widest` is how much room the names of processes need."""
+    """Return an entry of a log, for people. `widest` is how much room the names of processes
+    need."""
     at = datetime.fromtimestamp(entry.at_ms / 1000, UTC)
     facts = [
         f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z",

@@ -9,28 +9,28 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TextIO
 
 from msgspec import json
-from msgspec.structs import replace
 
 from vegakit.cli.display import command_parser, duration
 from vegakit.cli.runs import journal_of_user, runs_in, short_id
 from vegakit.control import BlockingControlClient, Question, connect, render_question
 from vegakit.errors import UserError
 from vegakit.sdk import Runtime
+from vegakit.store import journal_size, show_place
 
 # What those share that ask people: which runtime asks, and how a screen is filled.
 
 
-_FILE = Path("run.db")
+_FILE = "run.db"
 """What programs usually call a journal of their own."""
 _USUAL = (80, 24)
 _FEWEST = 5
 
 
 def questions_at(at: str | None) -> tuple[BlockingControlClient, list[Question]]:
+    """Return a runtime and its open questions, or say that a run rests which would ask."""
     try:
         remote = connect(at).blocking
         return remote, remote.interrupts()
@@ -41,14 +41,14 @@ def questions_at(at: str | None) -> tuple[BlockingControlClient, list[Question]]
 
 
 def paged(lines: Sequence[str], screen: TextIO) -> list[list[str]]:
-    """Each fits on the screen, with a line for a prompt."""
+    """Return pages that fit on the screen, with a line for a prompt."""
     size = max(_FEWEST, _size(screen)[1] - 2)
     return [list(lines[at : at + size]) for at in range(0, len(lines), size)] or [[]]
 
 
 def width_of(screen: TextIO) -> int | None:
-    """As it is, whatever a variable says: a line that breaks elsewhere than we think could look
-    like one of ours. None where nobody looks."""
+    """Return the width of the screen as it is, whatever a variable says: a line that breaks
+    elsewhere than we think could look like one of ours. None where nobody looks."""
     return _size(screen)[0] if screen.isatty() else None
 
 
@@ -61,20 +61,21 @@ def _size(screen: TextIO) -> tuple[int, int]:
 
 
 def only_ascii(stream: TextIO) -> bool:
+    """Return whether a stream takes ASCII only."""
     return not (stream.encoding or "utf-8").lower().startswith("utf")
 
 
 def _resting() -> str:
-    """A run that was cut off while it waited asks again when it goes on."""
-    for path in (_FILE, journal_of_user()):
-        runs = runs_in(path) if path.is_file() else ()
+    """Return what to type if a run was cut off while it waited: it asks again when it goes on."""
+    for place in (_FILE, journal_of_user()):
+        runs = runs_in(place) if journal_size(place) else ()
         waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
         if waiting:
             run = short_id(waiting[-1].run)
-            named = str(path) if path == _FILE else run
+            named = place if place == _FILE else run
             return (
-                f"run {run} of {path} rests, and asks again what is open when it goes on: "
-                f"type vega resume {named}, then this again"
+                f"run {run} of {show_place(place)} rests, and asks again what is open when it "
+                f"goes on: type vega resume {named}, then this again"
             )
     return ""
 
@@ -83,7 +84,8 @@ def _resting() -> str:
 
 
 def interrupts_command(arguments: Sequence[str]) -> int:
-    parser = command_parser("interrupts", "Show what people are asked and have not answered.")
+    """Run `vega interrupts`."""
+    parser = command_parser("interrupts")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
     remote, questions = questions_at(chosen.at)
@@ -112,7 +114,7 @@ def render_questions(
     width: int | None = None,
     ascii_only: bool = False,
 ) -> str:
-    """The whole text of each, since people are to judge by it."""
+    """Return the whole text of each question, since people are to judge by it."""
     if not questions:
         return "nothing is asked"
     shown = (
@@ -133,7 +135,8 @@ def _left(question: Question, now_ms: int) -> str:
 
 
 def answer_command(arguments: Sequence[str]) -> int:
-    parser = command_parser("answer", "Answer what an agent or a program asks; an answer is final.")
+    """Run `vega answer`."""
+    parser = command_parser("answer")
     parser.add_argument(
         "id", help="a question as `vega interrupts` shows it; for no or words its beginning will do"
     )
@@ -142,7 +145,7 @@ def answer_command(arguments: Sequence[str]) -> int:
     remote, questions = questions_at(chosen.at)
     question = _the_one(chosen.id, questions)
     # By the id as it was typed: the runtime wants the whole one for yes.
-    remote.answer(replace(question, id=chosen.id), " ".join(chosen.answer))
+    remote.answer(chosen.id, " ".join(chosen.answer), action=question.action)
     print(f"answered {question.id}")
     return 0
 
@@ -172,7 +175,8 @@ _YES = {"y", "yes", "true"}
 
 
 class TerminalQuestions:
-    """One question after the other. Where nobody sits, it says how to answer from elsewhere."""
+    """The questions of a program that runs at this terminal, one after the other. Where nobody
+    sits, it says how to answer from elsewhere."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -181,17 +185,19 @@ class TerminalQuestions:
         self._unsaid: list[str] = []
 
     def say(self, text: str) -> None:
-        """What the program prints."""
+        """Print what the program prints, when no question is on the screen."""
         self._unsaid.append(text)
         if not self._turn.locked():
             self.say_all()
 
     def say_all(self) -> None:
+        """Print what has waited for a question to be answered."""
         for text in self._unsaid:
             print(text, flush=True)
         self._unsaid.clear()
 
     def ask(self, question: Question) -> None:
+        """Ask who sits at the terminal."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             print(*_lines(question), sep="\n", file=sys.stderr, flush=True)
             return
@@ -218,7 +224,8 @@ def _lines(question: Question) -> list[str]:
 
 
 def _read(question: Question) -> str:
-    """The answer; for leave empty, which declines, unless all of it was shown."""
+    """Return the answer. For an approval it is empty, which declines, unless all of it was
+    shown."""
     pages = paged(_lines(question)[:-1], sys.stderr)
     if question.permits:
         _drop_typed()

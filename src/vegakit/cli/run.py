@@ -33,12 +33,13 @@ from vegakit.errors import (
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import JournaledRun, python_value
 from vegakit.lang import Module, Problem, arguments_of
-from vegakit.money import Money, dollars, show
+from vegakit.money import Money, dollars, format_money
 from vegakit.policy import sanitise
 from vegakit.ports import Model, Sink
 from vegakit.program import OverlapReport, Printed, WastedCost
 from vegakit.providers import provider_of
 from vegakit.sdk import Runtime, VegaProgram, interop_at, runtime_arguments
+from vegakit.store import show_place
 from vegakit.vm import restored, text_of
 
 # What a run came to: counted from its trace, told in one line.
@@ -56,10 +57,12 @@ class RunTotals:
         self.reserved = self.wasted = self.sequential_ms = self.critical_ms = 0
 
     def around(self, sink: Sink | None) -> "RunTotals":
+        """Pass calls on to this sink, too."""
         self._next = sink
         return self
 
     def record(self, call: CallTraced) -> None:
+        """Count a call."""
         if call.kind is CallKind.MODEL:
             self.calls += 1
             self.input_tokens += call.input_tokens or 0
@@ -70,6 +73,7 @@ class RunTotals:
             self._next.record(call)
 
     def on_wasted(self, news: WastedCost) -> None:
+        """Count what a speculative call cost that was not used."""
         self.wasted += news.amount
 
     def on_overlapped(self, news: OverlapReport) -> None:
@@ -77,17 +81,19 @@ class RunTotals:
         self.sequential_ms, self.critical_ms = news.sequential_ms, news.critical_ms
 
     async def aclose(self) -> None:
+        """Close the sink behind."""
         if self._next is not None:
             await self._next.aclose()
 
     def line(self, took_s: float) -> str:
+        """Return the totals in a line."""
         calls = f"{self.calls} call{'' if self.calls == 1 else 's'}"
         tokens = f"{self.input_tokens:,} + {self.output_tokens:,} tokens"
         parts = [f"{took_s:.1f} s{self._saved(took_s)}", calls, tokens, self._money()]
         return " · ".join(parts)
 
     def _saved(self, took_s: float) -> str:
-        """Only where calls overlapped."""
+        """Return the time saved, only where calls overlapped."""
         sequential_s = self.sequential_ms / 1000
         if sequential_s - took_s < _WORTH_TELLING_S:
             return ""
@@ -95,11 +101,12 @@ class RunTotals:
         return f" (one after another {sequential_s:.1f} s, {chain})"
 
     def _money(self) -> str:
-        reserved, spent = (show(Money(amount)) for amount in (self.reserved, self.spent))
-        wasted = f", {show(Money(self.wasted))} of it wasted" if self.wasted else ""
+        reserved, spent = (format_money(Money(amount)) for amount in (self.reserved, self.spent))
+        wasted = f", {format_money(Money(self.wasted))} of it wasted" if self.wasted else ""
         return f"{reserved} reserved, {spent} spent{wasted}"
 
     def as_json(self, took_s: float) -> dict[str, Any]:
+        """Return the totals for programs."""
         return {
             "seconds": round(took_s, 3),
             "calls": self.calls,
@@ -120,6 +127,7 @@ _NO_KEY = "to try it without a key, type: vega run {file} --model scripted:FILE"
 
 
 def run_command(arguments: Sequence[str]) -> int:
+    """Run `vega run`."""
     chosen = _parser().parse_args(arguments)
     made = compiled_at(chosen.file)
     if made is None:
@@ -151,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     journal = parser.add_mutually_exclusive_group()
     journal.add_argument(
-        "--journal", type=Path, metavar="FILE", help="record it in this file, not among your runs"
+        "--journal", metavar="FILE", help="record it in this file or URL, not among your runs"
     )
     journal.add_argument(
         "--no-journal", action="store_true", help="record nothing: it cannot go on after a crash"
@@ -176,7 +184,8 @@ def _given(module: Module, chosen: argparse.Namespace) -> list[Any]:
 
 
 def _shown(text: str) -> str:
-    """All of it, however long: it is what was paid for. What would steer a terminal is spelled."""
+    """Return the whole result, however long: it is what was paid for. What would steer a terminal
+    is spelled."""
     return sanitise(text, sys.maxsize)
 
 
@@ -185,7 +194,7 @@ class _ResultNotWrittenError(Exception):
 
 
 class _SingleModel:
-    """One model for all agents, whatever they name: a script goes on from one to the other."""
+    """A model for all agents, whatever they name: a script goes on from one to the other."""
 
     def __init__(self, find: Callable[[str], Model], model: str) -> None:
         self._find = find
@@ -199,7 +208,7 @@ class _SingleModel:
 
 
 class _Advice(NamedTuple):
-    """What to type after a run that did not come to its end."""
+    """Advice on what to type after a run that did not come to its end."""
 
     said: str
     command: str
@@ -209,11 +218,11 @@ class _Advice(NamedTuple):
 
 
 def _advice_on(
-    journaled: JournaledRun, error: VegaError | None, journal: Path | None
+    journaled: JournaledRun, error: VegaError | None, journal: str | None
 ) -> _Advice | None:
-    """What failed the run is asked again. Where nothing of the world failed it, the same answers
-    lead to the same end, so something has to be changed first."""
-    file = "" if journal is None else f" {shlex.quote(str(journal))}"
+    """Return advice on a failure. What failed the run is asked again. Where nothing of the world
+    failed it, the same answers lead to the same end, so something has to be changed first."""
+    file = "" if journal is None else f" {shlex.quote(show_place(journal))}"
     command = f"vega resume{file}"
     if isinstance(error, ToolCutOff | ProgramChanged):
         return None  # they say themselves what to do
@@ -237,8 +246,9 @@ class _Run:
         self._people: TerminalQuestions
 
     async def go(self) -> int:
-        """What an earlier process recorded as the end of this run, and could not say any more, is
-        asked again at once: nobody has to type `vega resume` for that a second time."""
+        """Run the program. What an earlier process recorded as the end of this run, and could not
+        say any more, is asked again at once: nobody has to type `vega resume` for that a second
+        time."""
         try:
             await self._once()
         except VegaError as error:
@@ -289,7 +299,7 @@ class _Run:
             )
 
     async def _check_keys(self, settings: Settings) -> None:
-        """Before anything runs, rather than at the first call."""
+        """Check the keys before anything runs, rather than at the first call."""
         aliases = {spec.model for spec in self._program.module.agents}
         if self._chosen.model:
             aliases = {self._chosen.model} if aliases else set[str]()
@@ -310,7 +320,7 @@ class _Run:
         return parts
 
     def _on_printed(self, news: Printed) -> None:
-        """What was printed before the run went on in this process is printed once."""
+        """Print a line, unless it was printed before the run went on in this process."""
         self._printed.append(news.text)
         if not self._chosen.json and len(self._printed) > self._seen:
             self._people.say(_shown(news.text))
@@ -358,7 +368,7 @@ class _Run:
         return 130
 
     def _advice(self, error: VegaError | None) -> _Advice | None:
-        """None where there is nothing to go on with."""
+        """Return advice, or None where there is nothing to go on with."""
         journaled = None if self._runtime is None else self._runtime.journaled
         if journaled is None:
             return None
@@ -378,6 +388,7 @@ class _Run:
 
 
 def test_command(arguments: Sequence[str]) -> int:
+    """Run `vega test`."""
     chosen = _test_parser().parse_args(arguments)
     from vegakit.testing import find_tests, run_test
 

@@ -30,7 +30,14 @@ from vegakit.config import (
 from vegakit.errors import InvalidMoneyError, UserError
 from vegakit.money import Money, dollars
 from vegakit.ports import RunRecord
-from vegakit.store import RunSummary, SqliteJournal, forget_runs, list_runs
+from vegakit.store import (
+    RunSummary,
+    forget_runs,
+    journal_size,
+    list_runs,
+    open_journal,
+    show_place,
+)
 
 # What `runs`, `resume`, `replay` and `gc` share: which journal, which run of it, and its command
 # started again.
@@ -39,56 +46,72 @@ from vegakit.store import RunSummary, SqliteJournal, forget_runs, list_runs
 _SHOWN = 12
 
 
-def journal_of_user() -> Path:
-    """Where `vega run` records, also while the settings say that it does not."""
-    return Path(load().journal.path or "vega.db")
+def journal_of_user() -> str:
+    """Return where `vega run` records, also while the settings say that it does not."""
+    return load().journal_place
 
 
-def where(named: str) -> tuple[Path, str]:
-    """The journal that is named, or the beginning of the id of a run in the user's own."""
+def where(named: str) -> tuple[str, str]:
+    """Return the journal that is named, a file or a URL, or the user's own and the beginning of the
+    id of a run in it."""
     path = Path(named)
-    is_file = bool(named) and (path.exists() or path.suffix != "" or len(path.parts) > 1)
-    return (path, "") if is_file else (journal_of_user(), named)
+    is_place = bool(named) and (path.exists() or path.suffix != "" or len(path.parts) > 1)
+    return (named, "") if is_place else (journal_of_user(), named)
 
 
-def runs_in(path: Path) -> Sequence[RunSummary]:
-    if not path.is_file() and path == journal_of_user():
+def runs_in(place: str) -> Sequence[RunSummary]:
+    """Return the runs of a journal that holds some."""
+    shown = show_place(place)
+    if place == journal_of_user() and journal_size(place) is None:
         raise UserError(
-            f"no run is recorded in {path} yet; start one with vega run FILE, or name the journal "
+            f"no run is recorded in {shown} yet; start one with vega run FILE, or name the journal "
             "of your program"
         )
-    runs = list_runs(path)
+    runs = list_runs(place)
     if not runs:
-        raise UserError(f"{path} holds no run yet; start your program first")
+        raise UserError(f"{shown} holds no run yet; start your program first")
     return runs
 
 
-def named_run(runs: Sequence[RunSummary], wanted: str, path: Path) -> RunSummary:
-    """The only one whose id begins so; of several journals' worth of runs the last, if any will
-    do."""
+def named_run(runs: Sequence[RunSummary], wanted: str, place: str) -> RunSummary:
+    """Return the only run whose id begins so; if any will do, the last."""
     found = [summary for summary in runs if summary.run.program.startswith(wanted)]
+    path = show_place(place)
     if not found:
-        raise UserError(f"no run in {path} begins with {wanted!r}; type: vega runs {path}")
+        raise UserError(f"no run in {path} begins with {wanted!r}; type: {_listing(place)}")
     if wanted and len(found) > 1:
         ids = ", ".join(summary.run.program[: len(wanted) + 8] for summary in found[-5:])
         raise UserError(f"{len(found)} runs begin with {wanted!r}; type more of one of: {ids}")
     return found[-1]
 
 
+def _listing(place: str) -> str:
+    """Return the command that lists the runs of a journal. What is hidden in the name of another
+    place has to be filled in."""
+    return "vega runs" if place == journal_of_user() else f"vega runs {show_place(place)}"
+
+
 def short_id(run: RunRecord) -> str:
+    """Return the id of a run as people see it."""
     return run.program[:_SHOWN]
 
 
+def _shown(command: Sequence[str]) -> str:
+    """Return a command as people may see it: a journal's URL in it may hold a password."""
+    return shlex.join(map(show_place, command))
+
+
 def start_again(said: str, run: RunRecord, variables: Mapping[str, str]) -> int:
-    """In the place of this process. What it prints is its own, so we speak on stderr."""
+    """Start the command of a run in the place of this process. What it prints is its own, so we
+    speak on stderr."""
     if not run.command:
         raise UserError(f"run {short_id(run)} has no command recorded; start it as you did then")
     if not Path(run.folder).is_dir():
         raise UserError(
             f"run {short_id(run)} was started in {run.folder}, which is gone; bring that folder "
-            f"back, or type in another: {shlex.join(run.command)}"
+            f"back, or type in another: {_shown(run.command)}"
         )
-    print(f"{said}\n$ cd {shlex.quote(run.folder)} && {shlex.join(run.command)}", file=sys.stderr)
+    print(f"{said}\n$ cd {shlex.quote(run.folder)} && {_shown(run.command)}", file=sys.stderr)
     sys.stderr.flush()
     os.chdir(run.folder)
     try:
@@ -109,10 +132,11 @@ _COLOURS = {"running": "\x1b[32m", "unfinished": "\x1b[33m"}
 
 
 def runs_command(arguments: Sequence[str]) -> int:
+    """Run `vega runs`."""
     parser = argparse.ArgumentParser(
         prog="vega runs", description="Show the runs that are recorded, the last one last."
     )
-    parser.add_argument("file", nargs="?", type=Path, help="a journal; without it, your own")
+    parser.add_argument("file", nargs="?", help="a journal, file or URL; without it, your own")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
     runs = runs_in(chosen.file or journal_of_user())
@@ -127,7 +151,7 @@ def runs_command(arguments: Sequence[str]) -> int:
 def render_runs(
     runs: Sequence[RunSummary], *, colour: bool = False, width: int | None = None
 ) -> str:
-    """`width` cuts the command."""
+    """Return the runs as a table; `width` cuts the command."""
     rows = [_HEAD, *map(_row, runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(_fit, _HEAD, row, widths)).rstrip() for row in rows]
@@ -149,7 +173,7 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
         str(summary.cut_off),
         amount(summary.spent),
         amount(summary.lost),
-        one_line(shlex.join(summary.run.command)),
+        one_line(_shown(summary.run.command)),
     )
 
 
@@ -171,16 +195,17 @@ def _fit(title: str, text: str, width: int) -> str:
 
 
 def resume_command(arguments: Sequence[str]) -> int:
+    """Run `vega resume`."""
     chosen = _resume_parser().parse_args(arguments)
-    path, wanted = where(chosen.named)
-    is_shared = path == journal_of_user()
-    summary = _unfinished(path, wanted, is_shared=is_shared)
-    said = f"going on with run {short_id(summary.run)} of {path}: {_standing(summary)}"
+    place, wanted = where(chosen.named)
+    is_shared = place == journal_of_user()
+    summary = _unfinished(place, wanted, is_shared=is_shared)
+    said = f"going on with run {short_id(summary.run)} of {show_place(place)}: {_standing(summary)}"
     if chosen.budget:
-        asyncio.run(_raise_budget(path, summary.run, chosen.budget, is_shared=is_shared))
+        asyncio.run(_raise_budget(place, summary.run, chosen.budget, is_shared=is_shared))
         said += f"; its budget is raised by {amount(chosen.budget)}"
     first = summary.run.first or summary.run.program
-    which = ResumeTarget(path, first if is_shared else "", chosen.tools)
+    which = ResumeTarget(first if is_shared else "", chosen.tools)
     return start_again(said, summary.run, resume_variables(which))
 
 
@@ -226,24 +251,24 @@ def _raise(text: str) -> Money:
     return more
 
 
-def _unfinished(path: Path, wanted: str, *, is_shared: bool) -> RunSummary:
-    """The one that is named. Else the last that nobody carries on, in a journal of many; in one of
-    a single program the last one, which must not have ended."""
-    runs = runs_in(path)
+def _unfinished(place: str, wanted: str, *, is_shared: bool) -> RunSummary:
+    """Return the run that is named. Without a name it is the last that nobody carries on, in a
+    journal of many; in one of a single program the last one, which must not have ended."""
+    runs, path = runs_in(place), show_place(place)
     if wanted:
-        last = named_run(runs, wanted, path)
+        last = named_run(runs, wanted, place)
     else:
         waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
         last = waiting[-1] if waiting and is_shared else runs[-1]
     if last.ended_ms is not None:
         what = f"run {short_id(last.run)} of {path} has ended" if wanted else _nothing(path)
-        raise UserError(f"{what}; to see all runs, type: vega runs {path}")
+        raise UserError(f"{what}; to see all runs, type: {_listing(place)}")
     if last.is_running:
         raise UserError(f"run {short_id(last.run)} of {path} is running; wait until it has ended")
     return last
 
 
-def _nothing(path: Path) -> str:
+def _nothing(path: str) -> str:
     return f"no run in {path} is unfinished"
 
 
@@ -253,8 +278,8 @@ def _standing(summary: RunSummary) -> str:
     return f"{calls}, {amount(summary.spent)} spent{lost}"
 
 
-async def _raise_budget(path: Path, run: RunRecord, more: Money, *, is_shared: bool) -> None:
-    async with aclosing(SqliteJournal(path, shared=is_shared)) as journal:
+async def _raise_budget(place: str, run: RunRecord, more: Money, *, is_shared: bool) -> None:
+    async with aclosing(open_journal(place, shared=is_shared)) as journal:
         await journal.raise_budget(run.program, more)
 
 
@@ -262,11 +287,13 @@ async def _raise_budget(path: Path, run: RunRecord, more: Money, *, is_shared: b
 
 
 def replay_command(arguments: Sequence[str]) -> int:
+    """Run `vega replay`."""
     chosen = _replay_parser().parse_args(arguments)
-    path, wanted = where(chosen.named)
-    summary = named_run(runs_in(path), chosen.run or wanted, path)
-    said = f"replaying run {short_id(summary.run)} of {path}: no model or tool is called"
-    variables = replay_variables(ReplayTarget(path, summary.run.program))
+    place, wanted = where(chosen.named)
+    summary = named_run(runs_in(place), chosen.run or wanted, place)
+    shown = show_place(place)
+    said = f"replaying run {short_id(summary.run)} of {shown}: no model or tool is called"
+    variables = replay_variables(ReplayTarget(place, summary.run.program))
     return start_again(said, summary.run, variables)
 
 
@@ -287,26 +314,27 @@ def _replay_parser() -> argparse.ArgumentParser:
 
 
 def gc_command(arguments: Sequence[str]) -> int:
+    """Run `vega gc`."""
     chosen = _gc_parser().parse_args(arguments)
-    settings, path = load(), journal_of_user()
-    if not path.is_file():
-        print(f"nothing is recorded in {path}")
+    settings, place = load(), journal_of_user()
+    before = journal_size(place)
+    if before is None:
+        print(f"nothing is recorded in {show_place(place)}")
         return 0
     now = time.time_ns() // 1_000_000
-    before = path.stat().st_size
     forgotten = forget_runs(
-        path,
+        place,
         now - settings.journal_keep_ms,
         settings.journal_bytes,
         dry_run=chosen.dry_run,
         shrink=True,
     )
-    freed = forgotten.bytes if chosen.dry_run else before - path.stat().st_size
+    freed = max(0, before - (journal_size(place) or 0)) or forgotten.bytes
     verb = "would forget" if chosen.dry_run else "forgot"
-    print(f"{verb} {len(forgotten.runs)} ended runs, {_size(max(0, freed))}, of {path}")
+    print(f"{verb} {len(forgotten.runs)} ended runs, {_size(freed)}, of {show_place(place)}")
     old = [
         one
-        for one in list_runs(path)
+        for one in list_runs(place)
         if one.ended_ms is None and one.run.started_ms < now - settings.journal_keep_ms
     ]
     if old:

@@ -12,6 +12,7 @@ from vegakit.errors import UserError
 
 
 def top_command(arguments: Sequence[str]) -> int:
+    """Run `vega top`."""
     parser = command_parser("top", "Watch the processes of a running runtime; q leaves.")
     chosen = parser.parse_args(arguments)
     if find_spec("textual") is None:

@@ -24,7 +24,8 @@ _ENTRIES = 200
 
 
 class TopApp(App[None]):
-    """Keys with a question wait for `y`; anything else takes the question back."""
+    """The screen of `vega top`. Keys with a question wait for `y`; anything else takes the question
+    back."""
 
     TITLE = "vega top"
     ENABLE_COMMAND_PALETTE = False
@@ -59,6 +60,7 @@ class TopApp(App[None]):
         self._now_ms = 0
 
     def compose(self) -> ComposeResult:
+        """Lay out the screen."""
         with Horizontal(id="figures"):
             yield Static(id="summary")
             with Vertical(id="rate"):
@@ -72,6 +74,7 @@ class TopApp(App[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
+        """Fill the table, and refresh it every second."""
         self._table.add_column("ID", key="ID")
         for column in COLUMNS:
             self._table.add_column(column.title, key=column.title)
@@ -80,6 +83,7 @@ class TopApp(App[None]):
         self.set_interval(self._every_s, self.refresh_views)
 
     async def refresh_views(self) -> None:
+        """Ask the runtime, and show what it says."""
         if self._paused:
             return
         try:
@@ -93,14 +97,17 @@ class TopApp(App[None]):
         await self._show_chosen()
 
     async def on_data_table_row_highlighted(self) -> None:
+        """Show the process that was chosen."""
         if self._views:
             await self._show_chosen()
 
     def action_pause(self) -> None:
+        """Stop refreshing, or go on."""
         self._paused = not self._paused
         self._say("paused; p goes on" if self._paused else "")
 
     def action_ask_kill(self, tree: bool) -> None:
+        """Ask whether to kill the chosen process."""
         chosen = self._chosen
         if chosen is None:
             return
@@ -109,10 +116,12 @@ class TopApp(App[None]):
         self._say(f"Kill {chosen.path}{' ' if tree else ''}{what}?  y / n")
 
     def action_take_back(self) -> None:
+        """Take the question back."""
         self._doomed = None
         self._say("")
 
     async def action_confirm(self) -> None:
+        """Kill what was asked about."""
         if self._doomed is None:
             return
         (path, tree), self._doomed = self._doomed, None

@@ -15,6 +15,7 @@ from vegakit.telemetry import TracedRun, load_runs, render_runs, render_tree
 
 
 def trace_command(arguments: Sequence[str]) -> int:
+    """Run `vega trace`."""
     chosen = _parser().parse_args(arguments)
     path: Path = chosen.file or _settings_path()
     runs = _load(path, chosen.id)

@@ -15,6 +15,7 @@ from vegakit.config.names import (
     config_schema,
     environment_secrets,
     form_of,
+    hide_secrets_of_url,
     toml_of,
 )
 from vegakit.config.settings import (
@@ -62,6 +63,7 @@ __all__ = [
     "environment_with",
     "explain",
     "form_of",
+    "hide_secrets_of_url",
     "load",
     "parse_backoff",
     "parse_duration_ms",

@@ -66,6 +66,8 @@ _START_OF_LINE = re.compile(r"\s*(?:\[+(?P<table>[^\]]{1,200})\]|(?P<key>[^=#\[]
 
 
 class SettingsPaths(Struct, frozen=True):
+    """Holds the places of a user's settings, data and sockets."""
+
     directory: Path
     home: Path | None
     config_dir: Path | None
@@ -74,11 +76,12 @@ class SettingsPaths(Struct, frozen=True):
 
     @property
     def user_file(self) -> Path | None:
+        """Return the user's own file; None without a home."""
         return self.config_dir and self.config_dir / FILE_NAME
 
     @property
     def project_file(self) -> Path | None:
-        """The nearest upward; the search ends at the home directory."""
+        """Return the nearest project file upward; the search ends at the home directory."""
         for place in (self.directory, *self.directory.parents):
             file = place / FILE_NAME
             if file.is_file() and file != self.user_file:
@@ -108,6 +111,7 @@ class SettingsFile(Struct, frozen=True):
 def find_settings_paths(
     environment: Mapping[str, str], directory: Path, platform: str = sys.platform
 ) -> SettingsPaths:
+    """Return where this environment and directory look for settings."""
     home_variable, config, data = _WINDOWS if platform == "win32" else _UNIX
     home = _directory(environment, home_variable)
     config_dir, data_dir = (
@@ -131,6 +135,7 @@ def _directory(environment: Mapping[str, str], variable: str) -> Path | None:
 
 
 def read_file(path: Path) -> SettingsFile:
+    """Read a settings file, which must be TOML and small."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)
@@ -142,7 +147,7 @@ def read_file(path: Path) -> SettingsFile:
 
 
 def sha256_of(path: Path) -> str:
-    """Of its text, as a program is read."""
+    """Return the hash of a file's text, as a program is read."""
     try:
         return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
     except (OSError, ValueError) as error:
@@ -158,7 +163,8 @@ def _check_size(raw: bytes, text: str) -> None:
 
 
 def lines_of(text: str) -> dict[Name, int]:
-    """Where each table and setting is written, as far as a glance at the lines can tell."""
+    """Return the line of each table and setting, counted from 1, as far as a glance at the lines
+    can tell."""
     table: Name = ()
     lines: dict[Name, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -189,6 +195,8 @@ def _name_at(line: str, table: Name) -> Name:
 
 
 class Setting(Struct, frozen=True):
+    """A checked value, and where it came from."""
+
     value: Any
     source: SettingSource
 
@@ -198,10 +206,12 @@ Where: TypeAlias = Callable[[Name], SettingSource]
 
 
 def layer_of(written: object, where: Where) -> Layer:
+    """Return the checked settings of a tree of tables, by name."""
     return dict(_walk(Tables, written, (), where))
 
 
 def default_layer() -> Layer:
+    """Return the settings that hold when nothing is written."""
     return layer_of(plain(Tables()), lambda _: SettingSource(SourceKind.DEFAULT))
 
 
@@ -217,7 +227,8 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
 
 
 def flag_layer(flags: Mapping[str, object]) -> Layer:
-    """By dotted names or as a tree; None is a flag that was not given."""
+    """Return the settings of flags, by dotted names or as a tree; None is a flag that was not
+    given."""
     layer: Layer = {}
     for text, value in flags.items():
         layer |= layer_of(
@@ -293,7 +304,7 @@ _MAX_NAMED = 5
 
 
 def names_needing_trust(project: Layer, without: Layer) -> list[str]:
-    """The names that need trust; `without` is what holds without the project file."""
+    """Return the names in a project file that need trust; `without` is what holds without it."""
     return [
         show_name(name)
         for name, setting in project.items()
@@ -308,6 +319,7 @@ def _lowers(written: str, held: str) -> bool:
 
 
 def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -> None:
+    """Refuse a project file that sets these names unless the user trusts it as it is."""
     if not names or _trusted(config_dir).get(str(file.path)) == file.sha256:
         return
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
@@ -320,6 +332,7 @@ def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -
 
 
 def check_code(path: Path, sha256: str, code: Sequence[str], config_dir: Path | None) -> None:
+    """Refuse a program that runs this code when it is loaded unless the user trusts it as it is."""
     if not code or _trusted(config_dir).get(str(path)) == sha256:
         return
     more = f" and {len(code) - _MAX_NAMED} more" if len(code) > _MAX_NAMED else ""

@@ -44,6 +44,7 @@ from vegakit.errors import SettingsError, UserError
 
 
 def settings_of(layer: Layer, environment: Mapping[str, str]) -> Settings:
+    """Return the settings of a layer, and refuse what is wrong only together."""
     functions = {name[1]: layer[name].value for name in layer if callable(layer[name].value)}
     tree = _tree({name: s.value for name, s in layer.items() if not callable(s.value)})
     for model, table in tree.get("prices", {}).items():
@@ -111,6 +112,7 @@ _DATA: Name = ("data_dir",)
 _SOCKETS: Name = ("view", "sockets")
 _AUDIT: Name = ("audit", "path")
 _JOURNAL: Name = ("journal", "path")
+_JOURNAL_URL: Name = ("journal", "url")
 _LEDGER: Name = ("ledger", "path")
 _IN_DATA: dict[Name, str] = {
     _JOURNAL: "vega.db",
@@ -204,7 +206,8 @@ def _with_files_in_place(layer: Layer, paths: SettingsPaths) -> Layer:
         layer.setdefault(_SOCKETS, Setting(str(paths.sockets_dir), default))
     for name, file in _IN_DATA.items():
         layer.setdefault(name, Setting(str(Path(layer[_DATA].value) / file), default))
-    layer.setdefault(_LEDGER, Setting(layer[_JOURNAL].value, default))
+    if _JOURNAL_URL not in layer:  # on a server the ledger is beside the journal, in no file
+        layer.setdefault(_LEDGER, Setting(layer[_JOURNAL].value, default))
     return layer
 
 
@@ -212,6 +215,7 @@ def _with_files_in_place(layer: Layer, paths: SettingsPaths) -> Layer:
 
 
 def default_toml() -> str:
+    """Return the settings that hold when nothing is written, as one would write them."""
     tables = groupby(default_layer().items(), key=lambda item: item[0][:-1])
     return "\n\n".join(
         "\n".join(

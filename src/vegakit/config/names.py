@@ -43,10 +43,14 @@ _MAX_PRINTED = 65_536
 class KeySource(Protocol):
     """Shown as where the key comes from."""
 
-    def read(self) -> Awaitable[str]: ...
+    def read(self) -> Awaitable[str]:
+        """Return the key as it is now."""
+        ...
 
 
 class EnvironmentKey:
+    """A key in a variable."""
+
     def __init__(self, variable: str, environment: Mapping[str, str]) -> None:
         self.variable = variable
         self._environment = environment
@@ -60,6 +64,8 @@ class EnvironmentKey:
 
 
 class CommandKey:
+    """A key that a command prints."""
+
     def __init__(
         self, command: tuple[str, ...], timeout_ms: int, environment: Mapping[str, str]
     ) -> None:
@@ -123,6 +129,8 @@ class _Output(asyncio.SubprocessProtocol):
 
 
 class FunctionKey:
+    """A key that a Python function returns."""
+
     def __init__(self, function: KeyFunction) -> None:
         self._function = function
 
@@ -159,6 +167,7 @@ class KeyFinder:
         return "KeyFinder()"
 
     def find(self, provider: str, key: Key | None) -> KeySource:
+        """Return where the key of a provider is read."""
         if provider in self._functions:
             return FunctionKey(self._functions[provider])
         if key and key.command:
@@ -190,11 +199,12 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def show_name(name: Name) -> str:
+    """Return a name as TOML spells it."""
     return ".".join(word if _BARE.fullmatch(word) else json.dumps(word) for word in name)
 
 
 def parse_name(text: str) -> Name:
-    """A name is a TOML key, so TOML's parser reads it."""
+    """Read a name. It is a TOML key, so TOML's parser reads it."""
     if _BARE.fullmatch(text):
         return (text,)
     words: list[str] = []
@@ -211,18 +221,19 @@ def parse_name(text: str) -> Name:
 
 
 def is_key(name: Name) -> bool:
-    """Whether it is where a provider's key is read."""
+    """Return whether a setting says where a provider's key is read."""
     return (name[0], *name[2:]) == ("providers", "key")
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """The end of a message about an unknown word."""
+    """Return the end of a message about an unknown word."""
     if close := get_close_matches(word, known, 1):
         return f"did you mean {close[0]}?"
     return f"there are: {', '.join(known)}"
 
 
 def variable_of(name: Name) -> str:
+    """Return the environment variable of a setting."""
     return "VEGA_" + "_".join(name).upper()
 
 
@@ -245,6 +256,7 @@ def _first_word(variable: str) -> str:
 
 
 def table_of(annotation: Any) -> type[Table] | None:  # noqa: ANN401
+    """Return the table that an annotation stands for; None if it is no table."""
     bare = _bare(annotation)
     return bare if isinstance(bare, type) and issubclass(bare, Table) else None
 
@@ -273,6 +285,7 @@ def _settings(annotation: Any, at: Name = ()) -> Iterator[Name]:  # noqa: ANN401
 
 
 def is_list(annotation: Any) -> bool:  # noqa: ANN401
+    """Return whether an annotation is of a list."""
     bare = _bare(annotation)
     return any(get_origin(part) is tuple for part in (bare, *get_args(bare)))
 
@@ -295,7 +308,7 @@ _FORMS = {
 
 
 def config_schema() -> dict[str, Any]:
-    """For editors and for other programs: JSON Schema 2020-12."""
+    """Return the JSON Schema 2020-12 of `vega.toml`, for editors and for other programs."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "vega.toml",
@@ -304,12 +317,13 @@ def config_schema() -> dict[str, Any]:
 
 
 def expected_of(annotation: Any) -> tuple[str, Any]:  # noqa: ANN401
-    """The form of a setting's values in words, and an example."""
+    """Return the form of a setting's values in words, and an example."""
     schema = _without_null(msgspec.json.schema(annotation))
     return form_of(schema, schema.get("$defs", {})), next(iter(schema.get("examples", [])), None)
 
 
 def form_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Return a form in words, from its schema."""
     target = definitions.get(schema.get("$ref", "").rpartition("/")[2], schema)
     if "enum" in target:
         return f"one of {', '.join(target['enum'])}"
@@ -317,7 +331,7 @@ def form_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401
-    """As JSON would give it back: tables are dicts, lists are lists."""
+    """Return a value as JSON would give it back: tables are dicts, lists are lists."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -345,6 +359,8 @@ _SAYS_SO = re.compile(
     re.IGNORECASE,
 )
 _SECRET: set[Name] = {
+    ("journal", "url"),
+    ("ledger", "url"),
     ("mcp", ANY, "url"),
     ("providers", ANY, "base_url"),
     ("providers", ANY, "headers", ANY),
@@ -355,6 +371,7 @@ _SECRET: set[Name] = {
 
 
 def is_secret(name: Name) -> bool:
+    """Return whether the value of a setting may hold a secret."""
     return any(
         len(name) == len(secret) and all(s in {ANY, n} for n, s in zip(name, secret, strict=True))
         for secret in _SECRET
@@ -377,16 +394,24 @@ def environment_secrets(
     }
 
 
+_HOSTS = re.compile(r"(?:[\w.%-]*|\[[\w.:%]*\])(?::\d+)?(?:,(?:[\w.%-]*|\[[\w.:%]*\])(?::\d+)?)*")
+
+
 def hide_secrets_of_url(url: str) -> str:
-    """Without what stands before the host, the query and the fragment."""
+    """Return the URL without what stands before the host, the query and the fragment. A password
+    that holds a character it should not could end up anywhere before the last `@`, or in place of
+    a port: then more is hidden."""
     try:
-        parts = urlsplit(url)
+        urlsplit(url)
     except ValueError:
         return "…"
-    host = parts.netloc.rpartition("@")[2]
-    hidden = "…@" if "@" in parts.netloc else ""
-    rest = "…" if parts.query or parts.fragment else ""
-    return f"{parts.scheme}://{hidden}{host}{parts.path}{rest}"
+    scheme, _, rest = url.partition("://")
+    _, at, place = rest.rpartition("@")
+    host, slash, path = re.split(r"[?#]", place)[0].partition("/")
+    if not _HOSTS.fullmatch(host):
+        return f"{scheme}://…"
+    tail = "…" if re.search(r"[?#]", place) else ""
+    return f"{scheme}://{'…@' if at else ''}{host}{slash}{path}{tail}"
 
 
 # Where a setting came from, and how to say that it is wrong there.
@@ -425,6 +450,7 @@ def wrong_value_error(
     annotation: Any,  # noqa: ANN401
     problem: msgspec.ValidationError,
 ) -> SettingsError:
+    """Return the error about a value that a setting does not take."""
     expected, example = expected_of(annotation)
     return SettingsError(
         f"{source}: {show_name(name)} is {_came(name, value, problem)}; expected {expected}; "
@@ -441,6 +467,7 @@ def not_a_table_error(source: SettingSource, name: Name) -> SettingsError:
 
 
 def bad_name_error(source: SettingSource, name: Name, annotation: Any) -> SettingsError:  # noqa: ANN401
+    """Return the error about a free name that its table does not take."""
     expected, example = expected_of(annotation)
     return SettingsError(
         f"{source}: {name[-1]!r} in {show_name(name[:-1])} is not {expected}; "
@@ -449,7 +476,7 @@ def bad_name_error(source: SettingSource, name: Name, annotation: Any) -> Settin
 
 
 def toml_of(value: Json) -> str:
-    """On one line; JSON's texts, numbers and lists are TOML's."""
+    """Return a value as TOML on one line; JSON's texts, numbers and lists are TOML's."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {toml_of(part)}' for key, part in value.items())} }}"
     if isinstance(value, list):

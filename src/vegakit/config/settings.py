@@ -65,7 +65,7 @@ _RESUME = "VEGA_JOURNAL_RESUME"
 
 
 class CutOffTools(StrEnum):
-    """What a person has decided about tool calls that were cut off and may not be repeated."""
+    """Says what a person has decided about tool calls that were cut off and may not be repeated."""
 
     ASK = "ask"
     """Nothing yet: the run stops when it comes to one."""
@@ -76,46 +76,50 @@ class CutOffTools(StrEnum):
 class ReplayTarget(NamedTuple):
     """`run` is empty for the last one."""
 
-    journal: Path
+    journal: str
     run: str = ""
 
 
 class ResumeTarget(NamedTuple):
     """`run` is empty for the unfinished run of a journal that holds one at a time."""
 
-    journal: Path
     run: str = ""
     tools: CutOffTools = CutOffTools.ASK
 
 
 def replay_target(environment: Mapping[str, str] | None = None) -> ReplayTarget | None:
+    """Return which recorded run this process replays; None if it does not."""
     variables = os.environ if environment is None else environment
     run, colon, path = variables.get(_REPLAY, "").partition(":")
-    return ReplayTarget(Path(path), run) if colon else None
+    return ReplayTarget(path, run) if colon else None
 
 
 def replay_variables(which: ReplayTarget) -> dict[str, str]:
-    """For a program that is to be replayed."""
-    return {_REPLAY: f"{which.run}:{which.journal.resolve()}"}
+    """Return the variables for a program that is to be replayed."""
+    # The program is started in another folder; a URL means the same everywhere.
+    is_url = "://" in which.journal
+    place = which.journal if is_url else str(Path(which.journal).resolve())
+    return {_REPLAY: f"{which.run}:{place}"}
 
 
 def resume_target(environment: Mapping[str, str] | None = None) -> ResumeTarget | None:
+    """Return which recorded run this process goes on with; None if it begins one."""
     variables = os.environ if environment is None else environment
     run, colon, rest = variables.get(_RESUME, "").partition(":")
     if not colon:
         return None
-    tools, pid, path = rest.split(":", 2)
+    tools, _, pid = rest.partition(":")
     # What the program starts inherits our variables, and is not the program.
-    return ResumeTarget(Path(path), run, CutOffTools(tools)) if int(pid) == os.getpid() else None
+    return ResumeTarget(run, CutOffTools(tools)) if int(pid) == os.getpid() else None
 
 
 def resume_variables(which: ResumeTarget) -> dict[str, str]:
-    """For a program that takes the place of this process, and is to go on."""
-    return {_RESUME: f"{which.run}:{which.tools}:{os.getpid()}:{which.journal.resolve()}"}
+    """Return the variables for a program that takes the place of this process, and is to go on."""
+    return {_RESUME: f"{which.run}:{which.tools}:{os.getpid()}"}
 
 
 def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
-    """What a program that takes our place gets."""
+    """Return the environment of a program that takes our place."""
     return {**os.environ, **variables}
 
 
@@ -123,7 +127,8 @@ def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
-    """On a terminal, unless NO_COLOR is set to anything or the terminal is dumb."""
+    """Return whether to use colour: on a terminal, unless NO_COLOR is set to anything or the
+    terminal is dumb."""
     variables = os.environ if environment is None else environment
     return stream.isatty() and not variables.get("NO_COLOR") and variables.get("TERM") != "dumb"
 
@@ -145,7 +150,7 @@ _PARSED = {
 
 
 class ModelLimits(Struct, frozen=True):
-    """What holds for the calls to one model."""
+    """The limits that hold for the calls to one model."""
 
     rate: RateRule
     retry: RetryRule
@@ -154,7 +159,8 @@ class ModelLimits(Struct, frozen=True):
 
 
 def limits_for(tables: Mapping[str, LimitTable], model: str) -> ModelLimits:
-    """Each word from the narrowest of `provider:model`, `provider` and `default` that has it."""
+    """Return the limits of a model: each word from the narrowest of `provider:model`, `provider`
+    and `default` that has it."""
     names = ("default", model.partition(":")[0], model)
     chosen = [tables[name] for name in names if name in tables]
     return ModelLimits(
@@ -177,13 +183,15 @@ def _rule(kind: type[Rule], tables: Iterable[Table]) -> Rule:
 
 
 def permission_rules(table: PermissionsTable) -> tuple[PermissionRule, ...] | None:
-    """None: nothing is written, so tools run within their own grants."""
+    """Return the rules for tools; None: nothing is written, so tools run within their own
+    grants."""
     if table.mode is None and not table.rules:
         return None
     return tuple(map(parse_permission, table.rules))
 
 
 def price_row(model: str, table: PriceTable) -> PriceRow:
+    """Return the price of a model as its table says."""
     tiers = (_tier(table), *(_tier(tier, tier.above_input_tokens) for tier in table.tiers))
     if any(one.above_input_tokens >= next_.above_input_tokens for one, next_ in pairwise(tiers)):
         raise SettingsError("tiers must rise by above_input_tokens; sort them and drop doubles")
@@ -201,6 +209,7 @@ def _tier(written: PriceTable | LongInputPrices, above_input_tokens: int = 0) ->
 
 
 def budget_rule(table: BudgetTable) -> ScopeRule:
+    """Return the rule of a budget as its table says."""
     allowance = parse_allowance(table.default)
     window = WindowRule(allowance.period) if allowance.period else None
     return ScopeRule(allowance.amount, table.on_exceed, window)
@@ -220,8 +229,8 @@ class Settings(Tables, frozen=True, kw_only=True):
     keys: KeyFinder
 
     def model(self, name: str) -> str:
-        """What an alias stands for; any other name stands for itself. The path of a script starts
-        at the directory of the file that names it."""
+        """Return what an alias stands for; any other name stands for itself. The path of a script
+        starts at the directory of the file that names it."""
         model, source = self.models.get(name, name), self.sources.get(show_name(("models", name)))
         prefix, _, path = model.partition(":")
         if prefix == "scripted" and source is not None and source.kind in _FILES:
@@ -229,71 +238,82 @@ class Settings(Tables, frozen=True, kw_only=True):
         return model
 
     def provider(self, name: str) -> ProviderTable:
+        """Return how a provider is reached."""
         return self.providers.get(name) or ProviderTable()
 
     def key(self, provider: str) -> KeySource:
+        """Return where the key of a provider is read."""
         return self.keys.find(provider, self.provider(provider).key)
 
     def price(self, model: str) -> PriceRow | None:
-        """The user's own price, which goes before every list."""
+        """Return the user's own price of a model, which goes before every list."""
         table = self.prices.get(model)
         return price_row(model, table) if table else None
 
     def limits_for(self, model: str) -> ModelLimits:
+        """Return the limits that hold for the calls to a model."""
         return limits_for(self.limits, model)
 
     @property
     def budget_rule(self) -> ScopeRule:
+        """Return the rule of the budget that a runtime has if nobody names one."""
         return budget_rule(self.budget)
 
     @property
     def permission_rules(self) -> tuple[PermissionRule, ...] | None:
+        """Return the rules for tools; None: nothing is written."""
         return permission_rules(self.permissions)
 
     @property
     def answer_within_ms(self) -> int | None:
-        """How long a person may take."""
+        """Return how long a person may take; None: as long as they like."""
         within = self.permissions.answer_within
         return parse_duration_ms(within) if within else None
 
     @property
     def audit_path(self) -> Path | None:
+        """Return the file of the audit; None: there is none."""
         return Path(self.audit.path) if self.audit.path else None
 
     @property
     def data_path(self) -> Path:
+        """Return the folder of the user's data."""
         return Path(self.data_dir or ".vega")
 
     @property
-    def ledger_path(self) -> Path:
-        return Path(self.ledger.path or "vega.db")
+    def ledger_place(self) -> str:
+        """Return the URL of a server or the path of a file, which is the journal's if none is
+        written."""
+        return self.ledger.url or self.ledger.path or self.journal_place
 
     @property
-    def journal_path(self) -> Path | None:
-        """None: nothing is recorded."""
-        return Path(self.journal.path or "vega.db") if self.journal.enabled else None
+    def journal_place(self) -> str:
+        """Return the URL of a server or the path of a file, also while nothing is recorded."""
+        return self.journal.url or self.journal.path or "vega.db"
 
     @property
     def journal_keep_ms(self) -> int:
-        """How long runs that have ended are kept."""
+        """Return how long runs that have ended are kept."""
         return parse_duration_ms(self.journal.keep)
 
     @property
     def journal_bytes(self) -> int:
-        """How large the journal may become by runs that have ended."""
+        """Return how large the journal may become by runs that have ended."""
         return parse_size(self.journal.size)
 
     @property
     def pins_path(self) -> Path:
-        """What was accepted of MCP servers."""
+        """Return the file of what was accepted of MCP servers."""
         return self.data_path / "mcp.pins.json"
 
     @property
     def traces_path(self) -> Path | None:
+        """Return the file of traces; None: there is none."""
         return Path(self.telemetry.jsonl) if self.telemetry.jsonl else None
 
     @property
     def sockets_path(self) -> Path | None:
+        """Return the folder of the sockets of running runtimes; None: there are none."""
         return Path(self.view.sockets) if self.view.sockets else None
 
 
@@ -304,13 +324,16 @@ _TABLES = Tables.__struct_fields__
 
 
 class SettingRow(Struct, frozen=True):
+    """A setting as it may be shown, and where it came from."""
+
     name: str
     value: str
     source: str
 
 
 def explain(settings: Settings) -> list[SettingRow]:
-    """By name; no key, header or password is in it."""
+    """Return each setting by name, its value without keys, headers and passwords, and its
+    source."""
     tree = {table: plain(getattr(settings, table)) for table in _TABLES}
     return [
         SettingRow(name, _shown(settings, tree, parse_name(name)), str(source))

@@ -1,5 +1,5 @@
-"""What may be written in `vega.toml`: its tables, their settings, defaults, and the forms of values
-written as text.
+"""This module declares what may be written in `vega.toml`: its tables, their settings, defaults,
+and the forms of values written as text.
 
 The published schema, the reference page, the names of environment variables and the messages
 about wrong settings are all read from these types. A `Table` is merged setting by setting over
@@ -67,6 +67,14 @@ ProviderName: TypeAlias = Annotated[
 UrlText: TypeAlias = Annotated[
     str, _form("a web address", r"^https?://[^\s/]\S*$", "https://models.example.com/v1")
 ]
+PlaceUrl: TypeAlias = Annotated[
+    str,
+    _form(
+        "the address of a database server",
+        r"^[a-z][a-z0-9+]*://\S+$",
+        "postgresql://vega@db.example.com/vega",
+    ),
+]
 ProxyText: TypeAlias = Annotated[
     str, _form("a proxy's address", r"^(https?|socks5h?)://[^\s/]\S*$", "http://localhost:3128")
 ]
@@ -85,12 +93,15 @@ def parse_size(text: str) -> int:
 
 
 def parse_rate(text: str) -> Rate:
-    """Without a burst, a whole period's amount may come at once."""
+    """Parse a rate such as `60 per 1m burst 10`. Without a burst, a whole period's amount may come
+    at once."""
     amount, per, _, _, _, burst = _groups(_RATE, text, "a rate", "60 per 1m burst 10")
     return Rate(int(amount), parse_duration_ms(per), int(burst or amount))
 
 
 def parse_backoff(text: str) -> Backoff:
+    """Parse a backoff such as `exponential(100ms, 2.0, 5s)`: the first wait, the factor and the
+    longest wait."""
     initial, _, _, factor, longest, _, _ = _groups(
         _BACKOFF, text, "a backoff", "exponential(100ms, 2.0, 5s)"
     )
@@ -135,13 +146,16 @@ def _says(description: str, *examples: object) -> Meta:
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of `vega.toml` refuses settings it does not know, and shows no value in its
+    `repr`."""
+
     def __repr__(self) -> str:
         """Shows no value, since some are secrets; `explain` shows what may be shown."""
         return f"{type(self).__name__}(…)"
 
 
 class Key(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where a key is read when it is needed: a variable, or the first line a command prints."""
+    """Says where a key is read when needed: a variable, or the first line a command prints."""
 
     env: Annotated[str, _says("the variable that holds the key", "OPENAI_API_KEY")] = ""
     command: Annotated[
@@ -158,7 +172,7 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ProviderTable(Table, frozen=True):
-    """How a provider is reached. Without `key`, its key is in `<PROVIDER>_API_KEY`."""
+    """Says how a provider is reached. Without `key`, its key is in `<PROVIDER>_API_KEY`."""
 
     base_url: Annotated[UrlText | None, _says("where its API is, if not at its own address")] = None
     headers: Annotated[
@@ -184,7 +198,7 @@ class LongInputPrices(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class PriceTable(Table, frozen=True):
-    """What `"provider:model"` costs per million tokens, if its known price is wrong or missing."""
+    """Prices `"provider:model"` per million tokens, if its known price is wrong or missing."""
 
     input: Annotated[AmountText, _says("input tokens")]
     output: Annotated[AmountText, _says("output tokens, reasoning included")]
@@ -223,7 +237,7 @@ class RetryTable(Table, frozen=True):
 
 
 class RetryBudgetTable(Table, frozen=True):
-    """How many retries all calls together may make."""
+    """Limits how many retries all calls together may make."""
 
     share_percent: Annotated[Percent | None, _says("retries per 100 first attempts", 10)] = None
     stock: Annotated[Count | None, _says("retries in reserve beyond that share", 200)] = None
@@ -254,7 +268,7 @@ class LimitTable(Table, frozen=True):
 
 
 class BudgetTable(Table, frozen=True):
-    """What may be spent where a program does not say."""
+    """Limits what may be spent where a program does not say."""
 
     default: Annotated[
         AllowanceText, _says("the cap of each run; with a period, of all runs together")
@@ -263,7 +277,7 @@ class BudgetTable(Table, frozen=True):
 
 
 class TelemetryTable(Table, frozen=True):
-    """Where records of calls go. Nothing leaves this machine unless `otlp` is set."""
+    """Says where records of calls go. Nothing leaves this machine unless `otlp` is set."""
 
     jsonl: Annotated[
         str | None,
@@ -277,17 +291,21 @@ class TelemetryTable(Table, frozen=True):
 
 
 class LedgerTable(Table, frozen=True):
-    """The truth about money, shared by all processes that open the same file."""
+    """The truth about money, shared by all processes that open the same file or server."""
 
     path: Annotated[
         FilledText | None,
         _says("the file; that of the journal if not written, which is quicker", "ledger.db"),
     ] = None
+    url: Annotated[
+        PlaceUrl | None,
+        _says("a PostgreSQL server that machines share, instead of a file; ?schema=NAME chooses"),
+    ] = None
 
 
 class JournalTable(Table, frozen=True):
-    """What `vega resume` goes on from: the answers of each run, in one file for all runs of a user.
-    Runs that have ended are forgotten by age and size, unfinished ones are kept."""
+    """Keeps what `vega resume` goes on from: the answers of each run, in one place for all runs of
+    a user. Runs that have ended are forgotten by age and size, unfinished ones are kept."""
 
     enabled: Annotated[bool, _says("whether runs are recorded, so that they can go on", False)] = (
         True
@@ -295,12 +313,16 @@ class JournalTable(Table, frozen=True):
     path: Annotated[FilledText | None, _says("the file; in data_dir if not written", "vega.db")] = (
         None
     )
+    url: Annotated[
+        PlaceUrl | None,
+        _says("a PostgreSQL server, instead of a file; the ledger is then there, too"),
+    ] = None
     keep: Annotated[DurationText, _says("how long ended runs are kept", "7d")] = "30d"
     size: Annotated[SizeText, _says("how large it may become by ended runs", "200MB")] = "1GB"
 
 
 class ViewTable(Table, frozen=True):
-    """Where a runtime lets `vega ps`, `top`, `tree`, `kill` and `logs` of the same user look in."""
+    """Lets `vega ps`, `top`, `tree`, `kill` and `logs` of the same user look into a runtime."""
 
     sockets: Annotated[
         str | None,
@@ -364,8 +386,8 @@ class McpTable(Table, frozen=True):
 
 
 class PermissionsTable(Table, frozen=True):
-    """Which tool calls run by themselves, which a person is asked about, and which never run.
-    Without a mode and without rules, each tool runs within its own grant."""
+    """Decides which tool calls run by themselves, which a person is asked about, and which never
+    run. Without a mode and without rules, each tool runs within its own grant."""
 
     mode: Annotated[PermissionMode | None, _says("what holds for what no rule is about", "ask")] = (
         None

@@ -1,231 +1,126 @@
-"""The client of a running runtime: it finds the socket and sends one request a connection."""
+"""The client of a running runtime: it sends one request a connection, for any row of the table.
+
+remote = connect()              the only one that runs, or connect("night"), connect(4242)
+await remote.ps()               or, where nothing awaits: connect().blocking.ps()
+"""
 
 import asyncio
-import os
-import re
-import socket
-import struct
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from vegakit.config import load
-from vegakit.control.process_views import ProcessView
-from vegakit.control.protocol import (
-    CONTROL_VERSION,
-    MAX_LINE,
-    ControlReply,
-    ControlRequest,
+from vegakit.control.messages import (
+    AnswerRequest,
+    EmptyRequest,
+    KillRequest,
     KillResult,
     LogEntry,
-    Question,
+    LogsRequest,
+    ProcessView,
     RuntimeView,
 )
+from vegakit.control.operations import (
+    ANSWER,
+    INFO,
+    INTERRUPTS,
+    KILL,
+    LOGS,
+    PS,
+    Operation,
+    ReplyT,
+    RequestT,
+)
+from vegakit.control.questions import Question
+from vegakit.control.sockets import MAX_LINE, ControlReply, encode_request, find
 from vegakit.errors import UserError
-
-# The sockets of running runtimes: `<os pid>-<name>.sock` in a directory only their user enters.
-#
-# A runtime that was killed leaves its socket behind; whoever lists them removes it.
-
-
-_SUFFIX = ".sock"
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
-_LONGEST_NAME = 40
-_CONNECT_S = 2.0
-_ONLY_MINE = 0o700
-_CREDENTIALS = struct.Struct("3i")
-
-
-class RunningRuntime(Struct, frozen=True):
-    path: Path
-    os_pid: int
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.os_pid} ({self.name})"
-
-
-def open_socket(directory: Path, name: str) -> tuple[socket.socket, Path]:
-    """Listens before it can be found, so that nobody takes it for one that was left behind."""
-    directory.mkdir(mode=_ONLY_MINE, parents=True, exist_ok=True)
-    if directory.stat().st_uid != os.geteuid():
-        raise PermissionError(f"{directory} belongs to somebody else")
-    directory.chmod(_ONLY_MINE)
-    path = _free_path(directory, name)
-    hidden = path.with_suffix(".new")
-    hidden.unlink(missing_ok=True)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listening.bind(str(hidden))
-        hidden.chmod(0o600)
-        listening.listen()
-        hidden.rename(path)
-    except OSError:
-        listening.close()
-        raise
-    return listening, path
-
-
-def _free_path(directory: Path, name: str) -> Path:
-    """Two runtimes of one name may live in one OS process."""
-    plain = _NOT_PLAIN.sub("_", name)[:_LONGEST_NAME] or "default"
-    number, path = 1, directory / f"{os.getpid()}-{plain}{_SUFFIX}"
-    while path.exists():
-        number += 1
-        path = directory / f"{os.getpid()}-{plain}~{number}{_SUFFIX}"
-    return path
-
-
-def running_runtimes(directory: Path) -> list[RunningRuntime]:
-    """By OS pid; what is left of the dead is removed."""
-    found: list[RunningRuntime] = []
-    for path in directory.glob(f"*{_SUFFIX}"):
-        os_pid, _, name = path.name.removesuffix(_SUFFIX).partition("-")
-        if not os_pid.isdigit() or not name:
-            continue
-        if _answers(path):
-            found.append(RunningRuntime(path, int(os_pid), name))
-        else:
-            path.unlink(missing_ok=True)
-    return sorted(found, key=lambda one: (one.os_pid, one.name))
-
-
-def find(at: str | Path | None, directory: Path | None) -> Path:
-    """`at` is a socket, the name of a runtime or its OS pid; without it there must be just one."""
-    if at is not None and (os.sep in str(at) or str(at).endswith(_SUFFIX)):
-        return Path(at)
-    if directory is None:
-        raise UserError(
-            'view.sockets is "", so no runtime can be found; name its socket with --at PATH, or '
-            "take view.sockets out of vega.toml"
-        )
-    alive = running_runtimes(directory)
-    wanted = [one for one in alive if at is None or str(at) in {one.name, str(one.os_pid)}]
-    if len(wanted) == 1:
-        return wanted[0].path
-    raise UserError(_which(at, wanted, alive, directory))
-
-
-def _which(
-    at: str | Path | None,
-    wanted: list[RunningRuntime],
-    alive: list[RunningRuntime],
-    directory: Path,
-) -> str:
-    if not alive:
-        return (
-            f"no runtime can be looked into: there is none in {directory}; start one with "
-            "Runtime.from_config() or Runtime(view=True), or name a socket: --at PATH"
-        )
-    listed = ", ".join(map(str, wanted or alive))
-    if not wanted:
-        return f"no runtime is called {at}; there are {listed}; type --at and a pid or a name"
-    pid, name = wanted[-1].os_pid, wanted[-1].name
-    several = len({one.os_pid for one in wanted}) == 1
-    return f"{len(wanted)} runtimes are open: {listed}; say which: --at {name if several else pid}"
-
-
-def is_mine(connection: socket.socket) -> bool:
-    """Where the system tells who called; elsewhere the directory's mode has to do."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(credentials)
-    return user == os.geteuid()
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
-        trying.settimeout(_CONNECT_S)
-        try:
-            trying.connect(str(path))
-        except ConnectionRefusedError:
-            return False
-        except OSError:
-            return path.exists()
-    return True
-
-
-# A runtime in another process, as Python code sees it.
-#
-# remote = connect()                    the only one that runs, or connect("night"), connect(4242)
-# await remote.ps()                     or, where nothing awaits: connect().blocking.ps()
-
-
-T = TypeVar("T")
+from vegakit.ids import Digest
 
 _ANSWER_S = 30.0
 _line = msgspec.json.Decoder(ControlReply)
 
 
 def connect(at: str | int | Path | None = None) -> "ControlClient":
-    """`at` is a runtime's name, its OS pid or its socket; not needed where only one runs."""
+    """Return the client of a running runtime. `at` is its name, its OS pid or its socket; it is not
+    needed where only one runs."""
     wanted = str(at) if isinstance(at, int) else at
     return ControlClient(find(wanted, load().sockets_path))
 
 
 class ControlClient:
-    """Each call is a connection of its own, so a runtime may come and go between them."""
+    """Implements `ProcessControl` for a runtime in another process. Each call is a connection of
+    its own, so a runtime may come and go between them."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
 
     @property
     def blocking(self) -> "BlockingControlClient":
+        """The same runtime for code that awaits nothing."""
         return BlockingControlClient(self)
 
     async def info(self) -> RuntimeView:
-        return await self._only(ControlRequest(CONTROL_VERSION, "info"), RuntimeView)
+        """Return the runtime as a whole."""
+        return await self.one(INFO, EmptyRequest())
 
     async def ps(self) -> list[ProcessView]:
-        """In tree order: each before what is below it."""
-        async with aclosing(
-            self._values(ControlRequest(CONTROL_VERSION, "ps"), ProcessView)
-        ) as values:
-            return [view async for view in values]
+        """Return every process in tree order: each before what is below it."""
+        return await self.every(PS, EmptyRequest())
 
     async def kill(self, id: str, *, tree: bool = False) -> KillResult:  # noqa: A002
-        """Ends this life, after which its supervisor decides; with `tree` for good, with all below
-        it. Answers when nothing of it is left."""
-        return await self._only(ControlRequest(CONTROL_VERSION, "kill", id, tree), KillResult)
+        """End this incarnation, after which the supervisor decides; with `tree` end it for good,
+        with all below it. Return when nothing of it is left."""
+        return await self.one(KILL, KillRequest(id, tree))
 
     def logs(self, id: str, *, follow: bool = False) -> AsyncGenerator[LogEntry]:  # noqa: A002
-        """What is remembered of a process and of those below it; then, if told to follow, on."""
-        return self._values(ControlRequest(CONTROL_VERSION, "logs", id, follow=follow), LogEntry)
+        """Yield what is remembered of a process and of those below it; with `follow`, go on."""
+        return self.stream(LOGS, LogsRequest(id, follow), within_s=None if follow else _ANSWER_S)
 
     async def interrupts(self) -> list[Question]:
-        request = ControlRequest(CONTROL_VERSION, "interrupts")
-        async with aclosing(self._values(request, Question)) as values:
-            return [question async for question in values]
+        """Return the questions that people have not answered, the oldest first."""
+        return await self.every(INTERRUPTS, EmptyRequest())
 
-    async def answer(self, question: Question, answer: str) -> None:
-        """To exactly what was shown: if that has changed, it is refused."""
-        shown = question.action
-        request = ControlRequest(
-            CONTROL_VERSION, "answer", question.id, answer=answer, action=shown
-        )
-        await self._only(request, str)
+    async def answer(
+        self,
+        id: str,  # noqa: A002
+        answer: bool | str,
+        *,
+        action: Digest | None = None,
+    ) -> None:
+        """Answer a question. With `action`, that of the question as it was shown, the answer is
+        refused if the question has changed."""
+        await self.one(ANSWER, AnswerRequest(id, answer, action))
 
-    async def _only(self, request: ControlRequest, kind: type[T]) -> T:
-        async with aclosing(self._values(request, kind)) as values:
+    async def one(self, row: Operation[RequestT, ReplyT], request: RequestT) -> ReplyT:
+        """Ask for an operation that replies with one value."""
+        async with aclosing(self.stream(row, request)) as values:
             return await anext(values)
 
-    async def _values(self, request: ControlRequest, kind: type[T]) -> AsyncGenerator[T]:
+    async def every(self, row: Operation[RequestT, ReplyT], request: RequestT) -> list[ReplyT]:
+        """Ask for an operation that replies with a list."""
+        async with aclosing(self.stream(row, request)) as values:
+            return [value async for value in values]
+
+    async def stream(
+        self,
+        row: Operation[RequestT, ReplyT],
+        request: RequestT,
+        *,
+        within_s: float | None = _ANSWER_S,
+    ) -> AsyncGenerator[ReplyT]:
+        """Ask for any operation, and yield the values of its reply as they come."""
         reader, writer = await self._open()
         try:
-            writer.write(msgspec.json.encode(request) + b"\n")
-            within_s = None if request.follow else _ANSWER_S
+            writer.write(encode_request(row, request))
             while True:
                 line = _line.decode(await self._next_line(reader, within_s))
                 if line.error:
                     raise UserError(line.error)
                 if line.end:
                     return
-                yield msgspec.json.decode(line.value, type=kind)
+                yield msgspec.json.decode(line.value, type=row.reply)
         finally:
             writer.close()
 
@@ -256,27 +151,40 @@ class ControlClient:
 
 
 class BlockingControlClient:
-    """For code that awaits nothing; not to be used inside an event loop."""
+    """A runtime in another process, for code that awaits nothing. It runs a loop of its own for
+    each call, so it is not for use inside one."""
 
     def __init__(self, remote: ControlClient) -> None:
         self._remote = remote
 
     def info(self) -> RuntimeView:
+        """Return the runtime as a whole, as `ControlClient.info` does."""
         return asyncio.run(self._remote.info())
 
     def ps(self) -> list[ProcessView]:
+        """Return every process in tree order, as `ControlClient.ps` does."""
         return asyncio.run(self._remote.ps())
 
     def kill(self, id: str, *, tree: bool = False) -> KillResult:  # noqa: A002
+        """End a process, with `tree` all below it too, as `ControlClient.kill` does."""
         return asyncio.run(self._remote.kill(id, tree=tree))
 
     def interrupts(self) -> list[Question]:
+        """Return the open questions, the oldest first, as `ControlClient.interrupts` does."""
         return asyncio.run(self._remote.interrupts())
 
-    def answer(self, question: Question, answer: str) -> None:
-        asyncio.run(self._remote.answer(question, answer))
+    def answer(
+        self,
+        id: str,  # noqa: A002
+        answer: bool | str,
+        *,
+        action: Digest | None = None,
+    ) -> None:
+        """Answer a question, as `ControlClient.answer` does."""
+        asyncio.run(self._remote.answer(id, answer, action=action))
 
     def logs(self, id: str, *, follow: bool = False) -> Iterator[LogEntry]:  # noqa: A002
+        """Yield what is remembered of a process, as `ControlClient.logs` does."""
         entries = self._remote.logs(id, follow=follow)
         with asyncio.Runner() as runner:
             while (entry := runner.run(_next(entries))) is not None:

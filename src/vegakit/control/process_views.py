@@ -1,4 +1,4 @@
-"""What each process is doing, for people: one row each, read from the state of the program (pure).
+"""The views of all processes, one row each for people, read from the state of the program (pure).
 
 | state      | the process                                  | waits for                         |
 |------------|----------------------------------------------|-----------------------------------|
@@ -21,12 +21,19 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from difflib import get_close_matches
 
-from msgspec import Struct
-
+from vegakit.control.messages import (
+    Health,
+    KillResult,
+    ProcessKind,
+    ProcessStatus,
+    ProcessView,
+    is_within,
+)
 from vegakit.effects import AskHuman, CallModel, CallTool, EffectRequest, RunCoroutine, SetTimer
-from vegakit.ids import Pid, pid_of
+from vegakit.errors import UserError
+from vegakit.ids import pid_of
 from vegakit.money import Money
 from vegakit.policy import BreakerState
 from vegakit.program import (
@@ -48,67 +55,18 @@ _SLOW_MS = 30_000
 _STUCK_MS = 300_000
 
 
-class ProcessKind(StrEnum):
-    AGENT = "agent"
-    REDUCER = "reducer"
-    FUNCTION = "function"
-    SERVICE = "service"
-    PROGRAM = "program"
-    SUPERVISOR = "supervisor"
-
-
-class ProcessStatus(StrEnum):
-    IDLE = "idle"
-    RUNNING = "running"
-    WAITING = "waiting"
-    STOPPING = "stopping"
-    RESTARTING = "restarting"
-    OVER = "over"
-
-
-class Health(StrEnum):
-    OK = "ok"
-    SLOW = "slow"
-    STUCK = "stuck"
-    FAILING = "failing"
-
-
-class ProcessView(Struct, frozen=True):
-    """`left` is None where no wallet limits it; `strategy` is of the supervisor above a process, or
-    of the supervisor that it is; `mailbox` counts what waits to be read."""
-
-    path: str
-    pid: Pid
-    kind: ProcessKind
-    state: ProcessStatus
-    parent: str = ""
-    body: str = ""
-    strategy: str = ""
-    restarts: int = 0
-    last_exit: str = ""
-    spent: Money = Money(0)
-    left: Money | None = None
-    tokens_per_s: float = 0.0
-    waiting_for: str = ""
-    until_ms: int | None = None
-    since_ms: int = 0
-    mailbox: int = 0
-    os_children: int = 0
-    health: Health = Health.OK
-
-
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What only the host knows, by path."""
+    """Facts by path that only the host knows, not the state of the program."""
 
     tokens_per_s: Mapping[str, float] = field(default_factory=dict[str, float])
     os_children: Mapping[str, int] = field(default_factory=dict[str, int])
     asked: frozenset[str] = frozenset()
-    """Those for whose tool calls a person is asked."""
+    """The processes for whose tool calls a person is asked."""
 
 
 def views_of(machine: Machine, code: Code, now: int, facts: HostFacts) -> list[ProcessView]:
-    """The whole tree, each before what is below it, in the order they were started in."""
+    """Return the whole tree, each process before what is below it, in the order of their start."""
     return list(_ProcessTree(machine, code, now, facts).below(""))
 
 
@@ -273,7 +231,7 @@ class _ProcessTree:
 
 
 def _children(state: Program) -> dict[str, list[str]]:
-    """Paths by the path above them, as they were declared or spawned."""
+    """Return the paths below each path, in the order they were declared or spawned in."""
     ranks = list(state.roots)
     for spawned in state.spawned.values():
         ranks.extend(spawned)
@@ -292,7 +250,7 @@ def _children(state: Program) -> dict[str, list[str]]:
 
 
 def _asked(request: EffectRequest) -> str:
-    """Of the world; empty for the process's own code."""
+    """Name the part of the world that an effect asks; empty for the process's own code."""
     match request:
         case CallModel(asked):
             return f"model {asked.model}"
@@ -306,3 +264,82 @@ def _asked(request: EffectRequest) -> str:
             return ""
         case _:
             return "program"
+
+
+# A kill: which processes it ends, and what is left of them. Hosts submit it and look again.
+
+
+@dataclass(frozen=True, slots=True)
+class KillPlan:
+    """The processes that a kill of `path` ends, in tree order. One in `generations` may come back
+    with a later generation: that is a restart, not a survivor."""
+
+    path: str
+    doomed: tuple[str, ...]
+    generations: Mapping[str, int]
+
+    def result(self, state: Program, os_children: int = 0) -> KillResult:
+        """Return what is left of the doomed in this state of the program."""
+        reborn = tuple(
+            path
+            for path, generation in self.generations.items()
+            if path in state.processes and state.processes[path].generation > generation
+        )
+        resting = {
+            path
+            for path in self.generations
+            if path in state.processes and state.processes[path].phase is ProcessPhase.DOWN
+        }
+        return KillResult(
+            self.doomed,
+            sum(
+                path in state.processes or path in state.supervisors
+                for path in {*self.doomed} - {*reborn} - resting
+            ),
+            sum(
+                flight.path in self.doomed
+                and flight.generation <= self.generations.get(flight.path, 1 << 62)
+                for flight in state.effects_in_flight.values()
+            ),
+            os_children,
+            reborn,
+        )
+
+
+def plan_kill(state: Program, wanted: str, *, tree: bool) -> KillPlan:
+    """Return what a kill ends. Without `tree` it is one incarnation, which a supervisor has not."""
+    below = _children(state)
+
+    def paths(parent: str) -> Iterator[str]:
+        for path in below.get(parent, ()):
+            yield path
+            yield from paths(path)
+
+    known = list(paths(""))
+    path = resolve(wanted, state.id, set(known))
+    doomed = tuple(one for one in known if is_within(one, path))
+    if tree:
+        return KillPlan(path, doomed, {})
+    if path not in state.processes:
+        raise UserError(
+            f"{path} is a supervisor and has no body of its own to restart; "
+            f"to end it with all below it, type: vega kill --tree {path}"
+        )
+    return KillPlan(path, doomed, {path: state.processes[path].generation})
+
+
+def resolve(wanted: str, program: str, known: set[str]) -> str:
+    """Return the path that a person means by a path, the end of one, or a pid."""
+    path = wanted.removeprefix(f"{program}/")
+    bare = path.rpartition("#")[0] if path != wanted else path
+    for exact in (path, bare):
+        if exact in known:
+            return exact
+    ending = sorted(one for one in known if one.endswith(f"/{path}"))
+    if len(ending) == 1:
+        return ending[0]
+    if ending:
+        raise UserError(f"{wanted!r} is {len(ending)} processes; type one: {', '.join(ending)}")
+    close = get_close_matches(wanted, sorted(known), 1)
+    hint = f"did you mean {close[0]}?" if close else "to see them, type: vega ps"
+    raise UserError(f"there is no process {wanted!r}; {hint}")

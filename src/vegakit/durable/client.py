@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from vegakit.concurrency import SteadyClock
-from vegakit.control import Question
+from vegakit.control import KillResult, Question, plan_kill
 from vegakit.durable.messages import (
     BETWEEN_TASKS,
     RECORDS,
@@ -35,12 +35,11 @@ from vegakit.durable.messages import (
     ReplyPending,
 )
 from vegakit.durable.workflow import PROGRAM, ProgramWorkflow
-from vegakit.errors import BugError, UserError, raised
-from vegakit.host import Child, python_value
-from vegakit.host import Reply as RuntimeReply
+from vegakit.errors import BugError, UserError, rebuild_error
+from vegakit.host import Child, Reply as RuntimeReply, python_value
 from vegakit.ids import Digest, ProgramId, TenantId, TraceId, new_program_id
 from vegakit.money import dollars
-from vegakit.policy import ChildType
+from vegakit.policy import ChildType, ExitKind, ExitReason
 from vegakit.program import (
     DEFAULT_WINDOW,
     Bounds,
@@ -53,6 +52,7 @@ from vegakit.program import (
     ProcessSpec,
     Program,
     Returned,
+    SendExitSignal,
     ShutDown,
     Spawn,
     Spawned,
@@ -63,6 +63,7 @@ from vegakit.program import (
 T = TypeVar("T")
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.03, 2.0
+_KILL_S = 10.0
 _NOBODY_THERE = {
     RPCStatusCode.ABORTED,
     RPCStatusCode.CANCELLED,
@@ -82,6 +83,7 @@ _UNPROCESSED = "UnprocessedUpdate"
 async def connect(
     address: str = "localhost:7233", *, namespace: str = "default", queue: str = "vega"
 ) -> "TemporalConnection":
+    """Connect to a Temporal server. `queue` is that of the workers that have the programs' code."""
     try:
         client = await Client.connect(address, namespace=namespace, data_converter=RECORDS)
     except RuntimeError as error:
@@ -93,7 +95,8 @@ async def connect(
 
 
 class TemporalConnection:
-    """`queue` is that of the workers that have the programs' code."""
+    """A connection to a Temporal server, and the queue of the workers that have the programs'
+    code."""
 
     def __init__(self, client: Client, queue: str) -> None:
         self.client = client
@@ -107,7 +110,8 @@ class TemporalConnection:
         bounds: Bounds | None = None,
         **launch: Any,  # noqa: ANN401
     ) -> "ProgramHandle":
-        """`launch` is what `Launch` takes, such as `heartbeat_ms`."""
+        """Start a program without processes. `launch` is what `Launch` takes, such as
+        `heartbeat_ms`."""
         fresh = new_program_id(SteadyClock().now(), secrets.token_bytes(10))
         state = Program(
             ProgramId(program_id or fresh),
@@ -120,13 +124,14 @@ class TemporalConnection:
         return self.program(state.id)
 
     def program(self, program_id: str) -> "ProgramHandle":
-        """One that was started before, here or elsewhere."""
+        """Return a program that was started before, here or elsewhere."""
         workflow = self.client.get_workflow_handle_for(ProgramWorkflow.run, program_id)
         return ProgramHandle(workflow)
 
 
 class ProgramHandle:
-    """An `id` makes a command safe to say again: it is obeyed once."""
+    """A program on Temporal. It implements `kill`, `interrupts` and `answer` of the control table.
+    An `id` makes a command safe to say again: it is obeyed once."""
 
     def __init__(self, workflow: "WorkflowHandle[ProgramWorkflow, None]") -> None:
         self._workflow = workflow
@@ -141,12 +146,12 @@ class ProgramHandle:
         id: str = "",  # noqa: A002
         **child: Any,  # noqa: ANN401
     ) -> str:
-        """The path of the new process. `body` is the name of an agent or reducer of the workers;
-        `child` is what `Child` takes, such as `wallet="$2"`."""
+        """Start a process and return its path. `body` is the name of an agent or reducer of the
+        workers; `child` is what `Child` takes, such as `wallet="$2"`."""
         spec = _spec(body, child) if isinstance(body, str) else body
         reply = await self._submit(Command(id or _new_id(), Spawn(spec, name)))
         if isinstance(reply, SpawnRefused):
-            raise raised(reply.error, reply.reason)
+            raise rebuild_error(reply.error, reply.reason)
         if isinstance(reply, Spawned):
             return reply.path
         raise _unexpected(reply)
@@ -159,7 +164,8 @@ class ProgramHandle:
         timeout: float | None = None,  # noqa: ASYNC109
         id: str = "",  # noqa: A002
     ) -> Any:  # noqa: ANN401
-        """A `Reply` of an agent, a value of a reducer. Cancelling it cancels the work."""
+        """Send a message and return the answer: a `Reply` of an agent, a value of a reducer.
+        Cancelling it cancels the work."""
         ask = id or _new_id()
         timeout_ms = None if timeout is None else int(timeout * 1000)
         command = Command(ask, Post(path, ProcessMessage(message, ask), ask), timeout_ms)
@@ -170,7 +176,7 @@ class ProgramHandle:
             raise
         match reply:
             case MessageFailed(error, reason):
-                raise raised(error, reason)
+                raise rebuild_error(error, reason)
             case ChargedReply(said, charged):
                 text, trace_id = said.text, TraceId(self.id)
                 facts = (charged, said.usage, said.conversation, trace_id)
@@ -187,7 +193,8 @@ class ProgramHandle:
         wallet: str | float | None = None,
         id: str = "",  # noqa: A002
     ) -> Any:  # noqa: ANN401
-        """A function of a compiled program of the workers, as a process of its own, to its end."""
+        """Run a function of a compiled program of the workers, as a process of its own, to its
+        end."""
         command_id = id or _new_id()
         cap = None if wallet is None else dollars(wallet)
         spec = ProcessSpec(body, ChildType.TEMPORARY, wallet=cap)
@@ -198,47 +205,59 @@ class ProgramHandle:
             await self._tell(TerminateProcess(path, kill=True), f"{command_id}-end")
 
     async def printed(self, path: str = "") -> list[str]:
-        """The last lines, of all its processes or of one with what it started."""
+        """Return the last lines that were printed, by all processes or by one with what it
+        started."""
         news = await self._query(ProgramWorkflow.printed)
         return [line.text for line in news if line.path.startswith(path)]
 
     async def tell(self, path: str, message: Any, *, id: str = "") -> None:  # noqa: A002, ANN401
-        """Nobody waits for an answer."""
+        """Send a message; nobody waits for an answer."""
         command_id = id or _new_id()
         await self._tell(Post(path, ProcessMessage(message), command_id), command_id)
 
-    async def questions(self) -> list[Question]:
-        """That people have not answered, the oldest first."""
+    async def interrupts(self) -> list[Question]:
+        """Return the questions that people have not answered, the oldest first."""
         return await self._query(ProgramWorkflow.questions)
 
     async def answer(
         self,
-        question: str,
+        id: str,  # noqa: A002
         answer: bool | str,
         *,
-        by: str,
         action: Digest | None = None,
+        by: str = "",
     ) -> None:
-        """`by` is who answers, as you authenticated them; `action`, if it is given, is that of the
-        question as they saw it."""
-        given, once = PersonAnswer(question, answer, by, action), _new_id()
+        """Answer a question. `by` is who answers, as you authenticated them: without it the answer
+        is refused. `action`, if it is given, is that of the question as they saw it."""
+        given, once = PersonAnswer(id, answer, by, action), _new_id()
         reply = await self._update_until_processed(
             lambda: self._update(ProgramWorkflow.answer, given, id=once)
         )
         if isinstance(reply, MessageFailed):
             raise UserError(reply.reason)
 
-    async def kill(self, path: str) -> None:
-        """For good and at once, with everything that it started."""
-        await self._submit(Command(_new_id(), TerminateProcess(path, kill=True)))
+    async def kill(self, id: str, *, tree: bool = False) -> KillResult:  # noqa: A002
+        """End this incarnation, after which the supervisor decides; with `tree` end it for good,
+        with all below it. Return when nothing of it is left, or after ten seconds with a count of
+        what is."""
+        kill = plan_kill(await self.state(), id, tree=tree)
+        killed = SendExitSignal(kill.path, ExitReason(ExitKind.KILLED))
+        event = TerminateProcess(kill.path, kill=True) if tree else killed
+        await self._submit(Command(_new_id(), event))
+        result, waits, left_s = kill.result(await self.state()), _waits(), _KILL_S
+        while not result.is_clean and left_s > 0:
+            left_s -= (wait_s := next(waits))
+            await asyncio.sleep(wait_s)
+            result = kill.result(await self.state())
+        return result
 
     async def stop(self) -> None:
-        """Ends every process, the last started first; done when the program is."""
+        """End every process, the last started first, and return when the program is over."""
         await self._tell(ShutDown())
         await self.wait()
 
     async def wait(self) -> None:
-        """Until the program is over. Raises why it could not go on."""
+        """Wait until the program is over, and raise why it could not go on."""
         waits = _waits()
         while True:
             try:
@@ -251,6 +270,7 @@ class ProgramHandle:
             await asyncio.sleep(next(waits))
 
     async def state(self) -> Program:
+        """Return the whole program as a record."""
         return await self._query(ProgramWorkflow.state)
 
     async def _tell(self, event: Event, id: str = "") -> None:  # noqa: A002
@@ -264,7 +284,7 @@ class ProgramHandle:
             await asyncio.sleep(next(waits))
 
     async def _submit(self, command: Command) -> Reply:
-        """Said again, with the same id, as long as nobody was there to hear it."""
+        """Send a command, again with the same id as long as nobody was there to hear it."""
         reply = await self._update_until_processed(
             lambda: self._update(ProgramWorkflow.submit, command)
         )
@@ -296,7 +316,7 @@ class ProgramHandle:
         return reply
 
     async def _query(self, asked: Callable[..., T], *facts: object) -> T:
-        """Asked again as long as nobody can say."""
+        """Ask the workflow, again as long as nobody can say."""
         waits, query = _waits(), cast("Callable[..., Awaitable[T]]", self._workflow.query)
         while True:
             try:
@@ -331,7 +351,8 @@ def _is_unprocessed(failed: WorkflowUpdateFailedError) -> bool:
 
 
 def _waits() -> Iterator[float]:
-    """Longer and longer, each a tenth of what has passed: a slow answer is asked for seldom."""
+    """Yield longer and longer waits, each a tenth of what has passed: a slow answer is asked for
+    seldom."""
     wait_s = _SHORTEST_WAIT_S
     while True:
         yield wait_s

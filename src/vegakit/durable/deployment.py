@@ -23,7 +23,7 @@ from vegakit.events import Answered, CallKind, Crashed, EffectCancelled, EffectO
 from vegakit.host import (
     Account,
     Agent,
-    Context,
+    AskContext,
     EffectHandler,
     EffectHandlers,
     Reducer,
@@ -43,11 +43,11 @@ from vegakit.telemetry import Span
 
 @dataclass(frozen=True)
 class Deployment:
-    """`ledger` and `answers` are those of all workers of one queue: files on one machine, a server
-    for several. With `answers` an answer that was paid for outlives a worker that dies before
-    Temporal heard of it. `options` are further ones of `Runtime`: budget, models, limits, trace.
-    Of a compiled program each function is a body. `version` names the code; Temporal shows it
-    beside every task."""
+    """The code and the stores that workers of one queue share. `ledger` and `answers` are those of
+    all of them: files on one machine, a server for several. With `answers` an answer that was paid
+    for outlives a worker that dies before Temporal heard of it. `options` are further ones of
+    `Runtime`: budget, models, limits, trace. Of a compiled program each function is a body.
+    `version` names the code; Temporal shows it beside every task."""
 
     bodies: Sequence[Agent[Any] | Reducer | VegaProgram]
     ledger: Ledger
@@ -56,9 +56,11 @@ class Deployment:
     version: str = "unversioned"
 
     def runtime(self) -> Runtime:
+        """Return a runtime for one worker."""
         return Runtime(ledger=self.ledger, **self.options)
 
     def registry(self, runtime: Runtime) -> Registry:
+        """Return the bodies by name."""
         registry = Registry(runtime.model_registry, runtime.admission_service)
         for body in self.bodies:
             if isinstance(body, VegaProgram):
@@ -78,7 +80,8 @@ def _check(body: object) -> None:
 
 
 def deployment_at(place: str) -> Deployment:
-    """`module:function`, which is called without arguments."""
+    """Return the deployment that `module:function` makes; the function is called without
+    arguments."""
     module, _, name = place.partition(":")
     try:
         made = getattr(import_module(module), name)()
@@ -109,6 +112,8 @@ _BEATS_IN_TIMEOUT = 4
 
 
 class Activities:
+    """The activities of a worker: each carries out one call through the gate of a runtime."""
+
     def __init__(self, deployment: Deployment, runtime: Runtime, registry: Registry) -> None:
         self._ledger = deployment.ledger
         self._answers = deployment.answers
@@ -117,14 +122,17 @@ class Activities:
 
     @activity.defn(name=ActivityName.MODEL)
     async def call_model(self, work: ActivityInput) -> ActivityResult:
+        """Carry out a model call."""
         return await self._perform(work)
 
     @activity.defn(name=ActivityName.TOOL)
     async def call_tool(self, work: ActivityInput) -> ActivityResult:
+        """Carry out a tool call."""
         return await self._perform(work)
 
     @activity.defn(name=ActivityName.FIND_OUTCOME)
     async def find_outcome(self, work: ActivityInput) -> ActivityResult:
+        """Return what became of a call whose worker did not say; unknown if nothing was kept."""
         known = await self._known(work.effect)
         if not isinstance(known, ActivityResult):
             known = ActivityResult(work.effect.digest, Unknown(Money(0)))
@@ -162,13 +170,14 @@ class Activities:
     def _performer(self, work: ActivityInput, span: Span, earlier: int) -> EffectHandler:
         if work.authored is not None:
             self._registry.restore(work.authored)
-        place = _ActivityContext(work, self._registry, Context(span))
+        place = _ActivityContext(work, self._registry, AskContext(span))
         return EffectHandlers(self._runtime.services, place, earlier).handlers[
             type(work.effect.request)
         ]
 
     async def _known(self, effect: Effect) -> ActivityResult | int:
-        """What an earlier attempt left behind, or how many calls it made that came to nothing."""
+        """Return what an earlier attempt left behind, or how many calls it made that came to
+        nothing."""
         kept = (
             None
             if self._answers is None
@@ -178,7 +187,7 @@ class Activities:
             return from_json(ActivityResult, kept[0])
         if isinstance(effect.request, CallTool):
             return (
-                0 if effect.request.repeatable else ActivityResult(effect.digest, Unknown(Money(0)))
+                0 if effect.request.idempotent else ActivityResult(effect.digest, Unknown(Money(0)))
             )
         claims = await self._claims(effect.key)
         charged = sum(claim.charged for claim in claims)
@@ -187,7 +196,7 @@ class Activities:
         return len(claims)
 
     async def _claims(self, key: EffectKey) -> list[Claim]:
-        """Of each call; what a worker that died had sent is cut off."""
+        """Return the claim of each call. What a worker that died had sent is cut off."""
         claims, now = list[Claim](), self._runtime.clock.now()
         while (claim := await self._ledger.claim(key, len(claims) + 1)) is not None:
             if claim.state in (ClaimState.RESERVED, ClaimState.SENT):
@@ -198,9 +207,9 @@ class Activities:
 
 
 class _ActivityContext:
-    """Where an effect stands, as far as an activity knows it."""
+    """The context of an effect, as far as an activity knows it."""
 
-    def __init__(self, work: ActivityInput, registry: Registry, context: Context) -> None:
+    def __init__(self, work: ActivityInput, registry: Registry, context: AskContext) -> None:
         self._work = work
         self._registry = registry
         self._context = context
@@ -215,7 +224,7 @@ class _ActivityContext:
         body = self._work.body
         return self._registry.tools(body)[name], body
 
-    def context_of(self, effect: Effect) -> Context:
+    def context_of(self, effect: Effect) -> AskContext:
         return self._context
 
     def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
@@ -226,8 +235,8 @@ class _ActivityContext:
 
 
 class _Heartbeats:
-    """Temporal learns from them that we live, and tells us if we are to stop. A timer, not a task:
-    most calls end before the first one is due."""
+    """The heartbeats of an activity: Temporal learns from them that we live, and tells us if we are
+    to stop. They are a timer and not a task, because most calls end before the first one is due."""
 
     def __enter__(self) -> None:
         timeout = activity.info().heartbeat_timeout or timedelta(seconds=10)
@@ -244,12 +253,13 @@ class _Heartbeats:
 
 
 def _answer_key(effect: Effect) -> str:
-    """What was begun, given up and then wanted has an answer for each time."""
+    """Return the key of an answer. A call that was begun, given up and then wanted has an answer
+    for each time."""
     return f"{effect.key}#{effect.again}" if effect.again else effect.key
 
 
 def _limited_result(effect: Effect, outcome: EffectOutcome) -> ActivityResult:
-    """What it came to, or why that cannot be kept."""
+    """Return what a call came to, or why that cannot be kept."""
     performed, asked = ActivityResult(effect.digest, outcome), effect.request
     what = f"the result of tool {asked.tool}" if isinstance(asked, CallTool) else "the answer"
     too_large = why_too_large(what, performed, "ask for less, or hand it over in a file")
@@ -277,8 +287,8 @@ _CALLS_AT_ONCE = 300
 
 
 class Role(StrEnum):
-    """`CONTROL` steps the programs; the others carry out their calls. A worker that has all roles
-    prefers to carry out the calls of the programs that it steps."""
+    """The roles of a worker. `CONTROL` steps the programs; the others carry out their calls. A
+    worker that has all roles prefers to carry out the calls of the programs that it steps."""
 
     CONTROL = "control"
     MODELS = "models"
@@ -292,7 +302,7 @@ async def serve(
     roles: Collection[Role] = tuple(Role),
     **options: Any,  # noqa: ANN401
 ) -> None:
-    """Until it is cancelled. `options` are further ones of Temporal's `Worker`."""
+    """Serve a queue until cancelled. `options` are further ones of Temporal's `Worker`."""
     queue, client = connection.queue, connection.client
     async with AsyncExitStack() as workers:
         if deployment.answers is not None:

@@ -58,7 +58,7 @@ class ChargedReply(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class ReplyPending(Struct, frozen=True, tag=True):
-    """It was obeyed, and its answer is still to come."""
+    """A command was obeyed, and its answer is still to come."""
 
 
 Reply: TypeAlias = Returned | MessageFailed | ChargedReply | Spawned | SpawnRefused | ReplyPending
@@ -83,7 +83,7 @@ class PersonAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class Launch(Struct, frozen=True, omit_defaults=True):
-    """What one run of the workflow begins with. `queue` names the code. After `longest` events of
+    """The input of one run of the workflow. `queue` names the code. After `longest` events of
     history it moves to a next run; `replies` go with it, for those who have not heard them, and
     `interrupts`, the questions that people have not answered, and the last that was `printed`."""
 
@@ -97,7 +97,7 @@ class Launch(Struct, frozen=True, omit_defaults=True):
 
 
 class ActivityInput(Struct, frozen=True, omit_defaults=True):
-    """One effect for an activity: `body` names the agent that it is for, `authored` is the program
+    """An effect for an activity: `body` names the agent that it is for, `authored` is the program
     that declares it, if a model wrote that."""
 
     effect: Effect
@@ -108,7 +108,7 @@ class ActivityInput(Struct, frozen=True, omit_defaults=True):
 
 
 class ActivityResult(Struct, frozen=True):
-    """`digest` is of the request that this is the outcome of."""
+    """The outcome of an effect; `digest` is that of the request."""
 
     digest: Digest
     outcome: EffectOutcome
@@ -144,7 +144,7 @@ class _Records(EncodingPayloadConverter):
 
 
 class RecordConverter(CompositePayloadConverter):
-    """As Temporal's own, but that its JSON is written and checked by ours."""
+    """A converter like Temporal's own, except that our code writes and checks its JSON."""
 
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
@@ -156,7 +156,7 @@ RECORDS = DataConverter(payload_converter_class=RecordConverter)
 
 
 def why_too_large(what: str, record: object, remedy: str) -> str:
-    """Empty if Temporal takes it."""
+    """Return why Temporal does not take a record, or an empty text if it does."""
     size = len(to_json(record))
     if size <= _LARGEST_BYTES:
         return ""

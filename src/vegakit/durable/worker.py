@@ -10,6 +10,7 @@ from vegakit.durable.deployment import Role, deployment_at, serve
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Serve a queue from the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m vegakit.durable.worker",
         description="Serves the programs of a task queue of Temporal until it is ended.",

@@ -72,19 +72,23 @@ _ANONYMOUS = "nobody is named who answers; give by= a name"
 
 
 class WorkflowQuestions:
-    """`interrupts` are those that an earlier run of the workflow left open."""
+    """The questions of a program to people. `interrupts` are those that an earlier run of the
+    workflow left open."""
 
     def __init__(self, clock: Clock, interrupts: Interrupts | None) -> None:
         self._page = _InterruptDocument(interrupts)
         self.approvals = Approvals(clock, self._page, None, None)
 
     async def load(self) -> None:
+        """Load the questions that an earlier run left open."""
         await self.approvals.questions.load()
 
     def open(self) -> list[Question]:
+        """Return the questions that people have not answered."""
         return self.approvals.questions.open()
 
     async def answer(self, given: PersonAnswer) -> Returned | MessageFailed:
+        """Take an answer of a named person, or say why it is refused."""
         if not given.by.strip():
             return MessageFailed(UserError.__name__, _ANONYMOUS)
         try:
@@ -95,7 +99,7 @@ class WorkflowQuestions:
 
     @property
     def interrupts(self) -> Interrupts | None:
-        """For the next run."""
+        """The questions that the next run begins with."""
         return None if self._page.text is None else from_json(Interrupts, self._page.text)
 
 
@@ -155,7 +159,8 @@ _CALLS: dict[type[EffectRequest], ActivityName] = {
 
 
 def queue_of(queue: str, call: ActivityName) -> str:
-    """Where workers of their own look for models and tools: neither keeps the other waiting."""
+    """Return the queue on which workers of their own look for models or tools: neither keeps the
+    other waiting."""
     return queue if call is ActivityName.FIND_OUTCOME else f"{queue}-{call.name.lower()}s"
 
 
@@ -163,9 +168,11 @@ class WorkflowClock:
     """Implements `ports.Clock`, the same on every replay."""
 
     def now(self) -> int:
+        """Return the time of the current task."""
         return workflow.time_ns() // 1_000_000
 
     async def wait_until(self, at_ms: int) -> None:
+        """Wait on a timer of Temporal."""
         await asyncio.sleep(max(0, at_ms - self.now()) / 1000)
 
 
@@ -201,29 +208,35 @@ class TemporalHost(LocalHost):
 
     @property
     def has_news(self) -> bool:
+        """Whether events have arrived that the machine has not seen."""
         return bool(self._arrived) or self._broken is not None
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is under way but timers, which the next run sets again, and questions, which it
-        finds as they stand."""
+        """Whether nothing is in flight but timers, which the next run sets again, and questions,
+        which it finds as they stand."""
         waits = (SetTimer, AskHuman)
         return all(isinstance(effect.request, waits) for effect in self._effects.values())
 
     def start(self, effect: Effect, *, speculative: bool = False) -> None:
+        """Start an effect, unless it is left to the next run."""
         if not self.holding:
             super().start(effect, speculative=speculative)
 
     def cancel(self, key: EffectKey, *, late: bool = False) -> None:
+        """Cancel an effect. One that was left to the next run never began, so it is over at
+        once."""
         flight = self._state.effects_in_flight.get(key)
         if self.holding and flight is not None and key not in self._effects:
             self.tell(OutcomeArrived(key, flight.effect.path, EffectCancelled()))
         super().cancel(key)
 
     def hold(self) -> None:
+        """Leave what is started from now on to the next run."""
         self.holding = True
 
     async def next(self) -> Sequence[HostEvent]:
+        """Wait for events that the machine has not seen, and return them."""
         await workflow.wait_condition(lambda: self.has_news)
         return await super().next()
 
@@ -320,13 +333,15 @@ _provided: dict[str, tuple[Code, bool]] = {}
 
 
 def register_code(queue: str, code: Code, *, separate_workers: bool = True) -> None:
-    """To the programs of this queue: Temporal makes their workflows, and hands them no code.
-    `apart`: calls are for workers of their own."""
+    """Give code to the programs of a queue: Temporal makes their workflows, and hands them no code.
+    With `separate_workers`, calls are for workers of their own."""
     _provided[queue] = code, separate_workers
 
 
 @workflow.defn(name=PROGRAM, sandboxed=False)
 class ProgramWorkflow:
+    """The workflow of a program."""
+
     @workflow.init
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -350,6 +365,7 @@ class ProgramWorkflow:
 
     @workflow.run
     async def run(self, launch: Launch) -> None:
+        """Step the machine until the program is over, or move to the next run."""
         await self._host.questions.load()
         for flight in list(self._state.effects_in_flight.values()):
             self._host.start(flight.effect)
@@ -371,9 +387,9 @@ class ProgramWorkflow:
 
     @workflow.update
     async def submit(self, command: Command) -> Reply:
-        """The answer, if only a few wait for one. Else it returns when the command is obeyed, and
-        the answer is asked for by `reply`: Temporal takes ten updates at once, and a program may
-        have any number of questions."""
+        """Obey a command and return its answer, if only a few wait for one. Otherwise return when
+        the command is obeyed; the answer is then asked for by `reply`, because Temporal takes ten
+        updates at once, and a program may have any number of questions."""
         self._take(command)
         await workflow.wait_condition(lambda: command not in self._inbox or bool(self._failed))
         if self._waiting < _WAITING_AT_ONCE:
@@ -384,30 +400,35 @@ class ProgramWorkflow:
 
     @workflow.update
     async def answer(self, given: PersonAnswer) -> Reply:
-        """By a person, to a question of the program."""
+        """Take the answer of a person to a question of the program."""
         await workflow.wait_condition(lambda: self._is_up)
         return await self._host.questions.answer(given)
 
     @workflow.query
     def questions(self) -> list[Question]:
+        """Return the questions that people have not answered."""
         return self._host.questions.open()
 
     @workflow.signal
     def tell(self, command: Command) -> None:
+        """Obey a command for which nobody waits."""
         self._take(command)
 
     @workflow.query
     def reply(self, to: str) -> Reply:
+        """Return the answer to a command, or that it is still to come."""
         waits = to in self._state.asks or any(command.id == to for command in self._inbox)
         unanswered = ReplyPending() if waits else _FORGOTTEN
         return self._replies.get(to) or self._failed or unanswered
 
     @workflow.query
     def printed(self) -> list[Printed]:
+        """Return the last lines that were printed."""
         return list(self._printed)
 
     @workflow.query
     def state(self) -> Program:
+        """Return the state of the program."""
         return self._state
 
     def _next_launch(self) -> Launch:
@@ -423,7 +444,8 @@ class ProgramWorkflow:
         return launch
 
     def _has_reply(self, to: str) -> bool:
-        """Or must be told later: the next run does not know who waits."""
+        """Return whether there is an answer, or it must be told later because the next run does not
+        know who waits."""
         return self._host.holding or not isinstance(self.reply(to), ReplyPending)
 
     def _take(self, command: Command) -> None:
@@ -477,7 +499,8 @@ class ProgramWorkflow:
         return news or self._is_done() or self._may_move()
 
     def _check_in_task(self) -> None:
-        """Each task has its own time; more events at the same time are of no task."""
+        """Fail if we are not in a task. Each task has its own time, so more events at the same time
+        are of no task."""
         (length, at), self._seen = (
             self._seen,
             (
@@ -503,7 +526,7 @@ class ProgramWorkflow:
 
 
 def _latest(replies: dict[str, Reply]) -> dict[str, Reply]:
-    """Those that fit beside the state: replies hold whole conversations."""
+    """Return the last replies that fit beside the state: they hold whole conversations."""
     kept, left = list[tuple[str, Reply]](), _REPLIES_MOVED_BYTES
     for to, reply in reversed(replies.items()):
         left -= len(to_json(reply))

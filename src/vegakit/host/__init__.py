@@ -8,198 +8,97 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.host.activity import ActivityLog
-    from vegakit.host.admission import AdmissionService, PreparedGrant
+    from vegakit.host.activity import ActivityLog as ActivityLog
+    from vegakit.host.admission import (
+        AdmissionService as AdmissionService,
+        PreparedGrant as PreparedGrant,
+    )
     from vegakit.host.agents import (
-        Agent,
-        Body,
-        Child,
-        Process,
-        Reducer,
-        Reply,
-        StreamEvent,
-        Supervisor,
-        TextChunk,
-        ToolCalled,
-        ToolReturned,
-        TurnEnded,
-        only_in_program,
-        read_media,
+        Agent as Agent,
+        Body as Body,
+        Child as Child,
+        Process as Process,
+        Reducer as Reducer,
+        Reply as Reply,
+        StreamEvent as StreamEvent,
+        Supervisor as Supervisor,
+        TextChunk as TextChunk,
+        ToolCalled as ToolCalled,
+        ToolReturned as ToolReturned,
+        TurnEnded as TurnEnded,
+        only_in_program as only_in_program,
+        read_media as read_media,
     )
     from vegakit.host.approvals import (
-        Approvals,
-        PermissionPolicy,
-        Questions,
-        as_audit,
-        permission_policy_from,
+        Approvals as Approvals,
+        PermissionPolicy as PermissionPolicy,
+        Questions as Questions,
+        as_audit as as_audit,
+        permission_policy_from as permission_policy_from,
     )
-    from vegakit.host.budgets import Budgets, Lease, rule_of
-    from vegakit.host.deployment import deploy
-    from vegakit.host.effect_handlers import Context, EffectHandlers, current_process
-    from vegakit.host.gate import Account, Gate, ModelCall
+    from vegakit.host.budgets import Budgets as Budgets, Lease as Lease, rule_of as rule_of
+    from vegakit.host.deployment import deploy as deploy
+    from vegakit.host.effect_handlers import (
+        AskContext as AskContext,
+        EffectHandlers as EffectHandlers,
+        current_process as current_process,
+    )
+    from vegakit.host.gate import Account as Account, Gate as Gate, ModelCall as ModelCall
     from vegakit.host.journal import (
-        EffectRecorder,
-        JournaledRun,
-        as_journal,
-        ledger_beside,
-        store_beside,
+        EffectRecorder as EffectRecorder,
+        JournaledRun as JournaledRun,
+        as_journal as as_journal,
+        as_ledger as as_ledger,
+        store_beside as store_beside,
     )
-    from vegakit.host.limiter import Limiter, LimiterRules, Limits, ModelRegistry
-    from vegakit.host.local import Driver, EffectHandler, LocalHost
-    from vegakit.host.pending_asks import PendingAsk
-    from vegakit.host.program_run import ProgramRun
+    from vegakit.host.limiter import (
+        Limiter as Limiter,
+        LimiterRules as LimiterRules,
+        Limits as Limits,
+        ModelRegistry as ModelRegistry,
+    )
+    from vegakit.host.local import (
+        Driver as Driver,
+        EffectHandler as EffectHandler,
+        LocalHost as LocalHost,
+    )
+    from vegakit.host.pending_asks import PendingAsk as PendingAsk
+    from vegakit.host.program_run import ProgramRun as ProgramRun
     from vegakit.host.python_interop import (
-        PythonInterop,
-        RunProgram,
-        ToolLike,
-        arguments,
-        python_value,
-        run_program,
+        PythonInterop as PythonInterop,
+        RunProgram as RunProgram,
+        ToolLike as ToolLike,
+        arguments as arguments,
+        python_value as python_value,
+        run_program as run_program,
     )
-    from vegakit.host.recovery import Backlog, charge_missing
-    from vegakit.host.registry import Registry
-    from vegakit.host.services import HostServices
+    from vegakit.host.recovery import Backlog as Backlog, charge_missing as charge_missing
+    from vegakit.host.registry import Registry as Registry
+    from vegakit.host.services import HostServices as HostServices
 
-
-__all__ = [
-    "Account",
-    "ActivityLog",
-    "AdmissionService",
-    "Agent",
-    "Approvals",
-    "Backlog",
-    "Body",
-    "Budgets",
-    "Child",
-    "Context",
-    "Driver",
-    "EffectHandler",
-    "EffectHandlers",
-    "EffectRecorder",
-    "Gate",
-    "HostServices",
-    "JournaledRun",
-    "Lease",
-    "Limiter",
-    "LimiterRules",
-    "Limits",
-    "LocalHost",
-    "ModelCall",
-    "ModelRegistry",
-    "PendingAsk",
-    "PermissionPolicy",
-    "PreparedGrant",
-    "Process",
-    "ProgramRun",
-    "PythonInterop",
-    "Questions",
-    "Reducer",
-    "Registry",
-    "Reply",
-    "RunProgram",
-    "StreamEvent",
-    "Supervisor",
-    "TextChunk",
-    "ToolCalled",
-    "ToolLike",
-    "ToolReturned",
-    "TurnEnded",
-    "arguments",
-    "as_audit",
-    "as_journal",
-    "charge_missing",
-    "current_process",
-    "deploy",
-    "ledger_beside",
-    "only_in_program",
-    "permission_policy_from",
-    "python_value",
-    "read_media",
-    "rule_of",
-    "run_program",
-    "store_beside",
-]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "activity": ("ActivityLog",),
-        "admission": (
-            "AdmissionService",
-            "PreparedGrant",
-        ),
+        "activity": "ActivityLog",
+        "admission": "AdmissionService PreparedGrant",
         "agents": (
-            "Agent",
-            "Body",
-            "Child",
-            "Process",
-            "Reducer",
-            "Reply",
-            "StreamEvent",
-            "Supervisor",
-            "TextChunk",
-            "ToolCalled",
-            "ToolReturned",
-            "TurnEnded",
-            "only_in_program",
-            "read_media",
+            "Agent Body Child Process Reducer Reply StreamEvent Supervisor TextChunk ToolCalled "
+            "ToolReturned TurnEnded only_in_program read_media"
         ),
-        "approvals": (
-            "Approvals",
-            "PermissionPolicy",
-            "Questions",
-            "as_audit",
-            "permission_policy_from",
-        ),
-        "budgets": (
-            "Budgets",
-            "Lease",
-            "rule_of",
-        ),
-        "deployment": ("deploy",),
-        "effect_handlers": (
-            "Context",
-            "EffectHandlers",
-            "current_process",
-        ),
-        "gate": (
-            "Account",
-            "Gate",
-            "ModelCall",
-        ),
-        "journal": (
-            "EffectRecorder",
-            "JournaledRun",
-            "as_journal",
-            "ledger_beside",
-            "store_beside",
-        ),
-        "limiter": (
-            "Limiter",
-            "LimiterRules",
-            "Limits",
-            "ModelRegistry",
-        ),
-        "local": (
-            "Driver",
-            "EffectHandler",
-            "LocalHost",
-        ),
-        "pending_asks": ("PendingAsk",),
-        "program_run": ("ProgramRun",),
-        "python_interop": (
-            "PythonInterop",
-            "RunProgram",
-            "ToolLike",
-            "arguments",
-            "python_value",
-            "run_program",
-        ),
-        "recovery": (
-            "Backlog",
-            "charge_missing",
-        ),
-        "registry": ("Registry",),
-        "services": ("HostServices",),
+        "approvals": "Approvals PermissionPolicy Questions as_audit permission_policy_from",
+        "budgets": "Budgets Lease rule_of",
+        "deployment": "deploy",
+        "effect_handlers": "AskContext EffectHandlers current_process",
+        "gate": "Account Gate ModelCall",
+        "journal": "EffectRecorder JournaledRun as_journal as_ledger store_beside",
+        "limiter": "Limiter LimiterRules Limits ModelRegistry",
+        "local": "Driver EffectHandler LocalHost",
+        "pending_asks": "PendingAsk",
+        "program_run": "ProgramRun",
+        "python_interop": "PythonInterop RunProgram ToolLike arguments python_value run_program",
+        "recovery": "Backlog charge_missing",
+        "registry": "Registry",
+        "services": "HostServices",
     },
 )

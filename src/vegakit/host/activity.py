@@ -9,7 +9,7 @@ from typing import TypeAlias
 from vegakit.control import LogEntry, is_within
 from vegakit.events import CallKind, CallTraced
 from vegakit.host.effect_handlers import current_process
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.ports import Clock, Sink
 from vegakit.program import (
     BreakerClosed,
@@ -46,20 +46,25 @@ class ActivityLog:
         self._followers: set[asyncio.Event] = set()
 
     def record(self, call: CallTraced) -> None:
+        """Remember a call with the process that made it, and pass it on."""
         self._keep(int(call.at_ms + call.latency_ms), current_process.get(), call)
         self._sink.record(call)
 
     def tell(self, news: News) -> None:
+        """Remember news of a process."""
         self._keep(self._clock.now(), getattr(news, "path", ""), news)
 
     async def aclose(self) -> None:
+        """Close the sink behind."""
         await self._sink.aclose()
 
     def processes(self) -> set[str]:
+        """Return the processes of which something is remembered."""
         return {process for _, _, process, _ in self._kept if process}
 
     def tokens_per_s(self, now: int) -> dict[str, float]:
-        """Over the last ten seconds; the tokens of a call are spread over the time it took."""
+        """Return the rates of the last ten seconds; the tokens of a call are spread over the time
+        it took."""
         rates: defaultdict[str, float] = defaultdict(float)
         for _, ended_ms, process, call in reversed(self._kept):
             if not isinstance(call, CallTraced) or call.kind is not CallKind.MODEL:
@@ -73,7 +78,7 @@ class ActivityLog:
     async def entries(
         self, path: str, redactor: Redactor, *, follow: bool
     ) -> AsyncGenerator[LogEntry]:
-        """Of a process and all below it."""
+        """Yield what is remembered of a process and all below it; with `follow`, go on."""
         seen, happened = 0, asyncio.Event()
         self._followers.add(happened)
         try:
@@ -131,7 +136,7 @@ def _news_fields(news: News) -> tuple[str, str, Money]:
         case ProcessStuck(_, for_ms):
             return "stuck", f"nothing happened for {for_ms / 1000:.0f} s", Money(0)
         case CostAlert(_, spent, alert_at):
-            return "cost alert", f"the mark was {show(alert_at)}", spent
+            return "cost alert", f"the mark was {format_money(alert_at)}", spent
         case BreakerOpened(name) | BreakerClosed(name):
             opened = isinstance(news, BreakerOpened)
             return "breaker opened" if opened else "breaker closed", name, Money(0)

@@ -88,7 +88,9 @@ class PreparedGrant:
     async def count(
         self, name: str, request: ModelRequest, texts: tuple[tuple[str, int], ...], size: int
     ) -> int:
-        """`size` is of what was received: a model takes its time over what is long."""
+        """Return how many tokens a request with these texts has at most. `size` is the length of
+        what was received: a model takes its time over what is long, so that is counted in a
+        thread."""
         messages = tuple(UserMessage((Text(unit * times),)) for unit, times in texts)
         whole = structs.replace(request, messages=messages)
         if size + sum(len(unit) * times for unit, times in texts) < _LONG:
@@ -124,7 +126,8 @@ class _Job:
 
 
 class AdmissionService:
-    """One for a runtime. Nothing is started before `warm`."""
+    """The admission of programs that models write, one for a runtime. Nothing is started before
+    `warm`."""
 
     def __init__(self, children: Children, clock: Clock) -> None:
         self._real = isinstance(clock, SteadyClock)
@@ -154,7 +157,8 @@ class AdmissionService:
         client: str,
         read: ReadText | None = None,
     ) -> Inspection:
-        """`client` is whose turn it takes; `read` gives the texts of other files."""
+        """Inspect a program in a process of its own. `client` is whose turn it takes; `read` gives
+        the texts of other files."""
         if not self._real:
             return inspect_program(
                 kind, text, name, permit.grant, MOST_STEPS
@@ -176,12 +180,13 @@ class AdmissionService:
                 self._heavy.popitem(last=False)
 
     async def aclose(self) -> None:
+        """End the processes that inspect programs."""
         await self._quick.aclose()
         await self._slow.aclose()
 
 
 class _ReviewQueue:
-    """One process, and who waits for it: clients in turns, each with its jobs in order."""
+    """A process, and who waits for it: clients in turns, each with its jobs in order."""
 
     def __init__(self, children: Children, most: int, niceness: int) -> None:
         self._children, self._most, self._niceness = children, most, niceness
@@ -206,7 +211,7 @@ class _ReviewQueue:
         return [] if self._child is None else [self._child.pid]
 
     async def inspect_program(self, job: _Job) -> Inspection | None:
-        """None: it takes more steps than this lane gives."""
+        """Inspect a program; return None if it takes more steps than this queue gives."""
         self.warm()
         mine = len(self._waiting.get(job.client, ()))
         if job.kind is not AdmissionRequest.ADMIT and (
@@ -267,7 +272,7 @@ class _ReviewQueue:
         self._starting = None
 
     async def _serve(self, job: _Job) -> None:
-        """Whatever goes wrong while a process looks, it is not used again."""
+        """Let a process inspect. Whatever goes wrong while it does, it is not used again."""
         child = self._child
         try:
             if child is None or job.permit.sent is None:

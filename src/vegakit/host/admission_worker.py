@@ -29,8 +29,8 @@ from vegakit.money import Money
 from vegakit.program import (
     AdmissionRequest,
     AgentTerms,
-    May,
     ProgramGrant,
+    ProgramRights,
     inspect_program,
     token_counter,
 )
@@ -49,7 +49,7 @@ _SAMPLES = {
 
 
 class _Line:
-    """To the runtime and back, one message after the other."""
+    """The line to the runtime and back, one message after the other."""
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading, self._writing = reading, writing
@@ -70,6 +70,7 @@ class _Line:
 
 
 def message_of(content: object) -> bytes:
+    """Return a message as it is sent: its length and its content."""
     body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     return _HEAD.pack(len(body)) + body
 
@@ -114,6 +115,7 @@ def _load_grant(stored: bytes) -> ProgramGrant:
 
 
 def main() -> None:
+    """Inspect programs, one after the other, until the runtime hangs up."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1_000))
     line = _Line(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what anything prints is no message
@@ -148,7 +150,7 @@ def main() -> None:
 def _warm_up() -> None:
     """Loads every part that a program may need, and has the collector pass over it from now on."""
     grant = ProgramGrant(
-        Money(1), May(), {}, frozenset(), AgentTerms({}, {}), languages=tuple(_SAMPLES)
+        Money(1), ProgramRights(), {}, frozenset(), AgentTerms({}, {}), languages=tuple(_SAMPLES)
     )
     for language, text in _SAMPLES.items():
         inspect_program(AdmissionRequest.ADMIT, text, language, grant, MOST_STEPS)
@@ -182,7 +184,7 @@ def _set_timer(seconds: float) -> None:
 
 
 def _size() -> int:
-    """Of its address space; 0 where nobody tells."""
+    """Return the size of our address space, or 0 where nobody tells."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123
             return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

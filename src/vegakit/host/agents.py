@@ -1,6 +1,5 @@
-"""What users hold: agents and their replies, children and supervisors, and the handle of a process
-(host).
-"""
+"""Users hold the objects of this module: agents and their replies, children and supervisors, and
+the handle of a process (host)."""
 
 import asyncio
 import mimetypes
@@ -46,6 +45,7 @@ R = TypeVar("R")
 
 
 def only_in_program(what: str) -> NoReturn:
+    """Raise that a word means something only in a program."""
     raise UserError(
         f"{what} means something only in a program: put it into a function below @program, and run "
         "that with `await main(...)` or: vega run FILE.py"
@@ -53,8 +53,8 @@ def only_in_program(what: str) -> NoReturn:
 
 
 class AgentStub:
-    """`reviewer("…")`, `reviewer.ask("…", returns=Finding)`; elsewhere `await rt.ask(reviewer, …)`
-    asks an agent."""
+    """An agent as a program in Python calls it: `reviewer("…")`, `reviewer.ask("…",
+    returns=Finding)`. Elsewhere `await rt.ask(reviewer, …)` asks an agent."""
 
     def __call__(self, message: str) -> str:
         only_in_program("calling an agent")
@@ -67,14 +67,15 @@ class AgentStub:
     ) -> R: ...
 
     def ask(self, message: str, **_: Any) -> Any:
+        """Ask the agent, for text or for a value of `returns`."""
         only_in_program("asking an agent")
 
     def stream(self, message: str) -> Iterator[str]:
-        """Its answer, piece by piece."""
+        """Ask the agent, and take its answer piece by piece."""
         only_in_program("a stream of an agent")
 
     def submit(self, message: str, **_: Any) -> Any:  # noqa: ANN401
-        """Its answer later: take it with `.result()`."""
+        """Ask the agent, and take its answer later with `.result()`."""
         only_in_program("asking an agent")
 
 
@@ -88,6 +89,8 @@ OutputT = TypeVar("OutputT")
 
 
 class OutputType(Generic[OutputT]):
+    """The type of an agent's answers, with its schema."""
+
     def __init__(self, kind: type[OutputT]) -> None:
         self._kind = kind
         self._adapter: TypeAdapter[Any] | None = None
@@ -114,7 +117,7 @@ class OutputType(Generic[OutputT]):
         self.spec = OutputSpec(getattr(self._kind, "__name__", "Output"), schema)
 
     def problem(self, text: str) -> str | None:
-        """What is wrong with this answer, in words the model can act on."""
+        """Return what is wrong with an answer, in words the model can act on."""
         from pydantic import ValidationError
 
         try:
@@ -124,6 +127,7 @@ class OutputType(Generic[OutputT]):
         return None
 
     def value(self, text: str) -> OutputT:
+        """Return an answer as a value of the type."""
         if self._adapter is None:
             return text  # pyright: ignore[reportReturnType]
         if not self._wrapped:
@@ -144,12 +148,12 @@ _TEXT = cast("type[Any]", str)
 
 @dataclass(frozen=True)
 class Agent(AgentStub, Generic[T]):
-    """`model` is an alias of vega.toml, `provider:name`, or an object of your own that implements
-    `ports.Model`. `budget` caps one ask with its whole tool loop and retries, `timeout` is
-    how many seconds it may take where the ask says nothing. `rate` and `breaker`
-    are the agent's own and apply in addition to its model's; `retry` is its own instead of its
-    model's. `memory="conversation"` lets a process
-    remember what was said to it; its messages are then answered in turn."""
+    """An agent: a model, its instructions and its tools. `model` is an alias of vega.toml,
+    `provider:name`, or an object of your own that implements `ports.Model`. `budget` caps one ask
+    with its whole tool loop and retries, `timeout` is how many seconds it may take where the ask
+    says nothing. `rate` and `breaker` are the agent's own and apply in addition to its model's;
+    `retry` is its own instead of its model's. `memory="conversation"` lets a process remember what
+    was said to it; its messages are then answered in turn."""
 
     name: str
     model: str | Model = "smart"
@@ -170,27 +174,33 @@ class Agent(AgentStub, Generic[T]):
 
     @cached_property
     def cap(self) -> Money | None:
+        """The budget of one ask, or None."""
         return None if self.budget is None else dollars(self.budget)
 
     @cached_property
     def answer(self) -> OutputType[T]:
+        """The type of the answers."""
         return OutputType(self.output)
 
     @cached_property
     def tools_by_name(self) -> dict[str, Tool]:
+        """The tools by the names that the model calls."""
         return by_name([_as_tool(tool) for tool in self.tools])
 
     @cached_property
     def _instructions(self) -> str:
-        """With what its tools want it to know beside their descriptions."""
+        """Return the instructions with what the tools want the agent to know beside their
+        descriptions."""
         notes = (getattr(tool, "notes", "") for tool in self.tools_by_name.values())
         return "\n\n".join(text for text in (self.system, *notes) if text)
 
     @property
     def writes_programs(self) -> bool:
+        """Whether one of the tools runs programs that the agent writes."""
         return any(hasattr(tool, "notes") for tool in self.tools_by_name.values())
 
     def rule_for(self, model: Model) -> TurnRule:
+        """Return the rule of one turn with this model."""
         return TurnRule(
             model.name,
             ModelSettings(self.max_tokens or model.default_max_tokens, self.temperature),
@@ -217,7 +227,8 @@ ReplyT = TypeVar("ReplyT", default=str)
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[ReplyT]):
-    """`messages` is the whole conversation; pass it as `history` to go on with it."""
+    """The answer of an agent, with what it cost. `messages` is the whole conversation; pass it as
+    `history` to go on with it."""
 
     output: ReplyT
     text: str
@@ -234,6 +245,8 @@ class Reply(Generic[ReplyT]):
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
+    """A piece of text that an agent has just said."""
+
     text: str
 
     def __str__(self) -> str:
@@ -242,6 +255,8 @@ class TextChunk:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
+    """An agent has called a tool."""
+
     name: str
     arguments: object
     index: int
@@ -252,6 +267,8 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
+    """A tool has returned to an agent."""
+
     name: str
     content: str
     is_error: bool
@@ -282,6 +299,7 @@ _MAX_BYTES = 20_000_000
 
 
 def read_media(path: str | Path) -> Media:
+    """Return a file as a part of a prompt."""
     file = Path(path)
     kind, _ = mimetypes.guess_type(file.name)
     if kind is None:
@@ -323,6 +341,7 @@ class Child:
     stop_within: float = 5.0
 
     def spec(self, register: Register, rule: RestartRule | None = None) -> ProcessSpec:
+        """Return the spec of the process; `register` names its body."""
         return ProcessSpec(
             register(self.body),
             ChildType(self.restart),
@@ -336,8 +355,9 @@ class Child:
 
 @dataclass(frozen=True)
 class Supervisor:
-    """`strategy` is restart, restart_all, rest_for_one, stop or escalate. More than `max_restarts`
-    within `window` seconds, and it gives up: its children end, and whoever is above decides."""
+    """A supervisor and its children. `strategy` is restart, restart_all, rest_for_one, stop or
+    escalate. After more than `max_restarts` within `window` seconds it gives up: its children end,
+    and whoever is above decides."""
 
     strategy: str = "restart"
     children: Sequence["Body | Child | Supervisor"] = ()
@@ -349,10 +369,12 @@ class Supervisor:
 
     @property
     def rule(self) -> RestartRule:
+        """The rule of restarts."""
         strategy = RestartStrategy(self.strategy)
         return RestartRule(strategy, self.max_restarts, round(self.window * 1000), self.backoff)
 
     def spec(self, register: Register) -> GroupSpec:
+        """Return the spec of the supervisor and of all below it; `register` names the bodies."""
         children: dict[str, ProcessSpec | GroupSpec] = {}
         for given in self.children:
             name, spec = _made(given, register)
@@ -374,6 +396,7 @@ def _made(
 
 
 def name_of(body: Body) -> str:
+    """Return the name of a body."""
     return body.name if isinstance(body, Agent | Reducer) else body.__name__
 
 
@@ -394,6 +417,7 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
 
     @property
     def pid(self) -> Pid:
+        """The pid of the current incarnation."""
         return self._program.pid_of(self.path)
 
     async def ask(
@@ -404,6 +428,7 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         deps: object = None,
         files: Sequence[str | Path] = (),
     ) -> ProcessT:
+        """Send a message and wait for the answer."""
         return await self.send(message, timeout=timeout, deps=deps, files=files)
 
     def send(
@@ -418,7 +443,7 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         return self._program.send(self.path, message, timeout=timeout, deps=deps, files=files)
 
     def tell(self, message: Any) -> None:  # noqa: ANN401
-        """Nobody waits for an answer."""
+        """Send a message; nobody waits for an answer."""
         self._program.tell(self.path, message)
 
     def stream(
@@ -428,7 +453,7 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         timeout: float | None = None,
         deps: object = None,
     ) -> AsyncGenerator[Any]:
-        """What an agent says while it says it; leaving the loop early cancels it."""
+        """Yield what an agent says while it says it; leaving the loop early cancels it."""
         return self._program.stream(self.path, message, timeout=timeout, deps=deps)
 
     async def recall(self, limit: int = 100) -> int:
@@ -437,14 +462,16 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         return await self._program.recall(self.path, limit)
 
     def link(self, other: "Process[Any]") -> None:
-        """If one ends abnormally for good, the other crashes too."""
+        """Link two processes: if one ends abnormally for good, the other crashes too."""
         self._program.link(self.path, other.path)
 
     def unlink(self, other: "Process[Any]") -> None:
+        """Undo a link."""
         self._program.unlink(self.path, other.path)
 
     def monitor(self) -> "asyncio.Future[ExitReason]":
-        """Done when the process has ended for good; cancel it to watch no longer."""
+        """Return a future that is done when the process has ended for good; cancel it to watch no
+        longer."""
         return self._program.monitor(self.path)
 
     def exit(self, reason: str = "exit") -> None:
@@ -452,19 +479,21 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         self._program.exit(self.path, reason)
 
     async def stop(self) -> ExitReason:
-        """For good: it is asked to end, and killed if it takes too long."""
+        """End the process for good: it is asked to end, and killed if it takes too long."""
         return await self._program.end(self.path, kill=False)
 
     async def kill(self) -> ExitReason:
-        """For good and at once, with everything that it started."""
+        """End the process for good and at once, with everything that it started."""
         return await self._program.end(self.path, kill=True)
 
     @property
     def spent(self) -> Money:
+        """The amount that the process has spent."""
         return self._program.machine.wallets.spent(self.path)
 
     @property
     def alive(self) -> bool:
+        """Whether the process has not ended for good."""
         return self._program.is_alive(self.path)
 
     def __repr__(self) -> str:

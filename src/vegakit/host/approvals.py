@@ -65,7 +65,7 @@ _SHORTEST = 4
 
 
 class ProposedCall(NamedTuple):
-    """What is about to be done, and whether a person must be asked."""
+    """A call that is about to be made, and whether a person must be asked."""
 
     permissions: Permissions
     attempt: Attempt
@@ -73,7 +73,8 @@ class ProposedCall(NamedTuple):
 
 
 class Questions:
-    """Of one run, under its `key`. `on_asked` is told each that is new."""
+    """The questions of one run, stored under its `key`. `on_asked` is called with each that is
+    new."""
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class Questions:
         self._staying_open = False
 
     async def load(self) -> None:
+        """Load the questions that an earlier incarnation of the run has stored."""
         found = await self._store.get(_KIND, self.key)
         if found is not None:
             rule = self._interrupts.rule
@@ -101,16 +103,17 @@ class Questions:
             self._interrupts.rule = rule
 
     def keep_open(self) -> None:
-        """From now on nothing is withdrawn: the run is to be taken up again."""
+        """Withdraw nothing from now on: the run is to be taken up again."""
         self._staying_open = True
 
     async def aclose(self) -> None:
-        """Of a run that came to its end nothing is kept: what was answered is in its journal."""
+        """Forget the questions of a run that came to its end: what was answered is in its
+        journal."""
         if not self._staying_open and self._version:
             await self._store.delete(_KIND, self.key, expected=self._version)
 
     def open(self) -> list[Question]:
-        """The oldest first; not those that nobody may answer any more."""
+        """Return the questions that may still be answered, the oldest first."""
         now = self._clock.now()
         return [
             self._shown(one)
@@ -120,14 +123,15 @@ class Questions:
         ]
 
     def not_started(self) -> set[EffectKey]:
-        """Places whose action was asked about and not begun, since no leave was used."""
+        """Return the places whose action was asked about and not begun, since no approval was
+        used."""
         asked = self._interrupts.by_id.values()
         used = {_place_of(one) for one in asked if one.used_ms is not None}
         return {_place_of(one) for one in asked} - used
 
     async def ask(self, ask: InterruptRequest) -> Interrupt | str:
-        """How it was settled, or why it cannot be asked. One that stands already is not asked
-        again: it keeps its time and its answer."""
+        """Ask, and return how it was settled or why it cannot be asked. A question that stands
+        already is not asked again: it keeps its time and its answer."""
         standing = self._interrupts.by_id.get(ask.id)
         asked = standing or self._interrupts.open(ask, self._clock.now())
         if not isinstance(asked, Interrupt):
@@ -139,7 +143,8 @@ class Questions:
             return await self._wait(ask.id)
 
     async def use(self, interrupt: Interrupt) -> bool:
-        """Whether it was approved, in time, for this; also when asked again after a crash."""
+        """Return whether an action was approved, in time, for this; also when asked again after a
+        crash."""
         if interrupt.used_ms is None and interrupt.ask.action is not None:
             action, now = interrupt.ask.action, self._clock.now()
             used = self._interrupts.use(interrupt.ask.id, action, now)
@@ -150,8 +155,8 @@ class Questions:
     async def permit(
         self, propose: Callable[[], Awaitable[ProposedCall]]
     ) -> tuple[Allowed | Denied, str]:
-        """The verdict and who gave it. It is proposed anew after the wait: what changed while a
-        person thought is another action."""
+        """Return the verdict and who gave it. The call is proposed anew after the wait: what
+        changed while a person thought is another action."""
         by = ""
         while True:
             verdict, is_new = self._follow(await propose())
@@ -184,9 +189,10 @@ class Questions:
         action: Digest | None = None,
         note: Callable[[Interrupt], Awaitable[None]] | None = None,
     ) -> None:
-        """`question` is an id as it is shown, or its beginning; `action` what was shown with it.
-        `note` keeps a record before anybody acts on the answer. Who approves names the whole id:
-        it stands for what they saw, and what begins like it may be something else by now."""
+        """Take an answer. `question` is an id as it is shown, or its beginning; `action` what was
+        shown with it. `note` keeps a record before anybody acts on the answer. Who approves names
+        the whole id: it stands for what they saw, and what begins like it may be something else by
+        now."""
         interrupt = self._find(question)
         answer = answer_from(given, permits=self._permits(interrupt))
         if isinstance(answer, Approved) and question != (whole := short_id(interrupt.ask.id)):
@@ -212,7 +218,8 @@ class Questions:
 
     @asynccontextmanager
     async def _held(self, interrupt_id: InterruptId) -> AsyncGenerator[None]:
-        """From the moment it is opened: who is cancelled while it is stored asks no more, too."""
+        """Withdraw a question whose asker is cancelled, from the moment it is opened: also while it
+        is stored."""
         try:
             yield
         except asyncio.CancelledError:
@@ -241,7 +248,8 @@ class Questions:
             settled.set()
 
     async def _keep(self) -> None:
-        """Who is cancelled meanwhile is so when it is written: or we would not know its version."""
+        """Store the questions. Who is cancelled meanwhile is so when they are written: or we would
+        not know their version."""
         await run_to_completion(self._write())
 
     async def _write(self) -> None:
@@ -289,7 +297,7 @@ def _place_of(interrupt: Interrupt) -> EffectKey:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and where in the program."""
+    """The caller of a tool, and its place in the program."""
 
     place: EffectKey
     process: Pid
@@ -298,6 +306,8 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
+    """A call of a tool with its arguments, as those see it who permit and audit it."""
+
     tool: Tool
     arguments: Mapping[str, Any]
     caller: Caller
@@ -305,10 +315,12 @@ class ToolUse:
 
     @property
     def name(self) -> str:
+        """The name of the tool."""
         return self.tool.spec.name
 
     @property
     def level(self) -> AuditLevel:
+        """The level at which the audit keeps the call."""
         return audit_level(self.tool)
 
 
@@ -316,6 +328,7 @@ class ToolUse:
 
 
 def user_name() -> str:
+    """Return the name of the user of this process."""
     try:
         import pwd  # not on every system
 
@@ -328,27 +341,30 @@ def user_name() -> str:
 
 
 def as_audit(given: "Audit | str | PathLike[str] | None") -> Audit | None:
-    """Keys are hidden in a file that is named here."""
+    """Return an audit. Keys are hidden in a file that is named here."""
     if isinstance(given, str | PathLike):
         return SqliteAudit(given, Redactor(content=True).redact_json)
     return given
 
 
 class AuditTrail:
+    """The audit of one runtime: what was decided, done and answered."""
+
     def __init__(self, audit: Audit, clock: Clock, user: str) -> None:
         self._audit, self._clock, self._user = audit, clock, user
 
     async def on_decided(self, use: ToolUse, decision: str) -> None:
-        """Kept when this returns: the effect comes after."""
+        """Record a decision. It is kept when this returns: the effect comes after."""
         made = structs.replace(self._entry(use), decision=decision, inputs=dict(use.arguments))
         await self._audit.append(made, use.level)
 
     async def on_done(self, use: ToolUse, status: str, result: str) -> None:
+        """Record what a call came to."""
         made = structs.replace(self._entry(use), action="call", decision=status, result=result)
         await self._audit.append(made, use.level)
 
     async def on_answered(self, interrupt: Interrupt) -> None:
-        """Who said what to which question, and what they were shown."""
+        """Record who said what to which question, and what they were shown."""
         ask, by = interrupt.ask, interrupt.answered_by or ""
         verdict = type(interrupt.answer).__name__.lower()
         now, shown = self._clock.now(), ask.text
@@ -360,6 +376,7 @@ class AuditTrail:
         return AuditEntry(now, who, "decide", use.name, self._user, trace_id=use.trace_id)
 
     async def aclose(self) -> None:
+        """Close the audit."""
         await self._audit.aclose()
 
 
@@ -371,7 +388,8 @@ class AuditTrail:
 
 
 class PermissionPolicy:
-    """`ttl_ms` is how long a person may take; None: as confirmations do."""
+    """The rules by which tool calls are allowed, denied or asked about. `ttl_ms` is how long a
+    person may take; without it, as long as for confirmations."""
 
     def __init__(
         self,
@@ -385,6 +403,7 @@ class PermissionPolicy:
         self._mode, self._ttl_ms = mode, ttl_ms
 
     def decide(self, use: ToolUse) -> Allowed | NeedsApproval | Denied:
+        """Return the verdict of the rules on a call."""
         rights = rights_of(use.tool, use.arguments)
         permissions = self._permissions(rights)
         return permit_call(permissions, use.name, rights.wanted, sandboxed=rights.sandboxed)
@@ -407,6 +426,7 @@ class PermissionPolicy:
 def permission_policy_from(
     given: PermissionPolicy | Sequence[str] | None, mode: str | None
 ) -> PermissionPolicy | None:
+    """Return a policy from rules and a mode, or None if neither is given."""
     if isinstance(given, PermissionPolicy):
         return given
     if given is None and mode is None:
@@ -415,6 +435,7 @@ def permission_policy_from(
 
 
 def mode_of(text: str) -> PermissionMode:
+    """Return the mode of this name."""
     try:
         return PermissionMode(text.replace("-", "_"))
     except ValueError:
@@ -450,8 +471,9 @@ _LONGEST_QUESTION = 20_000
 
 
 class Approvals:
-    """Of one runtime. Without `permitting` tools run unasked, each within its own grant. `secrets`
-    are the values that people are shown by name, asked for with each question."""
+    """The approvals of one runtime. Without a permission policy tools run unasked, each within its
+    own grant. `secrets` are the values that people are shown by name, asked for with each
+    question."""
 
     def __init__(
         self,
@@ -474,20 +496,21 @@ class Approvals:
         return self._permission_policy is not None
 
     def begin(self, key: str) -> None:
-        """A run that asked nothing yet, unless it was resumed."""
+        """Begin a run that has asked nothing yet, unless it was resumed."""
         if key != self.questions.key:
             self.questions = Questions(
                 self._store, self._clock, key, self._on_asked, secrets=self._secrets
             )
 
     async def resume(self, key: str) -> set[EffectKey]:
-        """Places where it was waiting for leave, so that nothing was begun there."""
+        """Take up the questions of a run, and return the places where it was waiting for an
+        approval, so that nothing was begun there."""
         self.begin(key)
         await self.questions.load()
         return self.questions.not_started()
 
     async def refusal(self, use: ToolUse) -> str:
-        """Why the call may not be made; empty if it may, once, now."""
+        """Return why a call may not be made; empty if it may, once, now."""
         if self._permission_policy is None:
             await self._note(use, "allow")
             return ""
@@ -501,10 +524,12 @@ class Approvals:
         return reason
 
     async def on_called(self, use: ToolUse, status: str, result: str) -> None:
+        """Record what a call came to."""
         if self._audit_trail is not None:
             await run_to_completion(self._audit_trail.on_done(use, status, result))
 
     async def ask_person(self, effect: Effect, process: Pid) -> EffectOutcome:
+        """Ask a person what a program wants to know, and return the outcome."""
         request = effect.request
         assert isinstance(request, AskHuman)
         kind = InterruptKind(request.kind)
@@ -533,10 +558,12 @@ class Approvals:
         by: str,
         action: Digest | None = None,
     ) -> None:
+        """Take an answer; without `by` it is that of the user of this machine."""
         note = None if self._audit_trail is None else self._audit_trail.on_answered
         await self.questions.answer(question, given, by or user_name(), action, note)
 
     async def aclose(self) -> None:
+        """Close the questions, their store and the audit."""
         await self.questions.aclose()
         await self._store.aclose()
         if self._audit_trail is not None:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from vegakit.errors import BudgetExceeded
 from vegakit.ids import HolderId, ProgramId, ScopeId
-from vegakit.money import Allowance, Money, dollars, parse_allowance, show
+from vegakit.money import Allowance, Money, dollars, format_money, parse_allowance
 from vegakit.policy import LEASE_MS, LeaseWatch, OnExceed, ScopeRule, WindowRule
 from vegakit.ports import Clock, Ledger
 
@@ -26,7 +26,7 @@ from vegakit.ports import Clock, Ledger
 def rule_of(
     allowance: str | float | ScopeRule | None, on_exceed: str = OnExceed.BLOCK
 ) -> ScopeRule:
-    """`"$5"`, `5`, `"$5/day"`; None counts and limits nothing."""
+    """Return the rule of `"$5"`, `5` or `"$5/day"`; None counts and limits nothing."""
     if isinstance(allowance, ScopeRule):
         return allowance
     if allowance is None:
@@ -39,6 +39,8 @@ def rule_of(
 
 
 class Budgets:
+    """The budgets of a runtime: its cap, and the blocks inside it."""
+
     def __init__(self, ledger: Ledger, clock: Clock, root: ScopeId, rule: ScopeRule) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -50,11 +52,13 @@ class Budgets:
 
     @property
     def current(self) -> ScopeId:
+        """The scope of the innermost block."""
         return self._current.get()
 
     def begin_run(self, program: ProgramId) -> None:
-        """In the journal of a user, where all runs are: a cap of $10 is for each of them, also over
-        its lives; one of $10 a day for all together. Before it is opened."""
+        """Name the scope for one run, before it is opened. In the journal of a user, where all runs
+        are, a cap of $10 is for each of them, also over its incarnations; one of $10 a day is for
+        all together."""
         rule, outer = self._rules.pop(self.root)
         if rule.window is None:
             self.root = ScopeId(f"{self.root}/{program}")
@@ -62,7 +66,7 @@ class Budgets:
         self._rules[self.root] = rule, outer
 
     def raise_root(self, amount: Money) -> None:
-        """Before it is opened."""
+        """Raise the cap of the runtime, before it is opened."""
         rule, outer = self._rules[self.root]
         if rule.cap is not None:
             self._rules[self.root] = structs.replace(rule, cap=Money(rule.cap + amount)), outer
@@ -103,6 +107,7 @@ class Budgets:
         return scope
 
     async def close_left(self) -> None:
+        """Close the scopes of blocks that were left."""
         while self._left:
             scope = self._left.pop()
             if scope in self._opened:
@@ -116,8 +121,8 @@ class Budgets:
             rule, outer = self._rules[around]
             if rule.cap is not None and cap > rule.cap and rule.on_exceed is OnExceed.BLOCK:
                 raise BudgetExceeded(
-                    f"this ask may spend {show(cap)}, but budget {around!r} has only "
-                    f"{show(rule.cap)}; raise that budget, or give the agent a smaller one"
+                    f"this ask may spend {format_money(cap)}, but budget {around!r} has only "
+                    f"{format_money(rule.cap)}; raise that budget, or give the agent a smaller one"
                 )
             around = outer
 
@@ -145,7 +150,8 @@ _REMEMBER_IN_MEMORY_MS = 900_000
 
 
 class Lease:
-    """`lasting`: the ledger outlives this runtime."""
+    """The lease of a runtime on its ledger, without which its reservations would be settled for it.
+    `lasting` says that the ledger outlives this runtime."""
 
     def __init__(
         self,
@@ -164,11 +170,12 @@ class Lease:
         self._keeping: asyncio.Task[None] | None = None
 
     async def take(self) -> None:
-        """And settle what holders left behind who died. A ledger that cannot be used is told."""
+        """Take the lease, and settle what holders left behind who died. A ledger that cannot be
+        used is told."""
         await self._renew()
 
     def keep(self) -> None:
-        """Renew it from now on, until `aclose`."""
+        """Renew the lease from now on, until `aclose`."""
         self._keeping = asyncio.ensure_future(self._renew_for_ever())
         self._keeping.set_name(f"vega lease of {self._holder}")
         self._keeping.add_done_callback(self._on_ended)
@@ -181,8 +188,8 @@ class Lease:
             await asyncio.wait([keeping])
 
     def _on_ended(self, ended: "asyncio.Task[None]") -> None:
-        """Nothing ends it but `aclose`; should something else, it is begun again, and told. In a
-        loop that is being closed that fails, and nothing is left to be renewed."""
+        """Begin to renew again, and tell it. Only `aclose` should end the renewal; in a loop that
+        is being closed this fails, and nothing is left to be renewed."""
         if ended is not self._keeping or asyncio.get_running_loop().is_closed():
             return
         failure = None if ended.cancelled() else ended.exception()
@@ -215,7 +222,8 @@ class Lease:
             await self._clock.wait_until(due)
 
     async def _renew(self) -> None:
-        """Renews before it looks at others: nothing that goes wrong there may cost the lease."""
+        """Renew the lease before looking at others: nothing that goes wrong there may cost the
+        lease."""
         now = self._clock.now()
         await self._ledger.renew(self._holder, now + self._length_ms)
         leases = dict(await self._ledger.leases())
@@ -226,7 +234,7 @@ class Lease:
             await self._ledger.expire(ended, now)
 
     async def _prune(self) -> None:
-        """Old claims are forgotten now and then, so that a long life stays small."""
+        """Forget old claims now and then, so that a long-lived ledger stays small."""
         now = self._clock.now()
         if now >= self._prune_at:
             await self._ledger.prune(now - self._remember_ms)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from vegakit.conversation import ToolSpec
-from vegakit.conversation import ToolSpec as ModelTool
+from vegakit.conversation import ToolSpec, ToolSpec as ModelTool
 from vegakit.errors import BugError, ErrorClass, SettingsError, ToolFailed, UserError
 from vegakit.host.agents import Agent
 from vegakit.host.python_interop import PYTHON, python_value
@@ -27,7 +26,7 @@ from vegakit.lang import (
     SupervisorSpec,
     schema_of,
 )
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.policy import (
     Backoff,
     BreakerRule,
@@ -61,21 +60,24 @@ _MOST_MEDIA = 5_000_000
 
 
 class LibraryTool:
-    """`file::read@2` is `file::read` under the rights number 2 of a module."""
+    """A function of the library as a tool. `file::read@2` is `file::read` under the rights number 2
+    of a module."""
 
     timeout_ms = _TIMEOUT_MS
     audit = AuditLevel.BASIC
 
     def __init__(self, name: str, number: int, context: ToolContext) -> None:
         self.spec = ToolSpec(f"{name}@{number}", LIBRARY[name].doc, {})
-        self.repeatable = LIBRARY[name].repeatable
+        self.idempotent = LIBRARY[name].idempotent
         self._function = FUNCTIONS[name]
         self._context = context
 
     def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
+        """Return the rights that a call needs."""
         return declared_rights(self._context.grant)
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Call the function, and return its result as JSON."""
         return to_json(await self._function(self._context, **arguments)).decode()
 
 
@@ -86,8 +88,8 @@ def library_tools(
     within: Rights | None = None,
     most: Grant | None = None,
 ) -> dict[str, Tool]:
-    """`within` are the rights of a tool, which the functions that it calls do not exceed, and
-    `most` what nothing here exceeds."""
+    """Return the library functions that code may call. `within` are the rights of a tool, which the
+    functions that it calls do not exceed, and `most` what nothing here exceeds."""
     tools: dict[str, Tool] = {}
     for number, own in enumerate(module.rights):
         rights = own if within is None else _both(own, within)
@@ -99,8 +101,8 @@ def library_tools(
 
 
 def _both(one: Rights, other: Rights) -> Rights:
-    """Of two lists of patterns those that stand in both: less, rather than more, than their sense
-    would allow."""
+    """Return the patterns that stand in both lists: less, rather than more, than their sense would
+    allow."""
     if one == other:
         return one
     capabilities = [
@@ -126,8 +128,8 @@ def _common(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple
 
 
 def grant_of(rights: Rights, allowed: Sequence[str] | None) -> Grant:
-    """What the source says, less what its runner does not allow. Files without paths are those of
-    the project; hosts and commands have to be named."""
+    """Return what the source says, less what its runner does not allow. Files without paths are
+    those of the project; hosts and commands have to be named."""
     capabilities = (name for name in rights.capabilities if allowed is None or name in allowed)
     paths = ("**",) if rights.paths is None else tuple(map(_in_project, rights.paths))
     return Grant(
@@ -139,7 +141,7 @@ def grant_of(rights: Rights, allowed: Sequence[str] | None) -> Grant:
 
 
 def _cut(rights: Rights, most: Grant) -> Grant:
-    """What both allow; what the source leaves open is as `most` says."""
+    """Return what both allow; what the source leaves open is as `most` says."""
     wished = Grant(
         rights.capabilities,
         paths=most.paths if rights.paths is None else tuple(map(_in_project, rights.paths)),
@@ -159,7 +161,7 @@ async def _read(ctx: ToolContext, path: str) -> str:
 
 
 async def _attach(ctx: ToolContext, message: Any) -> Any:  # noqa: ANN401
-    """Each file becomes one that has its content in its address."""
+    """Replace each file by one that has its content in its address."""
     if isinstance(message, list):
         return [await _attach(ctx, item) for item in cast("list[Any]", message)]
     fields = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
@@ -233,8 +235,9 @@ _MARKED = mark_untrusted(sanitise("|")).split("|")
 
 @dataclass(frozen=True)
 class Externals:
-    """`called` are by the names that bytecode has for them; `given` are the tools of agents beside
-    those that are written in Vega, by the name of the agent."""
+    """The tools a program uses from outside. `called` are by the names that bytecode has for them;
+    `given` are the tools of agents beside those that are written in Vega, by the name of the
+    agent."""
 
     called: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     given: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict[str, Mapping[str, Tool]])
@@ -247,10 +250,10 @@ class _ServerTool:
     def __init__(self, inner: Tool) -> None:
         self._inner = inner
         self.spec, self.timeout_ms = inner.spec, inner.timeout_ms
-        self.repeatable = inner.repeatable
+        self.idempotent = inner.idempotent
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """What some tools have beside: rights, what is kept of its calls."""
+        """Return what some tools have beside: rights, what is kept of its calls."""
         return getattr(self._inner, name)
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
@@ -264,6 +267,7 @@ class _ServerTool:
 async def find_externals(
     program: CompiledProgram, services: HostServices, allowed: Sequence[str] | None = None
 ) -> Externals:
+    """Find the tools that a program uses from outside, and refuse what is not there."""
     module = program.module
     python = {} if program.interop is None else program.interop.tools
     called = {} if program.interop is None else dict(program.interop.called)
@@ -286,7 +290,7 @@ def _servers(module: Module) -> list[str]:
 
 
 async def _offered(server: str, services: HostServices) -> dict[str, Tool]:
-    """By the names that programs write."""
+    """Return the tools by the names that programs write."""
     try:
         tools = await services.mcp_tools(server)
     except SettingsError as error:
@@ -298,7 +302,7 @@ async def _offered(server: str, services: HostServices) -> dict[str, Tool]:
 
 
 def _names(module: Module) -> Iterator[str]:
-    """Of all that its code calls outside."""
+    """Return the names of all that the code of a program calls outside."""
     for function in module.functions:
         for row in function.code:
             if row[0] == Op.HOST:
@@ -344,7 +348,8 @@ def _given(
 
 
 class _Files:
-    """Their tools may do what the program may, as its main function declares, and no more."""
+    """The files of a program. Their tools may do what the program may, as its main function
+    declares, and no more."""
 
     def __init__(
         self, program: CompiledProgram, services: HostServices, allowed: Sequence[str] | None
@@ -389,17 +394,18 @@ class _Sandbox:
 
 
 class VegaTool:
-    """Of a program: the machine runs it as a fiber; no host ever calls it."""
+    """A tool that a program declares: the machine runs it as a fiber; no host ever calls it."""
 
     timeout_ms = 600_000
 
     def __init__(self, spec: CompiledTool, process: ProcessSpec) -> None:
         name = spec.name.rpartition(".")[2].rpartition("::")[2]
         self.spec = ModelTool(name, spec.description, schema_of(RecordOf(name, spec.params)))
-        self.repeatable = spec.repeatable
+        self.idempotent = spec.idempotent
         self.process = process
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Raise: the machine runs this tool."""
         raise BugError(f"{self.spec.name} runs inside its program")
 
 
@@ -410,6 +416,7 @@ _PRIORITIES = {"realtime": 0, "high": 1, "normal": 2, "low": 3, "idle": 4}
 
 
 def agent_of(spec: AgentSpec, tools: Mapping[str, Tool], *, memory: bool) -> Agent[str]:
+    """Return the agent that a program declares."""
     more: dict[str, Any] = {}
     if spec.max_steps is not None:
         more["max_steps"] = spec.max_steps
@@ -424,7 +431,7 @@ def agent_of(spec: AgentSpec, tools: Mapping[str, Tool], *, memory: bool) -> Age
         spec.model,
         spec.system,
         tools=tuple(tools.values()),
-        budget=None if spec.budget is None else show(Money(spec.budget)).replace(",", ""),
+        budget=None if spec.budget is None else format_money(Money(spec.budget)).replace(",", ""),
         max_tokens=spec.max_tokens,
         temperature=spec.temperature,
         memory="conversation" if memory else None,
@@ -445,7 +452,7 @@ def _retry(settings: Mapping[str, Any]) -> RetryRule:
 
 
 def _backoff(written: list[Any] | None) -> Backoff:
-    """`exponential(base, factor, max)`, or `constant(delay)`."""
+    """Return the backoff of `exponential(base, factor, max)` or `constant(delay)`."""
     if written is None:
         return Backoff()
     kind, initial_ms, *rest = written
@@ -485,24 +492,32 @@ def _rate(settings: Mapping[str, Any]) -> RateRule:
 
 
 class Bodies(Protocol):
-    """Where bodies are put: the registry, or a part of it."""
+    """The place where bodies are put: the registry, or a part of it."""
 
-    def prefix_for(self, names: Iterable[str]) -> str: ...
+    def prefix_for(self, names: Iterable[str]) -> str:
+        """Return what tells these names from those of another program."""
+        ...
 
-    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None: ...
+    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
+        """Put a function of a program."""
+        ...
 
-    def register(self, body: Agent[Any]) -> str: ...
+    def register(self, body: Agent[Any]) -> str:
+        """Put an agent, and return its name."""
+        ...
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """`tools` are those that its fibers may call, by the names they call them."""
+    """A program whose bodies are in a registry. `tools` are those that its fibers may call, by the
+    names they call them."""
 
     module: Module
     bodies: Mapping[str, str]
     tools: Mapping[str, Tool]
 
     def function(self, name: str) -> str:
+        """Return the body of a function."""
         return self.bodies[name]
 
 
@@ -514,8 +529,8 @@ def deploy(
     externals: Externals | None = None,
     most: Grant | None = None,
 ) -> Deployed:
-    """Once for each program of a runtime, and for what it is allowed; `most` is what it may touch
-    at most, whatever it declares."""
+    """Put the bodies of a program into a registry, once for each program of a runtime and for what
+    it is allowed. `most` is what it may touch at most, whatever it declares."""
     externals = externals or Externals()
     prefix = registry.prefix_for(function.name for function in module.functions)
     tools = library_tools(module, root, allowed, most=most) | dict(externals.called)
@@ -551,7 +566,7 @@ def _parameters(tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
 
 
 def _digest(module: Module) -> str:
-    """Of what runs: a comment, or a line further down, changes nothing."""
+    """Return the digest of what runs: a comment, or a line further down, changes nothing."""
     code = [
         (f.name, f.registers, f.code, f.handlers, [(s.ordinal, s.loops) for s in f.sites])
         for f in module.functions

@@ -1,6 +1,5 @@
-"""How the local host carries out each kind of effect: model calls through the gate, tool calls,
-questions, timers, Python bodies.
-"""
+"""The local host carries out each kind of effect here: model calls through the gate, tool calls,
+questions, timers, Python bodies."""
 
 import asyncio
 import contextvars
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from vegakit.agent import PlannedCall, ToolOutcome
 from vegakit.conversation import ModelReply, TextDelta, ToolCall
 from vegakit.effects import (
+    WHOLE_INCARNATION,
     AskHuman,
     CallModel,
     CallTool,
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class StreamBuffer(Generic[T]):
-    """At most `ahead` pieces wait to be taken."""
+    """Pieces of a stream between who says them and who takes them; at most `ahead` of them wait."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -65,17 +65,18 @@ class StreamBuffer(Generic[T]):
         self._changed = asyncio.Event()
 
     async def put(self, piece: T) -> None:
+        """Put a piece, and wait while there is no room."""
         while len(self._pieces) >= self._capacity and not self._closed:
             await self._wait()
         self.push(piece)
 
     def push(self, piece: T) -> None:
-        """Without waiting, also beyond `ahead`."""
+        """Put a piece without waiting, also beyond `ahead`."""
         self._pieces.append(piece)
         self._changed.set()
 
     def close(self) -> None:
-        """What was put is still taken; after it comes the end."""
+        """Put no more. What was put is still taken; after it comes the end."""
         self._closed = True
         self._changed.set()
 
@@ -99,7 +100,8 @@ class StreamBuffer(Generic[T]):
 
 
 class TracedCall:
-    """`reply` is set by whoever makes the call; without one it was cut off."""
+    """A call that is being traced. `reply` is set by whoever makes the call; without one it was cut
+    off."""
 
     reply: ModelReply | None = None
 
@@ -108,7 +110,7 @@ class TracedCall:
 def traced_call(
     tracer: Tracer, agent: str, model: str, account: Account, above: Span
 ) -> Generator[TracedCall]:
-    """One record when the block is left, however it is left."""
+    """Record one call when the block is left, however it is left."""
     span, call = tracer.begin(CallKind.MODEL, model, above), TracedCall()
     status, error = CallStatus.CANCELLED, ""
     try:
@@ -180,7 +182,8 @@ async def call_tool(
     approvals: Approvals,
     caller: Caller,
 ) -> ToolOutcome:
-    """With arguments of its own, which nobody can change between an approval and the call."""
+    """Call a tool with arguments of its own, which nobody can change between an approval and the
+    call."""
     span = tracer.begin(CallKind.TOOL, plan.call.name, parent)
     status, error = CallStatus.CANCELLED, ""
     arguments = cast("Mapping[str, Any]", deepcopy(plan.call.arguments))
@@ -208,7 +211,7 @@ async def _refusal(approvals: Approvals, use: ToolUse) -> ToolOutcome | None:
 async def _watched(
     use: ToolUse, deps: object, tracer: Tracer, span: Span, approvals: Approvals
 ) -> ToolOutcome:
-    """Audited as the tool said it, and marked for the model alone."""
+    """Audit the result as the tool said it, and mark it for the model alone."""
     status, result_text = CallStatus.CANCELLED, ""
     try:
         outcome, is_its_own = await _outcome(use, deps, tracer, span)
@@ -227,8 +230,8 @@ def _status(outcome: ToolOutcome) -> CallStatus:
 async def _outcome(
     use: ToolUse, deps: object, tracer: Tracer, span: Span
 ) -> tuple[ToolOutcome, bool]:
-    """And whether these are words of the tool, not ours. The tool runs as a task of its own, so
-    that whatever it raises is looked at, not caught."""
+    """Return the outcome, and whether its text is the tool's and not ours. The tool runs as a task
+    of its own, so that whatever it raises is looked at, not caught."""
     with tracer.within(span):
         task = asyncio.ensure_future(_run(use, deps))
     timeout_ms = use.tool.timeout_ms
@@ -264,8 +267,9 @@ current_process: ContextVar[str] = ContextVar("vega_process", default="")
 
 
 @dataclass(slots=True)
-class Context:
-    """What an ask brings along that is not part of the program's state."""
+class AskContext:
+    """The part of an ask that is not in the program's state: its span, its dependencies, its
+    stream."""
 
     span: Span
     deps: object = None
@@ -281,23 +285,37 @@ class Context:
 
 
 class EffectContexts(Protocol):
-    """Where an effect stands, as the owner of the program knows it."""
+    """The context of each effect, as the owner of the program knows it."""
 
-    def process_of(self, effect: Effect) -> str: ...
+    def process_of(self, effect: Effect) -> str:
+        """Return the process that an effect is of."""
+        ...
 
-    def message_of(self, effect: Effect) -> Any: ...  # noqa: ANN401
+    def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
+        """Return the message that an effect is for."""
+        ...
 
-    def context_of(self, effect: Effect) -> Context: ...
+    def context_of(self, effect: Effect) -> AskContext:
+        """Return what the ask behind an effect brought along."""
+        ...
 
-    def agent_of(self, effect: Effect) -> Agent[Any]: ...
+    def agent_of(self, effect: Effect) -> Agent[Any]:
+        """Return the agent that an effect is of."""
+        ...
 
-    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]: ...
+    def tool_of(self, effect: Effect, name: str) -> tuple[Tool, str]:
+        """Return the tool of this name for an effect."""
+        ...
 
-    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]: ...
+    def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Return the function of this name."""
+        ...
 
 
 @dataclass(slots=True)
 class EffectHandlers:
+    """The handlers of effects: each carries out one kind, through the gate where money is spent."""
+
     services: HostServices
     contexts: EffectContexts
     earlier: int = 0
@@ -378,15 +396,16 @@ class EffectHandlers:
         return Answered(traced.reply, Money(account.charged), tuple(account.pieces))
 
     async def _earlier(self, effect: Effect) -> int:
-        """How many claims the ledger has of it already: the next attempt is the next number."""
+        """Return how many claims the ledger has of a call already: the next attempt is the next
+        number."""
         journaled = self.services.journaled
         if effect.again or (journaled is not None and journaled.is_resumed):
             return await self.services.gate.claims_of(effect.key)
         return self.earlier
 
     async def on_recorded(self, effect: Effect, outcome: EffectOutcome) -> None:
-        """Where answers are recorded, their pieces are told when they are kept, in this life and in
-        every later one."""
+        """Tell the pieces of an answer when it is kept, in this incarnation and in every later
+        one."""
         if not isinstance(effect.request, CallModel) or not effect.request.stream:
             return
         buffer = self.contexts.context_of(effect).buffer
@@ -430,6 +449,6 @@ class EffectHandlers:
         assert isinstance(effect.request, RunCoroutine)
         function = self.contexts.function_of(effect.request.body)
         current_process.set(self.contexts.process_of(effect))
-        if effect.path.site.function == "life":
+        if effect.path.site.function == WHOLE_INCARNATION:
             return Answered(await function())
         return Answered(await function(self.contexts.message_of(effect)))

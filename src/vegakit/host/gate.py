@@ -20,7 +20,7 @@ from vegakit.events import Answered, EffectOutcome
 from vegakit.host.limiter import CallHealth, Limiter, health
 from vegakit.host.recovery import Backlog, claims_of, retry_store
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.policy import (
     LEASE_MS,
     Admission,
@@ -50,6 +50,7 @@ class _Call(Protocol):
 
 
 def price_of(model: Model) -> PriceRow:
+    """Return the price of a model, without which nothing is sent."""
     if model.price is None:
         raise BudgetExceeded(
             f"{model.name} has no known price, so what a call could cost cannot be capped; "
@@ -60,21 +61,23 @@ def price_of(model: Model) -> PriceRow:
 
 
 def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
+    """Return the error that says why a call is not admitted."""
     tokens = call.request.settings.max_tokens
-    could = f"a call of {call.model.name} could cost {show(worst)} (max_tokens {tokens:,})"
+    could = f"a call of {call.model.name} could cost {format_money(worst)} (max_tokens {tokens:,})"
     match verdict:
         case InsufficientBudget(scope, cap, settled, reserved):
             left = Money(max(0, cap - settled - reserved))
             return BudgetExceeded(
-                f"{could}, but budget {scope!r} has {show(left)} left of {show(cap)}: "
-                f"{show(settled)} spent, {show(reserved)} reserved by calls under way; "
-                "raise the budget, or lower max_tokens"
+                f"{could}, but budget {scope!r} has {format_money(left)} left of "
+                f"{format_money(cap)}: {format_money(settled)} spent, {format_money(reserved)} "
+                "reserved by calls under way; raise the budget, or lower max_tokens"
                 + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
             )
         case NeedsHigherCap(scope, cap, missing):
             return Paused(
-                f"{could}: {show(missing)} more than budget {scope!r} of {show(cap)} holds, "
-                "and it is set to ask; raise it to go on: vega resume --budget '+$1'"
+                f"{could}: {format_money(missing)} more than budget {scope!r} of "
+                f"{format_money(cap)} holds, and it is set to ask; raise it to go on: "
+                "vega resume --budget '+$1'"
             )
         case ScopeClosed(scope):
             return BudgetExceeded(
@@ -114,6 +117,8 @@ _BUDGET_POLL_MS = 50
 
 
 class ModelCall(NamedTuple):
+    """A model call on its way through the gate."""
+
     model: Model
     request: ModelRequest
     key: EffectKey
@@ -134,35 +139,43 @@ class ModelCall(NamedTuple):
 
 
 class CallRecord(Protocol):
-    """What a journal holds of one call, as far as the gate writes it."""
+    """The row of one call in a journal, as far as the gate writes it."""
 
     def keep(self, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
-        """See `ports.Journal.keep`."""
+        """Keep the reply, as `ports.Journal.keep` does."""
         ...
 
     @property
     def is_unclaimed(self) -> bool:
-        """It is new, and nobody has claimed it: that is the gate's to do."""
+        """Whether the call is new and nobody has claimed it: that is the gate's to do."""
         ...
 
-    def claim(self, now: int) -> Awaitable[object]: ...
+    def claim(self, now: int) -> Awaitable[object]:
+        """Return the write that claims the call."""
+        ...
 
-    def on_claimed(self) -> None: ...
+    def on_claimed(self) -> None:
+        """Note that the call is claimed."""
+        ...
 
-    def record(self, outcome: EffectOutcome) -> Awaitable[None]: ...
+    def record(self, outcome: EffectOutcome) -> Awaitable[None]:
+        """Return the write that records the outcome."""
+        ...
 
     def holds(self, ledger: Ledger) -> bool:
-        """See `ports.Journal.holds`."""
+        """Return whether journal and ledger are in one place, as `ports.Journal.holds` does."""
         ...
 
-    def together(self) -> AbstractContextManager[None]:
-        """See `ports.Journal.together`."""
+    def atomically(self) -> AbstractContextManager[None]:
+        """Put the writes that are begun inside into one transaction, as `ports.Journal.atomically`
+        does."""
         ...
 
 
 @dataclass(slots=True)
 class Account:
-    """What one call came to; filled in while it runs, right even when it ends by an exception."""
+    """The account of one call; it is filled in while the call runs, and right even when it ends by
+    an exception."""
 
     reserved: int = 0
     charged: int = 0
@@ -187,6 +200,9 @@ class _NoRoomError(Exception):
 
 
 class Gate:
+    """The gate that every model call passes: rate and slot, breaker, reservation and claim, send,
+    settlement."""
+
     def __init__(
         self,
         ledger: Ledger,
@@ -204,12 +220,12 @@ class Gate:
         self.chance: random.Random = random.SystemRandom()
 
     async def claims_of(self, key: EffectKey) -> int:
-        """How many attempts at a call the ledger knows; the next has the next number."""
+        """Return how many attempts at a call the ledger knows; the next has the next number."""
         return len(await claims_of(self._ledger, key))
 
     async def chunks(self, call: ModelCall, account: Account) -> AsyncGenerator[ModelChunk]:
-        """Closing it early closes the connection and settles. A stream that has begun to speak is
-        never begun again: only its opening is retried."""
+        """Yield the pieces of an answer. Closing it early closes the connection and settles. A
+        stream that has begun to speak is never begun again: only its opening is retried."""
         price, most = price_of(call.model), call.request.settings.max_tokens
         if call.bound is None:
             tokens = call.model.bound_input(call.request)
@@ -217,6 +233,7 @@ class Gate:
         else:
             bound = call.bound
         now, storms = self._clock.now(), call.limiter.retry_budget
+        # Only the first attempt at an answer feeds the budget of retries that all callers share.
         first = storms if call.tried == 0 else None
         retry = start_retry(call.retry, now, deadline_ms=call.deadline_ms, budget=first)
         retry.attempts += call.tried
@@ -241,6 +258,8 @@ class Gate:
                 if isinstance(verdict, GiveUp):
                     account.gave_up = verdict.reason is GiveUpReason.BUDGET
                     raise
+                # It may have been billed, or its beginning was seen: to ask again is then for the
+                # program to decide, which reserves for it in its own wallets.
                 if error.phase is Phase.UNKNOWN or account.first_chunk_ms is not None:
                     raise
                 await self._clock.wait_until(verdict.at_ms)
@@ -254,6 +273,8 @@ class Gate:
         outcome, claimed = CallHealth.NEITHER, False
         answered: Answered | None = None
         who = f"{call.key}#{attempt}"
+        # Its turn comes before its reservation: money that is held by calls in a line would be
+        # missing for calls that could be sent now.
         permit = await call.limiter.enter(who, tokens, call.priority)
         try:
             claimed = await self._claim(call, attempt, worst, account)
@@ -280,9 +301,11 @@ class Gate:
             call.limiter.note_retry_after(error)
             raise
         finally:
+            # The slot is free before the ledger is waited for: a slow disk must not slow the model.
             call.limiter.leave(who, permit, outcome)
             if claimed:
                 await self._settle(call, attempt, worst, due, answered, account)
+        # Only now, when it is settled: whoever has an answer may rely on its being charged.
         yield chunk
 
     async def _claim(self, call: ModelCall, attempt: int, worst: Money, account: Account) -> bool:
@@ -290,6 +313,8 @@ class Gate:
         try:
             verdict = await self._reserve(call, attempt, worst, account.record)
         except asyncio.CancelledError:
+            # The ledger may have reserved before we were cancelled, and nobody else would free it
+            # before the lease ends.
             await run_to_completion(self._let_go(call, attempt))
             raise
         if isinstance(verdict, Reserved):
@@ -307,8 +332,9 @@ class Gate:
     async def _reserve(
         self, call: ModelCall, attempt: int, worst: Money, record: CallRecord | None
     ) -> Admission:
-        """Nothing was sent, so a ledger that is away may be waited for, though not for long. It may
-        have reserved before it went away; nobody else claims this attempt."""
+        """Reserve the most that an attempt may cost. Nothing was sent, so a ledger that is away may
+        be waited for, though not for long. It may have reserved before it went away; nobody else
+        claims this attempt."""
 
         def reserve() -> Awaitable[Admission]:
             return self._ledger.reserve(
@@ -318,6 +344,8 @@ class Gate:
                 worst,
                 self.holder,
                 self._clock.now(),
+                # Nothing is written between this and the request. After a kill nobody can tell
+                # whether it went out, so it counts as sent, and is charged rather than forgotten.
                 sent=True,
                 lease_ms=self._lease_ms,
             )
@@ -342,15 +370,17 @@ class Gate:
     async def _claim_and_reserve(
         self, record: CallRecord, reserve: Callable[[], Awaitable[Admission]]
     ) -> Admission:
-        """In one transaction where journal and ledger are in one place. Elsewhere the claim comes
-        first: what is reserved and not claimed would be charged, since nobody knows what it was.
-        If the reservation is refused the claim is given up by who records the refusal."""
+        """Claim the call and reserve for it, in one transaction where journal and ledger are in one
+        place. Elsewhere the claim comes first: what is reserved and not claimed would be charged,
+        since nobody knows what it was. If the reservation is refused the claim is given up by who
+        records the refusal."""
         now = self._clock.now()
         if not record.holds(self._ledger):
             await record.claim(now)
             record.on_claimed()
             return await reserve()
-        with record.together():
+        # Both are begun before either is awaited: that is what puts them into one transaction.
+        with record.atomically():
             claiming, reserving = _begun(lambda: record.claim(now)), _begun(reserve)
         try:
             await claiming
@@ -360,7 +390,7 @@ class Gate:
         return verdict
 
     async def _let_go(self, call: ModelCall, attempt: int) -> None:
-        """Of what was reserved, if it was; nothing was sent."""
+        """Free what was reserved, if it was; nothing was sent."""
 
         async def release() -> None:
             if await self._ledger.claim(call.key, attempt) is not None:
@@ -380,9 +410,11 @@ class Gate:
         answered: Answered | None,
         account: Account,
     ) -> None:
-        """`due` None: nobody knows, so all of it. An answer is recorded in the same transaction,
-        where journal and ledger are in one place. What is charged is known before the ledger has
-        taken it: it is carried out even if we are cancelled here or the ledger is away."""
+        """Charge what is due; None means that nobody knows, so all of the reservation. An answer is
+        recorded in the same transaction, where journal and ledger are in one place. What is charged
+        is known before the ledger has taken it: it is carried out even if we are cancelled here or
+        the ledger is away."""
+        # Counted before anything is awaited: who is cancelled below still tells what was charged.
         account.charged += worst if due is None else due
         now, record = self._clock.now(), account.record
 
@@ -399,12 +431,13 @@ class Gate:
             def note() -> Awaitable[None]:
                 return record.record(outcome)
 
-            with record.together():
+            with record.atomically():
                 noting, settling = _begun(note), _begun(settle)
             try:
                 await self._written(note, account, noting)
             finally:  # who is cancelled in the first settles all the same
                 await self._written(settle, account, settling)
+        # Who waits for room looks again; who comes later waits for the next settlement.
         self._settled.set()
         self._settled = asyncio.Event()
 
@@ -428,7 +461,7 @@ class Gate:
                 account.notices.extend(settled.notices)
 
     async def _wait_for_room(self, call: ModelCall, short: InsufficientBudget) -> None:
-        """Until somebody settles; a deadline that passes meanwhile is a refusal."""
+        """Wait until somebody settles; a deadline that passes meanwhile is a refusal."""
         now = self._clock.now()
         if call.deadline_ms is not None and now >= call.deadline_ms:
             raise refusal(call, short.wanted, short)
@@ -436,7 +469,7 @@ class Gate:
 
 
 def _begun(write: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-    """A store may refuse at once, too, as one whose queue is full does."""
+    """Begin a write. A store may refuse at once, too, as one whose queue is full does."""
     try:
         return write()
     except StoreError as error:
@@ -448,9 +481,10 @@ async def _failed(error: StoreError) -> NoReturn:
 
 
 def _keep(call: ModelCall, attempt: int, due: Money, answered: Answered, account: Account) -> None:
-    """Before lanes are left and anything is waited for: in a burst of answers the loop comes back
-    to this call late, and whatever was not kept by then would be bought again after a kill. If the
-    disk takes no more the reply still goes on its way to the journal and to the program."""
+    """Keep a reply before limiters are left and anything is waited for: in a burst of answers the
+    loop comes back to this call late, and whatever was not kept by then would be bought again after
+    a kill. If the disk takes no more the reply still goes on its way to the journal and to the
+    program."""
     if account.record is None:
         return
     try:

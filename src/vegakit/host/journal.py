@@ -33,39 +33,42 @@ from vegakit.ports import ClaimResult, Clock, Journal, Ledger, RunRecord, Store
 from vegakit.store import (
     MemoryStore,
     ReplayJournal,
-    RetentionRule,
-    SqliteJournal,
-    SqliteLedger,
-    forget_runs,
-    is_running,
+    open_journal,
+    open_ledger,
 )
 
 # A run and its journal: begun or taken up again, and ended when it is done.
 
 
 _LOG = logging.getLogger("vegakit")
-_FORGOTTEN = 20
 
 
 def as_journal(given: "Journal | str | PathLike[str] | None") -> Journal | None:
-    """Where the program is replayed, a runtime that has no journal is offline too."""
+    """Return a journal that is given, or named by a file or a URL. Where the program is replayed, a
+    runtime that has no journal is offline too."""
     if (which := replay_target()) is not None:
-        return ReplayJournal(SqliteJournal(which.journal), which.run)
-    return SqliteJournal(given) if isinstance(given, str | PathLike) else given
+        return ReplayJournal(open_journal(which.journal), which.run)
+    return open_journal(given) if isinstance(given, str | PathLike) else given
 
 
-def ledger_beside(journal: Journal | None) -> SqliteLedger | None:
-    """Money must outlive us as answers do: it is kept in the file of the journal."""
-    return journal.ledger() if isinstance(journal, SqliteJournal) else None
+def as_ledger(
+    given: "Ledger | str | PathLike[str] | None", journal: Journal | None
+) -> Ledger | None:
+    """Return a ledger that is given, or named by a file or a URL; else the one in the place of the
+    journal, since money must outlive us as answers do."""
+    if isinstance(given, str | PathLike):
+        return open_ledger(given)
+    return given or (None if journal is None else journal.ledger())
 
 
 def store_beside(journal: Journal | None) -> Store:
-    """What people are asked must outlive us, too."""
-    return journal.store() if isinstance(journal, SqliteJournal) else MemoryStore()
+    """Return the documents in the place of the journal: what people are asked must outlive us."""
+    return (None if journal is None else journal.store()) or MemoryStore()
 
 
 class JournaledRun:
-    """`undecided` are tool calls that were cut off and wait for a person's decision."""
+    """A run that is recorded. `undecided` are tool calls that were cut off and wait for a person's
+    decision."""
 
     def __init__(
         self, journal: Journal, run: RunRecord, recovered: Recovered, *, is_resumed: bool
@@ -90,7 +93,8 @@ class JournaledRun:
         now: int,
         resume: Callable[[str], Awaitable[Container[EffectKey]]],
     ) -> "JournaledRun":
-        """`resume` is told which run goes on, and says what of it was not begun."""
+        """Begin a run, or take one up. `resume` is told which run goes on, and says what of it was
+        not begun."""
         program = new_program_id(now, secrets.token_bytes(10))
         new = RunRecord(program, now, _command(), str(Path.cwd()))
         which = resume_target()
@@ -109,7 +113,8 @@ class JournaledRun:
         return cls(journal, run, recovered, is_resumed=True)
 
     async def reopen(self, error: BaseException, replayed: Container[EffectKey]) -> None:
-        """The outcomes that failed the run are not final: they are asked again when it goes on."""
+        """Mark the outcomes that failed the run as not final: they are asked again when it goes
+        on."""
         keys = [EffectKey(key) for key in causes_of(error)]
         self.failed = len(keys)
         # What was found lost when this life began is news to the program.
@@ -118,15 +123,16 @@ class JournaledRun:
         await self.journal.reopen(keys)
 
     async def unfinished_before(self) -> RunRecord | None:
-        """The last unfinished run of the same command in the journal of its user, unless this is
-        it or somebody carries it on: who starts a program anew may have meant to go on with it."""
+        """Return the last unfinished run of the same command in the journal of its user, unless
+        this is it or somebody carries it on: who starts a program anew may have meant to go on with
+        it."""
         journal, mine = self.journal, self.run
-        if self.is_resumed or not isinstance(journal, SqliteJournal) or not journal.shared:
+        if self.is_resumed or not journal.shared:
             return None
         same = (mine.command, mine.folder)
         for run in reversed(await journal.runs()):
             is_same = (run.command, run.folder) == same and run.program != mine.program
-            if is_same and run.ended_ms is None and not is_running(journal.path, run):
+            if is_same and run.ended_ms is None and not await journal.is_running(run):
                 return run
         return None
 
@@ -141,7 +147,7 @@ class JournaledRun:
         if effect.key not in self.undecided:
             return
         journal = self.journal
-        file = "" if journal.shared else f" {getattr(journal, 'path', 'JOURNAL')}"
+        file = "" if journal.shared else f" {journal.place or 'JOURNAL'}"
         assert isinstance(effect.request, CallTool)
         called = f"{effect.request.tool} with {_shown(effect.request.arguments)}"
         raise ToolCutOff(
@@ -152,25 +158,17 @@ class JournaledRun:
         )
 
     async def end(self, now: int, *, is_done: bool) -> None:
-        """One that did not come to its end can be taken up again."""
+        """Record the end. A run that did not come to its end can be taken up again."""
+        # Without its end the run counts as unfinished, which is what `vega resume` looks for.
         if is_done:
             await self.journal.end(now)
         await self.journal.aclose()
-        if isinstance(self.journal, SqliteJournal) and self.journal.keep_runs is not None:
-            await asyncio.to_thread(_forget, self.journal.path, self.journal.keep_runs, now)
-
-
-def _forget(path: Path, keep: RetentionRule, now: int) -> None:
-    """A few at the end of each run: more than one run makes, and never long."""
-    try:
-        forget_runs(path, now - keep.for_ms, keep.most_bytes, at_most=_FORGOTTEN)
-    except StoreError as error:  # the run has ended well: the next one tries again
-        _LOG.warning("old runs were not forgotten: %s", error)
+        await self.journal.tidy(now)  # only now: it may forget this run, whose files were open
 
 
 def _command() -> tuple[str, ...]:
-    """How this process was started, by the interpreter that runs it: `python` may be another one
-    where the run goes on, or none."""
+    """Return how this process was started, by the interpreter that runs it: `python` may be another
+    one where the run goes on, or none."""
     return (sys.executable or sys.orig_argv[0], *sys.orig_argv[1:])
 
 
@@ -181,7 +179,8 @@ _BEGUN: list[ProgramId] = []
 async def _begun_in_shared(
     journal: Journal, new: RunRecord, which: ResumeTarget | None
 ) -> RunRecord:
-    """A program that goes on does what it did: its n-th run is the n-th one then."""
+    """Begin a run in the journal of a user, or take up the one that goes on. A program that goes on
+    does what it did: its n-th run is the n-th one then."""
     number = len(_BEGUN)
     known: RunRecord | None = None
     if which is not None and which.run:
@@ -197,7 +196,7 @@ async def _begun_in_shared(
 
 
 def _shown(arguments: Any) -> str:  # noqa: ANN401
-    """Whole, as in a question: who lets it be called again approves it."""
+    """Return a call whole, as in a question: who lets it be called again approves it."""
     text = escape_json(arguments, environment_secrets())
     return f"arguments that {text.partition(':')[0]}" if isinstance(text, NotDisplayable) else text
 
@@ -220,8 +219,8 @@ _RECORDED = (AskHuman, CallModel, CallTool)
 
 
 class EffectRecorder:
-    """What one host keeps in the journal. `None` as a journal keeps nothing. With a backlog a
-    journal that is away costs nobody an outcome: it is written later."""
+    """The recorder of one host's effects in the journal. `None` as a journal keeps nothing. With a
+    backlog a journal that is away costs nobody an outcome: it is written later."""
 
     def __init__(
         self, journal: Journal | None, clock: Clock | None = None, backlog: Backlog | None = None
@@ -238,7 +237,8 @@ class EffectRecorder:
         """Calls that were given up and cost something all the same."""
 
     def begin(self, effect: Effect, *, speculative: bool) -> None:
-        """Before its claim, which may be made later, when it has become committed."""
+        """Note an effect before its claim, which may be made later, when it has become
+        committed."""
         if self._keeps(effect):
             self.forget(effect.key)
             self._abandoned.pop(effect.key, None)
@@ -246,14 +246,19 @@ class EffectRecorder:
                 self._speculative[effect.key] = effect
 
     async def claim(self, effect: Effect, now: int) -> EffectOutcome | None:
-        """What is recorded of it; None: it is to be carried out."""
+        """Claim an effect and return what is recorded of it; None means that it is to be carried
+        out."""
         if self._journal is None or not self._keeps(effect):
             return None
+        # The gate claims a new model call, in the transaction that reserves for it: one write less
+        # for each call, and no claim of which the ledger knows nothing.
         if isinstance(effect.request, CallModel) and self._journal.is_new(effect.key):
             self._unclaimed.add(effect.key)
             return None
         found = await self._claimed(self._journal, effect, now)
         if found.changed:
+            # A call ahead of its turn may have been guessed wrongly. Only when the program comes to
+            # it is another request at this place a changed program.
             if effect.key not in self._speculative:
                 raise changed(effect)
             self._changed.add(effect.key)
@@ -270,29 +275,32 @@ class EffectRecorder:
         )
 
     def record_of(self, effect: Effect) -> "_Record | None":
-        """Its row, for who records an answer together with what it cost."""
+        """Return the row of a call, for who records an answer together with what it cost."""
         return None if self._journal is None else _Record(self, self._journal, effect)
 
     def is_unclaimed(self, key: EffectKey) -> bool:
+        """Return whether nobody has claimed the effect."""
         return key in self._unclaimed
 
     def claim_now(self, journal: Journal, effect: Effect, now: int) -> Awaitable[ClaimResult]:
-        """It may have been committed since it was begun."""
+        """Claim an effect, which may have been committed since it was begun."""
         return journal.claim(effect, now, speculative=effect.key in self._speculative)
 
     def on_claimed(self, key: EffectKey) -> None:
+        """Note that an effect is claimed."""
         self._unclaimed.discard(key)
 
     async def keep(self, effect: Effect, outcome: EffectOutcome) -> None:
-        """Of what was claimed. What was cancelled stays claimed: if another life of this host wants
-        it after all, the ledger knows whether it was sent. What was cancelled by a deadline is
-        recorded: its asker was told, and may have lived on."""
+        """Record the outcome of what was claimed. What was cancelled stays claimed: if a later
+        incarnation of this host wants it after all, the ledger knows whether it was sent. What was
+        cancelled by a deadline is recorded: its asker was told, and may have gone on."""
         journal, key = self._journal, effect.key
         if journal is None or not self._keeps(effect):
             return
         if isinstance(outcome, EffectCancelled) and not outcome.late:
             self._abandon(effect, outcome)
             return
+        # A pause is no outcome: when the budget was raised and the run goes on, the call is made.
         if isinstance(outcome, Refused) and outcome.error == Paused.__name__:
             await _surely(journal.drop(key))
         elif key in self._speculative and not isinstance(outcome, Answered):
@@ -307,6 +315,7 @@ class EffectRecorder:
             await self._record(journal, key, outcome)
 
     def is_speculative(self, key: EffectKey) -> bool:
+        """Return whether the effect was begun before its turn and is not committed."""
         return key in self._speculative
 
     async def _claim_late(self, journal: Journal, effect: Effect, now: int) -> None:
@@ -314,11 +323,13 @@ class EffectRecorder:
         await self._claimed(journal, effect, now)
 
     def is_changed(self, key: EffectKey) -> Effect | None:
-        """What must not be committed: other code asked something else there."""
+        """Return the effect if it must not be committed, because other code asked something else
+        there."""
         return self._speculative.get(key) if key in self._changed else None
 
     async def commit(self, key: EffectKey, now: int) -> None:
-        """To be begun at once: what is claimed after this must find it done."""
+        """Commit an effect: its claim becomes the program's, and an outcome that was set aside is
+        recorded. It is to be begun at once: what is claimed after this must find it done."""
         effect = self._speculative.pop(key, None)
         outcome = self._set_aside.pop(key, None)
         if self._journal is None:
@@ -330,8 +341,9 @@ class EffectRecorder:
         await asyncio.gather(self._journal.claim(effect, now), self._journal.record(key, outcome))
 
     async def _record(self, journal: Journal, key: EffectKey, outcome: EffectOutcome) -> None:
-        """Also if we are cancelled meanwhile: what it came to is known all the same. How the first
-        writing went is not told then, so it is written once more, which changes nothing."""
+        """Record an outcome, also if we are cancelled meanwhile: what it came to is known all the
+        same. How the first writing went is not told then, so it is written once more, which changes
+        nothing."""
         try:
             await journal.record(key, outcome)
         except StoreError as error:
@@ -357,7 +369,7 @@ class EffectRecorder:
             self._abandoned[effect.key] = effect, lost
 
     def forget(self, key: EffectKey) -> None:
-        """It is not wanted, and has landed."""
+        """Forget an effect that is not wanted and has ended."""
         outcome = self._set_aside.pop(key, None)
         if outcome is not None and key in self._speculative:
             self._abandon(self._speculative[key], outcome)
@@ -372,12 +384,12 @@ class EffectRecorder:
 class _Record:
     """Implements `gate.CallRecord`: the row of one effect."""
 
-    __slots__ = ("_effect", "_journal", "_key", "_recorder", "holds", "together")
+    __slots__ = ("_effect", "_journal", "_key", "_recorder", "atomically", "holds")
 
     def __init__(self, recording: EffectRecorder, journal: Journal, effect: Effect) -> None:
         self._recorder, self._journal, self._effect = recording, journal, effect
         self._key = effect.key
-        self.together, self.holds = journal.together, journal.holds
+        self.atomically, self.holds = journal.atomically, journal.holds
 
     @property
     def is_unclaimed(self) -> bool:
@@ -397,7 +409,8 @@ class _Record:
 
 
 def _spool(journal: Journal, key: EffectKey, outcome: EffectOutcome) -> None:
-    """Before anything is waited for: what a tool did must not be done again after `kill -9`."""
+    """Keep an outcome before anything is waited for: what a tool did must not be done again after
+    `kill -9`."""
     try:
         journal.keep(key, 0, Money(0), outcome)
     except OSError as error:
@@ -405,6 +418,6 @@ def _spool(journal: Journal, key: EffectKey, outcome: EffectOutcome) -> None:
 
 
 async def _surely(work: Awaitable[None]) -> None:
-    """Also if we are cancelled meanwhile: the outcome is known, and is told."""
+    """Carry out a write, also if we are cancelled meanwhile: the outcome is known, and is told."""
     with suppress(asyncio.CancelledError):
         await run_to_completion(work)

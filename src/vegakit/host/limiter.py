@@ -43,7 +43,8 @@ from vegakit.providers import ServerLimits
 
 
 class CallHealth(StrEnum):
-    """What a call says of the health of the world; a refusal of ours or a cancellation: nothing."""
+    """The health of the world by a call's result; a refusal of ours or a cancellation says nothing
+    of it."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -51,10 +52,13 @@ class CallHealth(StrEnum):
 
 
 def health(error: WorldError) -> CallHealth:
+    """Return what an error says of the health of the world."""
     return CallHealth.FAILURE if error.error_class in UNHEALTHY else CallHealth.NEITHER
 
 
 class LimiterRules(NamedTuple):
+    """The rules of one limiter: rate, slots, breaker and retries."""
+
     rate: RateRule
     breaker: BreakerRule = BreakerRule()
     retry_budget: RetryBudgetRule = RetryBudgetRule()
@@ -63,6 +67,8 @@ class LimiterRules(NamedTuple):
 
 
 class Limiter:
+    """The limiter of one model or agent: rate, slots and breaker."""
+
     def __init__(self, name: str, rules: LimiterRules, clock: Clock) -> None:
         self.name = name
         self._limiter = RateLimiter(rules.rate)
@@ -86,6 +92,7 @@ class Limiter:
         raise CircuitOpen(describe_open_breaker(self.name, verdict.wait_ms))
 
     def leave(self, who: str, permit: Permit, outcome: CallHealth) -> BreakerChange | None:
+        """Free the slot, and tell the breaker how the call went."""
         self._free(who)
         now = self._clock.now()
         if outcome is CallHealth.SUCCESS:
@@ -96,7 +103,7 @@ class Limiter:
         return None
 
     def note_retry_after(self, error: WorldError) -> None:
-        """When the server wants to be asked again holds for everybody in this lane."""
+        """Wait as long as the server asks; that holds for everybody in this limiter."""
         if error.retry_after_ms is not None:
             self._limiter.on_retry_after(error.retry_after_ms, self._clock.now())
 
@@ -147,7 +154,8 @@ Limits = Mapping[str, RateRule] | Callable[[str], LimiterRules]
 
 
 class ModelRegistry:
-    """`find` turns a name into a model; `limits` gives the rules of its lane."""
+    """The models by name, each with its limiter. `find` turns a name into a model; `limits` gives
+    the rules of its limiter."""
 
     def __init__(
         self, find: Callable[[str], Model] | None, limits: Limits | None, clock: Clock
@@ -160,11 +168,9 @@ class ModelRegistry:
         self._building = asyncio.Lock()
 
     async def prepare(self, names: Iterable[str]) -> None:
-        """Build these models in a thread, so that `model_of` finds them.
-
-        The first model of a provider loads its libraries, which takes seconds on a slow machine.
-        On the event loop that would stall every other call, and a lease that was taken before.
-        """
+        """Build these models in a thread, so that `model_of` finds them. The first model of a
+        provider loads its libraries, which takes seconds on a slow machine. On the event loop that
+        would stall every other call, and a lease that was taken before."""
         missing = {name for name in names if name not in self._known}
         if missing and self._find is not None:
             async with self._building:  # who waited finds what was built meanwhile
@@ -172,10 +178,12 @@ class ModelRegistry:
                     self._known[name] = await asyncio.to_thread(self._find, name)
 
     async def prepare_for(self, agent: Agent[Any]) -> None:
+        """Build the model of an agent, if that is to be done."""
         if isinstance(agent.model, str) and agent.model not in self._known:
             await self.prepare([agent.model])
 
     def model_of(self, agent: Agent[Any]) -> Model:
+        """Return the model of an agent."""
         if not isinstance(agent.model, str):
             return agent.model
         if agent.model not in self._known:
@@ -188,7 +196,7 @@ class ModelRegistry:
         return self._known[agent.model]
 
     def limiter_of(self, model: Model) -> Limiter:
-        """What the provider says of its limits is heeded in this lane."""
+        """Return the limiter of a model, which heeds what the provider says of its limits."""
         limiter = self._limiters.get(model.name)
         if limiter is None:
             limiter = self._limiters[model.name] = Limiter(
@@ -199,12 +207,13 @@ class ModelRegistry:
         return limiter
 
     def retry_of(self, agent: Agent[Any]) -> RetryRule:
-        """Its own rule, or else that of its model's limits."""
+        """Return the retry rule of an agent: its own, or else that of its model's limits."""
         if agent.retry is not None:
             return agent.retry
         return self._limits(self.model_of(agent).name).retry
 
     async def aclose(self) -> None:
+        """Close the models that were built."""
         for model in self._known.values():
             if (aclose := getattr(model, "aclose", None)) is not None:
                 await aclose()

@@ -80,11 +80,11 @@ class LocalHost:
         on_recorded: Callable[[Effect, EffectOutcome], Awaitable[None]] | None = None,
         before_delivery: Callable[[Effect, EffectOutcome], Awaitable[None]] | None = None,
     ) -> None:
-        """`check` raises what ends the program instead of an effect that must not begin. An effect
-        is carried out with a copy of the context variables that `variables_of` names, and of those
-        of whoever starts it where it names none. `on_recorded` is told of an outcome when it is in
-        the journal, before the program is; `before_delivery` makes ready what the program will ask
-        of any outcome, and changes none."""
+        """Take what carries out effects. `check` raises what ends the program instead of an effect
+        that must not begin. An effect is carried out with a copy of the context variables that
+        `variables_of` names, and of those of whoever starts it where it names none. `on_recorded`
+        is told of an outcome when it is in the journal, before the program is; `before_delivery`
+        makes ready what the program will ask of any outcome, and changes none."""
         self._variables_of = variables_of
         self._on_recorded = on_recorded
         self._before_delivery = before_delivery
@@ -114,18 +114,21 @@ class LocalHost:
 
     @property
     def now(self) -> int:
+        """The time of the clock."""
         return self._clock.now()
 
     @property
     def busy(self) -> int:
+        """The number of effects that are being carried out."""
         return len(self._running)
 
     @property
     def replayed(self) -> set[EffectKey]:
-        """Effects whose outcomes were in the journal before this life of the program."""
+        """The effects whose outcomes were in the journal before this incarnation of the program."""
         return self._recorder.replayed
 
     def start(self, effect: Effect, *, speculative: bool = False) -> None:
+        """Start an effect; a speculative one is not claimed before it is committed."""
         key, run = effect.key, self._run_recorded if self._is_recorded else self._run
         variables = self._variables_of(effect)
         if variables is not None:
@@ -141,6 +144,7 @@ class LocalHost:
         self._effects[key] = self._running[task] = effect
 
     def commit(self, key: EffectKey) -> None:
+        """Commit a speculative effect: the program has come to it."""
         if not self._is_recorded:
             return
         if (effect := self._recorder.is_changed(key)) is not None:
@@ -151,6 +155,7 @@ class LocalHost:
         task.add_done_callback(self._writing.discard)
 
     def cancel(self, key: EffectKey, *, late: bool = False) -> None:
+        """Cancel an effect; its outcome still arrives. With `late`, its deadline has passed."""
         task = self._tasks.get(key)
         if task is None:
             self._recorder.forget(key)
@@ -167,12 +172,13 @@ class LocalHost:
             task.add_done_callback(on_done)
 
     async def finished(self, keys: Iterable[EffectKey]) -> None:
-        """When these have ended, or do not let themselves be cancelled."""
+        """Wait until these have ended, or do not let themselves be cancelled."""
         tasks = [self._tasks[key] for key in keys if key in self._tasks]
         if tasks:
             await run_to_completion(asyncio.wait(tasks, timeout=self._patience_s))
 
     async def next(self) -> Sequence[HostEvent]:
+        """Wait for events, and return them in program order."""
         if not self._arrived and self._broken is None:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -183,16 +189,16 @@ class LocalHost:
         listener: Callable[[], None] | None,
         is_alone: Callable[[EffectKey], bool] = lambda _: False,
     ) -> None:
-        """Who listens is called once there is something to `take`, instead of waiting in `next`: a
-        task that waits costs a future and a turn of the loop more for each answer. What stands
-        alone is told at once: nothing is to be put in order with it."""
+        """Call the listener once there is something to `take`, instead of waiting in `next`: a task
+        that waits costs a future and a turn of the loop more for each answer. What stands alone is
+        told at once: nothing is to be put in order with it."""
         self._listener, self._is_alone = listener, is_alone
         # The listener is called with the variables of who listens, not of the effect that ended,
         # whose doing it is not: so a process that is restarted stays in the program's trace.
         self._variables = copy_context()
 
     def take(self) -> Sequence[HostEvent]:
-        """What has arrived, in program order."""
+        """Return what has arrived, in program order."""
         self._called = False
         if self._broken is not None:
             raise self._broken
@@ -205,6 +211,7 @@ class LocalHost:
         self._wake()
 
     def tell(self, event: HostEvent) -> None:
+        """Add an event, and wake whoever waits."""
         self._arrived.append(event)
         listener = None if self._called else self._listener
         if listener and isinstance(event, OutcomeArrived) and self._is_alone(event.key):
@@ -213,7 +220,7 @@ class LocalHost:
             self._wake()
 
     async def aclose(self) -> None:
-        """Nothing that was started goes on, unless it was left behind."""
+        """End everything that was started, unless it was left behind."""
         for key in list(self._tasks):
             self.cancel(key)
         # Each ends, or is left behind by `cancel` when its patience is over. Whatever goes wrong
@@ -235,7 +242,7 @@ class LocalHost:
         run: Callable[[Effect], Coroutine[Any, Any, None]],
         speculative: bool,
     ) -> None:
-        """When what was cancelled under the same key has landed, or is left behind. If this is
+        """Run when what was cancelled under the same key has ended, or is left behind. If this is
         cancelled meanwhile it waits all the same: its outcome must not come before the other's."""
         is_cancelled = False
         while before in self._running:
@@ -250,7 +257,7 @@ class LocalHost:
         await run(effect)
 
     async def _run_recorded(self, effect: Effect) -> None:
-        """Claimed before, recorded after, and only then told."""
+        """Claim an effect, carry it out, record the outcome, and only then tell it."""
         try:
             outcome = await self._recorder.claim(effect, self.now)
             if outcome is None:
@@ -281,9 +288,10 @@ class LocalHost:
         self._end(effect, outcome)
 
     async def _make_ready(self, effect: Effect, outcome: EffectOutcome) -> None:
-        """What is paid is told, also when it is cancelled meanwhile or nothing can be made ready:
-        the rest is done later then, by whoever needs it. An error that left here would end the task
-        before the outcome is told, and whoever waits for it would wait for ever."""
+        """Prepare what the program will ask of an outcome. What is paid is told, also when it is
+        cancelled meanwhile or nothing can be made ready: the rest is done later then, by whoever
+        needs it. An error that left here would end the task before the outcome is told, and whoever
+        waits for it would wait for ever."""
         if self._before_delivery is None:
             return
         try:
@@ -323,8 +331,8 @@ class LocalHost:
             self._fail(error)
 
     def _abandon(self, task: "asyncio.Task[None]") -> None:
-        """It was cancelled and goes on all the same. Who waits for its end is told that it has
-        ended; what it has cost so far is known."""
+        """Give up an effect that was cancelled and goes on all the same. Who waits for its end is
+        told that it has ended; what it has cost so far is known."""
         effect = self._running.get(task)
         if effect is None:
             return
@@ -345,7 +353,8 @@ class LocalHost:
             self.tell(OutcomeArrived(effect.key, effect.path, outcome))
 
     def _forget(self, task: "asyncio.Task[Any] | None") -> bool:
-        """False: it was left behind, and what comes of it now is told to nobody."""
+        """Remove a task, and return False if it was left behind: what comes of it now is told to
+        nobody."""
         effect = self._running.pop(task, None) if task is not None else None
         if effect is None or task is None:
             return False
@@ -361,7 +370,8 @@ class LocalHost:
         self._wake()
 
     def _wake(self) -> None:
-        """Not at once: what else arrives in this turn of the loop is told with it, in order."""
+        """Wake the listener, though not at once: what else arrives in this turn of the loop is told
+        with it, in order."""
         if self._listener is not None:
             if not self._called:
                 self._called = True
@@ -396,7 +406,8 @@ on_lookahead_bug(_log_bug)
 
 
 class Driver:
-    """One for each program. `on_action` is told everything that is not for the host."""
+    """The driver of one program's machine. `on_action` is told everything that is not for the
+    host."""
 
     def __init__(self, machine: Machine, host: Host, on_action: Callable[[Action], None]) -> None:
         self.machine = machine
@@ -406,7 +417,8 @@ class Driver:
         """A machine or journal that failed: the program does not go on."""
 
     def submit(self, event: Event) -> list[Action]:
-        """Steps at once. What the step wants done is begun when this returns, not before."""
+        """Step the machine at once. What the step wants done is begun when this returns, not
+        before."""
         if self.failure is not None:
             raise self.failure
         actions = self.machine.step(event, self._host.now)
@@ -422,7 +434,7 @@ class Driver:
         return actions
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Step the machine by what arrives, until cancelled."""
         try:
             while True:
                 self.submit_all(await self._host.next())
@@ -431,11 +443,13 @@ class Driver:
             raise
 
     def submit_all(self, events: Iterable[Event]) -> None:
+        """Step the machine by each event in turn."""
         for event in events:
             self.submit(event)
 
     def fail(self, failure: Exception) -> None:
-        """What is for the user to put right says so to all who wait, and is no news for a log."""
+        """End the program with an error. An error that the user can fix is told to all who wait,
+        and is no news for a log."""
         self.failure = failure
         if not isinstance(failure, UserError):
             _LOG.error("the program cannot go on", exc_info=failure)

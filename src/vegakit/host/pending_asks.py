@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vegakit.conversation import ModelReply, ToolCall
 from vegakit.effects import Effect
-from vegakit.errors import AgentFailed, Cancelled, UserError, raised
+from vegakit.errors import AgentFailed, Cancelled, UserError, rebuild_error
 from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome
 from vegakit.host.agents import Agent, Reply, StreamEvent, ToolCalled, ToolReturned
-from vegakit.host.effect_handlers import Context, StreamBuffer, current_process
+from vegakit.host.effect_handlers import AskContext, StreamBuffer, current_process
 from vegakit.host.registry import Registry
 from vegakit.money import Money
 from vegakit.ports import Tool
@@ -54,7 +54,7 @@ class PendingAsk(asyncio.Future[Any]):
         path: str,
         submit: Callable[[Event], object],
         agent: Agent[Any] | None = None,
-        context: Context | None = None,
+        context: AskContext | None = None,
     ) -> None:
         super().__init__()
         self.ask = ask
@@ -68,12 +68,13 @@ class PendingAsk(asyncio.Future[Any]):
 
     @property
     def buffer(self) -> "StreamBuffer[StreamEvent[Any]]":
-        """What comes before the answer, of one that is asked for piece by piece."""
+        """The pieces that come before the answer, of an ask that wants them."""
         assert self.context is not None
         assert self.context.buffer is not None
         return self.context.buffer
 
     def cancel(self, msg: Any = None) -> bool:  # noqa: ANN401
+        """Cancel the ask, and the work with it."""
         cancelled = super().cancel(msg)
         if cancelled:
             self._submit(CancelAsk(self.ask))
@@ -81,6 +82,8 @@ class PendingAsk(asyncio.Future[Any]):
 
 
 class PendingAsks:
+    """The asks of a host that wait for their answers."""
+
     def __init__(
         self,
         tracer: Tracer,
@@ -108,15 +111,17 @@ class PendingAsks:
         if agent is not None:
             span = self._tracer.begin(CallKind.ASK, agent.name, above)
             buffer = StreamBuffer[StreamEvent[Any]](_BUFFERED) if stream else None
-            context = Context(span, deps, buffer, copy_context())
+            context = AskContext(span, deps, buffer, copy_context())
         asked = self._waiting[ask] = PendingAsk(ask, path, self._submit, agent, context)
         return asked
 
-    def context_of(self, ask: str) -> Context | None:
+    def context_of(self, ask: str) -> AskContext | None:
+        """Return what an ask brought along."""
         waiting = self._waiting.get(ask)
         return None if waiting is None else waiting.context
 
     def on_answer(self, ask: str, outcome: Outcome) -> None:
+        """Give the outcome to who asked."""
         waiting = self._waiting.pop(ask)
         if waiting.context is not None:
             waiting.context.outcome = outcome
@@ -135,6 +140,7 @@ class PendingAsks:
             waiting.set_result(_reply(outcome, waiting))
 
     def on_tool(self, action: ToolBegan | ToolEnded) -> None:
+        """Tell who streams that a tool was called or has returned."""
         context = self.context_of(action.ask)
         if context is None or context.buffer is None:
             return
@@ -145,10 +151,11 @@ class PendingAsks:
             context.buffer.push(ToolReturned(action.name, content, is_error, action.index))
 
     def pending(self) -> Iterator[PendingAsk]:
+        """Return the asks that wait."""
         return iter(self._waiting.values())
 
     def end_span(self, waiting: PendingAsk) -> None:
-        """Once; of a failure with all that was charged until now."""
+        """End the span of an ask, once; of a failure with all that was charged until now."""
         context, agent = waiting.context, waiting.agent
         outcome = None if context is None else context.outcome
         if context is None or agent is None or outcome is None:
@@ -166,7 +173,8 @@ class PendingAsks:
 
 
 def _remembered(waiting: PendingAsk, outcome: Outcome) -> AgentReply | None:
-    """Of a process that is asked again; what lived for one question has nothing to go on with."""
+    """Return the conversation of a process that is asked again; what lived for one question has
+    nothing to go on with."""
     remembers = waiting.agent is not None and waiting.agent.memory is not None
     reply = (
         outcome.value if isinstance(outcome, Returned) and remembers and not waiting.once else None
@@ -175,8 +183,8 @@ def _remembered(waiting: PendingAsk, outcome: Outcome) -> AgentReply | None:
 
 
 def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
-    """With what it came from, where that happened in this process. What is for the user to put
-    right here, such as a disk that is full, is told as it is."""
+    """Return the error to raise, with its cause where that happened in this process. An error that
+    the user can fix here, such as a full disk, is told as it is."""
     failure = None if waiting.context is None else waiting.context.failure
     if isinstance(failure, UserError) and failed.error == AgentFailed.__name__:
         failure.cause = failed.cause
@@ -185,7 +193,7 @@ def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
     who = "" if waiting.agent is None else f"agent {waiting.agent.name}"
     if not reason.startswith(who):  # its own breaker and limits name it already
         reason = f"{who}: {reason}"
-    error = raised(failed.error, reason)
+    error = rebuild_error(failed.error, reason)
     error.cause = failed.cause
     error.__cause__ = failure
     return error
@@ -224,21 +232,25 @@ class LocalEffectContexts:
         """Of who opened the program: a process that an alarm restarts is below that span."""
 
     def process_of(self, effect: Effect) -> str:
+        """Return the process that an effect is of."""
         return self.machine.state.effects_in_flight[effect.key].path
 
     def message_of(self, effect: Effect) -> Any:  # noqa: ANN401
+        """Return the message that an effect is for."""
         return self._process_message(effect).content
 
-    def context_of(self, effect: Effect) -> Context:
-        """What no ask of the host stands behind is below one span of the program."""
+    def context_of(self, effect: Effect) -> AskContext:
+        """Return what the ask behind an effect brought along. Effects without one are below a span
+        of the program."""
         context = self._asks.context_of(self._process_message(effect).ask)
         if context is not None:
             return context
         if self._span is None:
             self._span = self._tracer.begin(CallKind.SPAN, "program")
-        return Context(self._span)
+        return AskContext(self._span)
 
     def agent_of(self, effect: Effect) -> Agent[Any]:
+        """Return the agent that an effect is of."""
         process = self.machine.state.processes[self.process_of(effect)]
         return self._registry.agent(process.spec.body)
 
@@ -249,6 +261,7 @@ class LocalEffectContexts:
         return self._registry.tools(body)[name], who
 
     def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Return the function of this name."""
         return self._registry.function(name)
 
     def variables_of(self, effect: Effect) -> contextvars.Context | None:
@@ -262,7 +275,7 @@ class LocalEffectContexts:
         return None if context is None else context.variables
 
     async def prepare_admission(self, effect: Effect, outcome: EffectOutcome) -> None:
-        """Programs that a model has just sent are looked at elsewhere before the machine decides on
+        """Inspect programs that a model has just sent elsewhere, before the machine decides on
         them: it does so at once, and nothing else goes on meanwhile."""
         if not isinstance(outcome, Answered) or not isinstance(outcome.value, ModelReply):
             return
@@ -274,7 +287,7 @@ class LocalEffectContexts:
             await author.prepare_admission(written, path)
 
     def warm(self, effect: Effect) -> None:
-        """While the model still thinks."""
+        """Start the admission while the model still thinks."""
         for author in self._authors_of(effect)[0].values():
             author.warm()
 
@@ -287,6 +300,7 @@ class LocalEffectContexts:
         return cast("Mapping[str, HostAuthor]", body.authors), flight.path
 
     def close(self) -> None:
+        """End the span of the program."""
         if self._span is not None:
             self._tracer.end(self._span)
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from vegakit.conversation import Conversation, Text
 from vegakit.effects import CallModel, Effect
-from vegakit.errors import UserError, raised
+from vegakit.errors import UserError, rebuild_error
 from vegakit.events import EffectOutcome
 from vegakit.host.agents import Agent, Body, Child, Process, Supervisor, TurnEnded, read_media
 from vegakit.host.deployment import Deployed, deploy, find_externals
@@ -74,13 +74,14 @@ class ConversationMemory:
         self._last: asyncio.Task[None] | None = None
 
     async def recall(self, path: str, limit: int) -> int:
-        """How many messages it knows now."""
+        """Recall a conversation, and return how many messages are known now."""
         messages = tuple(await self._memory.load(path, limit))
         if messages:
             self._submit(Remember(path, Conversation(messages)))
         return len(messages)
 
     def on_reply(self, path: str, ask: str, reply: AgentReply) -> None:
+        """Remember what was said with a reply."""
         before, key = self._last, f"{self._program}.{ask}"
         messages = reply.conversation.messages[-reply.new :]
 
@@ -92,7 +93,7 @@ class ConversationMemory:
         self._last = asyncio.ensure_future(keep())
 
     async def aclose(self) -> None:
-        """All that was said is kept; what could not be is raised."""
+        """Keep all that was said; what could not be kept is raised."""
         if self._last is not None:
             await self._last
 
@@ -106,6 +107,8 @@ _RULE = RestartRule()
 
 
 class ProgramRun:
+    """The run of a program on the local host: all processes of a runtime."""
+
     def __init__(self, services: HostServices, bounds: Bounds) -> None:
         self._services = services
         journaled = services.journaled
@@ -169,6 +172,7 @@ class ProgramRun:
         supervise: Supervisor | None = None,
         **child: Any,  # noqa: ANN401
     ) -> Process[Any]:
+        """Start a process, as `Runtime.spawn` does."""
         rule = _RULE if supervise is None else supervise.rule
         if isinstance(body, Supervisor):
             spec, name = body.spec(self.registry.register), name or body.name
@@ -197,7 +201,8 @@ class ProgramRun:
             self._driver.submit(TerminateProcess(process.path, kill=True))
 
     def _scope_across_incarnations(self, function: str, wallet: Money | None) -> ScopeId:
-        """For a run that is recorded: its budget holds over all its lives, whatever they spent."""
+        """Return the scope of a run that is recorded: its budget holds over all its incarnations,
+        whatever they spent."""
         journaled = self._services.journaled
         if wallet is None or journaled is None:
             return ScopeId("")
@@ -209,10 +214,10 @@ class ProgramRun:
     async def run_ephemeral(
         self, program: CompiledProgram, given: Sequence[Any], most: Grant, fuel: int
     ) -> Any:  # noqa: ANN401
-        """As `run`, of a program that is not known before and is forgotten with its run. It may
-        touch no more than `most`, whatever it declares, and reaches nothing outside of itself. The
-        wallet of whoever runs it is its quote: that holds what its calls may cost, which may be
-        less than the budgets that stand in it."""
+        """Run a program as `run` does, but one that is not known before and is forgotten with its
+        run. It may touch no more than `most`, whatever it declares, and reaches nothing outside of
+        itself. The wallet of whoever runs it is its quote: that holds what its calls may cost,
+        which may be less than the budgets that stand in it."""
         prefix, body = self._ephemeral.install(program, most, fuel)
         try:
             spec = ProcessSpec(body, ChildType.TEMPORARY, quoted=True)
@@ -244,23 +249,26 @@ class ProgramRun:
             if isinstance(action, Spawned):
                 yield Process(self, action.path)
             elif isinstance(action, SpawnRefused):
-                raise raised(action.error, action.reason)
+                raise rebuild_error(action.error, action.reason)
 
     def process(self, path: str) -> Process[Any]:
+        """Return a process that lives."""
         if not self.is_alive(path):
             known = ", ".join(sorted(self.machine.state.processes)[:10]) or "none"
             raise UserError(f"there is no process {path!r}; living are: {known}")
         return Process(self, path)
 
     def spawn_many(self, body: Body, count: int, **child: Any) -> list[Process[Any]]:  # noqa: ANN401
-        """Quicker than one by one: the spec is made once, and many are started in one step."""
+        """Start many processes of one body. It is quicker than one by one: the spec is made once,
+        and many are started in one step."""
         spec, spawner = Child(body, **child).spec(self.registry.register), current_process.get()
         parts = [min(_AT_ONCE, count - done) for done in range(0, count, _AT_ONCE)]
         steps = (Spawn(spec, "", spawner, part) for part in parts)
         return [process for step in steps for process in self._spawned(step)]
 
     def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
-        """`kind` is a class of news, or several: `CostAlert | ProcessExited`."""
+        """Call `react` with news of a kind: a class of news, or several, as in `CostAlert |
+        ProcessExited`."""
         for one in get_args(kind) or (kind,):
             self._listeners[one].append(react)
 
@@ -274,6 +282,7 @@ class ProgramRun:
         files: Sequence[str | Path] = (),
         stream: bool = False,
     ) -> PendingAsk:
+        """Send a message, and return the pending answer."""
         agent = self._agent_at(path)
         if agent is not None:
             message = self._prompt(message, files, stream=stream)
@@ -287,6 +296,7 @@ class ProgramRun:
         return asked
 
     def tell(self, path: str, message: Any) -> None:  # noqa: ANN401
+        """Send a message; nobody waits for an answer."""
         if self._agent_at(path) is not None:
             message = self._prompt(message, (), stream=False)
         self._driver.submit(Post(path, ProcessMessage(message)))
@@ -297,6 +307,7 @@ class ProgramRun:
         message: object,
         **options: Any,  # noqa: ANN401
     ) -> AsyncGenerator[Any]:
+        """Yield what an agent says while it says it, and its reply at the end."""
         asked = self.send(path, message, stream=True, **options)
         try:
             async for event in asked.buffer:
@@ -347,16 +358,17 @@ class ProgramRun:
         return asked
 
     async def finished(self, asked: PendingAsk) -> None:
-        """Nothing that it began goes on, unless that refuses to be cancelled: the connection is
-        closed, and what it came to is charged."""
+        """Wait until nothing that an ask began goes on, unless that refuses to be cancelled: the
+        connection is closed, and what it came to is charged."""
         process = self.machine.state.processes.get(asked.path)
         if process is not None and process.in_flight:
             await self.host.finished(tuple(process.in_flight))
         self._asks.end_span(asked)
 
     def _which(self, agent: Agent[Any], prompt: Prompt, spawner: str) -> str:
-        """Where answers are recorded, a name says which question it is and which of its equals, so
-        that a run that is taken up again finds its answer. Elsewhere a number will do."""
+        """Return the name of a question. Where answers are recorded it says which question it is
+        and which of its equals, so that a run that is taken up again finds its answer. Elsewhere a
+        number will do."""
         if not self.machine.state.recorded:
             self._asked += 1
             return str(self._asked)
@@ -365,8 +377,8 @@ class ProgramRun:
         return f"{word}.{number}"
 
     def lasting_owner(self) -> str:
-        """Whose code runs here, seen past processes for one question: a server that an agent's tool
-        starts serves the next question of the same asker, too."""
+        """Return the process whose code runs here, seen past processes for one question: a server
+        that an agent's tool starts serves the next question of the same asker, too."""
         path, processes = current_process.get(), self.machine.state.processes
         while (process := processes.get(path)) is not None and process.once:
             path = process.spawner
@@ -377,17 +389,21 @@ class ProgramRun:
         return process.generation if process else 1
 
     async def recall(self, path: str, limit: int) -> int:
+        """Recall what was said to a process before."""
         if self._memory is None:
             raise UserError("nothing is remembered; open Runtime(memory=SqliteMemory(path))")
         return await self._memory.recall(path, limit)
 
     def link(self, path: str, other: str) -> None:
+        """Link two processes."""
         self._driver.submit(Link(path, other))
 
     def unlink(self, path: str, other: str) -> None:
+        """Undo a link."""
         self._driver.submit(Unlink(path, other))
 
     def monitor(self, path: str) -> "asyncio.Future[ExitReason]":
+        """Return a future that is done when the process has ended for good."""
         future: asyncio.Future[ExitReason] = asyncio.get_running_loop().create_future()
         actions = self.machine.step(Monitor(path), self.host.now)
         for action in actions:
@@ -399,19 +415,23 @@ class ProgramRun:
         return future
 
     def exit(self, path: str, reason: str) -> None:
+        """Send an exit signal to a process: its supervisor decides what follows."""
         kind = ExitKind(reason) if reason in tuple(ExitKind) else ExitKind.CRASHED
         detail = "" if kind.value == reason else reason
         self._driver.submit(SendExitSignal(path, ExitReason(kind, detail)))
 
     async def end(self, path: str, *, kill: bool) -> ExitReason:
+        """End a process for good with all below it, and return why it ended."""
         gone = self.monitor(path)
         self._driver.submit(TerminateProcess(path, kill))
         return await gone
 
     def is_alive(self, path: str) -> bool:
+        """Return whether a process has not ended for good."""
         return self.machine.is_alive(path)
 
     def pid_of(self, path: str) -> Pid:
+        """Return the pid of the current incarnation."""
         process = self.machine.state.processes.get(path)
         return pid_of(self.id, path, process.generation if process else 0)
 
@@ -431,7 +451,7 @@ class ProgramRun:
         self._contexts.close()
 
     def adopt(self, machine: Machine) -> None:
-        """Goes on with this one: the same program, restored from its record or watched."""
+        """Go on with this machine: the same program, restored from its record or watched."""
         self.machine = self._driver.machine = self._contexts.machine = machine
 
     def _submit(self, event: Event) -> list[Action]:
@@ -476,14 +496,15 @@ class ProgramRun:
                     react(action)
 
     def _end_children(self, path: str) -> None:
-        """What a life started outside of Python ends with it."""
+        """End what an incarnation started outside of Python."""
         for child in self._services.children.of(path):
             ending = asyncio.ensure_future(child.end())
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
     def _on_events(self) -> None:
-        """If the program cannot go on, all who wait are told why nothing follows."""
+        """Step by what arrived. If the program cannot go on, all who wait are told why nothing
+        follows."""
         if self._driver.failure is not None:
             return
         try:
@@ -501,7 +522,7 @@ class ProgramRun:
             self._give_up(failure)
 
     def _is_alone(self, key: EffectKey) -> bool:
-        """Whether it is of a question that nobody else's meaning depends on."""
+        """Return whether an effect is of a question that nobody else's meaning depends on."""
         state = self.machine.state
         flight = None if state.recorded else state.effects_in_flight.get(key)
         process = None if flight is None else state.processes.get(flight.path)

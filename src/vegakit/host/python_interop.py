@@ -35,9 +35,9 @@ from vegakit.lang import (
     signature_text,
     value_of,
 )
-from vegakit.money import NANOS, dollars, show
+from vegakit.money import NANOS, dollars, format_money
 from vegakit.ports import AuditLevel, Tool
-from vegakit.program import LANGUAGES, MOST_BYTES, May
+from vegakit.program import LANGUAGES, MOST_BYTES, ProgramRights
 from vegakit.records import to_json
 from vegakit.tools import FunctionTool, ToolRights, function_tool
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 def arguments(function: Function, given: Sequence[Any]) -> list[Any]:
+    """Return arguments of Python as values of a program."""
     if len(given) != len(function.params):
         wanted = len(function.params)
         raise ContractViolated(f"{function.name} takes {wanted} arguments; got {len(given)}")
@@ -63,7 +64,7 @@ def arguments(function: Function, given: Sequence[Any]) -> list[Any]:
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401
-    """Of pydantic models, dataclasses and the like, too."""
+    """Return a value as JSON, also of pydantic models, dataclasses and the like."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     from pydantic_core import to_jsonable_python
@@ -72,7 +73,8 @@ def _json(value: Any) -> Any:  # noqa: ANN401
 
 
 def python_value(value: Any) -> Any:  # noqa: ANN401
-    """Money comes as a `Decimal` of dollars, a time as a `timedelta`, a file as a `Path`."""
+    """Return a value of a program as one of Python. Money comes as a `Decimal` of dollars, a time
+    as a `timedelta`, a file as a `Path`."""
     if isinstance(value, list):
         return [python_value(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -121,12 +123,14 @@ _PLAIN: dict[str, Type] = {
 
 
 def type_in(schema: Schema, what: str) -> Type:
-    """`what` is told where it cannot be: "the result of look"."""
+    """Return a type of Python as one of a program. `what` is told where it cannot be: "the result
+    of look"."""
     return _Reader(schema.get("$defs", {}), what).read(schema)
 
 
 def without_defaults(schema: Schema, value: Any, defs: Schema | None = None) -> Any:  # noqa: ANN401
-    """Less the fields that are null and need not be there: Python has its own default for them."""
+    """Return a record less the fields that are null and need not be there: Python has its own
+    default for them."""
     known = cast("Schema", schema.get("$defs", {})) if defs is None else defs
     schema = _resolved(schema, known)
     if isinstance(value, list):
@@ -150,7 +154,7 @@ def _others(schema: Schema) -> Schema:
 
 
 def _resolved(schema: Schema, defs: Schema) -> Schema:
-    """Through a reference, and to what is not null."""
+    """Follow a reference, and return what is not null."""
     if "$ref" in schema:
         return _resolved(defs[schema["$ref"].rpartition("/")[2]], defs)
     some = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
@@ -236,13 +240,14 @@ _LONGEST = 120
 
 
 def notes_of(tool: "RunProgram", *, teach: bool) -> str:
+    """Return what an agent is told about writing programs."""
     agents = [f"- {agent.name}: {_line(agent.system)}" for agent in tool.agents]
     models = sorted({agent.model for agent in tool.agents if isinstance(agent.model, str)})
     models = [*models, *(name for name in tool.models if name not in models)]
     functions = [f"- {signature_text(one)}" for one in tool.interop.signatures.values()]
     rows = [
         f"# Programs for {tool.spec.name}",
-        f"At most {show(tool.cost)} each by the quote, {tool.most} in a turn.",
+        f"At most {format_money(tool.cost)} each by the quote, {tool.most} in a turn.",
         "Nothing of it runs before it is accepted. Bound lists and loops, so that it has a quote.",
         *_listed("Agents it may ask by name, without declaring them", agents),
         *_listed("Functions it may call", functions),
@@ -279,7 +284,7 @@ def _rights(tool: "RunProgram") -> str:
 # refused comes back to the model as text that says how to fix it.
 
 
-_NOTHING = May()
+_NOTHING = ProgramRights()
 _MOST_FUEL = 2_000_000
 """Instructions that one program may burn: below a second of a core."""
 
@@ -289,7 +294,7 @@ def run_program(
     tools: "Iterable[ToolLike]" = (),
     *,
     max_cost: str | float = "$1",
-    may: May = _NOTHING,
+    may: ProgramRights = _NOTHING,
     models: Sequence[str] = (),
     types: Iterable[Any] = (),
     most: int = 8,
@@ -324,9 +329,10 @@ def run_program(
 
 
 class RunProgram:
-    """As an agent knows it: the machine of its program runs it; no host ever calls it."""
+    """The tool with which an agent runs a program it wrote: the machine of its program runs it; no
+    host ever calls it."""
 
-    repeatable = False
+    idempotent = False
     audit = AuditLevel.BASIC
 
     def __init__(
@@ -334,7 +340,7 @@ class RunProgram:
         agents: "tuple[Agent[Any], ...]",
         tools: "tuple[ToolLike, ...]",
         max_cost: str | float,
-        may: May,
+        may: ProgramRights,
         models: tuple[str, ...],
         types: tuple[Any, ...],
         most: int,
@@ -359,23 +365,26 @@ class RunProgram:
 
     @cached_property
     def interop(self) -> "PythonInterop":
-
+        """The functions and types of Python that its programs may use."""
         return PythonInterop(self._tools, self._types)
 
     @cached_property
     def notes(self) -> str:
-        """What its agent is told beside: a tool's description is too short for a language."""
+        """The text that its agent is told beside: a tool's description is too short for a
+        language."""
         return notes_of(self, teach=self._teach)
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Raise: the machine runs this tool."""
         raise BugError(f"{self.spec.name} runs inside its program")
 
     def _description(self) -> str:
         return (
             "Write a program and run it: loops, conditions and many agents at once, for what "
             "would take many calls one by one. It is checked and priced before its first call, may "
-            f"cost at most {show(self.cost)}, and gives back its result, what it printed and what "
-            "it spent. If it is refused, fix the source as the text says and send all of it again."
+            f"cost at most {format_money(self.cost)}, and gives back its result, what it printed "
+            "and what it spent. If it is refused, fix the source as the text says and send "
+            "all of it again."
         )
 
 
@@ -421,18 +430,21 @@ PYTHON = "python:"
 
 
 class PythonTool:
-    """One as a program calls it: it gives a value, in JSON. `tool` is the one that models call."""
+    """A function of Python as a program calls it: it gives a value, in JSON. `tool` is the one that
+    models call."""
 
     def __init__(self, tool: FunctionTool) -> None:
         self.tool = tool
         self.spec, self.timeout_ms = tool.spec, tool.timeout_ms
-        self.repeatable, self.audit = tool.repeatable, tool.audit
+        self.idempotent, self.audit = tool.idempotent, tool.audit
         self.signature = _signature(tool)
 
     def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
+        """Return the rights that a call needs."""
         return self.tool.rights(self._given(arguments))
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Call the function, and return its result as JSON."""
         from pydantic_core import to_jsonable_python
 
         gave = to_jsonable_python(await self.tool.value(self._given(arguments), deps))
@@ -448,6 +460,8 @@ class PythonTool:
 
 
 class PythonInterop:
+    """The functions and types of Python that a program may use."""
+
     def __init__(self, tools: Iterable[ToolLike] = (), types: Iterable[Any] = ()) -> None:
         given = list(tools)
         authors = {one.spec.name: one for one in given if isinstance(one, RunProgram)}

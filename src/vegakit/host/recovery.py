@@ -17,7 +17,7 @@ from vegakit.effects import CallTool
 from vegakit.errors import StoreError
 from vegakit.events import Unknown
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.policy import Claim, ClaimState, Reserved
 from vegakit.ports import Clock, Journal, Ledger, RunRecord, UnfinishedEffect
 
@@ -49,6 +49,8 @@ _CLOSING_S = 10.0
 
 
 class Backlog:
+    """Writes to a store that is away, which are carried out when it is back."""
+
     def __init__(self, clock: Clock, most: int = _MOST, closing_s: float = _CLOSING_S) -> None:
         self._clock, self._most, self._closing_s = clock, most, closing_s
         self._writes: deque[Write] = deque()
@@ -58,7 +60,7 @@ class Backlog:
         return len(self._writes)
 
     def put(self, write: Write, error: StoreError) -> None:
-        """Carry it out when the store is back; `error` says why it was not now."""
+        """Carry out a write when the store is back; `error` says why it was not now."""
         self._writes.append(write)
         if self._trying is None:
             _LOG.warning(
@@ -68,7 +70,8 @@ class Backlog:
             self._trying = asyncio.ensure_future(self._try())
 
     def check(self) -> None:
-        """Before anything is sent: what came of it could not be kept, either."""
+        """Refuse to send anything when too many writes wait: what came of it could not be kept,
+        either."""
         if len(self._writes) >= self._most:
             raise StoreError(
                 f"{len(self._writes):,} replies wait to be written, since their store is away, so "
@@ -76,6 +79,7 @@ class Backlog:
             )
 
     async def aclose(self) -> None:
+        """Wait for the writes that are left, though not for ever, and say what is lost."""
         if self._trying is None:
             return
         _, late = await asyncio.wait([self._trying], timeout=self._closing_s)
@@ -96,6 +100,7 @@ class Backlog:
             most = max(most, len(self._writes))
             await self._clock.wait_until(self._clock.now() + wait_ms)
             wait_ms = min(2 * wait_ms, _LONGEST_MS)
+            # One alone asks whether the store is back, so that an outage costs one failure a try.
             if await self._carried_out(1):
                 # It is back. Many share one transaction, so a long outage is made up for quickly.
                 while self._writes and await self._carried_out(_AT_ONCE):
@@ -109,8 +114,8 @@ class Backlog:
         )
 
     async def _carried_out(self, count: int) -> bool:
-        """The first ones, at once. Those that fail go to the end: one that its store never takes
-        must not stand in the way of the others."""
+        """Carry out the first writes at once. Those that fail go to the end: one that its store
+        never takes must not stand in the way of the others."""
         writes = [self._writes.popleft() for _ in range(min(count, len(self._writes)))]
         try:
             done = await asyncio.gather(*(_awaited(write) for write in writes))
@@ -123,8 +128,8 @@ class Backlog:
 
 
 async def retry_store(clock: Clock, work: Callable[[], Awaitable[T]]) -> T:
-    """Carry it out, again and again for a few seconds while its store is away; a short restart is
-    not seen by who waits here. What may have been carried out is looked for by `work` itself."""
+    """Carry out a write, again and again for a few seconds while its store is away; a short restart
+    is not seen by who waits here. What may have been carried out is looked for by `work` itself."""
     gives_up, wait_ms = clock.now() + _PATIENCE_MS, _FIRST_MS
     while True:
         try:
@@ -137,7 +142,8 @@ async def retry_store(clock: Clock, work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _awaited(write: Write) -> bool:
-    """Whether it was taken. What fails otherwise cannot be made good by trying again."""
+    """Return whether a write was taken. What fails otherwise cannot be made good by trying
+    again."""
     try:
         await write()
     except StoreError:
@@ -173,8 +179,8 @@ _OPEN = (ClaimState.SENT, ClaimState.UNKNOWN)
 
 
 class Recovered(Struct, frozen=True):
-    """`lost` are the calls whose answers are lost, `undecided` the tool calls that were cut off and
-    wait for a person's decision."""
+    """The state of a run that was cut off. `lost` are the calls whose answers are lost, `undecided`
+    the tool calls that were cut off and wait for a person's decision."""
 
     lost: frozenset[EffectKey] = frozenset()
     undecided: frozenset[EffectKey] = frozenset()
@@ -187,7 +193,9 @@ async def recover(
     not_started: Container[EffectKey] = (),
     tools: CutOffTools = CutOffTools.ASK,
 ) -> Recovered:
-    """`tools` is what a person has decided about tool calls that may not be repeated."""
+    """Bring journal and ledger of a run together after it was cut off. `tools` is what a person has
+    decided about tool calls that may not be repeated."""
+    # Replies in the spool come first: they are paid for, and their calls were not cut off.
     for kept in await journal.kept():
         if await journal.find(kept.key) is None:
             # SQLite drops the end of a damaged log, and with it what that call asked: without its
@@ -197,8 +205,11 @@ async def recover(
         claim = await ledger.claim(kept.key, kept.attempt)
         if claim is not None and claim.state in _OPEN:
             await ledger.answer(kept.key, kept.attempt, kept.bill, now)
+    # Then the bills: where journal and ledger are two files, a kill between the two writes has left
+    # the ledger behind.
     for key, charged in await journal.charges():
         await _settle(ledger, key, charged, now)
+    # Only now is a claim without an outcome a call that was cut off.
     lost, undecided = set[EffectKey](), set[EffectKey]()
     for begun in await journal.cut_off():
         if (
@@ -232,20 +243,21 @@ async def charge_missing(
     if missing:
         key = EffectKey(f"rebuilt.{run.program}")
         attempt = len(await claims_of(ledger, key)) + 1
+        # Nothing is reserved and all of it billed: a cap must not refuse what was spent already.
         reserved = await ledger.reserve(key, attempt, scope, Money(0), holder, now, sent=True)
         if isinstance(reserved, Reserved):
             await ledger.answer(key, attempt, missing, now)
         _LOG.warning(
             "the ledger did not know of %s that the journal says this run has spent, so it is "
             "charged now; was the ledger deleted, or another one named?",
-            show(missing),
+            format_money(missing),
         )
     return missing
 
 
 def _needs_decision(begun: UnfinishedEffect) -> bool:
     is_tool = begun.kind == CallTool.__name__
-    return is_tool and not begun.repeatable and not begun.speculative
+    return is_tool and not begun.idempotent and not begun.speculative
 
 
 async def _settle(ledger: Ledger, key: EffectKey, charged: Money, now: int) -> None:
@@ -262,10 +274,11 @@ async def _settle(ledger: Ledger, key: EffectKey, charged: Money, now: int) -> N
 
 
 async def _outcome(ledger: Ledger, begun: UnfinishedEffect, now: int) -> Unknown | None:
-    """None: it is not known to be under way."""
+    """Return the outcome of a call, or None if it is not known to be in flight."""
     if begun.kind == CallTool.__name__:
         return None
     claims = await claims_of(ledger, begun.key)
+    # Looked at before they are cut off, after which a claim no longer says that it was sent.
     was_sent = any(claim.state is ClaimState.SENT for claim in claims)
     for attempt, claim in enumerate(claims, 1):
         if claim.state in (ClaimState.RESERVED, ClaimState.SENT):
@@ -275,7 +288,7 @@ async def _outcome(ledger: Ledger, begun: UnfinishedEffect, now: int) -> Unknown
 
 
 async def claims_of(ledger: Ledger, key: EffectKey) -> list[Claim]:
-    """Of each attempt, the first first."""
+    """Return the claims of each attempt, the first first."""
     claims: list[Claim] = []
     while (claim := await ledger.claim(key, len(claims) + 1)) is not None:
         claims.append(claim)

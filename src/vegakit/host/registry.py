@@ -31,6 +31,7 @@ from vegakit.program import (
     AgentTerms,
     Author,
     AuthoredProgram,
+    Body as ProgramBody,
     CoroutineBody,
     FiberBody,
     Machine,
@@ -42,7 +43,6 @@ from vegakit.program import (
     admit,
     restore,
 )
-from vegakit.program import Body as ProgramBody
 from vegakit.records import to_json
 from vegakit.tools import FunctionTool
 
@@ -56,7 +56,8 @@ _LONGEST = 150
 
 
 class Registry:
-    """`code` is the machine's; two bodies of one name are told apart by a number."""
+    """The bodies of a runtime by name. `code` is the machine's; two bodies of one name are told
+    apart by a number."""
 
     def __init__(self, model_registry: ModelRegistry, admission_service: AdmissionService) -> None:
         self._model_registry = model_registry
@@ -71,7 +72,7 @@ class Registry:
         self.code: dict[str, ProgramBody] = {}
 
     def register(self, body: Body, name: str = "") -> str:
-        """For good: its processes may come and go for ever."""
+        """Put a body for good, and return its name: its processes may come and go for ever."""
         name = self._register(body, name)
         self._passing.pop(name, None)
         return name
@@ -91,8 +92,8 @@ class Registry:
         return name
 
     def question(self, agent: Agent[Any], state: Program) -> ProcessSpec:
-        """Of a process for one question to it. Who makes a new agent for each question does not
-        fill the memory: those that were asked longest ago are forgotten."""
+        """Return the body of a process for one question to an agent. Who makes a new agent for each
+        question does not fill the memory: those that were asked longest ago are forgotten."""
         known = self._questions.get(id(agent))
         if known is not None and self._names.get(id(agent)) == known.body:
             return known
@@ -116,11 +117,13 @@ class Registry:
                 self._questions.pop(number, None)
 
     def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
+        """Put a function of a program."""
         self.code[name] = body
         self._fiber_tools[name] = tools
 
     def forget(self, prefix: str) -> None:
-        """All bodies whose names begin so; no process has one of them."""
+        """Remove every body whose name starts with `prefix`. The caller guarantees that no process
+        still uses them."""
         for name in [name for name in self.code if name.startswith(prefix)]:
             del self.code[name]
             self._fiber_tools.pop(name, None)
@@ -134,7 +137,7 @@ class Registry:
             restore(self.code, made)
 
     def prefix_for(self, names: Iterable[str]) -> str:
-        """What tells the bodies of another program of the same names apart."""
+        """Return what tells these bodies from those of another program of the same names."""
         wanted, prefix, number = list(names), "", 1
         while any(f"{prefix}{name}" in self.code for name in wanted):
             number += 1
@@ -142,16 +145,20 @@ class Registry:
         return prefix
 
     def tools(self, name: str) -> Mapping[str, Tool]:
+        """Return the tools of a body."""
         known = self._fiber_tools.get(name)
         return self.agent(name).tools_by_name if known is None else known
 
     def agent(self, name: str) -> Agent[Any]:
+        """Return the agent of this name."""
         return cast("Agent[Any]", self._given[name])
 
     def function(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Return the function of this name."""
         return cast("Callable[..., Awaitable[Any]]", self._given[name])
 
     def is_agent(self, name: str) -> bool:
+        """Return whether the body of this name is an agent."""
         return isinstance(self.code[name], AgentBody)
 
     def _compiled(self, body: Body) -> ProgramBody:
@@ -182,7 +189,7 @@ class Registry:
             self._model_registry.retry_of(agent),
             agent.breaker,
             agent.rate,
-            frozenset(tool.spec.name for tool in tools if tool.repeatable),
+            frozenset(tool.spec.name for tool in tools if tool.idempotent),
             {tool.spec.name: tool.process for tool in tools if isinstance(tool, VegaTool)},
             {tool.spec.name: self._author(tool) for tool in tools if isinstance(tool, RunProgram)},
             agent.priority,
@@ -191,8 +198,8 @@ class Registry:
         )
 
     def _guard(self, agent: Agent[Any]) -> str:
-        """Agents of one name with the same limits share them: whoever makes an agent anew for each
-        question has not lifted its limits."""
+        """Return the name under which limits are shared: agents of one name with the same limits
+        share them, so whoever makes an agent anew for each question has not lifted its limits."""
         if agent.rate is None and agent.breaker is None:
             return ""
         wanted = name = step_name(agent.name)
@@ -208,7 +215,7 @@ class Registry:
 
 @lru_cache(maxsize=1024)
 def step_name(name: str) -> str:
-    """As a step of a path, whatever an agent is called."""
+    """Return the name of an agent as a step of a path, whatever it is called."""
     plain = "".join(c if c.isprintable() and c not in "/#|" else "_" for c in name)
     return plain[:_LONGEST]
 
@@ -217,6 +224,8 @@ def step_name(name: str) -> str:
 
 
 class EphemeralPrograms:
+    """The programs that run once, whose bodies are removed afterwards."""
+
     def __init__(self, registry: "Registry", machine: Callable[[], Machine]) -> None:
         self._registry, self._machine = registry, machine
         self._over: set[str] = set()
@@ -233,11 +242,12 @@ class EphemeralPrograms:
         return prefix, deployed.bodies[module.functions[module.main].name]
 
     def leave(self, prefix: str) -> None:
+        """Remove a program, as soon as nothing of it is left."""
         self._over.add(prefix)
         self.sweep()
 
     def sweep(self) -> None:
-        """What was ended may still be settling its last calls."""
+        """Remove what is over. What was ended may still be settling its last calls."""
         processes = self._machine().state.processes.values()
         bodies = [process.spec.body for process in processes]
         for prefix in sorted(self._over):
@@ -270,7 +280,6 @@ _KEPT = 64
 _MOST_INSTALLED = 1_000
 """A worker that only carries out calls is never told that a program is over."""
 _MILD = frozenset({"fs::read", "net::get"})
-_CALM = frozenset({"", "normal", "low", "idle"})
 
 
 class HostAuthor:
@@ -294,13 +303,14 @@ class HostAuthor:
         self._installed: dict[str, str] = {}
 
     def admit(self, source: str, language: str) -> AdmittedProgram | RefusedProgram:
+        """Return the verdict on a program that a model wrote."""
         key = source, language
         if key not in self._known:
             self._keep(key, admit(source, language, self._grant))
         return self._known[key]
 
     def warm(self) -> None:
-        """While the model still thinks: whoever is to look at its program is there then."""
+        """Start the admission while the model still thinks."""
         self._admission_service.warm()
 
     async def prepare_admission(self, written: Sequence[tuple[str, str]], client: str) -> None:
@@ -318,8 +328,8 @@ class HostAuthor:
     async def _reviewed(
         self, key: tuple[str, str], client: str
     ) -> AdmittedProgram | RefusedProgram | None:
-        """None for a bug: the state machine comes to it again and crashes the process of whoever
-        sent the program, as it does where nobody was ahead."""
+        """Return the verdict, or None for a bug: the state machine comes to it again and crashes
+        the process of whoever sent the program, as it does where nobody was ahead."""
         source, language = key
         if len(source) > MOST_BYTES:
             return None
@@ -344,6 +354,7 @@ class HostAuthor:
         return PreparedGrant(self._grant)
 
     def install(self, prefix: str, accepted: AdmittedProgram) -> str:
+        """Put the bodies of an admitted program."""
         if prefix not in self._installed:
             if len(self._installed) >= _MOST_INSTALLED:
                 self.remove(next(iter(self._installed)))
@@ -355,6 +366,7 @@ class HostAuthor:
         return self._installed[prefix]
 
     def remove(self, prefix: str) -> None:
+        """Remove the bodies of a program."""
         if self._installed.pop(prefix, None) is not None:
             self._registry.forget(prefix)
 
@@ -430,7 +442,7 @@ class _AuthoredBodies:
 
 
 def _models(tool: RunProgram, model_registry: "ModelRegistry") -> dict[str, Model]:
-    """By the names that agents of a program may write."""
+    """Return the models by the names that agents of a program may write."""
     models: dict[str, Model] = {}
     for agent in (*tool.agents, *(Agent("program", name) for name in tool.models)):
         model = model_registry.model_of(agent)
@@ -451,8 +463,8 @@ def _terms(model: Model, model_registry: "ModelRegistry") -> ModelTerms | None:
 
 
 def _spec(agent: Agent[Any], retry: RetryRule) -> AgentSpec:
-    """For its quote and its place in the manifest. Tools that only read leave its sends free to run
-    at once; of others nobody knows."""
+    """Return the spec of an agent for its quote and its place in the manifest. Tools that only read
+    leave its sends free to run at once; of others nobody knows."""
     tools = tuple(agent.tools_by_name.values())
     names = tuple(tool.spec.name for tool in tools)
     mild = all(map(_only_reads, tools))
@@ -471,7 +483,7 @@ def _spec(agent: Agent[Any], retry: RetryRule) -> AgentSpec:
 
 
 def _part(agent: Agent[Any]) -> Money | None:
-    """What one send to it holds, all that its tools spend included."""
+    """Return what one send to an agent holds, all that its tools spend included."""
     if agent.cap is not None or not agent.tools:
         return agent.cap
     programs = (t.cost for t in agent.tools_by_name.values() if isinstance(t, RunProgram))

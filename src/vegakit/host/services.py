@@ -1,4 +1,4 @@
-"""What a host works with: one frozen record instead of the `Runtime` (host).
+"""A host works with one frozen record, `HostServices`, instead of the `Runtime` (host).
 
 Effect handlers, the registry of bodies and the run of a program are given these services and
 nothing else. So they know nothing of the class that users hold, and another host (Temporal's

@@ -34,6 +34,8 @@ _MOST_OF_A_FILE = 20 * MOST_STEPS
 
 
 class TooMuchWorkError(UserError):
+    """A program takes more steps to check and price than it may."""
+
     def __init__(self) -> None:
         super().__init__(
             "the program makes too much work for whoever checks and prices it; nest fewer loops, "
@@ -42,11 +44,15 @@ class TooMuchWorkError(UserError):
 
 
 class StepCounter:
+    """The steps that are left."""
+
     def __init__(self, most: int) -> None:
         self.left = most
 
     @property
     def are_spent(self) -> bool:
+        """Return whether more steps were counted than allowed, so that `TooMuchWorkError` was
+        raised."""
         return self.left < 0
 
 
@@ -54,6 +60,8 @@ _counter: ContextVar[StepCounter | None] = ContextVar("steps", default=None)
 
 
 def count_steps(steps: int = 1) -> None:
+    """Count steps against the limit, if there is one. Raise `TooMuchWorkError` when it is used
+    up."""
     counter = _counter.get()
     if counter is not None:
         counter.left -= steps
@@ -63,7 +71,7 @@ def count_steps(steps: int = 1) -> None:
 
 @contextmanager
 def step_limit(most: int = _MOST_OF_A_FILE) -> Generator[StepCounter]:
-    """Whoever counts already counts this too, and its limit holds."""
+    """Limit the steps of what runs inside. Where a limit holds already, it goes on holding."""
     known = _counter.get()
     if known is not None:
         yield known
@@ -105,7 +113,8 @@ class Edit(Struct, frozen=True):
 
 
 class Diagnostic(Struct, frozen=True, omit_defaults=True):
-    """`code` is a stable word such as `unknown-name`."""
+    """A fault in a program, with its place in the file. `code` is a stable word such as
+    `unknown-name`."""
 
     code: str
     message: str
@@ -118,7 +127,7 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True):
 
 
 class TooManyDiagnosticsError(Exception):
-    """Nothing more is looked for: there are too many faults, or one that ends the search."""
+    """The search for faults ends: there are too many, or one that prevents going on."""
 
 
 class DiagnosticCollector:
@@ -139,11 +148,13 @@ class DiagnosticCollector:
         help: str = "",  # noqa: A002  (the field's name)
         edit: Edit | None = None,
     ) -> None:
+        """Add a diagnostic. Raise `TooManyDiagnosticsError` if it is one too many."""
         self.found.append(Diagnostic(code, message, self.file, at, end, help, edit))
         if len(self.found) >= MAX_DIAGNOSTICS:
             raise TooManyDiagnosticsError
 
     def in_order(self) -> tuple[Diagnostic, ...]:
+        """Return what was found, by its place in the file."""
         return tuple(sorted(self.found, key=lambda found: found.at))
 
 
@@ -158,7 +169,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`did you mean …?`, or all that is known."""
+    """Return `did you mean …?`, or all that is known."""
     words = sorted(known)
     if close := nearest(word, words):
         return f"did you mean `{close}`?"
@@ -176,17 +187,20 @@ class LineMap:
         self._starts.extend(match.end() for match in re.finditer("\n", text))
 
     def place(self, at: int) -> tuple[int, int]:
+        """Return the line and column of an offset."""
         line = bisect_right(self._starts, min(max(at, 0), len(self.text)))
         return line, min(at, len(self.text)) - self._starts[line - 1] + 1
 
     def line(self, number: int) -> str:
+        """Return the text of a line, without its end."""
         at = self._starts[number - 1]
         end = self.text.find("\n", at)
         return self.text[at : len(self.text) if end < 0 else end].removesuffix("\r")
 
 
 def as_json(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Each with its line and column, and the edit that would fix it if there is one."""
+    """Return diagnostics as JSON, each with its line and column, and the edit that would fix it if
+    there is one."""
     maps = _line_maps(diagnostics, texts)
     return [_row(found, maps.get(found.file)) for found in diagnostics]
 
@@ -217,7 +231,8 @@ def _row(found: Diagnostic, lines: LineMap | None) -> dict[str, Any]:
 
 
 def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str], color: bool = False) -> str:
-    """For a terminal, each with its line of source and a caret below the place."""
+    """Return diagnostics for a terminal, each with its line of source and a caret below the
+    place."""
     maps = _line_maps(diagnostics, texts)
     pictures = [_picture(found, maps.get(found.file), color) for found in diagnostics]
     return "\n".join(pictures)

@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from vegakit.lang.check import settings as fields
 from vegakit.lang.library import CATCHABLE, LIBRARY, LibraryFunction
+from vegakit.lang.python.settings import BLOCKS
 from vegakit.lang.python.subset import FUNCTIONS, METHODS
+from vegakit.lang.python.types import VEGA_TYPES
 
 # What a function of the library takes and gives, in few letters.
 
@@ -21,6 +23,8 @@ _PARAMETER = re.compile(r"(\w+): ([^,]+?)( = null)?(?:, |$)")
 
 
 class FunctionShape(Struct, frozen=True):
+    """A function of the library as a card shows it."""
+
     name: str
     params: tuple[str, ...]
     result: str
@@ -28,7 +32,7 @@ class FunctionShape(Struct, frozen=True):
 
 
 def shape_of(row: LibraryFunction, spell: Callable[[str], str]) -> FunctionShape:
-    """`spell` gives a type another spelling."""
+    """Return the shape of a function. `spell` gives a type another spelling."""
     match = _SIGNATURE.fullmatch(row.signature)
     assert match is not None
     params = tuple(
@@ -70,14 +74,8 @@ _PYTHONS_OWN = frozenset(
 )
 """Python has words for it, or few programs need it."""
 
-_PYTHON_TYPES = {
-    "any": "Any",
-    "money": "Money",
-    "duration": "Duration",
-    "file": "File",
-    "process": "Process",
-}
-_PYTHON_BLOCKS = {"circuit_breaker": "breaker", "rate_limit": "rate"}
+_PYTHON_TYPES = {"any": "Any", **{vega: name for name, vega in VEGA_TYPES.items()}}
+_PYTHON_BLOCKS = {block: argument for argument, block in BLOCKS.items()}
 """Arguments of an agent that are called otherwise than their block."""
 
 
@@ -126,7 +124,7 @@ def _python_type(text: str) -> str:
 
 
 def _python_block(name: str, settings: str) -> str:
-    return f"{_PYTHON_BLOCKS.get(name, name)}=vega.{name}({settings})"
+    return f"{_PYTHON_BLOCKS[name]}=vega.{name}({settings})"
 
 
 VEGA = SyntaxStyle(
@@ -160,7 +158,7 @@ LATER = frozenset({"on_exceed"})
 
 
 def tables_in(style: SyntaxStyle) -> dict[str, str]:
-    """What stands in a page for a mark such as `<library>`."""
+    """Return the tables of a page by the mark they replace, such as `<library>`."""
     return {
         "library": library(style),
         "agent": settings(style, fields.AGENT),
@@ -205,6 +203,7 @@ def _rest(shape: FunctionShape, common: str) -> str:
 
 
 def settings(style: SyntaxStyle, known: Mapping[str, fields.SettingKind]) -> str:
+    """Return settings with an example value each, as the style writes them."""
     return style.apart.join(
         style.setting(name, style.value(kind)) for name, kind in known.items() if name not in LATER
     )
@@ -312,7 +311,7 @@ not need each other's answers run at once by themselves.
 from typing import Annotated, Literal
 
 from pydantic import BaseModel
-from vegakit import Agent, Max, program, vega
+from vegakit import Agent, MaxLen, program, vega
 
 
 class Finding(BaseModel):
@@ -326,13 +325,13 @@ reviewer = Agent(
 )
 
 
-# Bounded lists and loops make the price known: Max(20) is at most 20 items.
+# Bounded lists and loops make the price known: MaxLen(20) is at most 20 items.
 @program(may=["fs::read"], allowed_paths=["src/**"], budget="$2")
-def main(paths: Annotated[list[str], Max(20)]) -> int:
+def main(paths: Annotated[list[str], MaxLen(20)]) -> int:
     high = 0
     for path in paths:
         text = vega.file.read(path)
-        found = reviewer.ask(f"Review:\\n{text}", returns=Annotated[list[Finding], Max(5)])
+        found = reviewer.ask(f"Review:\\n{text}", returns=Annotated[list[Finding], MaxLen(5)])
         for f in found:
             if f.severity == "high" and f.note is not None:
                 high = high + 1
@@ -394,8 +393,8 @@ def main() -> None:
   `vega.cast(value, T)` checks what is Any, `vega.quotient(a, b)` divides ints.
 - Refused: `if xs:` (write `len(xs) > 0`), `a / b` of ints, lambda, def in def, methods, async,
   yield, match, del, tuples, sets, `:=`, `*args`, other imports. A send in a `while` without
-  `vega.limit(5, condition)`, or in a loop over a list without Max, has no price: bound it, or cap
-  it by `with session(budget="$1"):` or `@program(budget="$1")`.
+  `vega.limit(5, condition)`, or in a loop over a list without MaxLen, has no price: bound it, or
+  cap it by `with session(budget="$1"):` or `@program(budget="$1")`.
 - An agent has: <agent>, tools=[page], <blocks>.
 - Errors: <errors>.
 
@@ -419,6 +418,7 @@ _CARDS = {"vega": (VEGA_PAGE, VEGA), "python": (PYTHON_PAGE, PYTHON)}
 
 
 def card(syntax: Syntax = "vega") -> str:
+    """Return the language on a card, for a prompt that asks a model for a program."""
     text, style = _CARDS[syntax]
     for name, made in tables_in(style).items():
         text = text.replace(f"<{name}>", made)

@@ -21,7 +21,7 @@ from vegakit.lang.types import Parameter, Type, read_signature
 
 
 class LibraryFunction(Struct, frozen=True):
-    """`repeatable`: doing it twice is as good as once. `params` that are `optional` come last and
+    """`idempotent`: doing it twice is as good as once. `params` that are `optional` come last and
     are null when left out."""
 
     name: str
@@ -30,7 +30,7 @@ class LibraryFunction(Struct, frozen=True):
     result: Type
     kind: str
     capability: str
-    repeatable: bool
+    idempotent: bool
     doc: str
 
 
@@ -227,9 +227,9 @@ def _rows(table: str) -> Iterator[LibraryFunction]:
 
 def _row(signature: str, kind: str, capability: str, doc: str) -> LibraryFunction:
     read = read_signature(signature)
-    repeatable, kind = not kind.endswith("!"), kind.rstrip("!")
+    idempotent, kind = not kind.endswith("!"), kind.rstrip("!")
     return LibraryFunction(
-        read.name, signature, read.params, read.result, kind, capability, repeatable, doc
+        read.name, signature, read.params, read.result, kind, capability, idempotent, doc
     )
 
 
@@ -248,21 +248,12 @@ and of the sends in a round."""
 # The errors that a program may catch, by the names it shows them with.
 
 
-CATCHABLE = (
-    "BudgetExceeded",
-    "AgentFailed",
-    "Timeout",
-    "RateLimited",
-    "CircuitOpen",
-    "CapabilityDenied",
-    "ContractViolated",
-    "OutputTruncated",
-    "LimitReached",
-    "Cancelled",
-    "ToolFailed",
-    "Failed",
-    "ArithmeticError",
-    "IndexError",
-    "KeyError",
-    "ValueError",
+BUILTIN_ERRORS = ("ArithmeticError", "IndexError", "KeyError", "ValueError")
+"""Errors that Python has under the same names."""
+
+VEGA_ERRORS = tuple(
+    "BudgetExceeded AgentFailed Timeout RateLimited CircuitOpen CapabilityDenied ContractViolated "
+    "OutputTruncated LimitReached Cancelled ToolFailed Failed".split()
 )
+
+CATCHABLE = (*VEGA_ERRORS, *BUILTIN_ERRORS)

@@ -11,23 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from vegakit.errors import BugError, InvalidMoneyError
+from vegakit.lang import types
 from vegakit.lang.diagnostics import nearest
-from vegakit.lang.syntax.literals import UNITS_MS
-from vegakit.lang.types import (
-    ANY,
-    BOOL,
-    FLOAT,
-    INT,
-    MONEY,
-    NULL,
-    ChoiceOf,
-    ListOf,
-    MapOf,
-    OptionalOf,
-    Plain,
-    RecordOf,
-    Type,
-)
+from vegakit.lang.syntax.lexer import UNITS_MS
 from vegakit.money import dollars
 from vegakit.records import Json
 
@@ -61,7 +47,8 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 class Problem(Struct, frozen=True):
-    """`path` says where, such as `items[2].severity`; empty for the whole."""
+    """The reason why JSON is no value of a type. `path` says where, such as `items[2].severity`; it
+    is empty for the whole."""
 
     message: str
     path: str = ""
@@ -76,20 +63,21 @@ class _Misfit(Exception):  # noqa: N818
         self.message, self.path = message, path
 
 
-def schema_of(kind: Type) -> dict[str, Any]:
+def schema_of(kind: types.Type) -> dict[str, Any]:
+    """Return the JSON schema of a type."""
     match kind:
-        case Plain(name=name) if name in _SCHEMAS:
+        case types.Plain(name=name) if name in _SCHEMAS:
             return dict(_SCHEMAS[name])
-        case OptionalOf(inner=inner):
+        case types.OptionalOf(inner=inner):
             return {"anyOf": [schema_of(inner), {"type": "null"}]}
-        case ListOf(inner=inner, most=most):
+        case types.ListOf(inner=inner, most=most):
             bound = {} if most is None else {"maxItems": most}
             return {"type": "array", "items": schema_of(inner), **bound}
-        case MapOf(inner=inner):
+        case types.MapOf(inner=inner):
             return {"type": "object", "additionalProperties": schema_of(inner)}
-        case ChoiceOf(choices=choices):
+        case types.ChoiceOf(choices=choices):
             return {"type": "string", "enum": list(choices)}
-        case RecordOf(fields=fields):
+        case types.RecordOf(fields=fields):
             return _object({name: schema_of(field) for name, field in fields})
         case _:
             raise BugError(f"{kind} has no JSON form; the checker refuses it where JSON is needed")
@@ -104,53 +92,54 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def answer_schema(kind: Type) -> dict[str, Any]:
+def answer_schema(kind: types.Type) -> dict[str, Any]:
+    """Return the schema of an answer, which is always an object."""
     schema = schema_of(kind)
-    return schema if isinstance(kind, RecordOf) else _object({"result": schema})
+    return schema if isinstance(kind, types.RecordOf) else _object({"result": schema})
 
 
-def answer_of(kind: Type, given: Json) -> Json | Problem:
-    """The value in an answer that was asked for by `answer_schema`."""
-    if isinstance(kind, RecordOf):
+def answer_of(kind: types.Type, given: Json) -> Json | Problem:
+    """Return the value in an answer that was asked for by `answer_schema`."""
+    if isinstance(kind, types.RecordOf):
         return value_of(kind, given)
-    found = value_of(RecordOf("the answer", (("result", kind),)), given)
+    found = value_of(types.RecordOf("the answer", (("result", kind),)), given)
     return found["result"] if isinstance(found, dict) else found
 
 
-def value_of(kind: Type, given: Json) -> Json | Problem:
-    """The value that this JSON is, as a value of the type; a `Problem` if it is none."""
+def value_of(kind: types.Type, given: Json) -> Json | Problem:
+    """Return JSON as a value of the type, or a `Problem` if it is none."""
     try:
         return _value(kind, given)
     except _Misfit as misfit:
         return Problem(misfit.message, misfit.path.removeprefix("."))
 
 
-def _value(kind: Type, given: Json) -> Json:
+def _value(kind: types.Type, given: Json) -> Json:
     match kind:
-        case Plain(name=name):
+        case types.Plain(name=name):
             return _PLAIN[name](given)
-        case OptionalOf(inner=inner):
+        case types.OptionalOf(inner=inner):
             return None if given is None else _value(inner, given)
-        case ListOf(inner=inner, most=most):
+        case types.ListOf(inner=inner, most=most):
             return _list(given, inner, most)
-        case MapOf(inner=inner):
+        case types.MapOf(inner=inner):
             return _map(given, inner)
-        case ChoiceOf(choices=choices):
+        case types.ChoiceOf(choices=choices):
             return _choice(given, choices)
-        case RecordOf():
+        case types.RecordOf():
             return _record(given, kind)
         case _:
             raise BugError(f"{kind} has no JSON form")
 
 
-def _below(path: str, kind: Type, given: Json) -> Json:
+def _below(path: str, kind: types.Type, given: Json) -> Json:
     try:
         return _value(kind, given)
     except _Misfit as misfit:
         raise _Misfit(misfit.message, f"{path}{misfit.path}") from None
 
 
-def _list(given: Json, inner: Type, most: int | None) -> Json:
+def _list(given: Json, inner: types.Type, most: int | None) -> Json:
     if not isinstance(given, list):
         raise _wrong("a list", given)
     if most is not None and len(given) > most:
@@ -158,7 +147,7 @@ def _list(given: Json, inner: Type, most: int | None) -> Json:
     return [_below(f"[{at}]", inner, item) for at, item in enumerate(given)]
 
 
-def _map(given: Json, inner: Type) -> Json:
+def _map(given: Json, inner: types.Type) -> Json:
     if not isinstance(given, dict):
         raise _wrong("an object", given)
     return _escaped({key: _below(f".{key}", inner, item) for key, item in given.items()})
@@ -185,7 +174,7 @@ def _choice(given: Json, choices: tuple[str, ...]) -> Json:
     raise _Misfit(f"expected one of {listed}, got {_shown(given)}{meant}")
 
 
-def _record(given: Json, kind: RecordOf) -> Json:
+def _record(given: Json, kind: types.RecordOf) -> Json:
     if not isinstance(given, dict):
         raise _wrong(f"an object with the fields of {kind.name}", given)
     names = [name for name, _ in kind.fields]
@@ -195,7 +184,7 @@ def _record(given: Json, kind: RecordOf) -> Json:
             meant = f"did you mean {close}?" if close else f"there are: {', '.join(names)}"
             raise _Misfit(f"{_shown(key)} is not a field of {kind.name}; {meant}")
     for name, field in kind.fields:
-        if name not in given and not isinstance(field, OptionalOf):
+        if name not in given and not isinstance(field, types.OptionalOf):
             raise _Misfit(f"the field {name} is missing")
     return {name: _below(f".{name}", field, given.get(name)) for name, field in kind.fields}
 
@@ -320,8 +309,9 @@ _TRUTHS: dict[str, bool] = {"true": True, "yes": True, "false": False, "no": Fal
 
 
 def arguments_of(
-    params: Sequence[tuple[str, Type]], arguments: Sequence[str]
+    params: Sequence[tuple[str, types.Type]], arguments: Sequence[str]
 ) -> tuple[Json, ...] | Problem:
+    """Return the arguments of `main` from the words of a command line, or a `Problem`."""
     values: list[Json] = []
     left = list(arguments)
     for at, (name, kind) in enumerate(params):
@@ -334,22 +324,26 @@ def arguments_of(
     return tuple(values)
 
 
-def _counted(params: Sequence[tuple[str, Type]]) -> str:
+def _counted(params: Sequence[tuple[str, types.Type]]) -> str:
     count = len(params)
     return f"the program takes {count or 'no'} argument{'' if count == 1 else 's'}"
 
 
-def _taken(kind: Type, left: list[str], *, last: bool) -> Json | Problem:
+def _taken(kind: types.Type, left: list[str], *, last: bool) -> Json | Problem:
     """Takes its words off the front of `left`."""
-    if last and isinstance(kind, ListOf):
+    if last and isinstance(kind, types.ListOf):
         arguments, left[:] = left[:], []
         return _several(kind, arguments)
     if left:
         return _one(kind, left.pop(0))
-    return None if isinstance(kind, OptionalOf) else Problem("is missing; write it behind the file")
+    return (
+        None
+        if isinstance(kind, types.OptionalOf)
+        else Problem("is missing; write it behind the file")
+    )
 
 
-def _several(kind: ListOf, arguments: list[str]) -> Json | Problem:
+def _several(kind: types.ListOf, arguments: list[str]) -> Json | Problem:
     if kind.most is not None and len(arguments) > kind.most:
         return Problem(f"takes at most {kind.most}, {len(arguments)} are given")
     items: list[Json] = []
@@ -361,7 +355,7 @@ def _several(kind: ListOf, arguments: list[str]) -> Json | Problem:
     return items
 
 
-def _one(kind: Type, argument: str) -> Json | Problem:
+def _one(kind: types.Type, argument: str) -> Json | Problem:
     given = _read(kind, argument)
     if isinstance(given, Problem):
         return given
@@ -371,40 +365,40 @@ def _one(kind: Type, argument: str) -> Json | Problem:
     return found
 
 
-def _read(kind: Type, argument: str) -> Json | Problem:
+def _read(kind: types.Type, argument: str) -> Json | Problem:
     """The word as the JSON that the type expects."""
     match kind:
-        case OptionalOf(inner=inner):
+        case types.OptionalOf(inner=inner):
             return None if argument == "null" else _read(inner, argument)
-        case ListOf() | MapOf() | RecordOf():
+        case types.ListOf() | types.MapOf() | types.RecordOf():
             return _json(argument)
-        case Plain():
+        case types.Plain():
             return _read_plain(kind, argument)
         case _:
             return argument
 
 
-def _read_plain(kind: Plain, argument: str) -> Json | Problem:
-    if kind == INT:
+def _read_plain(kind: types.Plain, argument: str) -> Json | Problem:
+    if kind == types.INT:
         return (
             int(argument)
             if _WHOLE.fullmatch(argument)
             else Problem(f"expected 3 or -3, got {argument!r}")
         )
-    if kind == FLOAT:
+    if kind == types.FLOAT:
         return (
             float(argument)
             if _NUMBER.fullmatch(argument)
             else Problem(f"expected 2.5, got {argument!r}")
         )
-    if kind == MONEY:
+    if kind == types.MONEY:
         return argument if argument.startswith("$") else f"${argument}"
-    if kind == BOOL:
+    if kind == types.BOOL:
         truth = _TRUTHS.get(argument.lower())
         return Problem(f"expected true or false, got {argument!r}") if truth is None else truth
-    if kind == NULL:
+    if kind == types.NULL:
         return None if argument == "null" else argument
-    if kind == ANY:
+    if kind == types.ANY:
         given = _json(argument)
         return argument if isinstance(given, Problem) else given
     return argument

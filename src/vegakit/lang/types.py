@@ -22,23 +22,33 @@ class Plain(Struct, frozen=True, tag="plain"):
 
 
 class OptionalOf(Struct, frozen=True, tag="optional"):
+    """A value or null."""
+
     inner: "Type"
 
 
 class ListOf(Struct, frozen=True, tag="list", omit_defaults=True):
+    """A list, of at most `most` items if that is given."""
+
     inner: "Type"
     most: int | None = None
 
 
 class MapOf(Struct, frozen=True, tag="map"):
+    """A map from strings."""
+
     inner: "Type"
 
 
 class ChoiceOf(Struct, frozen=True, tag="choice"):
+    """One of some strings."""
+
     choices: tuple[str, ...]
 
 
 class RecordOf(Struct, frozen=True, tag="record"):
+    """A record, with its fields in order."""
+
     name: str
     fields: tuple[tuple[str, "Type"], ...]
 
@@ -50,11 +60,13 @@ class ProcessOf(Struct, frozen=True, tag="process"):
 
 
 class FutureOf(Struct, frozen=True, tag="future"):
+    """A result that may not have come yet."""
+
     inner: "Type"
 
 
 class StreamOf(Struct, frozen=True, tag="stream"):
-    pass
+    """An answer that comes in chunks."""
 
 
 Type: TypeAlias = (
@@ -106,18 +118,23 @@ _PARAMETER = re.compile(r"(\w+): ([^,]+?)( = null)?(?:, |$)")
 
 
 class Parameter(Struct, frozen=True):
+    """A parameter of a library function or tool. One that is `optional` may be left out."""
+
     name: str
     type: Type
     optional: bool = False
 
 
 class Signature(Struct, frozen=True):
+    """A signature says what a function takes and returns."""
+
     name: str
     params: tuple[Parameter, ...]
     result: Type
 
 
 def read_signature(text: str) -> Signature:
+    """Return a signature from its text: `list::take(items: [T], count: int) -> [T]`."""
     match = _SHAPE.fullmatch(text)
     if match is None:
         raise BugError(f"{text!r} is not a signature; write name(a: T) -> T")
@@ -136,3 +153,34 @@ def _read_type(text: str) -> Type:
     if text.startswith("{str: "):
         return MapOf(_read_type(text[6:-1]))
     return Plain(text) if text in TYPE_PARAMETERS else PLAIN_TYPES[text]
+
+
+_SHOWN = 12
+
+
+def type_label(kind: Type) -> str:
+    """Return a type as it is written in a program, or a description where it cannot be written."""
+    match kind:
+        case Plain(name=name):
+            return "?" if name[0] in "?!" else name
+        case OptionalOf(inner=inner):
+            return (
+                f"({type_label(inner)})?"
+                if isinstance(inner, ChoiceOf)
+                else f"{type_label(inner)}?"
+            )
+        case ListOf(inner=inner, most=most):
+            return f"[{type_label(inner)}]" if most is None else f"[{type_label(inner)}; {most}]"
+        case MapOf(inner=inner):
+            return f"{{str: {type_label(inner)}}}"
+        case ChoiceOf(choices=choices):
+            more = " | …" if len(choices) > _SHOWN else ""
+            return " | ".join(f'"{choice}"' for choice in choices[:_SHOWN]) + more
+        case RecordOf(name=name):
+            return name
+        case ProcessOf(agent=agent):
+            return f"a handle of {agent}" if agent else "a process handle"
+        case FutureOf(inner=inner):
+            return f"a future of {type_label(inner)}"
+        case StreamOf():
+            return "a stream"

@@ -1,11 +1,12 @@
-"""From an attempt to its execution: what must be asked about runs once, after this was approved.
+"""The way from an attempt to its execution: what needs an approval runs once, after that was
+given.
 
-| permission | its question             | dispatch | and                                        |
+| permission | its question             | verdict  | and                                        |
 |------------|--------------------------|----------|--------------------------------------------|
 | allow      |                          | Allowed  |                                            |
 | deny       |                          | Denied   |                                            |
 | ask        | not asked yet            | Asked    | it is opened, or Denied if it cannot be    |
-| ask        | open                     | Asked    | dispatch again when it was answered        |
+| ask        | open                     | Asked    | apply it again when it was answered        |
 | ask        | approved, live, unused   | Allowed  | the approval is used up                    |
 | ask        | anything else            | Denied   |                                            |
 
@@ -13,10 +14,10 @@ A question is named by its place in the program and by the digest of the whole a
 arguments, schema, files, the rules in force. Change one, and it is another question, which
 nobody has answered. A program that is resumed finds its own question again.
 
-The host stores `interrupts` after each dispatch and before it acts on `Allowed`: then an
+The host stores `interrupts` after each verdict and before it acts on `Allowed`: then an
 approval whose use was followed by a crash is used, and the action is not carried out twice. It
 performs `Allowed.wanted` with the arguments of the attempt, and makes the attempt anew for each
-dispatch, so that what changed while a person thought is seen.
+verdict, so that what changed while a person thought is seen.
 """
 
 from typing import Any
@@ -34,7 +35,7 @@ from vegakit.policy.interrupts import (
     Interrupts,
     InterruptStatus,
 )
-from vegakit.policy.permissions import NeedsApproval, Permissions, permit
+from vegakit.policy.permissions import NeedsApproval, Permissions
 from vegakit.policy.safe_text import NotDisplayable, Secrets, escape_json, escape_text, quote_name
 from vegakit.records import digest128
 
@@ -59,16 +60,9 @@ class Attempt(Struct, frozen=True):
 
 
 class ApprovalPending(Struct, frozen=True, tag=True):
-    """And not answered yet."""
+    """The question is open and not answered yet."""
 
     id: InterruptId
-
-
-def dispatch(
-    permissions: Permissions, attempt: Attempt, interrupts: Interrupts, now: int
-) -> Allowed | ApprovalPending | Denied:
-    verdict = permit(permissions, attempt.wanted, sandboxed=attempt.sandboxed)
-    return apply_permission(verdict, permissions, attempt, interrupts, now)
 
 
 def apply_permission(
@@ -79,8 +73,8 @@ def apply_permission(
     now: int,
     secrets: Secrets | None = None,
 ) -> Allowed | ApprovalPending | Denied:
-    """What comes of a permission that was decided elsewhere, as that of a whole tool call is.
-    `secrets` are shown by their names."""
+    """Turn a permission into a verdict: open its question, wait for it, or use up its approval. The
+    permission may be that of a whole tool call. Secrets are shown by their names."""
     if not isinstance(verdict, NeedsApproval):
         return verdict
     text = _text(attempt, verdict, secrets)

@@ -51,7 +51,7 @@ class _Sighting(Struct):
 
 
 class LeaseWatch(Struct):
-    """What one observer has seen of the leases of others, by its own steady clock."""
+    """A record of what one observer has seen of the leases of others, by its own steady clock."""
 
     length_ms: int = LEASE_MS
     seen: dict[HolderId, _Sighting] = field(default_factory=dict)
@@ -94,10 +94,13 @@ class LeaseWatch(Struct):
 #
 # "–" changes nothing, so settling twice is settling once. A bill is a bill: an answer is charged
 # truly even above its reservation; then `CapOverrun` is reported and the scope admits nothing
-# until it fits. How money moves through nested scopes stands in `scope_tree`.
+# until it fits. How money moves through nested scopes stands in `policy/scopes.py`.
 
 
 class ClaimState(StrEnum):
+    """The states of a claim: money is set aside, the call was sent, its bill is known, its bill may
+    never be known, or it was never sent."""
+
     RESERVED = "reserved"
     SENT = "sent"
     ANSWERED = "answered"
@@ -109,6 +112,8 @@ _LIVE = {ClaimState.RESERVED, ClaimState.SENT}
 
 
 class Claim(Struct, gc=False):
+    """A claim is the money set aside for one attempt of a call, and what it was charged."""
+
     scope: ScopeId
     holder: HolderId
     amount: int
@@ -130,6 +135,9 @@ class Settlement(Struct, frozen=True, tag=True):
 
 
 class Budget(Struct):
+    """A budget keeps scopes, the claims of calls in them, and the leases of who made these
+    claims."""
+
     scopes: ScopeTree = field(default_factory=ScopeTree)
     claims: dict[str, Claim] = field(default_factory=dict)
     leases: dict[HolderId, int] = field(default_factory=dict)
@@ -144,6 +152,8 @@ class Budget(Struct):
         now: int,
         lease_ms: int = LEASE_MS,
     ) -> Admission:
+        """Set aside the most that an attempt may cost, in every scope it draws on. An attempt is
+        claimed once: a second claim would let a call be sent twice."""
         check_amount(worst_case)
         key = f"{effect}#{attempt}"
         if key in self.claims:
@@ -158,17 +168,21 @@ class Budget(Struct):
         return verdict
 
     def claim(self, effect: EffectKey, attempt: int) -> Claim | None:
+        """Return the claim of an attempt, if there is one."""
         return self.claims.get(f"{effect}#{attempt}")
 
     def mark_sent(self, effect: EffectKey, attempt: int) -> bool:
-        """True exactly once; False means: do not send, the claim is not yours any more."""
+        """Return True exactly once. False means: do not send, the claim is not yours any more."""
         claim = self.claims[f"{effect}#{attempt}"]
+        # A holder that stood still for longer than its lease finds its claim released here, by
+        # whoever settled it, and the money perhaps spent by somebody else.
         if claim.state is not ClaimState.RESERVED:
             return False
         claim.state = ClaimState.SENT
         return True
 
     def answer(self, effect: EffectKey, attempt: int, bill: Money, now: int) -> Settlement:
+        """Charge what an attempt was billed and free the rest. A second bill changes nothing."""
         check_amount(bill)
         claim = self.claims[f"{effect}#{attempt}"]
         if claim.state is ClaimState.ANSWERED:
@@ -183,13 +197,15 @@ class Budget(Struct):
         return self.release(effect, attempt, now)
 
     def release(self, effect: EffectKey, attempt: int, now: int) -> Settlement:
+        """Free what was set aside for an attempt that was not sent. One that was sent may be
+        billed, so it stays charged."""
         claim = self.claims[f"{effect}#{attempt}"]
         if claim.state is not ClaimState.RESERVED:
             return Settlement(claim.state, Money(0))
         return self._settle(claim, ClaimState.RELEASED, 0, now)
 
     def forget(self, effect: EffectKey, attempt: int) -> bool:
-        """Drops a claim whose outcome is recorded elsewhere; a late answer then finds nothing."""
+        """Drop a claim whose outcome is recorded elsewhere; a late answer then finds nothing."""
         key = f"{effect}#{attempt}"
         claim = self.claims[key]
         if claim.state in _LIVE:
@@ -199,7 +215,7 @@ class Budget(Struct):
         return True
 
     def prune(self, before_ms: int) -> int:
-        """Forgets what was settled before then, and the closed scopes that this leaves empty."""
+        """Forget what was settled before then, and the closed scopes that this leaves empty."""
         old = [
             key
             for key, claim in self.claims.items()
@@ -213,11 +229,14 @@ class Budget(Struct):
         return len(old)
 
     def renew(self, holder: HolderId, until_ms: int) -> None:
+        """Make the lease of a holder last until `until_ms`, never shorter than it does already."""
         self.leases[holder] = max(until_ms, self.leases.get(holder, until_ms))
 
     def expire(self, ended: Mapping[HolderId, int], now: int) -> list[tuple[str, Settlement]]:
-        """Settles what holders left behind whose leases have ended, as a `LeaseWatch` found them,
-        and answers each claim as `effect#attempt`. Who renewed its lease since then lives."""
+        """Settle what holders left behind whose leases have ended, as a `LeaseWatch` found them,
+        and return each claim as `effect#attempt`."""
+        # The written time is compared again: between the look at the leases and this call, which
+        # may be another transaction, a holder can have renewed its lease.
         dead = {holder for holder, until in ended.items() if self.leases.get(holder) == until}
         settled: list[tuple[str, Settlement]] = []
         if not dead:
@@ -231,8 +250,11 @@ class Budget(Struct):
         return settled
 
     def _settle(self, claim: Claim, state: ClaimState, charge: int, now: int) -> Settlement:
+        # A claim that was settled before reserves nothing any more: its amount went back then.
         released = claim.amount if claim.state in _LIVE else 0
         changed = charge - claim.charged
+        # A late answer corrects the charge in the period that it was made in. Dated now, it would
+        # give money back to a day that never spent it.
         at = now if claim.state is not ClaimState.UNKNOWN else claim.charged_at_ms
         notices = self.scopes.move(claim.scope, released, changed, at, now)
         claim.state, claim.charged, claim.charged_at_ms = state, charge, at

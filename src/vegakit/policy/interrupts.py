@@ -19,10 +19,12 @@ from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy.safe_text import MAX_QUESTION_CHARACTERS
 from vegakit.records import digest128
 
-# How a session ends: once, with one reason, for ever.
+# A session ends once, with one reason, for ever.
 
 
 class TerminalReason(StrEnum):
+    """The reasons for which a session of a pipeline ends."""
+
     COMPLETED = "completed"
     MAX_ITERATIONS = "max_iterations"
     MAX_LLM_CALLS = "max_llm_calls"
@@ -38,6 +40,8 @@ class TerminalReason(StrEnum):
 
 
 class Terminate(Struct, frozen=True, tag=True):
+    """End the session for this reason."""
+
     reason: TerminalReason
 
 
@@ -50,6 +54,8 @@ class Terminate(Struct, frozen=True, tag=True):
 
 
 class InterruptKind(StrEnum):
+    """The kinds of interrupts; `INTERRUPT_KINDS` says what each does."""
+
     CLARIFICATION = "clarification"
     CONFIRMATION = "confirmation"
     AGENT_REVIEW = "agent_review"
@@ -60,10 +66,12 @@ class InterruptKind(StrEnum):
 
 
 class Approved(Struct, frozen=True, tag=True):
-    pass
+    """A person allowed the action."""
 
 
 class Declined(Struct, frozen=True, tag=True):
+    """A person refused the action."""
+
     why: str = ""
 
 
@@ -156,10 +164,11 @@ class InterruptRule(Struct, frozen=True):
             )
 
     def of(self, kind: InterruptKind) -> KindRule:
+        """Return the rule of a kind, the usual one unless another is set."""
         return self.kinds.get(kind) or INTERRUPT_KINDS[kind]
 
 
-# What a person or reviewer is asked, and the exact action an approval is bound to.
+# A question to a person or reviewer is bound to the exact action it is about.
 #
 # An action's digest covers its tool, its arguments whatever the order of their keys, their
 # schema, the policy in force, on whose behalf it acts, and the contents of the files it names:
@@ -186,6 +195,8 @@ class ApprovableAction(Struct, frozen=True):
 
     @property
     def digest(self) -> Digest:
+        """Return the digest of all that a person approves; a change of any of it needs another
+        approval."""
         return Digest(digest128(self))
 
 
@@ -201,7 +212,7 @@ class InterruptRequest(Struct, frozen=True):
 
     @property
     def misleads(self) -> bool:
-        """On some screen a person would read another question than the one asked."""
+        """Return whether a person could read another question on some screen than the one asked."""
         return _MISLEADING.search(self.text) is not None
 
 
@@ -229,6 +240,8 @@ _LONG = 4_000
 
 
 class InterruptStatus(StrEnum):
+    """The states of an interrupt."""
+
     PENDING = "pending"
     RESOLVED = "resolved"
     EXPIRED = "expired"
@@ -236,6 +249,8 @@ class InterruptStatus(StrEnum):
 
 
 class InterruptRefusal(StrEnum):
+    """The reasons for which an interrupt is not opened, answered or used."""
+
     UNKNOWN = "unknown"
     ALREADY_OPENED = "already_opened"
     MISLEADING_TEXT = "misleading_text"
@@ -253,7 +268,7 @@ class InterruptRefusal(StrEnum):
 
 
 class Interrupt(Struct, frozen=True):
-    """What was asked and how it stands; `use_before_ms` is set while a permission exists."""
+    """A question and how it stands; `use_before_ms` is set while a permission exists."""
 
     ask: InterruptRequest
     opened_ms: int
@@ -267,6 +282,8 @@ class Interrupt(Struct, frozen=True):
 
 
 class InterruptExpired(Struct, frozen=True):
+    """Nobody answered in time, and the stated consequence follows."""
+
     id: InterruptId
     kind: InterruptKind
     owner: Pid
@@ -274,12 +291,15 @@ class InterruptExpired(Struct, frozen=True):
 
 
 class Interrupts(Struct):
+    """All questions to people, open and settled, and when the open ones expire."""
+
     rule: InterruptRule = field(default_factory=InterruptRule)
     by_id: dict[InterruptId, Interrupt] = field(default_factory=dict)
     deadlines: list[tuple[int, InterruptId]] = field(default_factory=list)
     latest_ms: int = 0
 
     def open(self, ask: InterruptRequest, now: int) -> Interrupt | InterruptRefusal:
+        """Open a question, or say why it cannot be asked."""
         now = self._advance(now)
         refusal = self._why_not_open(ask)
         if refusal is not None:
@@ -331,6 +351,7 @@ class Interrupts(Struct):
         return self._keep(replace(interrupt, use_before_ms=None, used_ms=now))
 
     def cancel(self, interrupt_id: InterruptId, now: int) -> Interrupt | InterruptRefusal:
+        """Close an open question, or take back a permission that was not used yet."""
         self._advance(now)
         interrupt = self.by_id.get(interrupt_id)
         if interrupt is None:
@@ -342,16 +363,19 @@ class Interrupts(Struct):
         return self._keep(replace(interrupt, use_before_ms=None))
 
     def on_process_ended(self, owner: Pid, now: int) -> list[InterruptId]:
-        """What was cancelled or withdrawn, in the order it was opened."""
+        """Cancel or withdraw the questions of a process, and return them in the order they were
+        opened. Used by the kernel, which is not here yet."""
         self._advance(now)
         own = [key for key, interrupt in self.by_id.items() if interrupt.ask.owner == owner]
         return [key for key in own if isinstance(self.cancel(key, now), Interrupt)]
 
     def next_expiry(self) -> int | None:
+        """Return when the next question expires. Used by the kernel, which is not here yet."""
         return self.deadlines[0][0] if self.deadlines else None
 
     def on_timer(self, now: int) -> list[InterruptExpired]:
-        """What expired by `now`: the earliest first, of one millisecond by id."""
+        """Expire what is due by `now` and return it, the earliest first, of one millisecond by
+        id."""
         now = self._advance(now)
         expired: list[InterruptExpired] = []
         while self.deadlines and self.deadlines[0][0] <= now:

@@ -1,4 +1,4 @@
-"""What reaches a process: its mailbox, and the signals of links, monitors and exits (pure)."""
+"""The mailbox of a process, and the signals of links, monitors and exits that reach it (pure)."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from vegakit.ids import EffectKey
 # take, some queued               | first queued goes out,             | Taken, naming the ticket
 #                                 | first waiting becomes queued       | it admitted
 # commit, one that is out         | it leaves                          | True
-# put_back: the life crashed      | all that is out is returned        |
+# put_back, after a crash         | all that is out is returned        |
 #
 # Messages stand in the order they were posted and are never reordered. What was taken once is
 # neither dropped nor counted against capacity, so a crash loses nothing and shuts nobody out.
@@ -51,6 +51,8 @@ _NUMBER = attrgetter("number")
 
 
 class WhenFull(StrEnum):
+    """The ways to treat a message to a full mailbox."""
+
     DROP_OLDEST = "drop_oldest"
     DROP_NEWEST = "drop_newest"
     REFUSE = "refuse"
@@ -58,6 +60,8 @@ class WhenFull(StrEnum):
 
 
 class MailboxRule(Struct, frozen=True):
+    """The size of a mailbox. `remember` is how many `dedupe` texts it knows again."""
+
     capacity: int = 1000
     when_full: WhenFull = WhenFull.WAIT
     max_waiters: int = 1000
@@ -72,17 +76,22 @@ class MailboxRule(Struct, frozen=True):
 
 
 class MailboxEntry(Struct, Generic[M], frozen=True, omit_defaults=True):
+    """A message with its number."""
+
     number: int
     message: M
     dedupe: str | None = None
 
 
 class Accepted(Struct, frozen=True, tag=True):
+    """The message has a place."""
+
     number: int
 
 
 class Waiting(Struct, frozen=True, tag=True):
-    """`ticket` is the letter's number: cancel with it, and find it in `Taken.admitted`."""
+    """The message waits for a place. `ticket` is its number: cancel with it, and find it in
+    `Taken.admitted`."""
 
     ticket: int
 
@@ -95,6 +104,8 @@ class Dropped(Struct, Generic[M], frozen=True, tag=True):
 
 
 class MailboxFull(Struct, frozen=True, tag=True):
+    """The message was not taken: the mailbox is full."""
+
     queued: int
     waiting: int
 
@@ -117,6 +128,9 @@ class Taken(Struct, Generic[M], frozen=True):
 
 
 class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
+    """A mailbox is the queue of a process. A message that was taken stays until it is finished, so
+    that a restart finds it again."""
+
     rule: MailboxRule
     line: list[MailboxEntry[M]] | None = None
     out: int = 0
@@ -126,13 +140,16 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
 
     @property
     def queued(self) -> int:
+        """Return how many messages have a place and were not taken yet."""
         return min(self._never_taken, self.rule.capacity)
 
     @property
     def waiting(self) -> int:
+        """Return how many messages wait for a place."""
         return self._never_taken - self.queued
 
     def post(self, message: M, dedupe: str | None = None) -> Posted[M]:
+        """Add a message, unless one with the same `dedupe` is remembered or the mailbox is full."""
         if self.remembered is not None and dedupe in self.remembered:
             return Duplicate(self.remembered[dedupe])
         self.posted += 1
@@ -142,6 +159,7 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
         return self._post_when_full(entry)
 
     def take(self) -> Taken[M] | None:
+        """Return the next message, with the number of one that now gets a place, or None."""
         if self.line is None or self.out == len(self.line):
             return None
         admitted = None
@@ -180,6 +198,8 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
         return True
 
     def put_back(self) -> None:
+        """Make every message that was taken and not finished the next to be taken, after a
+        restart."""
         self.returned += self.out
         self.out = 0
 
@@ -244,7 +264,7 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
             del known[dedupe]
 
 
-# Why a process ended: one word, and what more is to be said.
+# The reason of an exit is one word and a text.
 #
 # | kind      | said by                                    | abnormal |
 # |-----------|--------------------------------------------|----------|
@@ -260,6 +280,8 @@ class Mailbox(Struct, Generic[M], omit_defaults=True, gc=False):
 
 
 class ExitKind(StrEnum):
+    """The ways in which a process ends."""
+
     NORMAL = "normal"
     SHUTDOWN = "shutdown"
     CRASHED = "crashed"
@@ -277,6 +299,7 @@ class ExitReason(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_abnormal(self) -> bool:
+        """Return whether the process ended otherwise than by its own will or by request."""
         return self.kind is not ExitKind.NORMAL and self.kind is not ExitKind.SHUTDOWN
 
     def __str__(self) -> str:
@@ -284,6 +307,7 @@ class ExitReason(Struct, frozen=True, omit_defaults=True):
 
 
 def escalated(cause: ExitReason) -> ExitReason:
+    """Return the reason for which the process above ends: it keeps the first cause."""
     if cause.kind is ExitKind.ESCALATED:
         return cause
     return ExitReason(ExitKind.ESCALATED, str(cause), cause.cause)
@@ -311,6 +335,8 @@ def escalated(cause: ExitReason) -> ExitReason:
 
 
 class EndProcess(Struct, frozen=True, tag=True):
+    """End the process for this reason."""
+
     to: str
     reason: ExitReason
 
@@ -349,13 +375,9 @@ class Signals(Struct, omit_defaults=True):
     trapping: dict[str, None] = field(default_factory=dict)
     refs: int = 0
 
-    def trap(self, pid: str, on: bool) -> None:
-        if on:
-            self.trapping[pid] = None
-        else:
-            self.trapping.pop(pid, None)
-
     def link(self, pid: str, other: str, *, alive: bool) -> list[Signal]:
+        """Link two processes, so that each is told how the other ends. A link to one that is gone
+        tells it at once."""
         if not alive:
             return self.send_exit(other, pid, _NOPROC)
         if pid != other:
@@ -364,10 +386,12 @@ class Signals(Struct, omit_defaults=True):
         return []
 
     def unlink(self, pid: str, other: str) -> None:
+        """Remove a link in both directions."""
         _cut(self.links, pid, other)
         _cut(self.links, other, pid)
 
     def monitor(self, watcher: str, target: str, *, alive: bool) -> tuple[str, list[Signal]]:
+        """Let a process be told, once, how another ends. Return the reference of the monitor."""
         self.refs += 1
         ref = str(self.refs)
         if not alive:
@@ -377,17 +401,21 @@ class Signals(Struct, omit_defaults=True):
         return ref, []
 
     def demonitor(self, watcher: str, ref: str) -> None:
+        """Remove a monitor."""
         target = _cut(self.watching, watcher, ref)
         if target is not None:
             _cut(self.watched, target, ref)
 
     def send_exit(self, sender: str, to: str, reason: ExitReason) -> list[Signal]:
+        """Send an exit signal, and return what it does to the receiver and to all that are linked
+        to it."""
         signal = self.received(sender, to, reason)
         if isinstance(signal, EndProcess):
             return self._spread(signal)
         return [] if signal is None else [signal]
 
     def kill(self, pid: str) -> list[Signal]:
+        """End a process whatever it traps, and return what that does to others."""
         return self._spread(EndProcess(pid, _KILLED))
 
     def on_exited(self, pid: str, reason: ExitReason) -> list[Signal]:
@@ -395,6 +423,7 @@ class Signals(Struct, omit_defaults=True):
         return self._spread(EndProcess(pid, reason))[1:]
 
     def received(self, sender: str, to: str, reason: ExitReason) -> EndProcess | SendExit | None:
+        """Return what an exit signal does to its receiver alone."""
         if to in self.trapping:
             return SendExit(to, sender, reason)
         return None if reason.kind is ExitKind.NORMAL else EndProcess(to, reason)
@@ -414,7 +443,7 @@ class Signals(Struct, omit_defaults=True):
         return signals
 
     def exit_signals(self, pid: str, reason: ExitReason) -> Iterator[Signal]:
-        """What one end means to those tied to it, and no further."""
+        """Yield what the end of a process means to those directly tied to it, and no further."""
         self.trapping.pop(pid, None)
         for ref, target in self.watching.pop(pid, {}).items():
             _cut(self.watched, target, ref)

@@ -57,12 +57,16 @@ from vegakit.policy.capability.paths import check_path_rule, path_fits, rules_to
 
 
 class Permission(StrEnum):
+    """The three permissions: a call is made, a person is asked, or it is refused."""
+
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
 
 
 class PermissionMode(StrEnum):
+    """The permission of calls that no rule fits."""
+
     READ_ONLY = "read_only"
     ASK = "ask"
     AUTO_IN_SANDBOX = "auto_in_sandbox"
@@ -81,6 +85,8 @@ _CHECKS = {"fs": check_path_rule, "process": check_command_rule, "net": check_ho
 
 
 class PermissionRule(Struct, frozen=True):
+    """A rule gives a permission to a capability, for all it covers or what it is about."""
+
     permission: Permission
     capability: str
     about: str = ""
@@ -117,6 +123,7 @@ class NeedsApproval(Struct, frozen=True, tag=True):
 
 
 def parse_permission(text: str) -> PermissionRule:
+    """Read a rule such as `deny fs secrets/**`."""
     permission, _, rest = text.partition(" ")
     capability, _, about = rest.partition(" ")
     if permission not in _STRICTNESS or not capability:
@@ -130,6 +137,8 @@ def parse_permission(text: str) -> PermissionRule:
 def permit(
     permissions: Permissions, wanted: AccessRequest, *, sandboxed: bool
 ) -> Allowed | NeedsApproval | Denied:
+    """Return the permission of one request: the grant decides first, then the rules (a deny before
+    all, then the most specific), then the mode."""
     verdict = decide(permissions.grant, wanted)
     if isinstance(verdict, Denied):
         return verdict
@@ -222,7 +231,7 @@ def _unhidden(path: str) -> str:
     return "/".join(f"hidden {name}" if name[:1] == "." != name else name for name in names)
 
 
-# Whether a whole tool call runs: by rules about the tool, and about all that it declares.
+# A whole tool call is permitted by rules about the tool, and about all that it declares.
 #
 #     allow tool::search      ask tool::pay      deny tool::shell
 #

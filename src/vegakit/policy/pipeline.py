@@ -1,5 +1,5 @@
 """Pipelines: stages, the conditions that route between them, bounds, and every problem of a
-description at once (pure).
+description at once (pure). Used by the kernel, which is not here yet.
 """
 
 import re
@@ -36,6 +36,8 @@ _ABSENT: Final = object()
 
 
 class Condition(StrEnum):
+    """The conditions of a route."""
+
     ALWAYS = "always"
     EXISTS = "exists"
     EQUALS = "equals"
@@ -46,10 +48,12 @@ class Condition(StrEnum):
 
 
 def condition_holds(condition: Condition, output: object, field: str, value: object) -> bool:
+    """Return whether a condition holds for a field of an output."""
     return _HOLDS[condition](_look_up(output, field), value)
 
 
 def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number; a bool is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -104,11 +108,15 @@ _HOLDS: Final[Mapping[Condition, Callable[[object, object], bool]]] = MappingPro
 
 
 class Join(StrEnum):
+    """A stage with several predecessors waits for all of them or for any."""
+
     ALL = "all"
     ANY = "any"
 
 
 class RoutingRule(Struct, frozen=True):
+    """A route leads to its target if its condition holds."""
+
     target: str
     condition: Condition = Condition.ALWAYS
     field: str = ""
@@ -139,6 +147,7 @@ class Stage(Struct, frozen=True):
 
     @property
     def targets(self) -> list[str]:
+        """Return every stage this one may lead to, each once."""
         named = (*(rule.target for rule in self.routing), self.default_next, self.error_next)
         return [name for name in dict.fromkeys(named) if name is not None]
 
@@ -163,6 +172,7 @@ class Pipeline(Struct, frozen=True, dict=True):
 
     @property
     def first(self) -> tuple[str, ...]:
+        """Return the stages a session starts with."""
         return self.start or tuple(stage.name for stage in self.stages[:1])
 
     @cached_property
@@ -171,10 +181,12 @@ class Pipeline(Struct, frozen=True, dict=True):
         return {stage.name: stage for stage in self.stages}
 
     def requirers(self, name: str) -> list[Stage]:
+        """Return the stages that require the output of `name`."""
         return [stage for stage in self.stages if name in stage.requires]
 
 
 def edge(source: str, target: str) -> str:
+    """Return the name of an edge, as in the limits of edges."""
     return f"{source}->{target}"
 
 
@@ -205,6 +217,7 @@ _COMPARED_BY_SIZE = {Condition.GREATER, Condition.LESS}
 
 
 def check_pipeline(pipeline: Pipeline) -> None:
+    """Raise `InvalidRuleError` with every problem of a pipeline."""
     problems = pipeline_problems(pipeline)
     if problems:
         raise InvalidRuleError("the pipeline cannot run:\n- " + "\n- ".join(problems))

@@ -1,4 +1,6 @@
-"""The quota of a process: how much of everything it may use in its life.
+"""The quota of a process: how much of everything it may use.
+
+Used by the kernel, which is not here yet.
 
 One table, `_MEASURES`, drives check, record and remaining:
 
@@ -31,6 +33,8 @@ from vegakit.money import Money
 
 
 class Dimension(StrEnum):
+    """The things a quota limits."""
+
     INPUT_TOKENS = "input_tokens"
     OUTPUT_TOKENS = "output_tokens"
     CONTEXT_TOKENS = "context_tokens"
@@ -47,7 +51,7 @@ def _is_amount(value: object) -> bool:
 
 
 class Consumption(Struct, frozen=True, omit_defaults=True):
-    """What a step used, or wants to use."""
+    """A step's consumption: it used this much, or wants to."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -82,7 +86,7 @@ class RemainingBudget(Struct, frozen=True, omit_defaults=True):
 
 
 class QuotaRule(RemainingBudget, frozen=True, omit_defaults=True):
-    """What remains to a process that has used nothing yet."""
+    """The limits of a process: all that remains to one that has used nothing yet."""
 
     soft_wall_ms: int | None = None
 
@@ -102,15 +106,21 @@ class QuotaRule(RemainingBudget, frozen=True, omit_defaults=True):
 
 
 class SoftWallReached(Struct, frozen=True):
+    """The soft limit of wall time is passed; the process may go on until the hard one."""
+
     soft_wall_ms: int
     used_ms: int
 
 
 class WithinQuota(Struct, frozen=True, tag=True):
+    """The step fits the quota."""
+
     warning: SoftWallReached | None = None
 
 
 class QuotaExceeded(Struct, frozen=True, tag=True):
+    """The step does not fit, in this dimension."""
+
     dimension: Dimension
     limit: int
     used: int
@@ -143,12 +153,15 @@ _RECORDED = [(name, _MEASURES[Dimension(name)].total) for name in Consumption.__
 
 
 class Quota(Struct, omit_defaults=True):
+    """A quota counts what one process uses."""
+
     rule: QuotaRule
     started_ms: int
     used: Consumption = Consumption()
     warned: bool = False
 
     def check(self, wanted: Consumption, now: int) -> WithinQuota | QuotaExceeded:
+        """Return whether a step fits, and the first dimension in which it does not."""
         for dimension, measure in _MEASURES.items():
             limit = getattr(self.rule, dimension)
             if limit is None:
@@ -159,12 +172,14 @@ class Quota(Struct, omit_defaults=True):
         return WithinQuota(self._warning(now))
 
     def record(self, usage: Consumption) -> None:
+        """Add what a step has used."""
         totals: dict[str, Any] = {
             name: total(getattr(self.used, name), getattr(usage, name)) for name, total in _RECORDED
         }
         self.used = Consumption(**totals)
 
     def remaining(self, now: int) -> RemainingBudget:
+        """Return what the process may still use."""
         rooms: dict[str, Any] = {
             dimension: measure.room(limit, self._used(dimension, now))
             for dimension, measure in _MEASURES.items()

@@ -27,6 +27,7 @@ def describe_rate_limit(who: str, wait_ms: int) -> str:
 
 
 def describe_oversized_call(who: str, tokens: int, burst: int) -> str:
+    """Return the error text for a call that no wait would let through."""
     return (
         f"one call of {tokens:,} tokens is more than {who} ever lets through "
         f"at once ({burst:,}); send less, or raise the burst of its token limit"
@@ -34,13 +35,14 @@ def describe_oversized_call(who: str, tokens: int, burst: int) -> str:
 
 
 def describe_open_breaker(who: str, wait_ms: int) -> str:
+    """Return the error text for a call that an open breaker refuses."""
     return (
         f"{who} has failed too often and is left alone for {wait_ms} ms more; "
         "catch CircuitOpen, or use another model meanwhile"
     )
 
 
-# How much of one thing was used lately, counted exactly.
+# A meter counts exactly how much of one thing was used lately.
 #
 # Sixty calls a minute give back a thousandth of a call every millisecond. To stay with whole
 # numbers use is counted in parts of `1 / per_ms`:
@@ -86,6 +88,7 @@ class Meter(Struct):
     left_until_ms: int = 0
 
     def recover(self, rate: Rate | None, passed_ms: int) -> None:
+        """Give back what the rate allows for the time that has passed."""
         if rate is not None:
             self.spent = max(0, self.spent - passed_ms * rate.amount)
 
@@ -101,6 +104,7 @@ class Meter(Struct):
         return wait_ms
 
     def use(self, rate: Rate | None, amount: int, at: int) -> None:
+        """Count an amount that is used now."""
         if rate is not None:
             self.spent += amount * rate.per_ms
         if self.left_until_ms > at:
@@ -158,13 +162,16 @@ SLOT_POLL_MS = 100
 
 
 class RateStrategy(StrEnum):
+    """The ways to treat a call above the rate: let it wait, refuse it, or tell the caller to slow
+    down."""
+
     QUEUE = "queue"
     REJECT = "reject"
     BACKPRESSURE = "backpressure"
 
 
 class RateRule(Struct, frozen=True):
-    """Without `requests`, `tokens` or `slots` there is no limit of that kind but the server's."""
+    """The limits of a model or agent. A limit of a kind that is not given is the server's alone."""
 
     requests: Rate | None = None
     tokens: Rate | None = None
@@ -182,6 +189,7 @@ class RateRule(Struct, frozen=True):
 
     @property
     def places(self) -> int:
+        """Return how many calls may wait."""
         return 0 if self.strategy is RateStrategy.REJECT else self.queue_size
 
 
@@ -215,6 +223,8 @@ _ADMITTED = Admitted()
 
 
 class Waiter(Struct):
+    """A call that waits for its turn."""
+
     who: str
     priority: int
     tokens: int
@@ -229,6 +239,8 @@ class AdmittedCall(Struct, frozen=True):
 
 
 class RateLimiter(Struct):
+    """A limiter admits calls by requests, tokens and slots, in order of priority and arrival."""
+
     rule: RateRule
     own_ms: int = 0
     seen_ms: int = 0
@@ -255,6 +267,7 @@ class RateLimiter(Struct):
 
     @property
     def first_waiting(self) -> str | None:
+        """Return the call that is next."""
         return self.waiting[0].who if self.waiting else None
 
     def release(self, who: str) -> None:
@@ -313,7 +326,8 @@ class RateLimiter(Struct):
         return _ADMITTED
 
     def _step_out(self, who: str, priority: int, tokens: int) -> tuple[int, Waiter]:
-        """Who waits leaves the queue until it is decided; a newcomer stands behind its equals."""
+        """Take a waiting call out of the queue until it is decided; a new one stands behind its
+        equals."""
         for place, waiter in enumerate(self.waiting):
             if waiter.who == who:
                 return place, self.waiting.pop(place)
@@ -378,17 +392,24 @@ UNHEALTHY = frozenset(
 
 
 class BreakerState(StrEnum):
+    """The states of a breaker."""
+
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half_open"
 
 
 class BreakerChange(StrEnum):
+    """A breaker opened or closed."""
+
     OPENED = "opened"
     CLOSED = "closed"
 
 
 class BreakerRule(Struct, frozen=True):
+    """A breaker opens after `threshold` failures in a row, for `reset_after_ms`, and closes after
+    `probes` calls went well."""
+
     threshold: int = 5
     reset_after_ms: int = 30_000
     probes: int = 1
@@ -408,6 +429,8 @@ class Permit(Struct, frozen=True):
 
 
 class Breaker(Struct):
+    """A breaker stops calls to a service that keeps failing."""
+
     rule: BreakerRule
     state: BreakerState = BreakerState.CLOSED
     generation: int = 0
@@ -418,6 +441,7 @@ class Breaker(Struct):
     probes_passed: int = 0
 
     def admit(self, now: int) -> Permit | NotYet:
+        """Permit a call, or say how long to wait. After the pause a few probes are let through."""
         if self.state is BreakerState.CLOSED:
             return Permit(self.generation)
         wait_ms = self.since_ms + self.rule.reset_after_ms - now
@@ -429,6 +453,7 @@ class Breaker(Struct):
         return self._send_probe()
 
     def on_success(self, permit: Permit, now: int) -> BreakerChange | None:
+        """Count a call that went well. One permitted before the last change counts for nothing."""
         if permit.generation != self.generation:
             return None
         if self.state is BreakerState.CLOSED:
@@ -443,6 +468,7 @@ class Breaker(Struct):
         return BreakerChange.CLOSED
 
     def on_failure(self, permit: Permit, now: int) -> BreakerChange | None:
+        """Count a call that failed. One permitted before the last change counts for nothing."""
         if permit.generation != self.generation:
             return None
         if self.state is BreakerState.CLOSED:

@@ -17,6 +17,8 @@ from vegakit.errors import ErrorClass, InvalidRuleError, Phase
 
 
 class Backoff(Struct, frozen=True):
+    """A pause that grows with each failure, up to `max_ms`."""
+
     initial_ms: int = 100
     factor: float = 2.0
     max_ms: int = 5_000
@@ -29,6 +31,8 @@ class Backoff(Struct, frozen=True):
             )
 
     def delay_ms(self, failures: int, draw: float) -> int:
+        """Return the pause after so many failures, a random part (`draw`, 0 to 1) of the
+        longest."""
         try:
             longest = min(self.max_ms, self.initial_ms * self.factor**failures)
         except OverflowError:
@@ -36,7 +40,7 @@ class Backoff(Struct, frozen=True):
         return int(draw * longest)
 
 
-# How many retries all calls to one provider may make together.
+# A retry budget bounds the retries of all calls to one provider together.
 #
 # Without it every client of a provider that is down sends its load three times over. Every first
 # attempt pays in a share of a retry, every retry takes out a whole one; no more than `stock` are
@@ -54,6 +58,8 @@ _RETRY = 100
 
 
 class RetryBudgetRule(Struct, frozen=True):
+    """Retries are at most `share_percent` of the first attempts, plus a stock for the start."""
+
     share_percent: int = 10
     stock: int = 200
 
@@ -73,16 +79,18 @@ class RetryBudget(Struct):
     """Hundredths of a retry missing from a full stock."""
 
     def on_first_attempt(self) -> None:
+        """Earn a part of a retry."""
         self.used = max(0, self.used - self.rule.share_percent)
 
     def withdraw(self) -> bool:
+        """Take one retry, if there is one left."""
         if self.used + _RETRY > self.rule.stock * _RETRY:
             return False
         self.used += _RETRY
         return True
 
 
-# Whether a failed call is tried again, and when.
+# One rule decides whether a failed call is tried again, and when.
 #
 # | the failed attempt                                    | answer                          |
 # |-------------------------------------------------------|---------------------------------|
@@ -115,7 +123,7 @@ TRANSIENT = frozenset(
 
 
 class Resend(StrEnum):
-    """What becomes of a model call that was cut off because our side died."""
+    """The choices for a model call that was cut off because our side died."""
 
     ALWAYS = "always"
     """It is sent once more each time the run goes on; each cut stays charged."""
@@ -149,6 +157,8 @@ class RetryRule(Struct, frozen=True):
 
 
 class GiveUpReason(StrEnum):
+    """The reasons for which a call is not tried again."""
+
     CLASS = "class"
     ATTEMPTS = "attempts"
     DEADLINE = "deadline"
@@ -156,12 +166,16 @@ class GiveUpReason(StrEnum):
 
 
 class RetryAt(Struct, frozen=True, tag=True):
+    """Try again at this time; a reservation that was used up is made again."""
+
     at_ms: int
     attempt: int
     reserve_again: bool
 
 
 class GiveUp(Struct, frozen=True, tag=True):
+    """Do not try again."""
+
     reason: GiveUpReason
 
 
@@ -207,7 +221,8 @@ def start_retry(
     deadline_ms: int | None = None,
     budget: RetryBudget | None = None,
 ) -> Retry:
-    """At the first attempt; the earlier of the rule's total time and the call's deadline holds."""
+    """Begin to count the attempts of a call. The earlier of the rule's total time and the call's
+    deadline holds."""
     if budget is not None:
         budget.on_first_attempt()
     if rule.total_ms is not None:

@@ -12,7 +12,7 @@ from typing import Any, NewType, TypeAlias, cast
 
 from vegakit.records import canonical
 
-# What a tool gave back, made harmless to read: every result passes here before anyone sees it.
+# Results of tools are made harmless to read here, before anyone sees them.
 #
 # | in a result                                     | becomes                                  |
 # |-------------------------------------------------|------------------------------------------|
@@ -62,7 +62,8 @@ read as those of the mark, and brackets."""
 
 
 def sanitise(result: str | bytes, most_bytes: int = DEFAULT_MAX_BYTES) -> Untrusted:
-    """At most so many bytes of UTF-8, and one line that says what was cut."""
+    """Make a result harmless to read and cut it to so many bytes of UTF-8; one line says what was
+    cut."""
     text = result.decode(errors="backslashreplace") if isinstance(result, bytes) else result
     if len(text) <= most_bytes and len(clean := _escape_invisible(text).encode()) <= most_bytes:
         return Untrusted(clean.decode())
@@ -75,8 +76,8 @@ def is_invisible(letter: str) -> bool:
 
 
 def mark_untrusted(text: Untrusted) -> str:
-    """What a model could read as the mark, though it is spelled with letters that look alike or has
-    letters in it that are not seen, is escaped where it begins."""
+    """Put the text between marks. Anything in it that a model could read as the mark is escaped
+    where it begins, also when it is spelled with letters that look alike or are not seen."""
     if not _OPENS.search(text) or not _MARK.search(_as_read(text)):
         return f"<untrusted>\n{text}\n</untrusted>"
     read, origins = list[str](), list[int]()
@@ -117,7 +118,7 @@ def _cut(text: str, most_bytes: int) -> str:
     return f"{head}\n… {len(text):,} characters, cut here to their beginning and end …\n{tail}"
 
 
-# How what a person decides about is spelled: every letter of it, so that one reading is possible.
+# A person who decides is shown every letter, spelled so that only one reading is possible.
 #
 # | in a text                                    | is shown as                              |
 # |----------------------------------------------|------------------------------------------|
@@ -171,8 +172,8 @@ def escape_text(text: str, secrets: Secrets | None = None) -> str:
 
 
 def escape_json(value: Any, secrets: Secrets | None = None) -> "str | NotDisplayable":  # noqa: ANN401
-    """In ASCII and on one line, keys in order. What JSON does not hold exactly is not shown: it
-    would be shown as something else."""
+    """Return the value in ASCII and on one line, keys in order. A value that JSON does not hold
+    exactly is not shown: it would be shown as something else."""
     writing = _JsonWriter(secrets or {})
     try:
         writing.write(value, 0)
@@ -190,8 +191,8 @@ def quote_name(name: str) -> str:
 
 
 def escape_for_terminal(text: str, *, ascii_only: bool = False) -> str:
-    """What is spelled already stays as it is, unless the screen has only ASCII; of what is not, as
-    another version of Vega may send it, nothing steers the screen."""
+    """Escape a text again for a screen. Escapes stay as they are; a text that another version of
+    Vega left unescaped cannot steer the screen."""
 
     def escape(found: re.Match[str]) -> str:
         if ascii_only:
@@ -202,8 +203,8 @@ def escape_for_terminal(text: str, *, ascii_only: bool = False) -> str:
 
 
 def wrap_escaped(text: str, room: int) -> list[str]:
-    """What is spelled already, in lines of so many columns. They break where they are full and
-    after an escaped newline, never inside an escape: a break carries nothing."""
+    """Break an escaped text into lines of so many columns. They break where they are full and after
+    an escaped newline, never inside an escape: a break carries nothing."""
     lines, line, taken = list[str](), list[str](), 0
     for part in _parts(text):
         size = len(part) if part.isascii() else 2 * len(part)  # a letter may take two columns
@@ -227,7 +228,8 @@ def _parts(text: str) -> list[str]:
 
 
 class NotDisplayable(StrEnum):
-    """Why a person cannot be shown some arguments whole and exactly; with what to do."""
+    """The reasons for which a person cannot be shown some arguments whole and exactly, with what to
+    do."""
 
     TOO_LONG = "are too long: make several smaller calls"
     INEXACT = (
@@ -279,7 +281,7 @@ class _JsonWriter:
         self._add("}" if value else "{}")
 
     def _text(self, text: str) -> None:
-        """As JSON, but for the names of secrets."""
+        """Write a text as JSON, but for the names of secrets."""
         if len(text) > self._room:
             raise _NotDisplayableError(NotDisplayable.TOO_LONG)
         if _HALF.search(text):

@@ -1,4 +1,7 @@
-"""Scheduling of processes: their priority, their states, and which one runs next (pure)."""
+"""Scheduling of processes: their priority, their states, and which one runs next (pure).
+
+Used by the kernel, which is not here yet.
+"""
 
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
@@ -8,7 +11,7 @@ from msgspec import Struct, field
 
 from vegakit.errors import InvalidRuleError
 
-# How urgent a process is, by the five names the language shows.
+# Priorities have the five names that the language shows.
 #
 # It orders the ready queue, the gate's slots, rate queues and budget waits.
 
@@ -49,6 +52,8 @@ _LEVELS = {priority: level for level, priority in enumerate(Priority)}
 
 
 class ProcessState(StrEnum):
+    """The states of a process."""
+
     NEW = "new"
     READY = "ready"
     RUNNING = "running"
@@ -59,10 +64,13 @@ class ProcessState(StrEnum):
 
     @property
     def is_living(self) -> bool:
+        """Return whether the process can still be terminated."""
         return ProcessState.TERMINATED in _MOVES[self]
 
 
 class MoveRefused(Struct, frozen=True):
+    """The process may not go from its state to that one."""
+
     reason: str
 
 
@@ -83,6 +91,7 @@ _MOVES = {
 
 
 def move(state: ProcessState, to: ProcessState) -> ProcessState | MoveRefused:
+    """Return the next state of a process, or say where it may go instead."""
     allowed = _MOVES[state]
     if to in allowed:
         return to
@@ -90,7 +99,7 @@ def move(state: ProcessState, to: ProcessState) -> ProcessState | MoveRefused:
     return MoveRefused(f"from {state.name} a process may go {places}; {to.name} was asked for")
 
 
-# Who runs next: by priority, then by waiting time, and nobody starves.
+# The ready queue goes by priority, then by waiting time, and nobody starves.
 #
 # Waiting lifts an entry by one level per `aging_ms`, smoothly:
 #
@@ -121,6 +130,8 @@ HeapEntry: TypeAlias = tuple[int, int, int, str]
 
 
 class AgingRule(Struct, frozen=True):
+    """A process that waits rises by one priority after each `aging_ms`."""
+
     aging_ms: int = 10_000
 
     def __post_init__(self) -> None:
@@ -140,6 +151,9 @@ class ReadyEntry(Struct, frozen=True):
 
 
 class ReadyQueue(Struct):
+    """The queue of processes that are ready, by priority and waiting time; aging keeps a low one
+    from starving."""
+
     rule: AgingRule
     entries: dict[str, ReadyEntry] = field(default_factory=dict)
     heap: list[HeapEntry] = field(default_factory=list)
@@ -157,6 +171,7 @@ class ReadyQueue(Struct):
         return True
 
     def first(self) -> str | None:
+        """Return the process that runs next."""
         while self.heap:
             place = self.heap[0]
             if self._is_current(place):
@@ -165,6 +180,7 @@ class ReadyQueue(Struct):
         return None
 
     def pop(self) -> str | None:
+        """Take out the process that runs next."""
         entry_id = self.first()
         if entry_id is not None:
             self.remove(entry_id)

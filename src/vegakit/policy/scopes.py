@@ -14,7 +14,7 @@ from vegakit.errors import BugError, InvalidMoneyError, InvalidRuleError
 from vegakit.ids import HolderId, ScopeId
 from vegakit.money import Money, Period
 
-# What was spent in the current hour, day or month.
+# A window counts what was spent in the current hour, day or month.
 #
 # | kind     | a charge made at t counts until                                             |
 # |----------|-----------------------------------------------------------------------------|
@@ -38,6 +38,8 @@ class WindowRule(Struct, frozen=True):
 
 
 class SpendWindow(Struct):
+    """A window counts what was spent in the present period, or in the last one if it rolls."""
+
     rule: WindowRule
     starts_ms: int = 0
     ends_ms: int = 0
@@ -45,7 +47,7 @@ class SpendWindow(Struct):
     """Spent by slice number, oldest first; a calendar window has one slice, its start."""
 
     def roll(self, now: int) -> int:
-        """Moves on to `now`; answers how much no longer counts."""
+        """Move on to `now` and return how much no longer counts."""
         if now < self.ends_ms:
             return 0
         gone = 0
@@ -55,7 +57,7 @@ class SpendWindow(Struct):
         return gone
 
     def add(self, amount: int, at: int) -> int:
-        """Answers how much of it counts: all, unless it gives back a charge that has left."""
+        """Return how much of it counts: all, unless it gives back a charge that has left."""
         if at < self.starts_ms:
             if amount < 0:
                 return 0
@@ -75,7 +77,7 @@ class SpendWindow(Struct):
         return start, start + length
 
     def _end_of(self, number: int) -> int:
-        """When a slice stops counting."""
+        """Return when a slice stops counting."""
         if self.rule.rolling:
             return (number + 1 + _SLICES) * self._slice_ms()
         return self.starts_ms if number < self.starts_ms else self.ends_ms
@@ -109,6 +111,8 @@ def _ms(instant: datetime) -> int:
 
 
 class OnExceed(StrEnum):
+    """The ways to treat a call above a cap."""
+
     BLOCK = "block"
     ASK = "ask"
     WARN = "warn"
@@ -135,16 +139,22 @@ class ScopeRule(Struct, frozen=True):
 
 
 class CapExceeded(Struct, frozen=True, tag=True):
+    """A call was let through though it may exceed a cap."""
+
     scope: ScopeId
     by: Money
 
 
 class CapOverrun(Struct, frozen=True, tag=True):
+    """A bill came to more than a cap allows."""
+
     scope: ScopeId
     by: Money
 
 
 class ThresholdCrossed(Struct, frozen=True, tag=True):
+    """A scope has used so many percent of its cap."""
+
     scope: ScopeId
     percent: int
 
@@ -153,6 +163,8 @@ Notice: TypeAlias = CapExceeded | CapOverrun | ThresholdCrossed
 
 
 class Reserved(Struct, frozen=True, tag=True):
+    """The amount is set aside."""
+
     notices: tuple[Notice, ...] = ()
 
 
@@ -169,12 +181,16 @@ class InsufficientBudget(Struct, frozen=True, tag=True):
 
 
 class NeedsHigherCap(Struct, frozen=True, tag=True):
+    """The call waits until a person raises the cap."""
+
     scope: ScopeId
     cap: Money
     missing: Money
 
 
 class ScopeClosed(Struct, frozen=True, tag=True):
+    """The scope is closed."""
+
     scope: ScopeId
 
 
@@ -185,6 +201,9 @@ _CROSSING = {OnExceed.BLOCK: CapOverrun, OnExceed.ASK: CapOverrun, OnExceed.WARN
 
 
 class Scope(Struct):
+    """A scope is one budget in the tree: its cap, what is spent and set aside in it, and the parts
+    cut from it."""
+
     rule: ScopeRule
     cap: Money | None
     parent: ScopeId | None = None
@@ -204,21 +223,26 @@ class Scope(Struct):
 
     @property
     def used(self) -> int:
+        """Return what is settled and reserved."""
         return self.settled + self.reserved
 
     def roll(self, now: int) -> None:
+        """Let a new period begin if it is time; what was spent before no longer counts."""
         if self.window is not None and (gone := self.window.roll(now)):
             self.settled -= gone
+            # Alerts are due anew in each period, but not those that are still crossed: a rolling
+            # window would repeat them at every step.
             self.alerted_percent = 0
             self.alerted_percent = max(self._due_alerts(), default=0)
 
     def fits(self, amount: int, now: int) -> bool:
+        """Return whether an amount fits under the cap now."""
         if self.window is not None:
             self.roll(now)
         return self.cap is None or self.settled + self.reserved + amount <= self.cap
 
     def short(self, scope_id: ScopeId, amount: int) -> InsufficientBudget | NeedsHigherCap | None:
-        """The refusal of an amount that does not fit, if this scope refuses at all."""
+        """Return the refusal of an amount that does not fit, if this scope refuses at all."""
         if self.cap is None or self.rule.on_exceed not in BINDING:
             return None
         if self.rule.on_exceed is OnExceed.ASK:
@@ -234,6 +258,7 @@ class Scope(Struct):
         )
 
     def move(self, released: int, charged: int, at: int, now: int) -> None:
+        """Free what was reserved and charge what was billed, in the period of `at`."""
         self.reserved -= released
         self.spent += charged
         if self.window is None:
@@ -243,19 +268,21 @@ class Scope(Struct):
             self.settled += self.window.add(charged, at)
 
     def must_hold(self) -> int:
-        """What a part needs set aside: all it may still spend, or once closed what is in flight."""
+        """Return what a part needs set aside above: all it may still spend, or once closed what is
+        in flight."""
         if not self.is_open or self.cap is None:
             return self.reserved
         return max(self.cap - self.settled, self.reserved)
 
     def crossing(self, scope_id: ScopeId, after: int) -> tuple[Notice, ...]:
-        """News only when the cap is about to be crossed, not while the scope stays over it."""
+        """Return a notice when the cap is about to be crossed, none while the scope is over it."""
         notice = _CROSSING.get(self.rule.on_exceed)
         if notice is None or self.cap is None or not self.used <= self.cap < after:
             return ()
         return (notice(scope_id, Money(after - self.cap)),)
 
     def alerts(self, scope_id: ScopeId) -> tuple[Notice, ...]:
+        """Return the thresholds crossed since the last call, and remember them."""
         due = self._due_alerts()
         self.alerted_percent = max(due, default=self.alerted_percent)
         return tuple(ThresholdCrossed(scope_id, percent) for percent in due)
@@ -269,7 +296,8 @@ class Scope(Struct):
 
 
 def check_amount(amount: int) -> None:
-    """A float would drift and a NaN would pass every comparison."""
+    """Raise `InvalidMoneyError` unless the amount is a whole number, not negative."""
+    # A float would drift, a NaN would pass every comparison, and True is an int.
     if type(amount) is not int or amount < 0:
         raise InvalidMoneyError(
             f"expected a whole number of nano-dollars, not negative; got {amount!r}"
@@ -297,6 +325,9 @@ _RESERVED = Reserved()
 
 
 class ScopeTree(Struct):
+    """The tree of scopes. A call draws on its scope and on those around it, up to the nearest part,
+    whose money was set aside above when it was opened."""
+
     by_id: dict[ScopeId, Scope] = field(default_factory=dict)
 
     def open(
@@ -309,7 +340,7 @@ class ScopeTree(Struct):
         part: bool = False,
         holder: HolderId | None = None,
     ) -> ScopeAdmission:
-        """A part is admitted like a call; any other scope always opens."""
+        """Open a scope. A part is admitted like a call; any other scope always opens."""
         if scope_id in self.by_id:
             raise BugError(f"budget scope {scope_id!r} is already open")
         if part:
@@ -338,7 +369,7 @@ class ScopeTree(Struct):
         part: bool = False,
         holder: HolderId | None = None,
     ) -> ScopeAdmission:
-        """Opens it, or declares it anew if it is there; a part is opened once."""
+        """Open a scope, or declare it anew if it is there; a part is opened once."""
         scope = self.by_id.get(scope_id)
         if scope is None or part:
             return self.open(scope_id, rule, now, parent=parent, part=part, holder=holder)
@@ -353,7 +384,7 @@ class ScopeTree(Struct):
         return _RESERVED
 
     def declare(self, scope_id: ScopeId, rule: ScopeRule, now: int = 0) -> None:
-        """Gives a scope that is there another rule; what it has spent stays.
+        """Give a scope that is there another rule; what it has spent stays.
 
         It counts in the first window of another period, and all of it where the period ends.
         """
@@ -368,21 +399,24 @@ class ScopeTree(Struct):
         scope.rule, scope.cap = rule, rule.cap
 
     def close(self, scope_id: ScopeId, now: int) -> None:
-        """Admits nothing more, here and below; an unspent part goes back to its parent."""
+        """Admit nothing more, here and below; an unspent part goes back to its parent."""
         scope = self.by_id[scope_id]
         if scope.children:
             for child_id in [i for i, s in self.by_id.items() if s.parent == scope_id]:
                 self.close(child_id, now)
         if scope.is_open:
             scope.is_open = False
+            # Nothing is charged: the move passes on what a closed part no longer needs held. Calls
+            # in flight keep their share until they are settled.
             self.move(scope_id, 0, 0, now, now)
 
     def close_parts_of(self, holders: set[HolderId], now: int) -> None:
+        """Close every part whose holder is gone."""
         for scope_id in [i for i, scope in self.by_id.items() if scope.holder in holders]:
             self.close(scope_id, now)
 
     def drop(self, scope_id: ScopeId) -> bool:
-        """Forgets a closed scope that nothing refers to any more."""
+        """Forget a closed scope that nothing refers to any more."""
         scope = self.by_id[scope_id]
         if scope.is_open or scope.children or scope.claims:
             return False
@@ -392,13 +426,13 @@ class ScopeTree(Struct):
         return True
 
     def drop_outward(self, scope_id: ScopeId) -> None:
-        """Drops it if nothing refers to it, then the scope around it, and so on."""
+        """Drop a scope if nothing refers to it, then the scope around it, and so on."""
         scope = self.by_id.get(scope_id)
         if scope is not None and self.drop(scope_id) and scope.parent is not None:
             self.drop_outward(scope.parent)
 
     def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> ScopeAdmission:
-        """Raises or lowers it; a part that grows takes the difference from its parent."""
+        """Raise or lower a cap; a part that grows takes the difference from its parent."""
         check_amount(cap)
         scope = self.by_id[scope_id]
         if scope.is_part and scope.is_open and scope.parent is not None:
@@ -413,7 +447,7 @@ class ScopeTree(Struct):
         return _RESERVED
 
     def room(self, scope_id: ScopeId, now: int) -> Money | None:
-        """The largest call that would be admitted now; None where nothing limits it."""
+        """Return the largest call that would be admitted now; None where nothing limits it."""
         room: int | None = None
         for _, scope in self._admitting(scope_id):
             scope.roll(now)
@@ -423,7 +457,7 @@ class ScopeTree(Struct):
         return None if room is None else Money(room)
 
     def _admitting(self, scope_id: ScopeId | None) -> list[tuple[ScopeId, Scope]]:
-        """The scopes that a call in this one draws on: outward up to the nearest part."""
+        """Return the scopes that a call in this one draws on: outward up to the nearest part."""
         chain: list[tuple[ScopeId, Scope]] = []
         while scope_id is not None:
             scope = self.by_id[scope_id]
@@ -432,6 +466,10 @@ class ScopeTree(Struct):
         return chain
 
     def admit(self, scope_id: ScopeId, amount: int, now: int) -> ScopeAdmission:
+        """Reserve an amount in every scope that a call draws on, or change nothing and say which
+        one refuses."""
+        # Every scope is asked before any is changed: a reservation that one of them refuses must
+        # not stay behind in the others.
         chain = self._admitting(scope_id)
         ask: NeedsHigherCap | None = None
         notices: tuple[Notice, ...] = ()
@@ -453,7 +491,7 @@ class ScopeTree(Struct):
     def move(
         self, scope_id: ScopeId, released: int, charged: int, at: int, now: int
     ) -> tuple[Notice, ...]:
-        """Lets go of `released` and charges `charged`, here and in every scope around.
+        """Let go of `released` and charge `charged`, here and in every scope around.
 
         A part passes on to its parent what it no longer needs held, which keeps the parent's sum.
         """

@@ -1,4 +1,7 @@
-"""Sessions: one walk through a pipeline, told what happened, answering what to do next (pure)."""
+"""Sessions: one walk through a pipeline, told what happened, answering what to do next (pure).
+
+Used by the kernel, which is not here yet.
+"""
 
 from enum import StrEnum
 from typing import Any, NewType, TypeAlias, assert_never
@@ -16,7 +19,7 @@ from vegakit.policy.interrupts import (
 )
 from vegakit.policy.pipeline import Join, Pipeline, Stage, check_pipeline, edge
 
-# What a session tells its workers, and what they report back.
+# Instructions of a session to its workers, and their reports.
 
 
 TaskId = NewType("TaskId", str)
@@ -37,6 +40,8 @@ class StageTask(Struct, frozen=True):
 
 
 class RunAgent(Struct, frozen=True, tag=True):
+    """Run these tasks."""
+
     tasks: tuple[StageTask, ...]
 
 
@@ -47,6 +52,8 @@ class WaitForTasks(Struct, frozen=True, tag=True):
 
 
 class WaitForInterrupts(Struct, frozen=True, tag=True):
+    """Wait until a person has answered."""
+
     interrupts: tuple[InterruptId, ...]
 
 
@@ -63,11 +70,15 @@ class StageFailure(StrEnum):
 
 
 class StageCompleted(Struct, frozen=True, tag=True):
+    """A task came to an end with this output."""
+
     output: Any = None
     llm_calls: int = 0
 
 
 class StageFailed(Struct, frozen=True, tag=True):
+    """A task failed."""
+
     failure: StageFailure
     llm_calls: int = 0
 
@@ -87,6 +98,8 @@ StageOutcome: TypeAlias = StageCompleted | StageFailed | StageAsked
 
 
 class ReportRefusal(StrEnum):
+    """The reasons for which a report changes nothing."""
+
     SESSION_ENDED = "session_ended"
     NOT_RUNNING = "not_running"
     LATE = "late"
@@ -94,7 +107,7 @@ class ReportRefusal(StrEnum):
     NOT_WAITING = "not_waiting"
 
 
-# Where one stage of a session stands: idle, open, leased or paused.
+# One stage of a session is idle, open, leased or paused.
 
 
 class StageOpen(Struct, frozen=True, tag=True):
@@ -102,18 +115,22 @@ class StageOpen(Struct, frozen=True, tag=True):
 
 
 class StageLeased(Struct, frozen=True, tag=True):
+    """A worker has the task until its lease ends."""
+
     task: TaskId
     until_ms: int
     deadline_ms: int | None
 
 
 class StagePaused(Struct, frozen=True, tag=True):
+    """The stage waits for a person."""
+
     interrupt: InterruptId
     kind: InterruptKind
 
 
 class StageState(Struct):
-    """Where a stage stands; `at` None is idle."""
+    """The state of one stage; `at` None is idle."""
 
     at: StageOpen | StageLeased | StagePaused | None = None
     owed: int = 0
@@ -124,10 +141,12 @@ class StageState(Struct):
 
     @property
     def in_play(self) -> bool:
+        """Return whether the session still has something to do here."""
         return self.at is not None or self.owed > 0
 
     @property
     def is_issuable(self) -> bool:
+        """Return whether a task of this stage can be handed out."""
         return isinstance(self.at, StageOpen) or (self.at is None and self.owed > 0)
 
 
@@ -171,11 +190,13 @@ class PipelineSession(Struct):
     ended: Terminate | None = None
 
     def next_instruction(self, now: int) -> Instruction:
+        """Return what to do now: run tasks, wait, or end."""
         if self.ended is None:
             self._take_back_expired(now)
         return self.ended or self._step(now)
 
     def report(self, task: TaskId, outcome: StageOutcome, now: int) -> ReportRefusal | None:
+        """Take the outcome of a task and route it on."""
         stage = self._holder(task, now)
         if isinstance(stage, ReportRefusal):
             return stage
@@ -190,7 +211,7 @@ class PipelineSession(Struct):
         return None
 
     def renew(self, task: TaskId, now: int) -> int | ReportRefusal:
-        """Until when the lease now holds."""
+        """Renew the lease of a task and return until when it holds."""
         stage = self._holder(task, now)
         if isinstance(stage, ReportRefusal):
             return stage
@@ -202,7 +223,7 @@ class PipelineSession(Struct):
     def on_interrupt_settled(
         self, interrupt: InterruptId, consequence: Consequence
     ) -> ReportRefusal | None:
-        """For every stage that waits for it. An answer is `Resume(answer)`."""
+        """Let every stage go on that waits for the interrupt. An answer is `Resume(answer)`."""
         if self.ended is not None:
             return ReportRefusal.SESSION_ENDED
         waiting = [

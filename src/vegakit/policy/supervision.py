@@ -37,6 +37,8 @@ from vegakit.policy.retry import Backoff
 
 
 class RestartStrategy(StrEnum):
+    """The ways to treat a child that failed, see the table above."""
+
     RESTART = "restart"
     RESTART_ALL = "restart_all"
     REST_FOR_ONE = "rest_for_one"
@@ -45,15 +47,20 @@ class RestartStrategy(StrEnum):
 
 
 class ChildType(StrEnum):
+    """The types of children: restarted always, after a failure only, or never."""
+
     PERMANENT = "permanent"
     TRANSIENT = "transient"
     TEMPORARY = "temporary"
 
     def needs_restart(self, reason: ExitReason) -> bool:
+        """Return whether a child that ended so is started again."""
         return self is ChildType.PERMANENT or (self is ChildType.TRANSIENT and reason.is_abnormal)
 
 
 class RestartRule(Struct, frozen=True, omit_defaults=True):
+    """A supervisor gives up after more than `max_restarts` in a window."""
+
     strategy: RestartStrategy = RestartStrategy.RESTART
     max_restarts: int = 3
     window_ms: int = 60_000
@@ -73,10 +80,12 @@ class RestartRule(Struct, frozen=True, omit_defaults=True):
 
     @property
     def allowed(self) -> int:
+        """Return how many restarts are allowed."""
         never = (RestartStrategy.STOP, RestartStrategy.ESCALATE)
         return 0 if self.strategy in never else self.max_restarts
 
     def recent(self, restarts: tuple[int, ...], now: int) -> tuple[int, ...]:
+        """Return the restarts that are inside the window."""
         return tuple(at for at in restarts if at >= now - self.window_ms)
 
     def delay_ms(self, restarts: tuple[int, ...], now: int, draw: float) -> int:
@@ -86,10 +95,12 @@ class RestartRule(Struct, frozen=True, omit_defaults=True):
         return self.backoff.delay_ms(len(self.recent(restarts, now)), draw)
 
 
-# One child of a supervisor: what was declared for it, and which life it is in.
+# One child of a supervisor: what was declared for it, and which incarnation it is in.
 
 
 class ChildState(StrEnum):
+    """The states of a child."""
+
     DOWN = "down"
     WAITING = "waiting"
     STARTING = "starting"
@@ -124,13 +135,16 @@ class ChildRecord(Struct, omit_defaults=True, gc=False):
 
     @property
     def is_alive(self) -> bool:
+        """Return whether an incarnation exists."""
         return self.state is not ChildState.DOWN and self.state is not ChildState.WAITING
 
 
-# What a supervisor asks of its host, and says to whoever is above it.
+# Actions of a supervisor: orders to its host, and reports to whoever is above it.
 
 
 class StartChild(Struct, frozen=True, tag=True):
+    """Start this incarnation of a child."""
+
     name: str
     generation: int
 
@@ -144,6 +158,8 @@ class StopChild(Struct, frozen=True, tag=True):
 
 
 class KillChild(Struct, frozen=True, tag=True):
+    """End this incarnation of a child at once: it did not stop in time."""
+
     name: str
     generation: int
 
@@ -155,7 +171,7 @@ class WakeAt(Struct, frozen=True, tag=True):
 
 
 class ReportEnded(Struct, frozen=True, tag=True):
-    """This life ended and is not restarted: tell those who wait for it."""
+    """This incarnation ended and is not restarted: tell those who wait for it."""
 
     name: str
     generation: int
@@ -177,7 +193,7 @@ SupervisorAction: TypeAlias = (
 )
 
 
-# What a supervisor has still to do: steps that go one by one, and what is due at an instant.
+# A plan holds the steps that go one by one, and those that are due at an instant.
 
 
 class Due(Struct, frozen=True, omit_defaults=True):
@@ -194,9 +210,11 @@ class Plan(Struct, omit_defaults=True):
     starts: list[str] = field(default_factory=list)
 
     def next_stop(self, children: dict[str, ChildRecord]) -> str | None:
+        """Return the next child to be stopped."""
         return _next(self.stops, children, ChildState.DOWN)
 
     def next_start(self, children: dict[str, ChildRecord]) -> str | None:
+        """Return the next child to be started."""
         return _next(self.starts, children, ChildState.UP)
 
 
@@ -218,8 +236,8 @@ def _next(line: list[str], children: dict[str, ChildRecord], done: ChildState) -
 # ------------------|-----------------------|----------|------------------------------------------
 # down              | its turn              | starting | StartChild, with the next generation
 # starting          | on_started            | up       |
-# starting, life 1  | on_exited             | –        | reports, forgets it; while opening: ends
-# starting, life 2… | on_exited             | waiting  | WakeAt the next attempt
+# starting, first   | on_exited             | –        | reports, forgets it; while opening: ends
+# starting, later   | on_exited             | waiting  | WakeAt the next attempt
 # up                | on_exited, no failure | down     | ReportEnded, forgets a temporary one
 # up                | on_exited, a failure  | waiting  | WakeAt the next attempt
 #                   | … without a backoff   | down     | makes the attempt at once
@@ -233,7 +251,7 @@ def _next(line: list[str], children: dict[str, ChildRecord], done: ChildState) -
 # child, or its group. To end is to stop all children and then to exit: with `shutdown` if it was
 # told to stop, with `escalated(cause)` if it gave up or could not open.
 #
-# Each life of a child has a number, its generation; what comes late from an older life is
+# Each incarnation of a child has a number, its generation; what comes late from an older one is
 # dropped. A restarted supervisor is a new record: its children are addressed by its own
 # generation too.
 #
@@ -245,6 +263,8 @@ Actions: TypeAlias = list[SupervisorAction]
 
 
 class ChildRefused(Struct, frozen=True):
+    """The child cannot be added."""
+
     reason: str
 
 
@@ -260,16 +280,19 @@ class SupervisorMachine(Struct, omit_defaults=True):
     ending: ExitReason | None = None
 
     def start(self, now: int) -> Actions:
+        """Start all children, in order."""
         self.opening = True
         self.plan = Plan(starts=list(reversed(self.children)))
         return self._advance(now)
 
     def stop(self, now: int) -> Actions:
+        """Stop all children, the last one first, then end."""
         if self.ending is None:
             self._end(ExitReason(ExitKind.SHUTDOWN))
         return self._advance(now)
 
     def add(self, name: str, child: ChildRecord) -> Actions | ChildRefused:
+        """Add a child and start it."""
         if self.ending is not None:
             return ChildRefused(f"{name} cannot be added: its supervisor is ending")
         if name in self.children:
@@ -303,21 +326,18 @@ class SupervisorMachine(Struct, omit_defaults=True):
         return self.terminate(name, now)
 
     def on_started(self, name: str, generation: int, now: int) -> Actions:
+        """Note that a child has started, and go on with the next."""
         child = self._current_child(name, generation)
         if child is None or child.state is not ChildState.STARTING:
             return []
         child.state = ChildState.UP
         return self._advance(now)
 
-    def on_start_failed(
-        self, name: str, generation: int, reason: ExitReason, now: int, draw: float = 1.0
-    ) -> Actions:
-        return self.on_exited(name, generation, reason, now, draw)
-
     def on_exited(
         self, name: str, generation: int, reason: ExitReason, now: int, draw: float = 1.0
     ) -> Actions:
-        """`draw`, from 0 to 1, is the jitter of a backoff."""
+        """Take the end of a child, or that it could not be started. `draw`, from 0 to 1, is the
+        jitter of a backoff."""
         child = self._current_child(name, generation)
         if child is None:
             return []
@@ -332,6 +352,7 @@ class SupervisorMachine(Struct, omit_defaults=True):
         return actions + self._advance(now)
 
     def on_timer(self, now: int) -> Actions:
+        """Kill what did not stop in time, and start what has waited for its attempt."""
         actions: Actions = []
         for name in self._names_due(now):
             due = self._take_due(name)
@@ -418,7 +439,8 @@ class SupervisorMachine(Struct, omit_defaults=True):
         self.plan = Plan(stops=stops)
 
     def _mark_to_go(self, group: list[str]) -> list[str]:
-        """Who of them is alive; none of them waits for an attempt any more."""
+        """Mark the children of a group as leaving and return those that are alive; none of them
+        waits for an attempt any more."""
         alive: list[str] = []
         for name in group:
             child = self.children[name]

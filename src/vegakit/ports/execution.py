@@ -19,6 +19,8 @@ from vegakit.prices import PriceRow
 
 
 class Clock(Protocol):
+    """Tells the time in milliseconds, and waits for it."""
+
     def now(self) -> int:
         """Steady milliseconds: set by the wall clock once, then moved by the monotonic clock only.
 
@@ -26,7 +28,9 @@ class Clock(Protocol):
         """
         ...
 
-    def wait_until(self, at_ms: int) -> Coroutine[Any, Any, None]: ...
+    def wait_until(self, at_ms: int) -> Coroutine[Any, Any, None]:
+        """Return at this time, or at once if it has passed."""
+        ...
 
 
 class Host(Protocol):
@@ -48,12 +52,14 @@ class Host(Protocol):
         ...
 
     def next(self) -> Awaitable[Sequence[HostEvent]]:
-        """At least one event, in program order. Raises what ends the program: `ProgramChanged`,
-        or a journal that fails."""
+        """Return at least one event, in program order. Raises what ends the program:
+        `ProgramChanged`, or a journal that fails."""
         ...
 
     @property
-    def now(self) -> int: ...
+    def now(self) -> int:
+        """Return the time that events carry."""
+        ...
 
 
 # Models and tools: what the gate calls.
@@ -77,16 +83,22 @@ class Model(Protocol):
         ...
 
     @property
-    def context_tokens(self) -> int | None: ...
+    def context_tokens(self) -> int | None:
+        """Return the size of the model's window; None if nobody knows it."""
+        ...
 
     @property
-    def default_max_tokens(self) -> int: ...
+    def default_max_tokens(self) -> int:
+        """Return how long an answer may be if nobody says."""
+        ...
 
     def bound_input(self, request: ModelRequest) -> int:
         """No fewer tokens than the provider will bill as input, worked out without asking it."""
         ...
 
-    def ask(self, request: ModelRequest) -> Awaitable[ModelReply]: ...
+    def ask(self, request: ModelRequest) -> Awaitable[ModelReply]:
+        """Ask once, and return the reply."""
+        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         """Deltas, then the whole reply as the last chunk."""
@@ -94,16 +106,22 @@ class Model(Protocol):
 
 
 class Tool(Protocol):
-    @property
-    def spec(self) -> ToolSpec: ...
+    """A function that a model may call, with the rights it declares."""
 
     @property
-    def repeatable(self) -> bool:
-        """Whether calling it again with the same arguments does no harm."""
+    def spec(self) -> ToolSpec:
+        """Return what the model is told about it."""
         ...
 
     @property
-    def timeout_ms(self) -> int: ...
+    def idempotent(self) -> bool:
+        """Return whether calling it again with the same arguments does no harm."""
+        ...
+
+    @property
+    def timeout_ms(self) -> int:
+        """Return how long a call may take."""
+        ...
 
     def call(self, arguments: Mapping[str, Any], deps: object) -> Awaitable[str]:
         """Raises what it raises; the gate turns it into an error result that the model sees."""
@@ -114,39 +132,63 @@ class Tool(Protocol):
 
 
 class ChildOutput(Protocol):
-    def read(self, n: int = -1) -> Coroutine[Any, Any, bytes]: ...
+    """An output of a child, read as it comes."""
 
-    def readline(self) -> Coroutine[Any, Any, bytes]: ...
+    def read(self, n: int = -1) -> Coroutine[Any, Any, bytes]:
+        """Return the next bytes, at most `n` of them, or all that come; empty at the end."""
+        ...
+
+    def readline(self) -> Coroutine[Any, Any, bytes]:
+        """Return the next line; empty at the end."""
+        ...
 
 
 class ChildInput(Protocol):
-    def write(self, data: bytes) -> None: ...
+    """The input of a child."""
 
-    def drain(self) -> Coroutine[Any, Any, None]: ...
+    def write(self, data: bytes) -> None:
+        """Queue bytes for the child."""
+        ...
 
-    def close(self) -> None: ...
+    def drain(self) -> Coroutine[Any, Any, None]:
+        """Wait until the child has taken enough of them."""
+        ...
+
+    def close(self) -> None:
+        """End the input."""
+        ...
 
 
 class LaunchedChild(Protocol):
     """A command and everything it started."""
 
     @property
-    def pid(self) -> int: ...
-
-    @property
-    def stdin(self) -> ChildInput | None: ...
-
-    @property
-    def stdout(self) -> ChildOutput: ...
-
-    @property
-    def stderr(self) -> ChildOutput: ...
-
-    def wait(self) -> Coroutine[Any, Any, int]:
-        """The exit code, negative for a signal, when the whole tree is gone."""
+    def pid(self) -> int:
+        """Return its process id."""
         ...
 
-    def end(self, grace_ms: int = ...) -> Coroutine[Any, Any, int]: ...
+    @property
+    def stdin(self) -> ChildInput | None:
+        """Return its input; None if it has none."""
+        ...
+
+    @property
+    def stdout(self) -> ChildOutput:
+        """Return its output."""
+        ...
+
+    @property
+    def stderr(self) -> ChildOutput:
+        """Return what it writes about errors."""
+        ...
+
+    def wait(self) -> Coroutine[Any, Any, int]:
+        """Return the exit code, negative for a signal, when the whole tree is gone."""
+        ...
+
+    def end(self, grace_ms: int = ...) -> Coroutine[Any, Any, int]:
+        """End the whole tree, by force after the grace, and return the exit code."""
+        ...
 
 
 class PathGuard(TypedDict):
@@ -159,8 +201,8 @@ class PathGuard(TypedDict):
 
 
 class GuardedFolder(TypedDict):
-    """What of a folder a child cannot move, change or read. `fd` is the descriptor under which it
-    finds `root`, or -1; `empty` is an empty file, shown in the place of what is hidden."""
+    """Says what of a folder a child cannot move, change or read. `fd` is the descriptor under which
+    it finds `root`, or -1; `empty` is an empty file, shown in the place of what is hidden."""
 
     root: str
     id: list[int]
@@ -170,7 +212,7 @@ class GuardedFolder(TypedDict):
 
 
 class GuardsOutdatedError(UserError):
-    """What was to be guarded is no longer what was found; look again."""
+    """Raised when what was to be guarded is no longer what was found; look again."""
 
 
 class ChildLauncher(Protocol):
@@ -191,7 +233,7 @@ class ChildLauncher(Protocol):
 
 
 class CommandResult(Struct, frozen=True):
-    """What a command did. `notes` say what was done to it: ended, cut, set aside."""
+    """Says what a command did. `notes` say what was done to it: ended, cut, set aside."""
 
     exit_code: int
     stdout: str
@@ -204,7 +246,9 @@ class Sandbox(Protocol):
     """Runs commands where they can do no harm, or not at all."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return what people call it."""
+        ...
 
     def run(
         self, argv: Sequence[str], *, owner: str, said: bytes = b""

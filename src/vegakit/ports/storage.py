@@ -37,17 +37,28 @@ class Ledger(Protocol):
         part: bool = False,
         holder: HolderId | None = None,
     ) -> Awaitable[ScopeAdmission]:
-        """A scope that is open already keeps its figures and takes the new rule, so that every
-        process may declare it; a part is opened once, and closed when its holder's lease ends."""
+        """Open a scope. One that is open already keeps its figures and takes the new rule, so that
+        every process may declare it; a part is opened once, and closed when its holder's lease
+        ends."""
         ...
 
-    def close(self, scope_id: ScopeId, now: int) -> Awaitable[None]: ...
+    def close(self, scope_id: ScopeId, now: int) -> Awaitable[None]:
+        """Admit nothing more in a scope and all inside it; an unspent part goes back to its
+        parent."""
+        ...
 
-    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> Awaitable[ScopeAdmission]: ...
+    def set_cap(self, scope_id: ScopeId, cap: Money, now: int) -> Awaitable[ScopeAdmission]:
+        """Raise or lower the cap of a scope; a part that grows takes the difference from its
+        parent."""
+        ...
 
-    def scope(self, scope_id: ScopeId, now: int) -> Awaitable[Scope | None]: ...
+    def scope(self, scope_id: ScopeId, now: int) -> Awaitable[Scope | None]:
+        """Return the figures of a scope as they stand now; None if there is none of this name."""
+        ...
 
-    def room(self, scope_id: ScopeId, now: int) -> Awaitable[Money | None]: ...
+    def room(self, scope_id: ScopeId, now: int) -> Awaitable[Money | None]:
+        """Return the largest call that would be admitted now; None where nothing limits it."""
+        ...
 
     def reserve(
         self,
@@ -61,41 +72,59 @@ class Ledger(Protocol):
         sent: bool = False,
         lease_ms: int = LEASE_MS,
     ) -> Awaitable[Admission]:
-        """`sent`: marked so at once, for who sends as soon as it is reserved. The holder's lease is
-        renewed in the same transaction where that is due: a loop that stalled for longer than its
-        lease finds its reservations before its renewal in the queue."""
+        """Reserve the worst case of an attempt. `sent`: mark it so at once, for who sends as soon
+        as it is reserved. The holder's lease is renewed in the same transaction where that is due:
+        a loop that stalled for longer than its lease finds its reservations before its renewal in
+        the queue."""
         ...
 
-    def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]: ...
+    def mark_sent(self, effect: EffectKey, attempt: int) -> Awaitable[bool]:
+        """Note that the request of a reservation is sent now. Return True exactly once; False: do
+        not send it, the reservation is not yours any more."""
+        ...
 
     def answer(
         self, effect: EffectKey, attempt: int, bill: Money, now: int
-    ) -> Awaitable[Settlement]: ...
+    ) -> Awaitable[Settlement]:
+        """Settle an attempt by its bill."""
+        ...
 
-    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]: ...
+    def cut_off(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]:
+        """Settle an attempt whose answer is lost: if it was sent, all that was reserved is
+        charged."""
+        ...
 
-    def release(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]: ...
+    def release(self, effect: EffectKey, attempt: int, now: int) -> Awaitable[Settlement]:
+        """Give back what was reserved for an attempt that was not sent."""
+        ...
 
-    def claim(self, effect: EffectKey, attempt: int) -> Awaitable[Claim | None]: ...
+    def claim(self, effect: EffectKey, attempt: int) -> Awaitable[Claim | None]:
+        """Return what is known of an attempt; None: nothing was reserved for it."""
+        ...
 
-    def renew(self, holder: HolderId, until_ms: int) -> Awaitable[None]: ...
+    def renew(self, holder: HolderId, until_ms: int) -> Awaitable[None]:
+        """Extend the lease of a holder, whose reservations stay until it ends."""
+        ...
 
     def leases(self) -> Awaitable[Mapping[HolderId, int]]:
-        """Until when each holder says it is alive, by its own clock."""
+        """Return until when each holder says it is alive, by its own clock."""
         ...
 
     def expire(
         self, ended: Mapping[HolderId, int], now: int
     ) -> Awaitable[Sequence[tuple[str, Settlement]]]:
-        """Settles what these holders left behind, in any order, unless they renewed the lease that
+        """Settle what these holders left behind, in any order, unless they renewed the lease that
         was seen. Whose lease has ended a `policy.LeaseWatch` tells."""
         ...
 
     def prune(self, before_ms: int) -> Awaitable[int]:
-        """Forgets what was settled before then, and the closed scopes that this leaves empty."""
+        """Forget what was settled before then, and the closed scopes that this leaves empty; return
+        how many claims that were."""
         ...
 
-    def aclose(self) -> Awaitable[None]: ...
+    def aclose(self) -> Awaitable[None]:
+        """Carry out everything that was called before, and let go of the place."""
+        ...
 
 
 # Truth about answers.
@@ -126,12 +155,12 @@ class UnfinishedEffect(Struct, frozen=True, omit_defaults=True):
 
     key: EffectKey
     kind: str
-    repeatable: bool
+    idempotent: bool
     speculative: bool = False
 
 
 class ClaimResult(Struct, frozen=True, omit_defaults=True):
-    """What a claim found: the outcome of exactly this effect, None if it is to be carried out.
+    """The result of a claim: the outcome of exactly this effect, None if it is to be carried out.
     `changed`: other code asked something else at this place, and the program had come to it."""
 
     outcome: EffectOutcome | None = None
@@ -139,7 +168,7 @@ class ClaimResult(Struct, frozen=True, omit_defaults=True):
 
 
 class KeptOutcome(Struct, frozen=True):
-    """What came of an attempt, kept before anything else was done with it. `bill` is what this
+    """The outcome of an attempt, kept before anything else was done with it. `bill` is what this
     attempt costs, 0 for a tool; the outcome tells what all attempts cost."""
 
     program: ProgramId
@@ -158,44 +187,66 @@ class Journal(Protocol):
     """
 
     @property
-    def shared(self) -> bool: ...
+    def shared(self) -> bool:
+        """Return whether many runs of a user are in it."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Return where it is, as people may see it; "" in memory."""
+        ...
+
+    def ledger(self) -> Ledger | None:
+        """Return the ledger in the same place, which is closed with the journal; None if there is
+        none."""
+        ...
+
+    def store(self) -> "Store | None":
+        """Return the documents in the same place, closed with the journal; None if there are
+        none."""
+        ...
 
     def begin(self, run: RunRecord, resume: ProgramId | None = None) -> Awaitable[RunRecord]:
         """Take up the run that `resume` names, also one that has ended, or else begin this one."""
         ...
 
-    def end(self, now: int) -> Awaitable[None]: ...
+    def end(self, now: int) -> Awaitable[None]:
+        """Note that the run has come to its end: it is not taken up again."""
+        ...
 
-    def together(self) -> AbstractContextManager[None]:
-        """What is called in the block, here and on a ledger in the same place, is one transaction.
-        The block calls and does not wait; elsewhere each call is a transaction of its own."""
+    def atomically(self) -> AbstractContextManager[None]:
+        """Make one transaction of what is called in the block, here and on a ledger in the same
+        place. The block calls and does not wait; elsewhere each call is a transaction of its
+        own."""
         ...
 
     def is_new(self, key: EffectKey) -> bool:
-        """Whether nothing is known of the place of this effect. Then nothing recorded has to be
-        looked for, and it may be claimed in the transaction that reserves for it."""
+        """Return whether nothing is known of the place of this effect. Then nothing recorded has to
+        be looked for, and it may be claimed in the transaction that reserves for it."""
         ...
 
     def holds(self, ledger: Ledger) -> bool:
-        """Whether what is called `together` on both is one transaction."""
+        """Return whether what is called `atomically` on both is one transaction."""
         ...
 
-    def find(self, key: EffectKey) -> Awaitable[RecordedOutcome | None]: ...
+    def find(self, key: EffectKey) -> Awaitable[RecordedOutcome | None]:
+        """Return what is recorded of an effect; None: it was never claimed."""
+        ...
 
     def claim(
         self, effect: Effect, now: int, *, speculative: bool = False
     ) -> Awaitable[ClaimResult]:
-        """Before it is carried out. What was there already is left as it is, and answered; a claim
-        that is not speculative commits it."""
+        """Claim an effect before it is carried out. What was there already is left as it is, and
+        returned; a claim that is not speculative commits it."""
         ...
 
     def commit(self, key: EffectKey) -> Awaitable[None]:
-        """The program has come to what was claimed speculatively. It need not be waited for, but
-        is kept before anything that is claimed after it."""
+        """Note that the program has come to what was claimed speculatively. It need not be waited
+        for, but is kept before anything that is claimed after it."""
         ...
 
     def record(self, key: EffectKey, outcome: EffectOutcome) -> Awaitable[None]:
-        """What was claimed. The first outcome stays."""
+        """Record the outcome of what was claimed. The first outcome stays."""
         ...
 
     def keep(self, key: EffectKey, attempt: int, bill: Money, outcome: EffectOutcome) -> None:
@@ -208,31 +259,46 @@ class Journal(Protocol):
         ...
 
     def drop(self, key: EffectKey) -> Awaitable[None]:
-        """A claim that is to be made anew when it is wanted: of what was never sent, or of what
-        was speculative and came to no answer."""
+        """Drop a claim that is to be made anew when it is wanted: of what was never sent, or of
+        what was speculative and came to no answer."""
         ...
 
     def reopen(self, keys: Sequence[EffectKey]) -> Awaitable[None]:
-        """These outcomes failed the run: they are not final, and are asked again when it goes on.
-        A model call that was charged becomes an `Unknown` to be asked again, so that what it cost
-        stays known; one that was not is as if it had only been claimed; everything else is
-        forgotten. Keys that have no outcome, or are not of this run, are passed over. What was
-        claimed after one of them is no longer committed: the run may ask otherwise there now."""
+        """Ask these outcomes again when the run goes on: they failed it, and are not final. A model
+        call that was charged becomes an `Unknown` to be asked again, so that what it cost stays
+        known; one that was not is as if it had only been claimed; everything else is forgotten.
+        Keys that have no outcome, or are not of this run, are passed over. What was claimed after
+        one of them is no longer committed: the run may ask otherwise there now."""
         ...
 
     def cut_off(self) -> Awaitable[Sequence[UnfinishedEffect]]:
-        """What this run left without an outcome."""
+        """Return what this run left without an outcome."""
         ...
 
     def charges(self) -> Awaitable[Sequence[tuple[EffectKey, Money]]]:
-        """What the recorded model calls of this run came to."""
+        """Return what the recorded model calls of this run came to."""
         ...
 
     def runs(self) -> Awaitable[Sequence[RunRecord]]:
-        """The first first."""
+        """Return its runs, the first first."""
         ...
 
-    def aclose(self) -> Awaitable[None]: ...
+    def raise_budget(self, program: ProgramId, amount: Money) -> Awaitable[RunRecord]:
+        """Raise the budget of an unfinished run, which then goes on with that much more."""
+        ...
+
+    def is_running(self, run: RunRecord) -> Awaitable[bool]:
+        """Return whether somebody carries on this run."""
+        ...
+
+    def tidy(self, now: int) -> Awaitable[None]:
+        """Forget a few runs that have ended, if it was told which to keep. To be called when it is
+        closed. What fails is logged: the run has ended well, and the next one tidies again."""
+        ...
+
+    def aclose(self) -> Awaitable[None]:
+        """Carry out everything that was called before, and give up the run and the place."""
+        ...
 
 
 # Documents, and what was said.
@@ -242,67 +308,76 @@ class Store(Protocol):
     """Small documents by (kind, key), each under a version: a lost update is impossible."""
 
     def get(self, kind: str, key: str) -> Awaitable[tuple[bytes, int] | None]:
-        """The document and its version."""
+        """Return the document and its version; None if there is none."""
         ...
 
     def put(self, kind: str, key: str, value: bytes, *, expected: int) -> Awaitable[bool]:
-        """Writes version `expected + 1` if `expected` is the version there now; 0 creates."""
+        """Write version `expected + 1` if `expected` is the version there now; 0 creates. Return
+        whether it was."""
         ...
 
-    def delete(self, kind: str, key: str, *, expected: int) -> Awaitable[bool]: ...
+    def delete(self, kind: str, key: str, *, expected: int) -> Awaitable[bool]:
+        """Delete the document if `expected` is its version; return whether it was."""
+        ...
 
     def keys(self, kind: str, *, after: str = "", limit: int = 100) -> Awaitable[Sequence[str]]:
-        """In order, a page at a time."""
+        """Return the keys of a kind in order, a page at a time."""
         ...
 
-    def aclose(self) -> Awaitable[None]: ...
+    def aclose(self) -> Awaitable[None]:
+        """Carry out everything that was called before, and let go of the place."""
+        ...
 
 
 class Memory(Protocol):
-    """What was said, by owner: a process's name, so that its next life remembers.
-
-    An append is a turn, written whole or not at all, and carried out to its end even if its caller
-    is cancelled. Whoever appends next, in this process or another, is read after it.
-    """
+    """Keeps what was said, by owner: a process's name, so that its next incarnation remembers. An
+    append is a turn, written whole or not at all, and carried out to its end even if its caller is
+    cancelled. Whoever appends next, in this process or another, is read after it."""
 
     def append(
         self, owner: str, messages: Sequence[Message], *, key: str | None = None
     ) -> Awaitable[bool]:
-        """Whether it was written: a turn whose key the owner used before is there already."""
+        """Append a turn; return False if the owner used its key before, so that it is there
+        already."""
         ...
 
     def load(self, owner: str, limit: int = 100) -> Awaitable[Sequence[Message]]:
-        """The last messages, oldest first. A turn that does not fit into `limit` whole is left out,
-        and all before it: a tool call is never parted from its result."""
+        """Return the last messages, oldest first. A turn that does not fit into `limit` whole is
+        left out, and all before it: a tool call is never parted from its result."""
         ...
 
     def search(self, owner: str, query: str, limit: int = 10) -> Awaitable[Sequence[Message]]:
-        """Those that hold every word of the query, latest first, in whatever case. A query is words
-        and has no syntax; its first hundred different words count."""
+        """Return the messages that hold every word of the query, latest first, in whatever case. A
+        query is words and has no syntax; its first hundred different words count."""
         ...
 
     def forget(self, owner: str) -> Awaitable[None]:
-        """All that was said, and the keys."""
+        """Forget all that this owner said, and the keys."""
         ...
 
-    def aclose(self) -> Awaitable[None]: ...
+    def aclose(self) -> Awaitable[None]:
+        """Carry out everything that was called before, and let go of the place."""
+        ...
 
 
 # Who is told what happened: traces and the audit.
 
 
 class Sink(Protocol):
-    """Where call records go. Recording never waits and never fails the call it records."""
+    """A sink takes call records. Recording never waits and never fails the call it records."""
 
-    def record(self, call: CallTraced) -> None: ...
+    def record(self, call: CallTraced) -> None:
+        """Take a call record, to be written soon."""
+        ...
 
     def aclose(self) -> Awaitable[None]:
-        """Everything recorded so far is written."""
+        """Write everything recorded so far."""
         ...
 
 
 class AuditLevel(StrEnum):
-    """What is kept of a tool's calls: nothing, who did what, or also what it was given and gave."""
+    """Says what is kept of a tool's calls: nothing, who did what, or also what it was given and
+    gave."""
 
     NONE = "none"
     BASIC = "basic"
@@ -327,7 +402,7 @@ class AuditEntry(Struct, frozen=True, omit_defaults=True):
 
 
 class AuditHead(Struct, frozen=True):
-    """How many entries there are, and the hash of the last one, which stands for all of them. Kept
+    """The number of entries, and the hash of the last one, which stands for all of them. Kept
     elsewhere, it shows later whether any was changed or the end cut off."""
 
     count: int
@@ -335,12 +410,18 @@ class AuditHead(Struct, frozen=True):
 
 
 class Audit(Protocol):
-    """What was decided and done, as a chain that shows any change. Several processes may append."""
+    """Keeps what was decided and done, as a chain that shows any change. Several processes may
+    append."""
 
     def append(self, entry: AuditEntry, level: AuditLevel = AuditLevel.BASIC) -> Awaitable[None]:
-        """Without keys. It is kept when this returns: a decision is appended before its effect."""
+        """Append an entry without keys. It is kept when this returns: a decision is appended before
+        its effect."""
         ...
 
-    def head(self) -> Awaitable[AuditHead]: ...
+    def head(self) -> Awaitable[AuditHead]:
+        """Return the head of the chain as it is now."""
+        ...
 
-    def aclose(self) -> Awaitable[None]: ...
+    def aclose(self) -> Awaitable[None]:
+        """Let go of the place."""
+        ...

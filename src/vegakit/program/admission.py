@@ -79,9 +79,9 @@ _NEEDS = {
 
 
 @dataclass(frozen=True)
-class May:
-    """What a program may touch. `paths`, `commands` and `hosts` are rules as in `@tool`; `people`
-    allows it to ask persons."""
+class ProgramRights:
+    """The rights of a program that a model writes. `paths`, `commands` and `hosts` are rules as in
+    `@tool`; `people` allows it to ask persons."""
 
     capabilities: Sequence[str] = ()
     paths: Sequence[str] = ()
@@ -96,11 +96,13 @@ class May:
             if getattr(self, name) and not used:
                 wanted = " or ".join(f'"{capability}"' for capability in capabilities)
                 raise UserError(
-                    f"May({name}=…) grants nothing alone; add capabilities=[…] with {wanted}"
+                    f"ProgramRights({name}=…) grants nothing alone; "
+                    f"add capabilities=[…] with {wanted}"
                 )
 
     @cached_property
     def grant(self) -> Grant:
+        """Return these rights as a grant."""
         return Grant(
             tuple(self.capabilities),
             paths=tuple(self.paths),
@@ -109,7 +111,7 @@ class May:
         )
 
 
-def missing_rights(manifest: Manifest, may: May, known: frozenset[str]) -> list[str]:
+def missing_rights(manifest: Manifest, may: ProgramRights, known: frozenset[str]) -> list[str]:
     """Return a line for each thing that is not granted, with what to write instead. `known` are
     names that the manifest calls unknown but that were given to the program."""
     missing: list[str] = []
@@ -146,7 +148,7 @@ def _names(grant: Grant, capability: str) -> bool:
     return isinstance(decide(Grant(grant.capabilities), Use(capability)), Allowed)
 
 
-def _granted(may: May) -> str:
+def _granted(may: ProgramRights) -> str:
     return f"granted: {', '.join(may.capabilities) or 'nothing'}"
 
 
@@ -219,6 +221,7 @@ class AgentTerms:
 
     @property
     def counts(self) -> dict[str, Count]:
+        """Return the token counter of each agent and model that has one."""
         agents = {f"agent {key}": one for key, one in self._agents.items()}
         models = {f"model {key}": one for key, one in self._models.items()}
         return {key: one.count for key, one in (agents | models).items() if one is not None}
@@ -234,7 +237,7 @@ class ProgramGrant:
     its own agents may name; `tools` and `types` come from Python; `terms` say what models cost."""
 
     max_cost: Money
-    may: May
+    may: ProgramRights
     agents: Mapping[str, AgentSpec]
     models: frozenset[str]
     terms: AgentTerms
@@ -355,6 +358,8 @@ process."""
 
 
 class AdmissionRequest(StrEnum):
+    """The things a caller may ask about a program."""
+
     ADMIT = "admit"
     CHECK = "check"
     COST = "cost"
@@ -372,8 +377,8 @@ class RemoteTokenCount(Struct, frozen=True):
 
 
 class Inspection(Struct, frozen=True):
-    """What was found out about a program. `shown` and `found` are the same diagnostics, for people
-    and for programs. What was not requested, or does not exist for a program with mistakes, is
+    """The findings about a program. `shown` and `found` are the same diagnostics, for people and
+    for programs. A part that was not requested, or does not exist for a program with mistakes, is
     None. `steps` is the work that it took."""
 
     is_sound: bool = True

@@ -37,10 +37,10 @@ _MAILBOX = MailboxRule()
 
 
 class Author(Protocol):
-    """What lets the model of an agent write programs: at most `most` in a turn, nested `nested`
-    deep, each for at most `timeout_ms` and `cost`. `install` adds the bodies of a program to the
-    code, under names that start with `prefix`, and returns the name of its main function; `remove`
-    removes them."""
+    """An author lets the model of an agent write programs: at most `most` in a turn, nested
+    `nested` deep, each for at most `timeout_ms` and `cost`. `install` adds the bodies of a program
+    to the code, under names that start with `prefix`, and returns the name of its main function;
+    `remove` removes them."""
 
     @property
     def most(self) -> int: ...
@@ -78,7 +78,7 @@ class AgentBody:
     retry: RetryRule = _RETRY
     breaker: BreakerRule | None = None
     rate: RateRule | None = None
-    repeatable: frozenset[str] = frozenset()
+    idempotent: frozenset[str] = frozenset()
     fibers: Mapping[str, ProcessSpec] = field(default_factory=dict[str, ProcessSpec])
     authors: Mapping[str, Author] = field(default_factory=dict[str, Author])
     priority: int = 2
@@ -89,6 +89,8 @@ class AgentBody:
 
 @dataclass(frozen=True, slots=True)
 class ReducerBody:
+    """The body of a process that is a pure function from its memory and a message to actions."""
+
     react: React
     initial: Any = None
     mailbox: MailboxRule = _MAILBOX
@@ -148,6 +150,7 @@ _REFUSED_NOW = "a program of {tool} was accepted by another version, and is not 
 
 
 def author_of(code: Code, made: AuthoredProgram) -> Author | None:
+    """Return the author that admitted a program, or None if its agent is gone."""
     agent = code.get(made.by)
     return agent.authors.get(made.tool) if isinstance(agent, AgentBody) else None
 
@@ -178,6 +181,8 @@ NORMAL = ExitReason(ExitKind.NORMAL)
 
 @dataclass(slots=True)
 class FiberRun:
+    """A fiber that is being run, with the process and message it belongs to."""
+
     path: str
     process: ProcessRecord
     message_id: int

@@ -1,4 +1,5 @@
-"""What the parts of the machine share: state, queues, effects in flight, timers, workers (pure)."""
+"""The parts of the machine share a core: state, queues, effects in flight, timers, workers
+(pure)."""
 
 import heapq
 import re
@@ -78,6 +79,8 @@ class Core:
         self.pending_results: deque[tuple[str, str, Outcome]] = deque()
 
     def body_of(self, process: ProcessRecord) -> Body:
+        """Return the body of a process, compiling it first if a model wrote it in an earlier
+        run."""
         name = process.spec.body
         body = self.code.get(name)
         if body is None:
@@ -94,6 +97,8 @@ class Core:
                 return
 
     def forget_authored(self, path: str) -> None:
+        """Forget the program that a model wrote for this process; remove its bodies when no process
+        has them."""
         made = self.state.authored.pop(path, None)
         if made is None or any(o.prefix == made.prefix for o in self.state.authored.values()):
             return
@@ -108,6 +113,7 @@ class Core:
             path = self.state.processes[path].spawner
 
     def post(self, to: str, message: ProcessMessage, dedupe: str | None = None) -> None:
+        """Put a message into a mailbox, or tell its sender that nobody is there."""
         process = self.state.processes.get(to)
         if process is None or process.phase is ProcessPhase.OVER:
             gone = MessageFailed("AgentFailed", f"noproc: there is no process {to!r} (any more)")
@@ -287,6 +293,7 @@ class Core:
         return superseded[0]
 
     def land(self, key: EffectKey) -> InFlightEffect | None:
+        """Take out an effect whose outcome has come."""
         flight = self.state.effects_in_flight.pop(key, None)
         if flight is not None and flight.path:
             self._rest_from(flight.path, key)
@@ -320,14 +327,17 @@ class Core:
         )
 
     def wake_at(self, due_ms: int, kind: TimerKind, of: str, message_id: int = 0) -> None:
+        """Set a timer."""
         self.state.turns += 1
         heapq.heappush(self.state.timers, Timer(due_ms, self.state.turns, kind, of, message_id))
 
     def post_at(self, due_ms: int, to: str, message: ProcessMessage) -> None:
+        """Post a message later."""
         self.wake_at(due_ms, TimerKind.POST, to)
         self.state.put_off[self.state.turns] = message
 
     def take_timer(self) -> Timer | None:
+        """Return the next timer that is due, if there is one."""
         timers = self.state.timers
         return heapq.heappop(timers) if timers and timers[0].due_ms <= self.now else None
 
@@ -433,7 +443,8 @@ class Worker:
         """Handle the result of an ask of this process."""
         self._core.post(path, system_message(ResultMessage(ask, outcome)))
 
-    def on_timer(self, path: str, process: ProcessRecord, message_id: int) -> None: ...
+    def on_timer(self, path: str, process: ProcessRecord, message_id: int) -> None:
+        """Wake what waits in the process."""
 
     def drop(self, path: str, process: ProcessRecord, message_id: int) -> None:
         """Stop the work on one message."""

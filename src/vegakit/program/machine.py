@@ -96,6 +96,7 @@ class Machine:
 
     @property
     def state(self) -> Program:
+        """Return the state, which can be stored between any two steps."""
         return self._core.state
 
     def is_alive(self, path: str) -> bool:
@@ -106,6 +107,8 @@ class Machine:
         return process.phase is not ProcessPhase.OVER
 
     def step(self, event: Event, now: int) -> list[Action]:
+        """Take one event and return what the host is to do. Nothing is waited for: all that follows
+        from the event happens in this step."""
         core = self._core
         core.now = now
         self._on[type(event)](event)

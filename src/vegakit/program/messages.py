@@ -78,7 +78,7 @@ class ProcessMessage(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class AgentReply(Struct, frozen=True, tag=True, omit_defaults=True):
-    """What an agent answered, with the whole conversation, of which the last `new` messages belong
+    """The answer of an agent, with the whole conversation, of which the last `new` messages belong
     to this send. `pieces` are the parts of the text as they were streamed."""
 
     text: str
@@ -153,6 +153,7 @@ _SYSTEM_KINDS: dict[str, type[ResultMessage | ExitMessage | Down]] = {
 
 
 def system_message(value: ResultMessage | ExitMessage | Down) -> ProcessMessage:
+    """Return a message that the machine itself sends."""
     return ProcessMessage(value, kind=type(value).__name__)
 
 
@@ -163,6 +164,7 @@ T = TypeVar("T")
 
 
 def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:
+    """Return the outcome of a tool call as the model is told it."""
     match outcome:
         case Answered(value):
             return as_record(ToolOutcome, value)
@@ -232,6 +234,7 @@ def _content(value: Json) -> str:
 
 
 def output_of(answer: Type) -> OutputSpec:
+    """Return the schema that a typed answer must fit."""
     name = answer.name.rpartition("::")[2] if isinstance(answer, RecordOf) else "Answer"
     return OutputSpec(name, answer_schema(answer))
 

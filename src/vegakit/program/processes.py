@@ -95,6 +95,8 @@ _NORMAL = ExitReason(ExitKind.NORMAL)
 
 
 class Incarnations:
+    """Begins, runs and ends the incarnations of processes."""
+
     supervisors: "Supervisors"
     workers: "dict[type[Body], Worker]"
 
@@ -104,6 +106,7 @@ class Incarnations:
         self._speculation = Speculation(core, wallets)
 
     def begin(self, path: str, process: ProcessRecord, generation: int) -> None:
+        """Begin an incarnation and let its worker prepare."""
         state = self._core.state
         cause, process.generation = process.ended, generation
         process.phase, process.since_ms = ProcessPhase.UP, self._core.now
@@ -118,6 +121,7 @@ class Incarnations:
             self._core.ready.append(path)
 
     def work(self, path: str) -> None:
+        """Let a process take its next message."""
         process = self._core.state.processes.get(path)
         if process is None or process.phase is not ProcessPhase.UP:
             return
@@ -140,6 +144,8 @@ class Incarnations:
         self._speculation.on_superseded_landed(superseded_effect, settled)
 
     def on_landed(self, flight: InFlightEffect, outcome: EffectOutcome) -> None:
+        """Settle an effect and hand its outcome to the process, unless that incarnation has
+        ended."""
         path, process = flight.path, self._core.state.processes[flight.path]
         worker = self._worker(process)
         worker.settle(path, process, flight, outcome)
@@ -166,11 +172,13 @@ class Incarnations:
             self.time_out(path, flight.message_id, (flight.effect.key,))
 
     def on_result(self, path: str, ask: str, outcome: Outcome) -> None:
+        """Hand the answer to an ask to the process that asked."""
         process = self._core.state.processes.get(path)
         if process is not None and process.phase is not ProcessPhase.OVER:
             self._guarded(path, self._worker(process).on_result, path, process, ask, outcome)
 
     def on_timer(self, path: str, message_id: int) -> None:
+        """Wake a process."""
         process = self._core.state.processes.get(path)
         if process is not None and process.phase is ProcessPhase.UP:
             self._guarded(path, self._worker(process).on_timer, path, process, message_id)
@@ -241,6 +249,7 @@ class Incarnations:
             self._end_incarnation(path, process, reason)
 
     def stop(self, path: str) -> None:
+        """Ask a process to end once its effects have landed."""
         process = self._core.state.processes.get(path)
         if process is None or process.phase is not ProcessPhase.UP:
             return
@@ -249,6 +258,7 @@ class Incarnations:
         self._rest(path)
 
     def kill(self, path: str) -> None:
+        """End a process at once."""
         process = self._core.state.processes.get(path)
         if process is not None and process.phase in (ProcessPhase.UP, ProcessPhase.STOPPING):
             self._end_incarnation(path, process, _KILLED)
@@ -276,6 +286,7 @@ class Incarnations:
         self._rest(path)
 
     def close_group(self, path: str, supervision: Supervision, reason: ExitReason) -> None:
+        """Close a group: its wallet goes back, and those tied to it are told."""
         state = self._core.state
         state.roots.pop(path, None)
         _untie(state.spawned, supervision.spawner, path)
@@ -287,6 +298,7 @@ class Incarnations:
             self._rest(supervision.spawner)
 
     def deliver(self, signal: Signal) -> None:
+        """Carry out a signal."""
         match signal:
             case EndProcess(to, reason):
                 self.crash(to, reason)
@@ -377,6 +389,8 @@ _REMOVED = ExitReason(ExitKind.SHUTDOWN)
 
 
 class Supervisors:
+    """Runs the supervisors of a program, and carries out their orders one by one."""
+
     def __init__(self, core: Core, incarnations: Incarnations) -> None:
         self._core = core
         self._incarnations = incarnations
@@ -385,6 +399,7 @@ class Supervisors:
     def start(
         self, path: str, spec: ProcessSpec | GroupSpec, spawner: str, *, once: bool = False
     ) -> None:
+        """Start a process or a group."""
         if isinstance(spec, GroupSpec):
             self._open(path, spec, "", 1, spawner)
         else:
@@ -402,21 +417,25 @@ class Supervisors:
             self._incarnations.kill(member)
 
     def on_exited(self, path: str, generation: int, reason: ExitReason) -> None:
+        """Tell the supervisor of a process that it has ended."""
         process = self._core.state.processes[path]
         key, name = process.supervision or path, name_of(path)
         supervisor, jitter = self._supervision(key).supervisor, draw(f"{path}#{generation}")
         self._tell(key, supervisor.on_exited(name, generation, reason, self._core.now, jitter))
 
     def on_timer(self, key: str) -> None:
+        """Wake a supervisor."""
         supervision = self._core.state.supervisors.get(key)
         if supervision is not None:
             self._tell(key, supervision.supervisor.on_timer(self._core.now))
 
     @property
     def busy(self) -> bool:
+        """Return whether orders are left to carry out."""
         return bool(self._orders)
 
     def carry_out_next(self) -> None:
+        """Carry out the next order."""
         key, order = self._orders.popleft()
         if key in self._core.state.supervisors:
             self._carry_out(key, order)
@@ -505,8 +524,7 @@ class Supervisors:
                 del self._core.state.supervisors[path]
 
     def _escalate(self, supervision: Supervision, reason: ExitReason) -> None:
-        """With the strategy `escalate`, fail the spawner of the group as if the error were its
-        own."""
+        """Fail the spawner of a group with the strategy `escalate` as if the error were its own."""
         if supervision.supervisor.rule.strategy is RestartStrategy.ESCALATE and supervision.spawner:
             self._incarnations.crash(supervision.spawner, reason)
 

@@ -23,8 +23,8 @@ _RULE = RestartRule()
 
 
 class ProcessSpec(Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """How to start a process. `rule` is for its private supervisor; inside a group the group's rule
-    is used. `quoted`: the wallet it spends from is the quote of its program."""
+    """The way to start a process. `rule` is for its private supervisor; inside a group the group's
+    rule is used. `quoted`: the wallet it spends from is the quote of its program."""
 
     body: str
     kind: ChildType = ChildType.TRANSIENT
@@ -73,6 +73,8 @@ class AskOnce(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Post(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Post a message to a process."""
+
     to: str
     message: ProcessMessage
     dedupe: str | None = None
@@ -100,11 +102,15 @@ class TerminateProcess(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Link(Struct, frozen=True, tag=True):
+    """Link two processes."""
+
     path: str
     other: str
 
 
 class Unlink(Struct, frozen=True, tag=True):
+    """Remove a link."""
+
     path: str
     other: str
 
@@ -117,6 +123,8 @@ class Monitor(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Demonitor(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Remove a monitor."""
+
     ref: str
     watcher: str = ""
 
@@ -130,6 +138,8 @@ class Remember(Struct, frozen=True, tag=True):
 
 
 class TrapExits(Struct, frozen=True, tag=True):
+    """Turn exit signals to this process into messages."""
+
     path: str
 
 
@@ -173,6 +183,8 @@ class DeferReply(Struct, frozen=True, tag=True):
 
 
 class Tell(Struct, frozen=True, tag=True):
+    """Send a message and expect no answer."""
+
     to: str
     message: Any
 
@@ -213,6 +225,8 @@ class SpawnChild(Struct, frozen=True, tag=True):
 
 
 class Exit(Struct, frozen=True, tag=True):
+    """End the process for this reason."""
+
     reason: ExitReason
 
 
@@ -225,25 +239,33 @@ ReducerAction: TypeAlias = (
 
 
 class Spawned(Struct, frozen=True, tag=True):
+    """The process was started."""
+
     path: str
 
 
 class SpawnRefused(Struct, frozen=True, tag=True):
+    """The process was not started."""
+
     error: str
     reason: str
 
 
 class Monitored(Struct, frozen=True, tag=True):
+    """The monitor is set."""
+
     ref: str
 
 
 class Answer(Struct, frozen=True, tag=True):
+    """The outcome of an ask from outside."""
+
     ask: str
     outcome: Outcome
 
 
 class ToolBegan(Struct, frozen=True, tag=True):
-    """For the reader of a streamed answer to `ask`: its agent calls a tool."""
+    """An agent calls a tool; told to the reader of the streamed answer to `ask`."""
 
     ask: str
     name: str
@@ -252,6 +274,8 @@ class ToolBegan(Struct, frozen=True, tag=True):
 
 
 class ToolEnded(Struct, frozen=True, tag=True):
+    """A tool call has ended."""
+
     ask: str
     name: str
     outcome: ToolOutcome
@@ -263,12 +287,16 @@ class MachineEnded(Struct, frozen=True, tag=True):
 
 
 class ProcessSpawned(Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """A process was started."""
+
     path: str
     body: str
     spawner: str = ""
 
 
 class ProcessRestarted(Struct, frozen=True, tag=True):
+    """A process was restarted."""
+
     path: str
     generation: int
     cause: ExitReason
@@ -284,6 +312,8 @@ class ProcessExited(Struct, frozen=True, tag=True):
 
 
 class CostAlert(Struct, frozen=True, tag=True):
+    """A wallet has spent as much as its alert says."""
+
     path: str
     spent: Money
     alert_at: Money
@@ -334,6 +364,8 @@ class BreakerOpened(Struct, frozen=True, tag=True):
 
 
 class BreakerClosed(Struct, frozen=True, tag=True):
+    """The breaker of an agent closed."""
+
     name: str
 
 

@@ -19,12 +19,14 @@ from enum import StrEnum
 from msgspec import Struct
 
 from vegakit.lang import Diagnostic, Quote, QuotedLine, render
-from vegakit.money import NANOS, Money, show
+from vegakit.money import NANOS, Money, format_money
 
 _MOST_SHOWN = 12
 
 
 class RefusalReason(StrEnum):
+    """The reasons for which a program is refused."""
+
     MISTAKES = "mistakes"
     RIGHTS = "rights"
     AGENTS = "agents"
@@ -44,11 +46,13 @@ class RefusedProgram(Struct, frozen=True):
 
 
 def refused(kind: RefusalReason, what: str, *repairs: str) -> RefusedProgram:
+    """Return a refusal, with a line for each thing that would fix it."""
     lines = [f"refused ({kind}), nothing was run: {what}"]
     return RefusedProgram(kind, "\n".join([*lines, *(f"- fix: {repair}" for repair in repairs)]))
 
 
 def has_mistakes(found: Sequence[Diagnostic], texts: Mapping[str, str]) -> RefusedProgram:
+    """Refuse a program with mistakes, and show the first of them."""
     errors = [one for one in found if one.severity == "error"]
     shown = errors[:_MOST_SHOWN]
     count = f"{len(errors)} mistake{'' if len(errors) == 1 else 's'}"
@@ -75,6 +79,7 @@ def _edit(found: Diagnostic, texts: Mapping[str, str]) -> str:
 
 
 def unbounded(quoted: Quote, most: Money) -> RefusedProgram:
+    """Refuse a program whose cost has no bound, and say where."""
     gaps = [gap for gap in quoted.unbounded if gap.cap is None][:_MOST_SHOWN]
     where = "; ".join(f"line {gap.line}: {gap.why}" for gap in gaps) or "it has no bound"
     return refused(
@@ -87,6 +92,7 @@ def unbounded(quoted: Quote, most: Money) -> RefusedProgram:
 
 
 def too_complex() -> RefusedProgram:
+    """Refuse a program that is too much work to check."""
     return refused(
         RefusalReason.SIZE,
         "it makes too much work for whoever checks and prices it",
@@ -96,6 +102,7 @@ def too_complex() -> RefusedProgram:
 
 
 def too_expensive(quoted: Quote, most: Money) -> RefusedProgram:
+    """Refuse a program that may cost more than is allowed."""
     return refused(
         RefusalReason.COST,
         f"it may cost {_at_most(quoted)}; a program may cost at most {_amount(most)}. "
@@ -105,6 +112,7 @@ def too_expensive(quoted: Quote, most: Money) -> RefusedProgram:
 
 
 def over_remaining(quoted: Quote, room: Money) -> RefusedProgram:
+    """Refuse a program that may cost more than is left for this turn."""
     return refused(
         RefusalReason.ROOM,
         f"it may cost {_at_most(quoted)}, and only {_amount(room)} is left for this turn. "
@@ -143,7 +151,7 @@ def _cost_rank(line: QuotedLine) -> tuple[bool, int]:
 
 
 def _amount(nanos: Money) -> str:
-    return show(nanos)
+    return format_money(nanos)
 
 
 def _dollars(nanos: Money) -> str:

@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 from vegakit.agent import ToolOutcome
-from vegakit.effects import AskHuman, CallTool, EffectRequest
-from vegakit.effects import Cancel as CancelEffect
+from vegakit.effects import AskHuman, CallTool, Cancel as CancelEffect, EffectRequest
 from vegakit.errors import (
     AgentFailed,
     BudgetExceeded,
@@ -94,13 +93,13 @@ def tool_call(request: CallHost, parameters: Mapping[str, Sequence[str]]) -> Cal
     """Return the tool call of a request. `mcp:server.tool(a,,b)` holds the argument names as
     written."""
     if request.function == NOW:
-        return CallTool(NOW, {}, ScopeId(""), repeatable=True)
+        return CallTool(NOW, {}, ScopeId(""), idempotent=True)
     row = LIBRARY.get(request.function)
     name, _, written = request.function.partition("(")
     if row is not None:
         names: Sequence[str] = [parameter.name for parameter in row.params]
         arguments = dict(zip(names, request.args, strict=False))
-        return CallTool(f"{name}@{request.rights}", arguments, ScopeId(""), row.repeatable)
+        return CallTool(f"{name}@{request.rights}", arguments, ScopeId(""), row.idempotent)
     names = parameters.get(name, ())
     if written:
         names = _names(names, written.removesuffix(")").split(","))
@@ -131,6 +130,7 @@ def _own_path(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401
 
 
 def time_text(now_ms: int) -> str:
+    """Return a time in UTC as programs see it: `2026-01-31T12:00:00Z`."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -173,6 +173,8 @@ _ASKED = {
 
 
 class FiberRequests:
+    """Carries out the requests of fibers: sends, tools, timers, sessions."""
+
     def __init__(
         self, core: Core, incarnations: Incarnations, spawning: Spawner, wallets: Wallets
     ) -> None:
@@ -209,6 +211,7 @@ class FiberRequests:
         return any(answers)
 
     def on_answer(self, run: FiberRun, ticket: str, outcome: Outcome) -> None:
+        """Hand the answer to a send to its fiber."""
         critical_path, ask_key = run.fiber.critical_path, f"{run.ask_prefix}{ticket}"
         is_speculative = self._speculation.on_answer(
             critical_path, ticket, ask_key, outcome.charged
@@ -259,6 +262,7 @@ class FiberRequests:
             self._on_tool(run, flight.ask, request.tool, tool_outcome(outcome), key)
 
     def wake(self, run: FiberRun) -> None:
+        """Wake the tasks whose sleep is over."""
         self._sessions.retry_budget_queries(run)
         awake = [ticket for ticket, at in run.fiber.sleeping.items() if at <= self._core.now]
         for ticket in awake:
@@ -423,7 +427,7 @@ class FiberRequests:
 
     def _call_tool(self, run: FiberRun, fiber_request: CallHost) -> None:
         request = tool_call(fiber_request, run.body.parameters)
-        run.fiber.touched |= not request.repeatable
+        run.fiber.touched |= not request.idempotent
         self._start(run, fiber_request, request)
 
     def _start(

@@ -37,6 +37,8 @@ from vegakit.records import digest128
 
 
 class WaitUntil(Struct, frozen=True):
+    """The call may be made then."""
+
     until_ms: int
 
 
@@ -44,6 +46,8 @@ Verdict: TypeAlias = Permit | WaitUntil | MessageFailed | None
 
 
 class Guards:
+    """The limiters and breakers of agents."""
+
     def __init__(self, core: Core) -> None:
         self._core = core
 
@@ -84,6 +88,7 @@ class Guards:
         permit: Permit | None = None,
         outcome: EffectOutcome | None = None,
     ) -> None:
+        """Free the place of a call, and tell the breaker how it went."""
         guard = self._core.state.guards.get(name)
         if guard is None:
             return
@@ -133,12 +138,14 @@ def keep_attempts(process: ProcessRecord, message_id: int, prior_attempts: Prior
 
 
 def resume_attempts(process: ProcessRecord, message_id: int) -> PriorAttempts:
+    """Take out what earlier incarnations have spent on this message."""
     known = process.prior_attempts or {}
     process.prior_attempts = {n: of for n, of in known.items() if n != message_id} or None
     return known.get(message_id, PriorAttempts())
 
 
 def count_attempt(prior_attempts: PriorAttempts, step: int) -> None:
+    """Count a call of this step."""
     prior_attempts.calls = prior_attempts.calls | {step: prior_attempts.calls.get(step, 0) + 1}
 
 
@@ -148,6 +155,7 @@ def uncount_attempt(prior_attempts: PriorAttempts, step: int) -> None:
 
 
 def attempts_exhausted(path: str, asked: int) -> MessageFailed:
+    """Return the error for a message whose process ended too often while its model was asked."""
     return MessageFailed(
         AgentFailed.__name__,
         f"{path} ended while its model was asked, {asked} time{'s' * (asked > 1)}, and may not ask "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from vegakit.errors import BudgetExceeded, LimitReached
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.policy import RestartRule, RestartStrategy
 from vegakit.program.core import Core
 from vegakit.program.processes import Supervisors
@@ -19,6 +19,8 @@ _MARKS = frozenset("/#|")
 
 
 class Spawner:
+    """Starts processes that a program asks for, with a part of its wallet."""
+
     def __init__(self, core: Core, supervisors: Supervisors, wallets: Wallets) -> None:
         self._core = core
         self._supervisors = supervisors
@@ -107,8 +109,8 @@ class Spawner:
 def _budget_exceeded(wanted: Money, exhausted: str, room: Money | None) -> SpawnRefused:
     return SpawnRefused(
         BudgetExceeded.__name__,
-        f"a part of {show(wanted)} was asked for, but {exhausted} has "
-        f"only {show(room or Money(0))} left; give the child less, or {exhausted} more",
+        f"a part of {format_money(wanted)} was asked for, but {exhausted} has "
+        f"only {format_money(room or Money(0))} left; give the child less, or {exhausted} more",
     )
 
 
@@ -134,6 +136,7 @@ def _caps(path: str, spec: ProcessSpec | GroupSpec) -> Iterator[tuple[str, Money
 
 
 def not_a_child(request: SpawnAgent) -> SpawnRefused:
+    """Return the refusal to start a child that its supervisor does not have."""
     why = f"{request.under} has no child {request.agent}; add it to the children of that supervisor"
     return SpawnRefused("AgentFailed", why)
 

@@ -37,6 +37,9 @@ _AROUND = 1_000
 
 
 class Speculation:
+    """Keeps account of calls begun before their turn, and of what they cost if they are not
+    used."""
+
     def __init__(self, core: Core, wallets: Wallets) -> None:
         self._core = core
         self._wallets = wallets
@@ -53,6 +56,8 @@ class Speculation:
             run.path, run.session(request.mine.scope)
         ):
             return 0
+        # Older sends of another wallet do not take from this one, so they are left out: counted
+        # in, they would hold back calls that can be paid for.
         quoted = self._wallets.is_quoted(run.path)
         beside = [one for one in request.older if self._wallet(run, one) is wallet]
         older = [request.mine, *(self._begun(run.ask_prefix, one) for one in beside)]
@@ -138,9 +143,11 @@ class Speculation:
     # Accounting
 
     def begin(self, ask_key: str, to: str, session: str, worst: int) -> None:
+        """Note that a send was begun before its turn."""
         self._core.state.speculative[ask_key] = SpeculativeCallRecord(to, session, worst)
 
     def on_begun(self, critical_path: CriticalPath, ticket: str) -> None:
+        """Note when a call began, and how long the chain of calls is that it waited for."""
         critical_path.begun = critical_path.begun | {
             ticket: (self._core.now, critical_path.chain_ms)
         }
@@ -163,8 +170,8 @@ class Speculation:
         return speculative is not None
 
     def on_taken(self, run: FiberRun, ask_key: str) -> None:
-        """The program uses the call: its effects now belong to the program, or to the speculative
-        call that this fiber is part of."""
+        """Note that the program uses the call: its effects now belong to the program, or to the
+        speculative call that this fiber is part of."""
         speculative = self._core.state.speculative.pop(ask_key, None)
         if speculative is None:
             return
@@ -186,6 +193,8 @@ class Speculation:
         if speculative is None:
             return
         process = state.processes.get(speculative.to)
+        # The process goes back to what it knew before the call. This is only right because later
+        # calls to it were given up first: they have seen this one.
         if process is not None and speculative.remembers:
             process.memory = speculative.memory
         critical_path.begun = {t: when for t, when in critical_path.begun.items() if t != ticket}
@@ -193,6 +202,8 @@ class Speculation:
         for made in self._core.authored_around(path):
             made.calls -= speculative.calls  # whose model is told how many calls the program made
         for key in speculative.effects:
+            # If the program comes to the same effect after all, it is begun anew under another
+            # number: the ledger has claims for this one already.
             state.given_up[key] = state.given_up.get(key, 0) + 1
             if key not in state.effects_in_flight:
                 self._core.out.append(Cancel(key))  # a host need not keep what came of it
@@ -207,6 +218,7 @@ class Speculation:
         )
 
     def waste(self, path: str, session: str, amount: int) -> None:
+        """Count money that was spent on a call that is not used."""
         if amount:
             self._wallets.waste(path, session, amount)
             self._core.out.append(WastedCost(path, Money(amount)))
@@ -234,6 +246,7 @@ class Speculation:
             speculative.charged += send.part.spent
 
     def on_landed(self, flight: InFlightEffect, outcome: EffectOutcome) -> None:
+        """Charge the outcome of a speculative or cancelled call."""
         ask_key = self._core.state.cancelling.pop(flight.effect.key, "")
         speculative = self._core.state.speculative.get(ask_key)
         if speculative is not None:
@@ -246,6 +259,7 @@ class Speculation:
     def on_superseded_landed(
         self, superseded_effect: SupersededEffect, outcome: EffectOutcome
     ) -> None:
+        """Charge the outcome of an effect that was begun again since."""
         if superseded_effect.is_waste:
             self.waste(
                 superseded_effect.flight.path,
@@ -256,12 +270,14 @@ class Speculation:
 
     def _wake_budget_queries(self) -> None:
         """Wake the questions about the budget, once nothing that was cancelled is in flight."""
+        # Until then nobody can say what is left: a cancelled call may still be billed.
         if not self._core.is_settling:
             for path, message_id in self._core.state.budget_queries.items():
                 self._core.wake_at(self._core.now, TimerKind.SEND, path, message_id)
             self._core.state.budget_queries.clear()
 
     def on_over(self, path: str, critical_path: CriticalPath) -> None:
+        """Report how far the calls of a fiber overlapped."""
         if critical_path.answered_ms:
             self._core.out.append(
                 OverlapReport(path, critical_path.answered_ms, critical_path.longest_ms)

@@ -54,16 +54,19 @@ class Wallet(Struct, omit_defaults=True, gc=False):
 
     @property
     def room(self) -> Money | None:
+        """Return what may still be spent, or None without a cap."""
         if self.cap is None:
             return None
         return Money(max(0, self.cap + self.raised - self.spent - self.held))
 
     def fits(self, amount: int) -> bool:
+        """Return whether an amount can be held."""
         if self.cap is None:
             return True
         return self.spent + self.held + amount <= self.cap + self.raised
 
     def settle(self, held: int, charged: int) -> None:
+        """Free what was held and charge what was billed."""
         self.held -= held
         self.spent += charged
 
@@ -99,8 +102,9 @@ class Call(Struct, omit_defaults=True):
 
 
 class PriorAttempts(Struct, omit_defaults=True):
-    """What ended incarnations spent on a message, and how often they made the call of each step.
-    The next incarnation continues with the same part of the wallet and the same attempts."""
+    """The record of ended incarnations on a message: what they spent, and how often they made the
+    call of each step. The next incarnation continues with the same part of the wallet and the same
+    attempts."""
 
     spent: int = 0
     calls: dict[int, int] = {}
@@ -149,9 +153,9 @@ class SpeculativeCallRecord(Struct, omit_defaults=True):
 
 
 class CriticalPath(Struct, omit_defaults=True):
-    """How the calls of a fiber overlap. `begun` holds for each call when it began, and the length
-    of the chain of calls that it waited for. `chain_ms` belongs to the answer that the fiber
-    continues with."""
+    """A record of how the calls of a fiber overlap. `begun` holds for each call when it began, and
+    the length of the chain of calls that it waited for. `chain_ms` belongs to the answer that the
+    fiber continues with."""
 
     begun: dict[str, tuple[int, int]] = {}
     chain_ms: int = 0
@@ -274,6 +278,8 @@ class Guard(Struct, omit_defaults=True):
 
 
 class TimerKind(StrEnum):
+    """The things a timer can wake."""
+
     SUPERVISOR = "supervisor"
     SEND = "send"
     POST = "post"
@@ -282,6 +288,8 @@ class TimerKind(StrEnum):
 
 
 class Timer(Struct, frozen=True, array_like=True, order=True):
+    """A timer; `turn` keeps those of one instant in the order they were set."""
+
     due_ms: int
     turn: int
     kind: TimerKind
@@ -357,12 +365,14 @@ class Program(Struct, omit_defaults=True):
 
 
 def child_path(above: str, generation: int, name: str) -> str:
+    """Return the path of a child. A restarted parent's children have its generation in theirs."""
     if not above:
         return name
     return f"{above}/{name}" if generation == 1 else f"{above}#{generation}/{name}"
 
 
 def name_of(path: str) -> str:
+    """Return the last name of a path."""
     return path.rpartition("/")[2]
 
 
@@ -385,6 +395,7 @@ def _steps_above(process: ProcessRecord) -> int:
 
 
 def incarnations_of(path: str, generation: int) -> tuple[Incarnation, ...]:
+    """Return the incarnations from the root down to this one."""
     above, _, name = path.rpartition("/")
     return (*_incarnations(above), Incarnation(name, generation))
 

@@ -19,7 +19,7 @@ import msgspec
 
 from vegakit.agent import CallTools, PlannedCall, ToolOutcome
 from vegakit.effects import CallTool
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.policy import ChildType, sanitise
 from vegakit.program.admission import AdmittedProgram, over_remaining_budget
 from vegakit.program.bodies import MOST_KEPT, AgentBody, Author
@@ -44,6 +44,8 @@ _NO_ARGUMENTS = "`arguments` is an object with the parameters of main by name; s
 
 
 class AuthoredPrograms:
+    """Runs the programs that models write as calls of a tool."""
+
     def __init__(
         self, core: Core, incarnations: Incarnations, spawning: Spawner, wallets: Wallets
     ) -> None:
@@ -104,6 +106,7 @@ class AuthoredPrograms:
         return report
 
     def withdraw(self, path: str, message_id: int, send: Send) -> None:
+        """End the programs of a send that is given up."""
         for index in range(send.due):
             below = self._of(f"{path}|{message_id}.{index}")
             if below is not None:
@@ -156,7 +159,7 @@ class AuthoredPrograms:
         account: dict[str, Any] = {"calls": made.calls}
         if wallet is not None:
             spent, quote = wallet.spent - wallet.wasted, wallet.cap or Money(0)
-            account |= {"spent": show(Money(spent)), "quote": show(quote)}
+            account |= {"spent": format_money(Money(spent)), "quote": format_money(quote)}
         text = msgspec.json.encode(report | {"account": account}).decode()
         return ToolOutcome(sanitise(text), is_error=isinstance(outcome, MessageFailed))
 
@@ -212,6 +215,8 @@ _NOT_WANTED = MessageFailed("Cancelled", "nobody waits for the answer any more")
 
 
 class ToolRounds:
+    """Carries out the tool calls of one answer of a model."""
+
     def __init__(
         self, core: Core, incarnations: Incarnations, spawning: Spawner, programs: AuthoredPrograms
     ) -> None:
@@ -239,7 +244,7 @@ class ToolRounds:
                 if (tool_outcome_now := self._programs.begin(*place)) is not None:
                     yield plan.index, tool_outcome_now
                 continue
-            send.touched |= plan.call.name not in body.repeatable
+            send.touched |= plan.call.name not in body.idempotent
             if plan.call.name in body.fibers:
                 failed = self._begin_fiber(
                     path, process, message_id, action.step, plan, deadline_ms
@@ -259,6 +264,7 @@ class ToolRounds:
         return ToolOutcome(sanitise(text_of(restored(outcome.value))))
 
     def withdraw(self, path: str, message_id: int, send: Send) -> None:
+        """Give up the open calls of a send."""
         for index in range(send.due):
             place = self._core.state.asks.get(f"{path}|{message_id}.{index}")
             if place is not None:
@@ -281,7 +287,7 @@ class ToolRounds:
         self._core.start(
             path,
             process,
-            CallTool(name, plan.call.arguments, send.scope, name in body.repeatable),
+            CallTool(name, plan.call.arguments, send.scope, name in body.idempotent),
             "send",
             message_id,
             (step, plan.index),

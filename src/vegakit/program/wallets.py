@@ -32,7 +32,7 @@ from vegakit.effects import AskHuman
 from vegakit.errors import BudgetExceeded
 from vegakit.events import EffectOutcome, charged_for
 from vegakit.lang import AgentSpec
-from vegakit.money import Money, show
+from vegakit.money import Money, format_money
 from vegakit.policy import InterruptKind
 from vegakit.prices import DEFAULT_SEND_BUDGET
 from vegakit.program.bodies import AgentBody, FiberRun
@@ -50,10 +50,13 @@ from vegakit.program.state import (
 )
 from vegakit.vm import AskBudget, CallHost, CloseScope, OpenScope
 
-# Holding and settling money in every wallet that a call has to fit.
+# Money is held and settled in every wallet that a call has to fit.
 
 
 class Wallets:
+    """The wallets of processes and sessions. Money held in one is held in those above it, up to the
+    nearest with a cap: that whole cap is held above it already."""
+
     def __init__(self, core: Core) -> None:
         self._core = core
 
@@ -62,6 +65,8 @@ class Wallets:
         of the wallet that has no room."""
         wallets = self._core.state.wallets
         parts = {key: cap for key, cap in caps.items() if key not in wallets}
+        # Inside a program that a model wrote parts are limits only. Its quote is the sum of what
+        # its calls may cost; to set parts aside in it would refuse what the quote allows.
         loose = self.is_quoted(spawner)
         if parts and spawner:
             take = self.short if loose else self.hold
@@ -100,6 +105,7 @@ class Wallets:
                 self._close(key, spawner)
 
     def of(self, path: str) -> Wallet | None:
+        """Return the wallet that a process spends from, if it was opened."""
         process = self._core.state.processes[path]
         return self._core.state.wallets.get(wallet_key_of(path, process))
 
@@ -108,6 +114,7 @@ class Wallets:
         return [wallet for _, wallet in self._chain(path, "", looks=True)][-1]
 
     def spent(self, path: str) -> Money:
+        """Return what a process has spent."""
         wallet = self.of(path)
         return Money(0 if wallet is None else wallet.spent)
 
@@ -146,10 +153,12 @@ class Wallets:
         return len(capped) == 1 and capped[0][0] in self._core.state.authored
 
     def owner_of(self, key: str) -> str | None:
+        """Return the process that opened a session."""
         session = self._core.state.sessions.get(key)
         return None if session is None else session.owner
 
     def of_session(self, key: str) -> Wallet:
+        """Return the wallet of a session."""
         return self._core.state.wallets[key]
 
     def around(self, key: str) -> Iterator[str]:
@@ -174,6 +183,8 @@ class Wallets:
             session.sends += 1
 
     def leave(self, key: str) -> None:
+        """Note that a send of a session is over; a session that is closed ends with its last
+        send."""
         session = self._core.state.sessions.get(key)
         if session is not None:
             session.sends -= 1
@@ -183,6 +194,7 @@ class Wallets:
         session = self._core.state.sessions.get(key)
         if session is None or not session.over or session.sends:
             return
+        # A call in flight still holds its money here; settling it comes back to this method.
         if self._core.state.wallets[key].held:
             return
         del self._core.state.sessions[key]
@@ -195,6 +207,7 @@ class Wallets:
         return next((wallet for wallet in wallets if wallet.cap is not None), None)
 
     def room(self, path: str, session: str = "") -> Money | None:
+        """Return the least that any wallet of the chain still allows, or None without a cap."""
         rooms = (wallet.room for _, wallet in self._chain(path, session, looks=True))
         return min((room for room in rooms if room is not None), default=None)
 
@@ -206,6 +219,7 @@ class Wallets:
     def hold(self, path: str, amount: int, session: str = "") -> str | None:
         """Hold an amount in every wallet of the chain. If one has no room, hold nothing and return
         its path."""
+        # All are asked before any is changed, so that a refusal leaves nothing held.
         chain = list(self._chain(path, session))
         for above, wallet in chain:
             if not wallet.fits(amount):
@@ -215,6 +229,7 @@ class Wallets:
         return None
 
     def settle(self, path: str, held: int, charged: int, session: str = "") -> None:
+        """Free what was held and charge what was billed, in every wallet of the chain."""
         for above, wallet in self._chain(path, session):
             wallet.settle(held, charged)
             self._alert(above, wallet)
@@ -274,10 +289,9 @@ class Wallets:
             self._core.out.append(CostAlert(path, Money(wallet.spent), at))
 
 
-# The part of the wallets that one send may spend.
-
-
 class SendBudgets:
+    """The part of a wallet that one send may spend."""
+
     def __init__(self, wallets: Wallets) -> None:
         self._wallets = wallets
 
@@ -308,6 +322,7 @@ class SendBudgets:
         return Wallet(None if shared else cap, raised=raised), opened
 
     def hold(self, path: str, send: Send, amount: Money) -> MessageFailed | None:
+        """Hold the most that a call may cost, or return why it does not fit."""
         exhausted = None if send.part.fits(amount) else f"this send of {path}"
         if exhausted is None and (send.part.cap is None or send.part.loose):
             exhausted = self._wallets.hold(path, amount, send.session)
@@ -319,6 +334,7 @@ class SendBudgets:
     def settle(
         self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
     ) -> None:
+        """Charge a call to its send, also if that incarnation has ended since."""
         charged, send = charged_for(outcome), None
         if flight.generation == process.generation:
             send = (process.sends or {}).get(flight.message_id)
@@ -328,6 +344,7 @@ class SendBudgets:
             self._wallets.settle(path, flight.held, charged, flight.session)
 
     def give_back(self, path: str, send: Send) -> None:
+        """Give back what a send did not spend."""
         if send.part.loose:
             return
         if send.part.cap is not None:
@@ -373,7 +390,7 @@ def send_budget(body: AgentBody, budget: Money | None) -> Money | None:
 def _budget_exceeded(what: str, amount: Money, exhausted: str) -> MessageFailed:
     return MessageFailed(
         BudgetExceeded.__name__,
-        f"{what} {show(amount)}, which is more than is left for {exhausted}; "
+        f"{what} {format_money(amount)}, which is more than is left for {exhausted}; "
         "raise its wallet or budget, or lower max_tokens",
     )
 
@@ -385,11 +402,14 @@ _UNLIMITED = Money(2**63 - 1)
 
 
 class BudgetSessions:
+    """Carries out `budget` blocks of programs."""
+
     def __init__(self, core: Core, wallets: Wallets) -> None:
         self._core = core
         self._wallets = wallets
 
     def open(self, run: FiberRun, request: OpenScope) -> bool:
+        """Open a session, or fail the task if it does not fit."""
         inside, key = run.session(request.inside), run.session(request.ticket)
         exhausted = self._wallets.open_session(key, run.path, Money(request.amount), inside)
         if exhausted is None:
@@ -398,12 +418,15 @@ class BudgetSessions:
             run.vm.answer(request.ticket, None)
         else:
             room = self._wallets.seen_room(run.path, inside)
-            asked = f"a session of {show(Money(request.amount))} does not fit: {exhausted} has only"
-            why = f"{asked} {show(room)} left; ask for less, or give it more"
+            why = (
+                f"a session of {format_money(Money(request.amount))} does not fit: {exhausted} has "
+                f"only {format_money(room)} left; ask for less, or give it more"
+            )
             run.vm.fail(request.ticket, BudgetExceeded.__name__, why)
         return True
 
     def close(self, run: FiberRun, request: CloseScope) -> bool:
+        """Close a session."""
         self._wallets.close_session(run.session(request.scope))
         return False
 
@@ -422,6 +445,7 @@ class BudgetSessions:
         return True
 
     def retry_budget_queries(self, run: FiberRun) -> None:
+        """Answer the questions about money that waited for calls in flight."""
         if not self._core.is_settling:
             budget_queries, run.fiber.budget_queries = run.fiber.budget_queries, {}
             for request in budget_queries.values():
@@ -438,6 +462,8 @@ _ROW = [str, int, int, int, bool, int]
 
 
 class LoopConfirmation:
+    """Asks a person before a loop that may cost much."""
+
     def __init__(self, core: Core, wallets: Wallets) -> None:
         self._core = core
         self._wallets = wallets
@@ -454,9 +480,15 @@ class LoopConfirmation:
         worst = worst if room is None else min(worst, room)
         if worst <= most:
             return None
-        cost = "an amount without bound" if worst >= _NO_BOUND else f"{show(Money(worst))} at most"
+        cost = (
+            "an amount without bound"
+            if worst >= _NO_BOUND
+            else f"{format_money(Money(worst))} at most"
+        )
         many = f"{len(items):,} round{'s' * (len(items) != 1)}"
-        question = f"A loop of {many} may cost {cost}, more than {show(Money(most))}. Begin it?"
+        question = (
+            f"A loop of {many} may cost {cost}, more than {format_money(Money(most))}. Begin it?"
+        )
         return AskHuman(InterruptKind.CONFIRMATION, question, self._core.now + _EXPIRES_MS)
 
     def _most(self, key: str) -> int | None:

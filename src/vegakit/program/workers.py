@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec import convert
 
-from vegakit.effects import AskHuman, RunCoroutine
+from vegakit.effects import WHOLE_INCARNATION, AskHuman, RunCoroutine
 from vegakit.errors import AgentFailed, ContractViolated, LimitReached, ProgramChanged
 from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey
@@ -53,6 +53,8 @@ _OVERWRITTEN = MessageFailed(
 
 
 class ReducerWorker(Worker):
+    """Runs reducers."""
+
     def __init__(self, core: Core, incarnations: Incarnations, spawning: Spawner) -> None:
         super().__init__(core)
         self._incarnations = incarnations
@@ -168,13 +170,16 @@ _FINISHED = ExitReason(ExitKind.NORMAL)
 
 
 class CoroutineWorker(Worker):
+    """Runs coroutines, which only a local host can."""
+
     def __init__(self, core: Core, incarnations: Incarnations) -> None:
         super().__init__(core)
         self._incarnations = incarnations
 
     def begin(self, path: str, process: ProcessRecord) -> None:
         if self._runs_once(process):
-            self._core.start(path, process, RunCoroutine(process.spec.body, None), "life")
+            request = RunCoroutine(process.spec.body, None)
+            self._core.start(path, process, request, WHOLE_INCARNATION)
 
     def work(self, path: str, process: ProcessRecord) -> None:
         if self._runs_once(process) or process.mailbox is None or process.mailbox.out:
@@ -223,6 +228,8 @@ _BURNT = "it computes for too long; let loops have fewer rounds, or agents do th
 
 
 class FiberWorker(Worker):
+    """Runs the fibers of Vega programs."""
+
     def __init__(
         self, core: Core, incarnations: Incarnations, spawning: Spawner, wallets: Wallets
     ) -> None:

@@ -1,6 +1,6 @@
-"""What is known of a provider before its library is loaded: the wire format a model's name asks
-for, how the provider is reached, the admission of each request, and the rate limits in its
-headers.
+"""This module knows what can be known of a provider before its library is loaded: the wire format a
+model's name asks for, how the provider is reached, the admission of each request, and the rate
+limits in its headers.
 
 Nothing here imports pydantic-ai or an SDK, so the package stays cheap to import.
 """
@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
-
-from msgspec import Struct
 
 from vegakit.errors import BugError, ErrorClass, Phase, SettingsError, WorldError
 from vegakit.policy import Remaining
 from vegakit.prices import PriceRow
+from vegakit.providers.known import PROVIDERS
+from vegakit.providers.provider import ProviderRecord, Wire
 
 # Which wire format of which provider a model's name asks for.
 #
@@ -26,50 +26,33 @@ from vegakit.prices import PriceRow
 # | anthropic:claude-…  | anthropic | Messages                |
 # | openai:gpt-…        | openai    | Responses               |
 # | openai-chat:gpt-…   | openai    | Chat Completions        |
-# | scripted:FILE       | scripted  | none, see `script`      |
+# | scripted:FILE       | scripted  | none, see `scripted`    |
 # | claude-…, gpt-…, o3 | as it is known to be            ||
-#
-# `openai-chat` with a `base_url` serves every server that speaks Chat Completions.
 
 
-class Wire(Struct, frozen=True):
-    """`key_form` is how the header spells the key."""
+class ModelName(NamedTuple):
+    """A model's name taken apart: a wire format of a provider, and the name it has there."""
 
-    name: str
-    provider: str
-    base_url: str
-    key_header: str
-    key_form: str = "{}"
+    provider: ProviderRecord
+    wire: Wire
+    model: str
 
-    @property
-    def key_variable(self) -> str:
-        return f"{self.provider.upper()}_API_KEY"
+    def __str__(self) -> str:
+        return f"{self.wire.name}:{self.model}"
 
 
-_OPENAI_URL = "https://api.openai.com/v1"
-_WIRES = {
-    wire.name: wire
-    for wire in (
-        Wire("anthropic", "anthropic", "https://api.anthropic.com", "x-api-key"),
-        Wire("openai", "openai", _OPENAI_URL, "authorization", "Bearer {}"),
-        Wire("openai-chat", "openai", _OPENAI_URL, "authorization", "Bearer {}"),
-    )
-}
 _SCRIPTED = "scripted"
-_KNOWN = {
-    re.compile(r"claude-"): "anthropic",
-    re.compile(r"(chatgpt|gpt|ft:gpt)-|o\d"): "openai",
-}
+_WIRES = {wire.name: (provider, wire) for provider in PROVIDERS for wire in provider.wires}
 
 
-def parse_model_name(name: str) -> tuple[Wire, str]:
-    """The wire format and the name that the provider knows."""
+def parse_model_name(name: str) -> ModelName:
+    """Return the provider, the wire format and the name that the provider knows."""
     prefix, _, model = name.partition(":")
     if prefix in _WIRES and model:
-        return _WIRES[prefix], model
-    for pattern, known in _KNOWN.items():
-        if pattern.match(name):
-            return _WIRES[known], name
+        return ModelName(*_WIRES[prefix], model)
+    for provider in PROVIDERS:
+        if re.match(provider.own_models, name):
+            return ModelName(provider, provider.wires[0], name)
     raise SettingsError(
         f"there is no provider for the model {name!r}; write one of "
         f"{', '.join(f'{prefix}:<model>' for prefix in _WIRES)} or {_SCRIPTED}:<file>, "
@@ -78,14 +61,19 @@ def parse_model_name(name: str) -> tuple[Wire, str]:
 
 
 def provider_of(name: str) -> str:
-    """Whose key and settings a model needs."""
-    return _SCRIPTED if script_path(name) else parse_model_name(name)[0].provider
+    """Return whose key and settings a model needs."""
+    return _SCRIPTED if script_path(name) else parse_model_name(name).provider.name
 
 
 def script_path(name: str) -> str:
-    """The file of `scripted:FILE`; empty if it is another name."""
+    """Return the file of `scripted:FILE`; empty if it is another name."""
     prefix, _, path = name.partition(":")
     return path if prefix == _SCRIPTED else ""
+
+
+def key_formats() -> dict[str, tuple[str, str]]:
+    """Return what keys look like, by provider, as far as providers say so."""
+    return {one.name: one.key_format for one in PROVIDERS if one.key_format}
 
 
 # How one provider is reached.
@@ -123,6 +111,7 @@ ADMITTED: ContextVar[RequestAdmission | None] = ContextVar("vega_admitted", defa
 
 @contextmanager
 def admitted() -> Generator[None]:
+    """Let one request through within the block."""
     token = ADMITTED.set(RequestAdmission())
     try:
         yield
@@ -131,6 +120,7 @@ def admitted() -> Generator[None]:
 
 
 def use_admission() -> None:
+    """Use the admission of this task for a request that is sent now, or refuse the request."""
     admission = ADMITTED.get()
     if admission is None:
         raise BugError("a request went around the gate; models are called by the gate only")
@@ -144,36 +134,28 @@ def use_admission() -> None:
     admission.used = True
 
 
-# What a provider says of its rate limits in the headers of every answer, failures too.
-#
-# | what is left                           | until                              | which is         |
-# |----------------------------------------|------------------------------------|------------------|
-# | anthropic-ratelimit-requests-remaining | anthropic-ratelimit-requests-reset | a time           |
-# | x-ratelimit-remaining-requests         | x-ratelimit-reset-requests         | `6m0s`, `20ms`   |
-#
-# and the same of tokens. A time is held against the answer's own Date, so that a clock of ours
-# that is wrong does no harm. What cannot be read is as if it were not said.
+# What a provider says of its rate limits in the headers of every answer, failures too. What cannot
+# be read is as if it were not said.
 
 
 _LONGEST_MS = 60_000
 """Providers tell when *all* of a limit is back. Some of it is back long before the end of a day: so
 we ask again after a minute, and are told anew."""
 _COUNT = re.compile(r"\d{1,15}", re.ASCII)
-_DURATION = re.compile(
-    r"(?:(?P<hours>\d{1,4})h)?(?:(?P<minutes>\d{1,6})m(?!s))?"
-    r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)(?:s|$))?(?:(?P<milliseconds>\d{1,9}(?:\.\d{1,9})?)ms)?",
-    re.ASCII,
-)
 
 
 class ServerLimits(NamedTuple):
+    """Says what is left of the limits on requests and on tokens; None where the server does not
+    say."""
+
     requests: Remaining | None
     tokens: Remaining | None
 
 
 def parse_limits(headers: Mapping[str, str]) -> ServerLimits | None:
-    """Names of headers are in lower case."""
-    for left, reset, read in _SPELLINGS:
+    """Return the limits in the headers of any provider, since a proxy may pass on those of another;
+    names of headers are in lower case."""
+    for left, reset, read in (provider.limit_headers for provider in PROVIDERS):
         requests, tokens = (
             _remaining(
                 headers.get(left.format(kind), ""),
@@ -191,25 +173,3 @@ def _remaining(left: str, wait: timedelta | None) -> Remaining | None:
         return None
     wait_ms = -(-wait // timedelta(milliseconds=1))
     return Remaining(int(left), min(max(0, wait_ms), _LONGEST_MS))
-
-
-def _until(reset: str, date: str) -> timedelta | None:
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return datetime.fromisoformat(reset) - parsedate_to_datetime(date)
-    except (ValueError, TypeError):
-        return None
-
-
-def _within(reset: str, _: str) -> timedelta | None:
-    parts = _DURATION.fullmatch(reset)
-    if parts is None or not reset:
-        return None
-    return timedelta(**{unit: float(number) for unit, number in parts.groupdict("0").items()})
-
-
-_SPELLINGS: tuple[tuple[str, str, Callable[[str, str], timedelta | None]], ...] = (
-    ("anthropic-ratelimit-{}-remaining", "anthropic-ratelimit-{}-reset", _until),
-    ("x-ratelimit-remaining-{}", "x-ratelimit-reset-{}", _within),
-)

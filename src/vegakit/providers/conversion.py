@@ -14,6 +14,7 @@ from pydantic_ai.messages import (
     ImageUrl,
     InstructionPart,
     ModelMessage,
+    ModelRequest as TheirRequest,
     ModelResponse,
     ModelResponsePart,
     ModelResponseStreamEvent,
@@ -29,7 +30,6 @@ from pydantic_ai.messages import (
     UserContent,
     UserPromptPart,
 )
-from pydantic_ai.messages import ModelRequest as TheirRequest
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
@@ -60,7 +60,8 @@ from vegakit.conversation import (
     UserPart,
 )
 from vegakit.errors import ErrorClass, Phase, VegaError, WorldError
-from vegakit.providers.access import Wire
+from vegakit.providers.access import ModelName
+from vegakit.providers.provider import ProviderRecord
 from vegakit.providers.token_bounds import bound_of_text, bound_of_tools
 
 # Our records in the words of pydantic-ai, on their way to one wire format.
@@ -72,17 +73,18 @@ from vegakit.providers.token_bounds import bound_of_text, bound_of_tools
 
 @dataclass(frozen=True, slots=True)
 class RequestTemplate:
-    """What the requests of one agent have in common, made ready once.
-
-    `output_tool` is the tool by which a model without JSON answers gives one.
-    """
+    """The part that the requests of one agent have in common, made ready once. `output_tool` is the
+    tool by which a model without JSON answers gives one."""
 
     parameters: ModelRequestParameters
     output_tool: str | None
     bound: int
 
 
-def request_template(model: Model, provider: str, request: ModelRequest) -> RequestTemplate:
+def request_template(
+    model: Model, provider: ProviderRecord, request: ModelRequest
+) -> RequestTemplate:
+    """Return the template of a request, with the bound on the tokens of its text and tools."""
     tools = [_tool(spec) for spec in request.tools]
     system = [InstructionPart(content=request.system)] if request.system else None
     shape = _output(model, request.output)
@@ -120,20 +122,21 @@ def _output(model: Model, spec: OutputSpec | None) -> dict[str, Any]:
     return {"output_mode": "tool", "output_tools": [tool], "allow_text_output": False}
 
 
-def encode_message(message: Message, wire: Wire) -> ModelMessage:
+def encode_message(message: Message, name: ModelName) -> ModelMessage:
+    """Return a message as pydantic-ai has it."""
     match message:
         case UserMessage():
             return TheirRequest([UserPromptPart([_user_part(part) for part in message.parts])])
         case ToolMessage():
             return TheirRequest([_result(result) for result in message.results])
         case AssistantMessage():
-            return _encode_assistant(message, wire)
+            return _encode_assistant(message, name)
 
 
-def _encode_assistant(message: AssistantMessage, wire: Wire) -> ModelResponse:
-    texts = iter(_kept(message.opaque, wire).get("texts", ()))
-    theirs = (_assistant_part(part, wire, texts) for part in message.parts)
-    return ModelResponse([part for part in theirs if part], provider_name=wire.provider)
+def _encode_assistant(message: AssistantMessage, name: ModelName) -> ModelResponse:
+    texts = iter(_kept(message.opaque, name).get("texts", ()))
+    theirs = (_assistant_part(part, name, texts) for part in message.parts)
+    return ModelResponse([part for part in theirs if part], provider_name=name.provider.name)
 
 
 def _user_part(part: UserPart) -> UserContent:
@@ -152,28 +155,32 @@ def _result(result: ToolResult) -> ToolReturnPart:
 
 
 def _assistant_part(
-    part: AssistantPart, wire: Wire, texts: Iterator[dict[str, Any]]
+    part: AssistantPart, name: ModelName, texts: Iterator[dict[str, Any]]
 ) -> TextPart | ThinkingPart | ToolCallPart | None:
     match part:
         case Text():
-            return TextPart(part.text, **next(texts, dict[str, Any]()), provider_name=wire.provider)
+            return TextPart(
+                part.text, **next(texts, dict[str, Any]()), provider_name=name.provider.name
+            )
         case Reasoning():
-            kept = _kept(part.opaque, wire)
-            return ThinkingPart(part.text, **kept, provider_name=wire.provider) if kept else None
+            kept = _kept(part.opaque, name)
+            return (
+                ThinkingPart(part.text, **kept, provider_name=name.provider.name) if kept else None
+            )
         case ToolCall():
-            kept = _kept(part.opaque, wire)
+            kept = _kept(part.opaque, name)
             return ToolCallPart(
                 part.name,
                 _encode_arguments(part.arguments),
                 part.id,
                 **kept,
-                provider_name=wire.provider,
+                provider_name=name.provider.name,
             )
 
 
-def _kept(opaque: Opaque | None, wire: Wire) -> dict[str, Any]:
+def _kept(opaque: Opaque | None, name: ModelName) -> dict[str, Any]:
     """`incoming` says what is in it."""
-    return opaque.value if opaque and opaque.provider == wire.name else {}
+    return opaque.value if opaque and opaque.provider == name.wire.name else {}
 
 
 def _encode_arguments(arguments: object) -> str | dict[str, Any]:
@@ -197,15 +204,16 @@ _FINISHES = {
 }
 
 
-def decode_reply(response: ModelResponse, wire: Wire, output_tool: str | None) -> ModelReply:
-    """A filtered answer is a reply too: what it cost is then known."""
+def decode_reply(response: ModelResponse, name: ModelName, output_tool: str | None) -> ModelReply:
+    """Return a reply of ours. A filtered answer is a reply too: what it cost is then known."""
     finish = _FINISHES.get(response.finish_reason or "")
     if finish is None or response.state != "complete":
         raise WorldError(
-            f"{wire.provider} broke its answer off ({response.finish_reason or 'no reason given'})",
+            f"{name.provider.name} broke its answer off "
+            f"({response.finish_reason or 'no reason given'})",
             ErrorClass.CONNECTION,
         )
-    message = decode_message(response, wire, output_tool)
+    message = decode_message(response, name, output_tool)
     if finish is Finish.CONTENT_FILTER and not message.parts:
         message = msgspec.structs.replace(message, parts=_refusal(response))
     if finish in {Finish.STOP, Finish.TOOL_CALLS}:
@@ -214,27 +222,30 @@ def decode_reply(response: ModelResponse, wire: Wire, output_tool: str | None) -
 
 
 def decode_message(
-    response: ModelResponse, wire: Wire, output_tool: str | None
+    response: ModelResponse, name: ModelName, output_tool: str | None
 ) -> AssistantMessage:
-    """What belongs to its texts stands with the message, in their order."""
-    ours = (_part(part, wire, output_tool) for part in response.parts)
+    """Return the message of an answer. What belongs to its texts stands with the message, in their
+    order."""
+    ours = (_part(part, name, output_tool) for part in response.parts)
     texts = [_round_trip_fields(part) for part in response.parts if isinstance(part, TextPart)]
     kept = {"texts": texts} if any(texts) and output_tool is None else {}
     return AssistantMessage(
-        tuple(part for part in ours if part), response.model_name or "", _opaque(kept, wire)
+        tuple(part for part in ours if part), response.model_name or "", _opaque(kept, name)
     )
 
 
-def _part(part: ModelResponsePart, wire: Wire, output_tool: str | None) -> AssistantPart | None:
+def _part(
+    part: ModelResponsePart, name: ModelName, output_tool: str | None
+) -> AssistantPart | None:
     match part:
         case TextPart():
             return Text(part.content)
         case ThinkingPart():
-            return Reasoning(part.content, _opaque(_round_trip_fields(part), wire))
+            return Reasoning(part.content, _opaque(_round_trip_fields(part), name))
         case ToolCallPart() if part.tool_name == output_tool:
             return Text(part.args if isinstance(part.args, str) else json.dumps(part.args or {}))
         case ToolCallPart():
-            kept = _opaque(_round_trip_fields(part), wire)
+            kept = _opaque(_round_trip_fields(part), name)
             return ToolCall(part.tool_call_id, part.tool_name, _decode_arguments(part.args), kept)
         case _:
             return None
@@ -245,8 +256,8 @@ def _round_trip_fields(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str
     return {name: kept for name in names if (kept := getattr(part, name, None))}
 
 
-def _opaque(kept: dict[str, Any], wire: Wire) -> Opaque | None:
-    return Opaque(wire.name, kept) if kept else None
+def _opaque(kept: dict[str, Any], name: ModelName) -> Opaque | None:
+    return Opaque(name.wire.name, kept) if kept else None
 
 
 def _decode_arguments(args: object) -> object:
@@ -283,12 +294,15 @@ def _usage(usage: RequestUsage) -> Usage | None:
 
 
 class ChunkConverter:
+    """Turns the events of one streamed answer into chunks."""
+
     def __init__(self, output_tool: str | None) -> None:
         self._output_tool = output_tool
         self._outputs: set[int] = set()
         self._calls = 0
 
     def of(self, event: ModelResponseStreamEvent) -> Iterator[ModelChunk]:
+        """Yield the chunks of an event."""
         match event:
             case PartStartEvent(part=TextPart(content=str(text))) if text:
                 yield TextDelta(text)
@@ -354,9 +368,7 @@ _FILTER_CODES = {"content_filter", "content_policy_violation"}
 _SHOWN = 300
 
 
-def decode_error(
-    error: Exception, wire: Wire, model: str, sent_headers: Mapping[str, str]
-) -> VegaError:
+def decode_error(error: Exception, name: ModelName, sent_headers: Mapping[str, str]) -> VegaError:
     """An error of ours that comes back wrapped in theirs comes out as itself.
 
     What was sent in `sent_headers` is struck out of the message, should the provider repeat it.
@@ -367,17 +379,17 @@ def decode_error(
     kind = _class_of(error)
     wait_s = getattr(error, "retry_after", None)
     return WorldError(
-        f"{wire.name}:{model} failed ({kind}): "
-        f"{_redacted(_error_text(error, kind, wire), sent_headers)}",
+        f"{name} failed ({kind}): {_redacted(_error_text(error, kind, name), sent_headers)}",
         kind,
         phase=_phase_of(error),
         retry_after_ms=None if wait_s is None else round(wait_s * 1_000),
     )
 
 
-def timed_out(wire: Wire, model: str, timeout_s: float) -> WorldError:
+def timed_out(name: ModelName, timeout_s: float) -> WorldError:
+    """Return the error of a call that was not answered in time."""
     return WorldError(
-        f"{wire.name}:{model} failed ({ErrorClass.TIMEOUT}): no answer within {timeout_s:g} s",
+        f"{name} failed ({ErrorClass.TIMEOUT}): no answer within {timeout_s:g} s",
         ErrorClass.TIMEOUT,
     )
 
@@ -400,10 +412,10 @@ def _phase_of(error: Exception) -> Phase:
             return Phase.UNKNOWN
 
 
-def _error_text(error: Exception, kind: ErrorClass, wire: Wire) -> str:
+def _error_text(error: Exception, kind: ErrorClass, name: ModelName) -> str:
     """In the provider's words if it had any; about a key it may quote the key."""
     if kind is ErrorClass.AUTH:
-        return f"the key was not accepted; check {wire.key_variable}"
+        return f"the key was not accepted; check {name.provider.key_variable}"
     if isinstance(error, _UNREADABLE):
         return f"its answer could not be read ({type(error).__name__})"
     return _reported(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)

@@ -25,7 +25,13 @@ from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, OutputSpe
 from vegakit.errors import ErrorClass, Phase, SettingsError, VegaError, WorldError
 from vegakit.money import NANOS, Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess, ServerLimits, Wire, parse_limits, use_admission
+from vegakit.providers.access import (
+    ModelName,
+    ProviderAccess,
+    ServerLimits,
+    parse_limits,
+    use_admission,
+)
 from vegakit.providers.conversion import (
     FAILURES,
     ChunkConverter,
@@ -36,6 +42,7 @@ from vegakit.providers.conversion import (
     request_template,
     timed_out,
 )
+from vegakit.providers.provider import Wire
 from vegakit.providers.token_bounds import bound_of_messages
 
 # What a model costs, from the list that comes with genai-prices; it is never fetched.
@@ -47,6 +54,7 @@ from vegakit.providers.token_bounds import bound_of_messages
 
 @cache
 def listed_price(provider: str, model: str) -> PriceRow | None:
+    """Return the price of a model by the list; None if the list does not know it."""
     try:
         prices = calc_price(Usage(), model, provider_id=provider).model_price
     except LookupError:
@@ -81,20 +89,22 @@ def _at(price: Decimal | TieredPrices, size: int) -> Money:
 # call. Nothing is read from the environment but the certificates that the machine trusts.
 
 
-_PLACEHOLDER = "read-for-each-call"
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
 
 
 class ProviderClient(NamedTuple):
+    """A model of pydantic-ai, and the transport under it."""
+
     model: Model
     transport: "GuardedTransport"
 
 
-def connect(wire: Wire, model: str, access: ProviderAccess) -> ProviderClient:
-    base_url = access.base_url or wire.base_url
+def connect(name: ModelName, access: ProviderAccess) -> ProviderClient:
+    """Return the model of the provider's library on a client of our own; nothing is opened yet."""
+    base_url = access.base_url or name.wire.base_url
     transport = GuardedTransport(access.proxy, secure=base_url.startswith("https:"))
     http = httpx2.AsyncClient(transport=transport, trust_env=False)
-    return ProviderClient(_MAKERS[wire.name](model, base_url, http), transport)
+    return ProviderClient(name.wire.connect(name.model, base_url, http), transport)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -108,6 +118,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._inner: httpx2.AsyncHTTPTransport | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request that was admitted, and tell what its answer says of limits."""
         use_admission()
         response = await self._connections().handle_async_request(request)
         if self.on_limits and (limits := parse_limits(response.headers)):
@@ -115,6 +126,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
+        """Let go of the connections."""
         inner, self._inner = self._inner, None
         if inner is not None:
             await inner.aclose()
@@ -136,80 +148,6 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _anthropic(model: str, base_url: str, http: httpx2.AsyncClient) -> Model:
-    from anthropic import AsyncAnthropic
-    from anthropic.types.beta import BetaMessageDeltaUsage, BetaUsage
-    from pydantic_ai.models.anthropic import AnthropicModel
-    from pydantic_ai.providers.anthropic import AnthropicProvider
-
-    class LenientAnthropicModel(AnthropicModel):
-        """Reads an answer that does not say what it used, at which the library stumbles: it has
-        been paid for, so it is handed over. A usage of zero tells `incoming` that nobody knows."""
-
-        def _process_response(self, response: Any, *rest: Any, **more: Any) -> Any:  # noqa: ANN401
-            _fill_usage(response, BetaUsage)
-            return super()._process_response(response, *rest, **more)
-
-        async def _process_streamed_response(self, *given: Any, **more: Any) -> Any:  # noqa: ANN401
-            streamed = await super()._process_streamed_response(*given, **more)
-            streamed._response = cast("Any", _FilledEvents(streamed._response))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-            return streamed
-
-    class _FilledEvents:
-        """A stream of events; all but the next event are the library's business."""
-
-        def __init__(self, events: Any) -> None:  # noqa: ANN401
-            self._events = events
-
-        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-            return getattr(self._events, name)
-
-        def __aiter__(self) -> "_FilledEvents":
-            return self
-
-        async def __anext__(self) -> object:
-            event = await anext(self._events)
-            if event.type == "message_start" and event.message is not None:
-                _fill_usage(event.message, BetaUsage)
-            elif event.type == "message_delta":
-                _fill_usage(event, BetaMessageDeltaUsage)
-            return event
-
-    sdk = AsyncAnthropic(api_key=_PLACEHOLDER, base_url=base_url, http_client=http, max_retries=0)
-    return LenientAnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
-
-
-def _fill_usage(answer: Any, usage: Any) -> None:  # noqa: ANN401
-    """The library does not check what it reads, so a field that must be there may be None."""
-    if answer.usage is None:
-        answer.usage = usage.model_construct(input_tokens=0, output_tokens=0)
-
-
-def _openai_responses(model: str, base_url: str, http: httpx2.AsyncClient) -> Model:
-    from openai import AsyncOpenAI
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    sdk = AsyncOpenAI(api_key=_PLACEHOLDER, base_url=base_url, http_client=http, max_retries=0)
-    return OpenAIResponsesModel(model, provider=OpenAIProvider(openai_client=sdk))
-
-
-def _openai_chat(model: str, base_url: str, http: httpx2.AsyncClient) -> Model:
-    from openai import AsyncOpenAI
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    sdk = AsyncOpenAI(api_key=_PLACEHOLDER, base_url=base_url, http_client=http, max_retries=0)
-    return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=sdk))
-
-
-_MAKERS: dict[str, Callable[[str, str, httpx2.AsyncClient], Model]] = {
-    "anthropic": _anthropic,
-    "openai": _openai_responses,
-    "openai-chat": _openai_chat,
-}
-
-
 # One model of one provider: asks once, and says what came of it.
 
 
@@ -223,38 +161,37 @@ _CONNECT_TIMEOUT_S = 30.0
 _MAX_TEMPLATES = 64
 _STANDARD_TIER = {"service_tier": "default"}
 """Else an account's own setting may choose a more expensive tier than is reserved for."""
-_NOT_STORED = {"openai_store": False}
-"""Answers are kept by us alone, so that nothing that is billed later lies on a server."""
 
 
 class ProviderModel:
     """Implements `ports.Model`. `timeout_ms` bounds a whole answer, in a stream each wait for more;
     without one it is ten minutes."""
 
-    def __init__(
-        self, wire: Wire, model: str, access: ProviderAccess, client: ProviderClient
-    ) -> None:
-        self._wire = wire
-        self._model = model
+    def __init__(self, name: ModelName, access: ProviderAccess, client: ProviderClient) -> None:
+        self._name = name
         self._access = access
         self._client = client
-        self._settings = fixed_settings(wire, access)
+        self._settings = fixed_settings(name.wire, access)
         self._templates: list[tuple[_Shared, RequestTemplate]] = []
-        self.price: PriceRow | None = access.price or listed_price(wire.provider, model)
+        self.price: PriceRow | None = access.price or listed_price(name.provider.name, name.model)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
     @property
     def name(self) -> str:
-        return f"{self._wire.name}:{self._model}"
+        """Return the name with the wire format before it."""
+        return str(self._name)
 
     @property
     def context_tokens(self) -> int | None:
+        """Return the size of the model's window; None if nobody knows it."""
         return self._client.model.context_window
 
     @property
     def default_max_tokens(self) -> int:
+        """Return how long an answer may be if nobody says: longer for a model that reasons, whose
+        thoughts are output too."""
         profile = self._client.model.profile
         reasons = profile.get("thinking_always_enabled") or profile.get(
             "thinking_enabled_by_default"
@@ -262,22 +199,25 @@ class ProviderModel:
         return _MAX_TOKENS_WITH_REASONING if reasons else _MAX_TOKENS
 
     def bound_input(self, request: ModelRequest) -> int:
-        messages_bound = bound_of_messages(self._wire.provider, self._model, request)
+        """Return no fewer tokens than the provider will bill as input."""
+        messages_bound = bound_of_messages(self._name.provider, self._name.model, request)
         return self._template_of(request).bound + messages_bound
 
     async def ask(self, request: ModelRequest) -> ModelReply:
+        """Ask once, and return the reply."""
         template, messages, settings = await self._prepare(request)
         timeout_s = _timeout_s(request)
         try:
             async with asyncio.timeout(timeout_s):
                 response = await self._client.model.request(messages, settings, template.parameters)
         except TimeoutError:
-            raise timed_out(self._wire, self._model, timeout_s) from None
+            raise timed_out(self._name, timeout_s) from None
         except FAILURES as error:
             raise self._failed(error, settings) from None
-        return decode_reply(response, self._wire, template.output_tool)
+        return decode_reply(response, self._name, template.output_tool)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        """Ask once, and yield the answer piece by piece, the whole reply last."""
         template, messages, settings = await self._prepare(request)
         converter = ChunkConverter(template.output_tool)
         try:
@@ -292,21 +232,22 @@ class ProviderModel:
                 response = answer.get()
         except FAILURES as error:
             raise self._failed(error, settings) from None
-        yield decode_reply(response, self._wire, template.output_tool)
+        yield decode_reply(response, self._name, template.output_tool)
 
     def subscribe_limits(self, listener: Callable[[ServerLimits], None]) -> None:
-        """What the provider says of its limits, as soon as an answer begins, good or bad."""
+        """Tell the listener what the provider says of its limits, as soon as an answer begins, good
+        or bad."""
         self._client.transport.on_limits = listener
 
     async def aclose(self) -> None:
-        """Lets go of its connections; it may be asked again."""
+        """Let go of its connections; it may be asked again."""
         await self._client.transport.aclose()
 
     async def _prepare(
         self, request: ModelRequest
     ) -> tuple[RequestTemplate, list[ModelMessage], TheirSettings]:
         template = self._template_of(request)
-        messages = [encode_message(message, self._wire) for message in request.messages]
+        messages = [encode_message(message, self._name) for message in request.messages]
         timeout_s = _timeout_s(request)
         settings = {
             **self._settings,
@@ -314,7 +255,7 @@ class ProviderModel:
             "timeout": httpx2.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
             "extra_headers": {
                 **self._access.headers,
-                self._wire.key_header: self._wire.key_form.format(await self._read_key()),
+                self._name.wire.key_header: self._name.wire.key_form.format(await self._read_key()),
             },
         }
         if request.settings.temperature is not None:
@@ -323,7 +264,7 @@ class ProviderModel:
 
     def _failed(self, error: Exception, settings: TheirSettings) -> VegaError:
         sent = cast("dict[str, Any]", settings)["extra_headers"]
-        return decode_error(error, self._wire, self._model, sent)
+        return decode_error(error, self._name, sent)
 
     async def _read_key(self) -> str:
         try:
@@ -333,7 +274,7 @@ class ProviderModel:
         except SettingsError as error:
             raise _no_key(str(error)) from error
         if not key:
-            variable = self._wire.key_variable
+            variable = self._name.provider.key_variable
             raise _no_key(f"{self.name} needs a key; set {variable} in your shell")
         return key
 
@@ -343,17 +284,18 @@ class ProviderModel:
         for known, template in self._templates:
             if known == shared:
                 return template
-        template = request_template(self._client.model, self._wire.provider, request)
+        template = request_template(self._client.model, self._name.provider, request)
         self._templates = [(shared, template), *self._templates[: _MAX_TEMPLATES - 1]]
         return template
 
 
 def fixed_settings(wire: Wire, access: ProviderAccess) -> dict[str, Any]:
-    """Other servers that speak a provider's format need not know all of its words."""
+    """Return what every request of a wire is sent with. Other servers that speak a provider's
+    format need not know all of its words."""
     own_address = access.base_url is None
     return {
         **(_STANDARD_TIER if own_address else {}),
-        **(_NOT_STORED if wire.name == "openai" else {}),
+        **wire.settings,
     }
 
 

@@ -53,6 +53,8 @@ _SHOWN = 200
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """A scripted call asks for the tool `name` with `arguments`."""
+
     name: str
     arguments: Any = {}
 
@@ -143,6 +145,8 @@ def _checked(reply: ScriptedAnswer) -> ScriptedAnswer:
 
 
 def parse_reply(reply: ReplySpec) -> ParsedReply:
+    """Turn text, or a mapping of its fields, into a `ScriptedReply`; anything else is a reply
+    already. Raises `UserError` for a mapping that is none."""
     if isinstance(reply, str):
         return ScriptedReply(reply)
     if not isinstance(reply, Mapping):
@@ -221,6 +225,7 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str | Path, **settings: Any) -> "ScriptedModel":  # noqa: ANN401
+        """Read the script from a file, TOML by its name, else JSON."""
         return cls(read_script(path), **settings)
 
     def bound_input(self, request: ModelRequest) -> int:

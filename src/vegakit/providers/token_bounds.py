@@ -4,7 +4,6 @@ import json
 import struct
 from collections.abc import Callable
 from math import ceil
-from typing import TypeAlias
 
 from vegakit.conversation import (
     AssistantMessage,
@@ -18,38 +17,28 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import UserError
+from vegakit.providers.provider import PixelSize, ProviderRecord
 
-# How many tokens an image is billed as, at most, by its size.
-#
-# | provider  | rule                                                                  | at most |
-# |-----------|-----------------------------------------------------------------------|---------|
-# | anthropic | width × height / 750, or squares of 28, whichever is more             | 4,784   |
-# | openai    | tiles of 512 after scaling to 2,048 and then 768, by model; or        | 48,169  |
-# |           | squares of 32 times a factor, by model; the larger for unknown ones   | 24,600  |
-#
-# An image whose size cannot be read, or that the provider fetches itself, counts as the largest.
+# How many tokens an image is billed as, at most, by its size, as the provider's record says.
 
-
-PixelSize: TypeAlias = tuple[int, int]
-TokenRule: TypeAlias = Callable[[PixelSize], int]
 
 _LARGEST: PixelSize = (1_000_000, 1_000_000)
+"""An image whose size cannot be read, or that the provider fetches itself, counts as this one."""
 
 
-def image_bound(provider: str, model: str, media: Media) -> int:
+def image_bound(provider: ProviderRecord, model: str, media: Media) -> int:
+    """Return the most tokens that an image is billed as."""
     if media.media_type not in _READERS:
         raise UserError(
             f"a file of type {media.media_type or 'unknown'} cannot be sent: what it would cost is "
             f"not known before it is; send text, or an image of {', '.join(_READERS)}"
         )
-    size = pixel_size(media) or _LARGEST
-    if provider == "anthropic":
-        return _anthropic(size)
-    return next(rule for prefix, rule in _OPENAI if model.startswith(prefix))(size)
+    return provider.image_tokens(model, pixel_size(media) or _LARGEST)
 
 
 def pixel_size(media: Media) -> PixelSize | None:
-    """From the first bytes, as the format says; None if they say something else."""
+    """Read the size of an image from its first bytes, as its format says; None if they say
+    something else."""
     try:
         size = _READERS[media.media_type](media.data)
     except (struct.error, IndexError):
@@ -101,46 +90,9 @@ _READERS: dict[str, Callable[[bytes], PixelSize | None]] = {
 }
 
 
-def _squares(size: PixelSize, side: int) -> int:
-    return ceil(size[0] / side) * ceil(size[1] / side)
-
-
-def _anthropic(size: PixelSize) -> int:
-    return min(4_784, max(ceil(size[0] * size[1] / 750), _squares(size, 28)))
-
-
-def _tiles(base: int, each: int) -> TokenRule:
-    def tokens(size: PixelSize) -> int:
-        shrink = min(1.0, 2_048 / max(size))
-        shrink = min(shrink, 768 / min(size))
-        return base + each * _squares((ceil(size[0] * shrink), ceil(size[1] * shrink)), 512)
-
-    return tokens
-
-
-def _patches(factor: float, most: int = 1_536) -> TokenRule:
-    return lambda size: ceil(min(most, _squares(size, 32)) * factor)
-
-
-_OPENAI: tuple[tuple[str, TokenRule], ...] = (
-    ("gpt-4o-mini", _tiles(2_833, 5_667)),
-    ("gpt-4o", _tiles(85, 170)),
-    ("gpt-4.1-mini", _patches(1.62)),
-    ("gpt-4.1-nano", _patches(2.46)),
-    ("gpt-4.1", _tiles(85, 170)),
-    ("gpt-5-mini", _patches(1.62)),
-    ("gpt-5-nano", _patches(2.46)),
-    ("o4-mini", _patches(1.72)),
-    ("o1", _tiles(75, 150)),
-    ("o3", _tiles(75, 150)),
-    ("", lambda size: max(_tiles(85, 170)(size), _patches(2.46, 10_000)(size))),
-)
-"""The first whose prefix fits. `gpt-5` and later ones change too often to be told apart."""
-
-
 # No fewer tokens than a provider will bill as input, without asking it.
 #
-# A token stands for at least one byte of text: the tokenizers of both providers are built up from
+# A token stands for at least one byte of text: the tokenizers of providers are built up from
 # single bytes, and "1,2,3,4" or rare characters do come to one token a byte. So the bytes of all
 # text are the bound, and nothing smaller would be one: English is billed at about a quarter of
 # it. Since output costs five times as much and is reserved at its maximum too, this is seldom
@@ -149,7 +101,6 @@ _OPENAI: tuple[tuple[str, TokenRule], ...] = (
 # its own length.
 
 
-_TOKENS_A_BYTE = {"anthropic": 1.0, "openai": 1.0}
 _REQUEST = 64
 _MESSAGE = 16
 _PART = 16
@@ -158,17 +109,19 @@ _FIRST_TOOL = 1_000
 """The instructions on tools that a provider adds by itself: up to about 700 tokens."""
 
 
-def bound_of_text(provider: str, text: str) -> int:
-    return ceil(len(text.encode(errors="surrogatepass")) * _TOKENS_A_BYTE[provider])
+def bound_of_text(provider: ProviderRecord, text: str) -> int:
+    """Return no fewer tokens than this text is."""
+    return ceil(len(text.encode(errors="surrogatepass")) * provider.tokens_a_byte)
 
 
-def bound_of_tools(provider: str, tools: list[object]) -> int:
-    """Tools and the shape of an answer, as they are sent."""
+def bound_of_tools(provider: ProviderRecord, tools: list[object]) -> int:
+    """Return no fewer tokens than tools and the shape of an answer are, as they are sent."""
     sent = sum(bound_of_text(provider, _json(tool)) + _TOOL for tool in tools)
     return sent + (_FIRST_TOOL if tools else 0)
 
 
-def bound_of_messages(provider: str, model: str, request: ModelRequest) -> int:
+def bound_of_messages(provider: ProviderRecord, model: str, request: ModelRequest) -> int:
+    """Return no fewer tokens than the messages of a request are."""
     parts = [part for message in request.messages for part in _parts(message)]
     texts = sum(bound_of_text(provider, part) for part in parts if isinstance(part, str))
     images = sum(image_bound(provider, model, part) for part in parts if isinstance(part, Media))

@@ -1,4 +1,4 @@
-"""What users import: `Runtime`, agents, processes, programs in Python and in Vega (host).
+"""Users import from here: `Runtime`, agents, processes, programs in Python and in Vega (host).
 
 Each part is loaded when it is first used: a command that only checks a program needs no runtime.
 """
@@ -7,145 +7,71 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.control import Question
+    from vegakit.control import Question as Question
     from vegakit.host import (
-        Agent,
-        Child,
-        Process,
-        Reducer,
-        Reply,
-        RunProgram,
-        StreamEvent,
-        Supervisor,
-        TextChunk,
-        ToolCalled,
-        ToolReturned,
-        TurnEnded,
-        run_program,
+        Agent as Agent,
+        Child as Child,
+        Process as Process,
+        Reducer as Reducer,
+        Reply as Reply,
+        RunProgram as RunProgram,
+        StreamEvent as StreamEvent,
+        Supervisor as Supervisor,
+        TextChunk as TextChunk,
+        ToolCalled as ToolCalled,
+        ToolReturned as ToolReturned,
+        TurnEnded as TurnEnded,
+        run_program as run_program,
     )
-    from vegakit.sdk.composition import runtime_arguments
-    from vegakit.sdk.control_server import ControlServer
-    from vegakit.sdk.patterns import map_all, race, retry_until
+    from vegakit.sdk.composition import runtime_arguments as runtime_arguments
+    from vegakit.sdk.control_server import (
+        ControlServer as ControlServer,
+        RuntimeControl as RuntimeControl,
+    )
+    from vegakit.sdk.patterns import map_all as map_all, race as race, retry_until as retry_until
     from vegakit.sdk.programs import (
-        Failed,
-        LoadHook,
-        Max,
-        ProgramRefused,
-        PythonProgram,
-        VegaFunction,
-        VegaProgram,
-        code_run_by,
-        interop_at,
-        load,
-        parallel,
-        program,
-        session,
-        spawn,
-        vega,
+        Failed as Failed,
+        LoadHook as LoadHook,
+        MaxLen as MaxLen,
+        ProgramRefused as ProgramRefused,
+        PythonProgram as PythonProgram,
+        VegaFunction as VegaFunction,
+        VegaProgram as VegaProgram,
+        code_run_by as code_run_by,
+        interop_at as interop_at,
+        load as load,
+        parallel as parallel,
+        program as program,
+        session as session,
+        spawn as spawn,
+        vega as vega,
     )
-    from vegakit.sdk.runtime import Ask, Runtime, run
-    from vegakit.sdk.sources import CheckedSource, Source, check_source, load_bytecode, project_root
+    from vegakit.sdk.runtime import Ask as Ask, Runtime as Runtime, run as run
+    from vegakit.sdk.sources import (
+        CheckedSource as CheckedSource,
+        Source as Source,
+        check_source as check_source,
+        load_bytecode as load_bytecode,
+        project_root as project_root,
+    )
 
-
-__all__ = [
-    "Agent",
-    "Ask",
-    "CheckedSource",
-    "Child",
-    "ControlServer",
-    "Failed",
-    "LoadHook",
-    "Max",
-    "Process",
-    "ProgramRefused",
-    "PythonProgram",
-    "Question",
-    "Reducer",
-    "Reply",
-    "RunProgram",
-    "Runtime",
-    "Source",
-    "StreamEvent",
-    "Supervisor",
-    "TextChunk",
-    "ToolCalled",
-    "ToolReturned",
-    "TurnEnded",
-    "VegaFunction",
-    "VegaProgram",
-    "check_source",
-    "code_run_by",
-    "interop_at",
-    "load",
-    "load_bytecode",
-    "map_all",
-    "parallel",
-    "program",
-    "project_root",
-    "race",
-    "retry_until",
-    "run",
-    "run_program",
-    "runtime_arguments",
-    "session",
-    "spawn",
-    "vega",
-]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "vegakit.control": ("Question",),
+        "vegakit.control": "Question",
         "vegakit.host": (
-            "Agent",
-            "Child",
-            "Process",
-            "Reducer",
-            "Reply",
-            "RunProgram",
-            "StreamEvent",
-            "Supervisor",
-            "TextChunk",
-            "ToolCalled",
-            "ToolReturned",
-            "TurnEnded",
-            "run_program",
+            "Agent Child Process Reducer Reply RunProgram StreamEvent Supervisor TextChunk "
+            "ToolCalled ToolReturned TurnEnded run_program"
         ),
-        "composition": ("runtime_arguments",),
-        "control_server": ("ControlServer",),
-        "patterns": (
-            "map_all",
-            "race",
-            "retry_until",
-        ),
+        "composition": "runtime_arguments",
+        "control_server": "ControlServer RuntimeControl",
+        "patterns": "map_all race retry_until",
         "programs": (
-            "Failed",
-            "LoadHook",
-            "Max",
-            "ProgramRefused",
-            "PythonProgram",
-            "VegaFunction",
-            "VegaProgram",
-            "code_run_by",
-            "interop_at",
-            "load",
-            "parallel",
-            "program",
-            "session",
-            "spawn",
-            "vega",
+            "Failed LoadHook MaxLen ProgramRefused PythonProgram VegaFunction VegaProgram "
+            "code_run_by interop_at load parallel program session spawn vega"
         ),
-        "runtime": (
-            "Ask",
-            "Runtime",
-            "run",
-        ),
-        "sources": (
-            "CheckedSource",
-            "Source",
-            "check_source",
-            "load_bytecode",
-            "project_root",
-        ),
+        "runtime": "Ask Runtime run",
+        "sources": "CheckedSource Source check_source load_bytecode project_root",
     },
 )

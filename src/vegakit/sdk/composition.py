@@ -1,4 +1,4 @@
-"""From settings to the arguments of a runtime: the only place where its parts are joined."""
+"""Settings become the arguments of a runtime here, in the only place where its parts are joined."""
 
 import re
 import socket
@@ -9,16 +9,16 @@ from typing import Any
 from vegakit.config import Settings, environment_secrets
 from vegakit.host import LimiterRules, PermissionPolicy
 from vegakit.policy import PermissionMode
-from vegakit.ports import Model
-from vegakit.providers import ProviderAccess, build_model, provider_of
+from vegakit.ports import Journal, Ledger, Model
+from vegakit.providers import ProviderAccess, build_model, key_formats, provider_of
 from vegakit.sdk.control_server import ControlServer
-from vegakit.store import RetentionRule, SqliteAudit, SqliteJournal, SqliteLedger
+from vegakit.store import RetentionRule, SqliteAudit, open_journal, open_ledger
 from vegakit.telemetry import Redactor, open_sink
 
 
 def runtime_arguments(settings: Settings) -> dict[str, Any]:
     """The arguments of `Runtime`."""
-    redactor = Redactor(content=settings.telemetry.content)
+    redactor = Redactor(content=settings.telemetry.content, formats=key_formats())
     return {
         "budget": settings.budget_rule,
         "journal": user_journal(settings),
@@ -34,20 +34,19 @@ def runtime_arguments(settings: Settings) -> dict[str, Any]:
     }
 
 
-def user_journal(settings: Settings) -> SqliteJournal | None:
+def user_journal(settings: Settings) -> Journal | None:
     """The one that all runs of a user are recorded in, unless the settings say that none are."""
-    path = settings.journal_path
-    if path is None:
+    if not settings.journal.enabled:
         return None
     keep = RetentionRule(settings.journal_keep_ms, settings.journal_bytes)
-    return SqliteJournal(path, shared=True, keep=keep)
+    return open_journal(settings.journal_place, shared=True, keep=keep)
 
 
-def _ledger(settings: Settings) -> SqliteLedger | None:
-    """None: it is in the file of the journal, so that an answer is recorded and settled in one
-    transaction."""
-    shares = settings.ledger_path == settings.journal_path
-    return None if shares else SqliteLedger(settings.ledger_path)
+def _ledger(settings: Settings) -> Ledger | None:
+    """Return None if the ledger is where the journal is, so that an answer is recorded and settled
+    in one transaction."""
+    shares = settings.journal.enabled and settings.ledger_place == settings.journal_place
+    return None if shares else open_ledger(settings.ledger_place)
 
 
 def _permission_policy(settings: Settings) -> PermissionPolicy | None:
@@ -59,7 +58,7 @@ def _permission_policy(settings: Settings) -> PermissionPolicy | None:
 
 
 def _audit(settings: Settings, redactor: Redactor) -> SqliteAudit | None:
-    """It hides the keys that this runtime has read."""
+    """Return the audit of the settings; it hides the keys that this runtime has read."""
     path = settings.audit_path
     if path is None:
         return None
@@ -75,7 +74,7 @@ def _view(settings: Settings, redactor: Redactor) -> ControlServer | bool:
 
 
 def _secrets(settings: Settings, redactor: Redactor) -> dict[str, str]:
-    """Keys that were read, and what variables hold that the settings name."""
+    """Return the keys that were read, and the values of the variables that the settings name."""
     servers = settings.mcp.values()
     named = {variable for server in servers for variable in (*server.env, server.bearer or "")}
     return redactor.named() | environment_secrets(named)

@@ -1,14 +1,16 @@
-"""The control socket of a runtime: it answers requests of the same user."""
+"""Control of a live runtime, and the socket on which it is offered to the same user.
+
+caller ──▶ ControlServer: line, right, request ──▶ RuntimeControl ──▶ the runtime
+"""
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, suppress
-from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -16,25 +18,30 @@ from msgspec.structs import replace
 from vegakit.child_process import Children
 from vegakit.config import load
 from vegakit.control import (
-    CONTROL_VERSION,
-    ControlRequest,
+    ALL_RIGHTS,
+    KillPlan,
     KillResult,
     LogEntry,
-    ProcessKind,
     ProcessView,
     Question,
+    ReplyShape,
+    Right,
     RuntimeView,
+    decode_request,
     encode_reply,
     is_mine,
-    is_within,
+    offered_by,
     open_socket,
+    plan_kill,
+    resolve,
+    values,
 )
 from vegakit.errors import SettingsError, UserError
 from vegakit.host import ActivityLog, Approvals, ProgramRun
+from vegakit.ids import Digest
 from vegakit.money import Money
 from vegakit.policy import ExitKind
 from vegakit.ports import Clock
-from vegakit.program import ProcessPhase, ProcessRecord
 from vegakit.telemetry import Redactor
 
 _LOOKS = 1_000
@@ -42,8 +49,8 @@ _BETWEEN_LOOKS_S = 0.01
 
 
 class ControlledRuntime(Protocol):
-    """What control uses of a runtime. The `Runtime` of this package has all of it; naming only
-    this keeps the server below the class that opens it."""
+    """The parts of a runtime that control uses. The `Runtime` of this package has all of them;
+    naming only these keeps the server below the class that opens it."""
 
     name: str
     clock: Clock
@@ -52,29 +59,41 @@ class ControlledRuntime(Protocol):
     approvals: Approvals
 
     @property
-    def program(self) -> ProgramRun: ...
+    def program(self) -> ProgramRun:
+        """The run of all processes."""
+        ...
 
     @property
-    def spent(self) -> Money: ...
+    def spent(self) -> Money:
+        """The amount that this runtime has spent."""
+        ...
 
-    async def remaining(self) -> Money | None: ...
+    async def remaining(self) -> Money | None:
+        """Return what is left of the budget, or None if nothing limits it."""
+        ...
 
-    def ps(self) -> list[ProcessView]: ...
+    def ps(self) -> list[ProcessView]:
+        """Return a view of each process, in tree order."""
+        ...
 
-    def interrupts(self) -> list[Question]: ...
+    def interrupts(self) -> list[Question]:
+        """Return the questions that people have not answered."""
+        ...
 
 
-class ControlHandlers:
-    """Answers each operation of the control socket from a live runtime."""
+class RuntimeControl:
+    """Implements `ProcessControl` for a live runtime. Reasons and log entries are redacted; the
+    questions to people are not, because nobody may approve what is hidden from them."""
 
-    def __init__(self, runtime: ControlledRuntime, redactor: Redactor) -> None:
+    def __init__(self, runtime: ControlledRuntime, redactor: Redactor | None = None) -> None:
         self._runtime = runtime
-        self._redactor = redactor
+        self._redactor = redactor or Redactor()
         self._since_ms = runtime.clock.now()
 
-    async def info(self, request: ControlRequest) -> AsyncGenerator[RuntimeView]:
+    async def info(self) -> RuntimeView:
+        """Return the runtime as a whole."""
         rt = self._runtime
-        yield RuntimeView(
+        return RuntimeView(
             rt.name,
             os.getpid(),
             version("vegakit"),
@@ -88,123 +107,81 @@ class ControlHandlers:
             await rt.remaining(),
         )
 
-    async def ps(self, request: ControlRequest) -> AsyncGenerator[ProcessView]:
-        for view in self._runtime.ps():
-            yield replace(view, last_exit=self._redactor.redact(view.last_exit))
+    async def ps(self) -> list[ProcessView]:
+        """Return every process in tree order: each before what is below it."""
+        redact = self._redactor.redact
+        return [replace(view, last_exit=redact(view.last_exit)) for view in self._runtime.ps()]
 
-    async def logs(self, request: ControlRequest) -> AsyncGenerator[LogEntry]:
+    async def logs(self, id: str, *, follow: bool = False) -> AsyncGenerator[LogEntry]:  # noqa: A002
+        """Yield what is remembered of a process and of those below it; with `follow`, go on."""
         rt = self._runtime
         known = {view.path for view in rt.ps()} | rt.activity.processes()
-        path = _resolved(request.id, rt.program.id, known)
-        async for entry in rt.activity.entries(path, self._redactor, follow=request.follow):
+        path = resolve(id, rt.program.id, known)
+        async for entry in rt.activity.entries(path, self._redactor, follow=follow):
             yield entry
 
-    async def kill(self, request: ControlRequest) -> AsyncGenerator[KillResult]:
-        program, views = self._runtime.program, {view.path: view for view in self._runtime.ps()}
-        path = _resolved(request.id, program.id, set(views))
-        doomed = [one for one in views if is_within(one, path)]
-        if request.tree:
-            await program.end(path, kill=True)
-            yield await self._when_gone(doomed, {})
-            return
-        if views[path].kind is ProcessKind.SUPERVISOR:
-            raise UserError(
-                f"{path} is a supervisor and has no body of its own to restart; "
-                f"to end it with all below it, type: vega kill --tree {path}"
-            )
-        generation = program.machine.state.processes[path].generation
-        program.exit(path, ExitKind.KILLED)
-        yield await self._when_gone(doomed, {path: generation})
-
-    async def interrupts(self, request: ControlRequest) -> AsyncGenerator[Question]:
-        """As they are: nobody approves what is hidden from them because it looks like a key."""
-        for question in self._runtime.interrupts():
-            yield question
-
-    async def answer(self, request: ControlRequest) -> AsyncGenerator[str]:
-        """Whoever may call here is the user of this runtime."""
-        await self._runtime.approvals.answer(request.id, request.answer, "", request.action)
-        yield request.id
-
-    async def _when_gone(self, doomed: list[str], generations: dict[str, int]) -> KillResult:
-        """Wait until what was killed is gone. A process in `generations` may come back with a later
-        generation: that is a restart, not a survivor."""
+    async def kill(self, id: str, *, tree: bool = False) -> KillResult:  # noqa: A002
+        """End this incarnation, or with `tree` the process for good with all below it, and count
+        what is left when it is gone or ten seconds have passed."""
+        program = self._runtime.program
+        kill = plan_kill(program.machine.state, id, tree=tree)
+        if tree:
+            await program.end(kill.path, kill=True)
+        else:
+            program.exit(kill.path, ExitKind.KILLED)
         for _ in range(_LOOKS):
-            if self._left_of(doomed, generations).is_clean:
+            if self._left_of(kill).is_clean:
                 break
             await asyncio.sleep(_BETWEEN_LOOKS_S)
-        return self._left_of(doomed, generations)
+        return self._left_of(kill)
 
-    def _left_of(self, doomed: list[str], generations: dict[str, int]) -> KillResult:
-        state = self._runtime.program.machine.state
-        reborn = tuple(
-            path
-            for path, generation in generations.items()
-            if path in state.processes and state.processes[path].generation > generation
-        )
-        resting = {path for path in generations if _is_down(state.processes.get(path))}
-        return KillResult(
-            tuple(doomed),
-            sum(
-                path in state.processes or path in state.supervisors
-                for path in {*doomed} - {*reborn} - resting
-            ),
-            sum(
-                flight.path in doomed and flight.generation <= generations.get(flight.path, 1 << 62)
-                for flight in state.effects_in_flight.values()
-            ),
-            sum(child.owner in doomed for child in self._runtime.children.all()),
-            reborn,
-        )
+    async def interrupts(self) -> list[Question]:
+        """Return the questions that people have not answered, the oldest first."""
+        return self._runtime.interrupts()
 
+    async def answer(
+        self,
+        id: str,  # noqa: A002
+        answer: bool | str,
+        *,
+        action: Digest | None = None,
+    ) -> None:
+        """Answer a question as the user of this machine: nobody else reaches this."""
+        await self._runtime.approvals.answer(id, answer, "", action)
 
-def _is_down(process: ProcessRecord | None) -> bool:
-    return process is not None and process.phase is ProcessPhase.DOWN
-
-
-def _resolved(wanted: str, program: str, known: set[str]) -> str:
-    path = wanted.removeprefix(f"{program}/")
-    bare = path.rpartition("#")[0] if path != wanted else path
-    for exact in (path, bare):
-        if exact in known:
-            return exact
-    ending = sorted(one for one in known if one.endswith(f"/{path}"))
-    if len(ending) == 1:
-        return ending[0]
-    if ending:
-        raise UserError(f"{wanted!r} is {len(ending)} processes; type one: {', '.join(ending)}")
-    close = get_close_matches(wanted, sorted(known), 1)
-    hint = f"did you mean {close[0]}?" if close else "to see them, type: vega ps"
-    raise UserError(f"there is no process {wanted!r}; {hint}")
+    def _left_of(self, kill: KillPlan) -> KillResult:
+        os_children = sum(child.owner in kill.doomed for child in self._runtime.children.all())
+        return kill.result(self._runtime.program.machine.state, os_children)
 
 
 _LOG = logging.getLogger("vegakit")
 _ASK_WITHIN_S = 10.0
-
-Verb: TypeAlias = Callable[[ControlRequest], AsyncGenerator[Any]]
+_ANSWER_WITHIN_S = 2.0
+"""After a runtime has begun to close; who reads a stream is not waited for."""
 
 
 class ControlServer:
-    """A runtime that cannot be looked into runs on: that is a warning, not an error."""
+    """Serves the operations that `RuntimeControl` offers to callers of the same user, who have
+    `rights`. A runtime that cannot be looked into runs on: that is a warning, not an error."""
 
-    def __init__(self, directory: Path, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        redactor: Redactor | None = None,
+        rights: Collection[Right] = ALL_RIGHTS,
+    ) -> None:
         self._directory = directory
-        self._redactor = redactor or Redactor()
-        self._verbs: dict[str, Verb] = {}
+        self._redactor = redactor
+        self._rights = rights
+        self._control: RuntimeControl | None = None
         self._server: asyncio.Server | None = None
         self._callers: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
         self.path: Path | None = None
 
     async def open(self, runtime: ControlledRuntime) -> None:
-        answers = ControlHandlers(runtime, self._redactor)
-        self._verbs = {
-            "info": answers.info,
-            "ps": answers.ps,
-            "kill": answers.kill,
-            "logs": answers.logs,
-            "interrupts": answers.interrupts,
-            "answer": answers.answer,
-        }
+        """Listen for callers of this runtime."""
+        self._control = RuntimeControl(runtime, self._redactor)
         try:
             listening, self.path = open_socket(self._directory, runtime.name)
         except (OSError, AttributeError) as error:
@@ -218,10 +195,14 @@ class ControlServer:
         self._server = await asyncio.start_unix_server(self._adopt, sock=listening)
 
     async def aclose(self) -> None:
+        """Remove the socket, and hang up on who is still being answered."""
         if self._server is None or self.path is None:
             return
         self._server.close()
         self.path.unlink(missing_ok=True)
+        # Whoever killed what this runtime waited for is told so before it is gone.
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=_ANSWER_WITHIN_S)
         for caller in self._callers:
             caller.cancel()
         if self._callers:
@@ -249,7 +230,9 @@ class ControlServer:
     async def _answer_while_connected(
         self, asked: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        # A caller who hangs up ends the answer: nobody reads a log that is followed for ever.
         answering = asyncio.ensure_future(self._answer(asked, writer))
+        answering.add_done_callback(self._answering.discard)
         hanging_up = asyncio.ensure_future(reader.read(1))
         try:
             await asyncio.wait({answering, hanging_up}, return_when=asyncio.FIRST_COMPLETED)
@@ -262,9 +245,11 @@ class ControlServer:
 
     async def _answer(self, asked: bytes, writer: asyncio.StreamWriter) -> None:
         try:
-            request = msgspec.json.decode(asked, type=ControlRequest)
-            async with aclosing(self._verb(request)(request)) as values:
-                async for value in values:
+            row, request = decode_request(asked, offered_by(RuntimeControl), self._rights)
+            if row.shape is not ReplyShape.STREAM and (task := asyncio.current_task()):
+                self._answering.add(task)
+            async with aclosing(values(self._control, row, request)) as replies:
+                async for value in replies:
                     writer.write(encode_reply(value=value))
                     await writer.drain()
             writer.write(encode_reply(end=True))
@@ -272,16 +257,9 @@ class ControlServer:
             writer.write(encode_reply(error=str(error), end=True))
         await writer.drain()
 
-    def _verb(self, request: ControlRequest) -> Verb:
-        if request.v > CONTROL_VERSION or request.verb not in self._verbs:
-            raise UserError(
-                f"this runtime knows {', '.join(self._verbs)} in version {CONTROL_VERSION}, not "
-                f"{request.verb!r} in version {request.v}; use the vega it was started with"
-            )
-        return self._verbs[request.verb]
-
 
 def control_server_from_settings() -> ControlServer:
+    """Return a server whose socket is where vega.toml says."""
     directory = load().sockets_path
     if directory is None:
         raise SettingsError(

@@ -35,7 +35,7 @@ _SYSTEM = (
 
 
 class McpRuntime(Protocol):
-    """What MCP servers need of the runtime that they belong to."""
+    """The parts of a runtime that its MCP servers use."""
 
     clock: Clock
     children: Children
@@ -43,16 +43,22 @@ class McpRuntime(Protocol):
     budgets: Budgets
 
     @property
-    def program(self) -> ProgramRun: ...
+    def program(self) -> ProgramRun:
+        """The run of all processes."""
+        ...
 
-    def on(self, kind: Any, react: Callable[[Any], object]) -> None: ...  # noqa: ANN401
+    def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
+        """Call `react` with each news of a kind."""
+        ...
 
-    def spawn(self, body: Any, *, name: str = "", **child: Any) -> Process[Any]: ...  # noqa: ANN401
+    def spawn(self, body: Any, *, name: str = "", **child: Any) -> Process[Any]:  # noqa: ANN401
+        """Start a process."""
+        ...
 
 
 class Mcp:
-    """`rt.mcp`. `pins` is the file of what was accepted; in data_dir if it is None. A server is an
-    `McpServer`, or the name of one in vega.toml."""
+    """The MCP servers of a runtime, as `rt.mcp`. `pins` is the file of what was accepted; if it is
+    None, that in data_dir. A server is an `McpServer`, or the name of one in vega.toml."""
 
     def __init__(self, runtime: "McpRuntime", pins: str | PathLike[str] | None) -> None:
         self._runtime = runtime
@@ -79,14 +85,15 @@ class Mcp:
         )
 
     async def review(self, server: "McpServer | str") -> "McpReview":
-        """What it offers now beside what was accepted."""
+        """Return what a server offers now beside what was accepted of it."""
         return await self._opened().review(await self._described(server))
 
     async def accept(self, server: "McpServer | str", review: "McpReview") -> None:
-        """For the person who looked at it."""
+        """Accept what a server offers, for the person who looked at it."""
         self._opened().accept(await self._described(server), review)
 
     async def aclose(self) -> None:
+        """Close the connections to all servers."""
         if self._servers is not None:
             await self._servers.aclose()
 

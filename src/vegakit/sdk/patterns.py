@@ -109,7 +109,8 @@ async def _as_they_end(works: Iterable[Awaitable[T]]) -> AsyncGenerator[asyncio.
 
 
 def _failure_of(task: "asyncio.Future[Any]") -> BaseException | None:
-    """One that somebody else cancelled has failed; it must not look as if we were cancelled."""
+    """Return how a task failed. One that somebody else cancelled has failed too; it must not look
+    as if we were cancelled."""
     if task.cancelled():
         return Cancelled("it was cancelled before it answered; see who cancelled it, or ask again")
     return task.exception()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ProgramRefused(UserError):  # noqa: N818
-    """What is wrong with it, as `vega check` shows it."""
+    """A program has mistakes. The text is what `vega check` shows."""
 
     def __init__(self, diagnostics: "Sequence[Diagnostic]", texts: dict[str, str]) -> None:
         from vegakit.lang import render
@@ -61,10 +61,14 @@ def compiled(path: Path, interop: "PythonInterop | None" = None) -> "tuple[Modul
 class ProgramRunner(Protocol):
     """A runtime, as far as a program needs one to run in."""
 
-    async def run(self, program: Any, *args: Any, function: str = "main") -> Any: ...  # noqa: ANN401
+    async def run(self, program: Any, *args: Any, function: str = "main") -> Any:  # noqa: ANN401
+        """Run a function of a program to its end."""
+        ...
 
 
 class VegaFunction:
+    """A function of a program, which runs when it is called and awaited."""
+
     def __init__(self, program: "VegaProgram", function: "Function") -> None:
         self._program = program
         self.name = function.name
@@ -75,7 +79,7 @@ class VegaFunction:
 
 
 class VegaProgram:
-    """Its functions are its attributes."""
+    """A compiled program. Its functions are its attributes."""
 
     def __init__(
         self,
@@ -96,7 +100,7 @@ class VegaProgram:
             raise AttributeError(str(error)) from None
 
     def function(self, name: str) -> "Function":
-        """`main` is also what stands at the top of the file."""
+        """Return the signature of a function. `main` is also the code at the top of the file."""
         for function in self.module.functions:
             if function.name == name:
                 return function
@@ -104,13 +108,14 @@ class VegaProgram:
         raise UserError(f"{self.module.name} has no function {name!r}; it has: {known}")
 
     def result(self, name: str, value: Any) -> Any:  # noqa: ANN401
-        """Of the function `name`, as a value of Python."""
+        """Return the result of the function `name` as a value of Python."""
         plain = python_value(value)
         if self.interop is None:
             return plain
         return self.interop.result(self.function(name).result, plain)
 
     async def call(self, name: str, args: Sequence[Any]) -> Any:  # noqa: ANN401
+        """Run a function on the runtime the program was loaded by, or on one from the settings."""
         if self._runtime is not None:
             return await self._runtime.run(self, *args, function=name)
         # By its package and late: the runtime loads programs, and a program of its own accord opens
@@ -127,8 +132,9 @@ def load(
     tools: "Iterable[ToolLike]" = (),
     types: Iterable[Any] = (),
 ) -> VegaProgram:
-    """`tools` are functions of Python that the program may call and give to its agents, `types`
-    models that it knows as records, and whose instances its functions return."""
+    """Load a program from a file. `tools` are functions of Python that the program may call and
+    give to its agents, `types` models that it knows as records, and whose instances its functions
+    return."""
     from vegakit.host import PythonInterop
 
     if Path(path).suffix == ".py":
@@ -151,15 +157,16 @@ Failed = ProgramFailed
 """As a program raises it: `raise Failed("no")`."""
 
 
-def Max(most: int) -> Any:  # noqa: ANN401, N802  (reads as a type: Annotated[list[str], Max(20)])
-    """At most so many items: known to the quote, and held to by pydantic."""
+def MaxLen(most: int) -> Any:  # noqa: ANN401, N802  (reads as a type: Annotated[list[str], MaxLen(20)])
+    """A limit on the number of items, which the quote knows and pydantic holds to."""
     from pydantic import Field
 
     return Field(max_length=most)
 
 
 class PythonProgram:
-    """`main` of a file: await it, or `main.run(...)` where nothing is awaited."""
+    """The `main` of a file of Python: await it, or call `main.run(...)` where nothing is
+    awaited."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -170,6 +177,7 @@ class PythonProgram:
 
     @property
     def path(self) -> Path:
+        """The file that the program is in."""
         return Path(self.function.__code__.co_filename)
 
     @property
@@ -186,6 +194,7 @@ class PythonProgram:
         return self._result(await self.loaded.call("main", args))
 
     def run(self, *args: Any) -> Any:  # noqa: ANN401
+        """Run the program to its end, where nothing is awaited."""
         return asyncio.run(self(*args))
 
     def _result(self, value: Any) -> Any:  # noqa: ANN401
@@ -199,7 +208,8 @@ class PythonProgram:
 
 
 class _Program:
-    """`@program`, `@program(may=[…], budget="$5")`, and what marks the other functions of it."""
+    """The decorator `@program` or `@program(may=[…], budget="$5")`, and what marks the other
+    functions of a program."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         """The room of the same name: `import vegakit.program as p`."""
@@ -209,11 +219,13 @@ class _Program:
         return PythonProgram if function is None else PythonProgram(function)
 
     def function(self, **_: Any) -> Callable[..., Any]:  # noqa: ANN401
-        """`@program.function(may=["fs::read"])`: with rights or a budget of its own."""
+        """Mark a function that has rights or a budget of its own:
+        `@program.function(may=["fs::read"])`."""
         return _unchanged
 
     def tool(self, **_: Any) -> Callable[..., Any]:  # noqa: ANN401
-        """`@program.tool(capabilities=["fs::read"])`: agents may call it, and it runs in Vega."""
+        """Mark a function that agents may call, and that runs in Vega:
+        `@program.tool(capabilities=["fs::read"])`."""
         return _unchanged
 
 
@@ -225,23 +237,23 @@ program = _Program()
 
 
 def session(budget: Any = None, **_: Any) -> AbstractContextManager[None]:  # noqa: ANN401
-    """`with session(budget="$1"):` what is in it spends at most so much."""
+    """Cap what is spent in a block: `with session(budget="$1"):`."""
     only_in_program(f"session({budget!r})")
 
 
 def parallel() -> AbstractContextManager[None]:
-    """`with parallel():` its statements run at the same time."""
+    """Run the statements of a block at the same time: `with parallel():`."""
     only_in_program("parallel()")
 
 
 def spawn(_agent: Any, **_: Any) -> Any:  # noqa: ANN401
-    """`spawn(agent, wallet="$2")`: a process that stays."""
+    """Start a process that stays: `spawn(agent, wallet="$2")`."""
     only_in_program("spawn(…)")
 
 
 class _Word:
-    """`vega.file.read`: any path of names. What declares (`vega.retry(…)`) may be called anywhere;
-    what does something only in a program."""
+    """A path of names such as `vega.file.read`. A path that declares something (`vega.retry(…)`)
+    may be called anywhere; one that does something only in a program."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -279,6 +291,7 @@ vega: Any = _Word("vega")
 
 
 def interop_at(path: Path, loading: LoadHook | None = None) -> PythonInterop | None:
+    """Return the Python side of a program in Python, or None for a file of Vega."""
     return PythonInterop(tools_at(path, loading)) if path.suffix == ".py" else None
 
 
@@ -317,7 +330,8 @@ def _code_of(text: str, path: Path) -> "tuple[LoadTimeCode, ...]":
 
 
 def _names_of(text: str, path: Path) -> dict[str, Any]:
-    """Compiled from the text itself: Python would read the file again, in the encoding it names."""
+    """Return the names that a file defines. It is compiled from the text itself, because Python
+    would read the file again, in the encoding it names."""
     module = ModuleType(f"vega_program_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module

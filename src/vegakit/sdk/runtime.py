@@ -52,9 +52,9 @@ from vegakit.host import (
     arguments,
     as_audit,
     as_journal,
+    as_ledger,
     charge_missing,
     current_process,
-    ledger_beside,
     permission_policy_from,
     read_media,
     rule_of,
@@ -68,8 +68,7 @@ from vegakit.program import DEFAULT_WINDOW, Bounds, News, Prompt
 from vegakit.sdk.composition import runtime_arguments
 from vegakit.sdk.control_server import ControlServer, control_server_from_settings
 from vegakit.sdk.mcp import Mcp
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.programs import load as load_program
+from vegakit.sdk.programs import VegaProgram, load as load_program
 from vegakit.store import MemoryLedger
 from vegakit.telemetry import Tracer, current_span
 from vegakit.tools import SandboxPool, current_effect
@@ -129,8 +128,8 @@ class Ask(Generic[AskT]):
             raise
 
     async def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[AskT]]:
-        """What is said and done while it is, without `stream` only what is done. Where answers are
-        recorded, the text of each model call comes when it is complete and kept."""
+        """Yield what is said and done while it happens; without `stream` only what is done. Where
+        answers are recorded, the text of each model call comes when it is complete and kept."""
         program = self._runtime.program
         asked = await self._begin(stream=stream, with_events=True)
         try:
@@ -203,7 +202,7 @@ class Runtime:
         budget: str | float | ScopeRule | None = "$10",
         *,
         name: str = "default",
-        ledger: Ledger | None = None,
+        ledger: Ledger | str | PathLike[str] | None = None,
         trace: Sink | None = None,
         limits: Limits | None = None,
         models: Callable[[str], Model] | None = None,
@@ -225,9 +224,9 @@ class Runtime:
     ) -> None:
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
-        ledger = ledger or ledger_beside(self._journal)
-        self._ledger: Ledger = ledger or MemoryLedger()
-        self._lasting = ledger is not None
+        lasting = as_ledger(ledger, self._journal)
+        self._ledger: Ledger = lasting or MemoryLedger()
+        self._lasting = lasting is not None
         self.activity = ActivityLog(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
         self.admission_service = AdmissionService(self.children, self.clock)
@@ -261,9 +260,10 @@ class Runtime:
 
     @classmethod
     def from_config(cls, settings: Settings | None = None, **flags: object) -> "Runtime":
-        """As vega.toml and `VEGA_*` say: models by name, a journal, a ledger and traces on disk.
-        `flags` are settings by dotted name, with `_` for the dots. Each is a run of its own in the
-        journal of the user; `vega resume` has the last unfinished one go on."""
+        """Return a runtime as vega.toml and `VEGA_*` describe it: models by name, a journal, a
+        ledger and traces on disk. `flags` are tables of settings, as
+        `budget={"default": "$5"}`. Each runtime is a run of its own in the journal of the user;
+        `vega resume` has the last unfinished one go on."""
         settings = settings or load(flags)
         made = cls(**runtime_arguments(settings))
         made.mcp.settings = settings
@@ -355,6 +355,8 @@ class Runtime:
         history: Conversation | Sequence[Message] = (),
         wait_for_budget: bool = False,
     ) -> Ask[T]:
+        """Return a question to an agent: await it for the reply. `timeout` is in seconds; `history`
+        is said before the prompt; with `wait_for_budget` it waits for money instead of failing."""
         self._check_entered()
         return Ask(
             self,
@@ -377,7 +379,7 @@ class Runtime:
         return self.ask(agent, prompt, **options).events(stream=True)
 
     async def batch(self, *asks: Ask[Any]) -> tuple[Reply[Any], ...]:
-        """At once; if one fails, the others are cancelled."""
+        """Ask several questions at once; if one fails, the others are cancelled."""
         return tuple(await gather_all([_awaited(ask) for ask in asks]))
 
     @property
@@ -404,7 +406,7 @@ class Runtime:
 
     @property
     def program(self) -> ProgramRun:
-        """All processes of this runtime."""
+        """The run of all processes of this runtime."""
         self._check_entered()
         if self._program is None:
             self._program = ProgramRun(self.services, self._raised(self._bounds))
@@ -413,7 +415,7 @@ class Runtime:
         return self._program
 
     def _raised(self, bounds: Bounds) -> Bounds:
-        """With what a person added when the run went on."""
+        """Return the bounds with what a person added to the budget when the run went on."""
         raised = 0 if self.journaled is None else self.journaled.run.raised
         ceiling = None if bounds.ceiling is None else bounds.ceiling + raised
         return structs.replace(bounds, ceiling=ceiling, raised=raised)
@@ -451,15 +453,15 @@ class Runtime:
         budget: str | float | None = None,
         allow: Sequence[str] | None = None,
     ) -> Any:  # noqa: ANN401
-        """`budget` caps all it spends; `allow` are the capabilities it may use at most, without it
-        those that it declares."""
+        """Run a function of a program to its end. `budget` caps all it spends; `allow` are the
+        capabilities it may use at most, without it those that it declares."""
         wallet = None if budget is None else dollars(budget)
         given = arguments(program.function(function), args)
         value = await self.program.run(program, function, given, wallet, allow)
         return program.result(function, value)
 
     def process(self, path: str) -> Process[Any]:
-        """One that was started elsewhere, as a child of a supervisor is."""
+        """Return a process that was started elsewhere, such as a child of a supervisor."""
         return self.program.process(path)
 
     async def start_child(
@@ -483,12 +485,12 @@ class Runtime:
             self.approvals.listeners.append(react)
 
     def interrupts(self) -> list[Question]:
-        """What people are asked and have not answered, the oldest first."""
+        """Return the questions that people have not answered, the oldest first."""
         return self.approvals.questions.open()
 
     async def answer(self, question: str, answer: bool | str, *, by: str = "") -> None:
-        """Yes or no to what wants leave, words to the rest; `question` is the id of a `Question`.
-        `by` says who answers, if it is not the user of this machine."""
+        """Answer a question: `True` or `False` for an approval, text for anything else. `question`
+        is the id of a `Question`; `by` says who answers, if it is not the user of this machine."""
         if current_process.get() or current_effect.get():
             raise UserError(
                 "a program does not answer what a program asks; let a person type: "
@@ -497,7 +499,7 @@ class Runtime:
         await self.approvals.answer(question, answer, by)
 
     def ps(self) -> list[ProcessView]:
-        """What each process is doing, supervisors too, each before what is below it."""
+        """Return a view of each process, supervisors too, each before what is below it."""
         if self._program is None:
             return []
         now = self.clock.now()
@@ -514,15 +516,16 @@ class Runtime:
 
     @property
     def spent(self) -> Money:
-        """By the asks of this runtime."""
+        """The amount that the asks of this runtime have spent."""
         return Money(self._spent)
 
     async def remaining(self) -> Money | None:
-        """Of the current budget; None where nothing limits it."""
+        """Return what is left of the current budget, or None if nothing limits it."""
         scope = await self.budgets.ready(self.budgets.current)
         return await self._ledger.room(scope, self.clock.now())
 
     def on_spent(self, amount: int) -> None:
+        """Count an amount that was spent."""
         self._spent += amount
 
     def _check_entered(self) -> None:

@@ -27,7 +27,7 @@ class Source:
         self.texts: dict[str, str] = {}
 
     def read(self, name: str) -> str | None:
-        """None where there is no such file."""
+        """Return the text of a file, or None if there is no such file."""
         path = (self.root / name).resolve()
         if not path.is_relative_to(self.root) or not path.is_file():
             return None
@@ -38,7 +38,7 @@ class Source:
 
 @dataclass(frozen=True)
 class CheckedSource:
-    """One file that was looked at, with all that it uses."""
+    """A file that was checked, with all that it uses."""
 
     source: Source
     text: str
@@ -47,6 +47,7 @@ class CheckedSource:
 
     @property
     def is_sound(self) -> bool:
+        """Whether the program has no error; warnings do not count."""
         return self.checked is not None and all(d.severity != "error" for d in self.diagnostics)
 
 
@@ -55,6 +56,7 @@ def check_source(
     tools: "Mapping[str, Signature] | None" = None,
     types: "Mapping[str, Type] | None" = None,
 ) -> CheckedSource:
+    """Check the program in a file."""
     from vegakit.lang import check_program
 
     source = Source(path)
@@ -67,6 +69,7 @@ def check_source(
 
 
 def load_bytecode(path: Path) -> "Module":
+    """Load a compiled program, which is verified."""
     from vegakit.lang import from_vgb
 
     try:

@@ -9,37 +9,23 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.server.mcp import check_installed, serve_stdio
-    from vegakit.server.mcp_http import Address, address_of, read_or_create_token, serve_http
-    from vegakit.server.operations import Operations
-    from vegakit.server.policy import ServerPolicy
+    from vegakit.server.mcp import check_installed as check_installed, serve_stdio as serve_stdio
+    from vegakit.server.mcp_http import (
+        Address as Address,
+        address_of as address_of,
+        read_or_create_token as read_or_create_token,
+        serve_http as serve_http,
+    )
+    from vegakit.server.operations import Operations as Operations
+    from vegakit.server.policy import ServerPolicy as ServerPolicy
 
-
-__all__ = [
-    "Address",
-    "Operations",
-    "ServerPolicy",
-    "address_of",
-    "check_installed",
-    "read_or_create_token",
-    "serve_http",
-    "serve_stdio",
-]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "mcp": (
-            "check_installed",
-            "serve_stdio",
-        ),
-        "mcp_http": (
-            "Address",
-            "address_of",
-            "read_or_create_token",
-            "serve_http",
-        ),
-        "operations": ("Operations",),
-        "policy": ("ServerPolicy",),
+        "mcp": "check_installed serve_stdio",
+        "mcp_http": "Address address_of read_or_create_token serve_http",
+        "operations": "Operations",
+        "policy": "ServerPolicy",
     },
 )

@@ -1,23 +1,36 @@
-"""The operations as tools of an MCP server, and the server on standard input and output."""
+"""The control operations as tools of an MCP server, and the server on standard input and output."""
 
+import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
-from vegakit.errors import CatchableError, UserError, VegaError, error_name
-from vegakit.policy import sanitise
-from vegakit.server.operations import OperationResult, Operations, current_client
-from vegakit.server.policy import (
-    CardRequest,
-    InterruptsRequest,
-    KillRequest,
-    ProgramRequest,
-    PsRequest,
-    RunRequest,
-    ServerRequest,
-    schema_of,
+from vegakit.control import (
+    CheckReply,
+    ControlClient,
+    Operation,
+    ProcessView,
+    Question,
+    Right,
+    RunReply,
+    answer_command,
+    offered_by,
+    render_question,
 )
+from vegakit.errors import CatchableError, UserError, VegaError, error_name
+from vegakit.money import format_money
+from vegakit.policy import sanitise
+from vegakit.server.operations import (
+    Operations,
+    ProgramRefusedError,
+    amount,
+    current_client,
+    current_progress,
+)
+from vegakit.server.policy import McpKillRequest, McpPsRequest, schema_of
 from vegakit.server.runs import ProgressCallback
 
 if TYPE_CHECKING:
@@ -31,68 +44,126 @@ if TYPE_CHECKING:
     )
 
 
-# The tools of the server: name, what a client sends, and what it is told about it.
+# How clients are shown a reply: as text, and the same as JSON for programs.
 
 
-R = TypeVar("R", bound=ServerRequest)
+@dataclass(frozen=True)
+class McpResult:
+    """The reply to a client. What `is_spelled` is harmless to read as it is, and may not be cut."""
+
+    text: str
+    page: dict[str, Any] | None = None
+    refused: bool = False
+    is_spelled: bool = False
 
 
-class McpTool(Struct, Generic[R], frozen=True):
-    """`changes`: more than looking. `tells`: it also hears how to tell what comes meanwhile."""
-
-    kind: type[R]
-    perform: Callable[..., Awaitable[OperationResult]]
-    description: str
-    changes: bool = False
-    reports_progress: bool = False
+async def _show(page: dict[str, Any], *, refused: bool = False) -> McpResult:
+    text = await asyncio.to_thread(
+        lambda: json.dumps(page, indent=1, ensure_ascii=False, default=str)
+    )
+    return McpResult(text, page, refused)
 
 
-MCP_TOOLS: dict[str, McpTool[Any]] = {
-    "card": McpTool(
-        CardRequest,
-        Operations.card,
-        "The whole language on one page. Read it before you write a program.",
-    ),
-    "check": McpTool(
-        ProgramRequest,
-        Operations.check,
-        "All that is wrong with a program, with lines and suggested edits. Calls no model.",
-    ),
-    "cost": McpTool(
-        ProgramRequest,
-        Operations.cost,
-        "What a program may cost at most, send by send, and what is left here. Calls no model.",
-    ),
-    "explain": McpTool(
-        ProgramRequest,
-        Operations.explain,
-        "What a program may ask, call and touch, what of it is not granted, what runs at once and "
-        "what waits for what. Calls no model.",
-    ),
-    "run": McpTool(
-        RunRequest,
-        Operations.run,
-        "Run a program to its end: its result, what it printed and what it spent. It is checked "
-        "and priced first; a refusal says what to change, and nothing was spent. To cancel the "
-        "request ends the run.",
-        changes=True,
-        reports_progress=True,
-    ),
-    "ps": McpTool(
-        PsRequest, Operations.ps, "What runs here now: each process, its state and its money."
+async def _show_reply(_: object, reply: Any) -> McpResult:  # noqa: ANN401
+    if isinstance(reply, str):
+        return McpResult(reply)
+    page = await asyncio.to_thread(to_builtins, reply)
+    return await _show(page, refused=isinstance(reply, RunReply) and bool(reply.error))
+
+
+async def _show_check(_: object, reply: CheckReply) -> McpResult:
+    page = {"in_order": reply.in_order, "diagnostics": list(reply.diagnostics)}
+    lines = [reply.text, "in order" if reply.in_order else ""]
+    return McpResult("\n".join(filter(None, lines)), page, refused=not reply.in_order)
+
+
+async def _show_ps(control: Operations | ControlClient, views: list[ProcessView]) -> McpResult:
+    runtime = await control.info()
+    page: dict[str, Any] = {
+        "processes": [_view_row(view, runtime.now_ms) for view in views],
+        "left": amount(runtime.left),
+    }
+    if isinstance(control, ControlClient):
+        page |= {"runtime": runtime.name, "os_pid": runtime.os_pid}
+    return await _show(page)
+
+
+async def _show_interrupts(control: Operations, questions: list[Question]) -> McpResult:
+    now_ms = (await control.info()).now_ms
+    page = {"questions": [_question_row(one, now_ms) for one in questions]}
+    shown = await asyncio.to_thread(lambda: list(map(render_question, questions)))
+    text = "\n\n".join(map("\n".join, shown))
+    return McpResult(text or "nothing is asked", page, is_spelled=True)
+
+
+def _view_row(view: ProcessView, now_ms: int) -> dict[str, Any]:
+    return {
+        "id": view.path,
+        "kind": view.kind,
+        "state": view.state,
+        "health": view.health,
+        "waiting_for": sanitise(view.waiting_for),
+        "seconds": max(0, now_ms - view.since_ms) / 1_000,
+        "spent": format_money(view.spent),
+        "left": amount(view.left),
+    }
+
+
+def _question_row(question: Question, now_ms: int) -> dict[str, Any]:
+    """The text is spelled: a backslash in it begins an escape of JSON."""
+    left_ms = None if question.expires_ms is None else max(0, question.expires_ms - now_ms)
+    return {
+        "id": question.id,
+        "kind": question.kind,
+        "process": sanitise(question.process),
+        "text": question.text,
+        "seconds_left": None if left_ms is None else left_ms / 1_000,
+        "answer": answer_command(question),
+    }
+
+
+# The tools: the rows of the control table that this server implements and clients have a right to.
+
+
+class McpTool(Struct, frozen=True):
+    """A row as a tool. `request` is that of the row unless a client may say less or more: it may
+    name a runtime with `at`. `fixed` are fields it has no choice of."""
+
+    row: Operation[Any, Any]
+    request: type[Struct]
+    show: Callable[[Any, Any], Awaitable[McpResult]] = _show_reply
+    fixed: Mapping[str, Any] = {}
+    note: str = ""
+
+    @property
+    def description(self) -> str:
+        """The words for a model that chooses a tool."""
+        return f"{self.row.description} {self.note}".rstrip()
+
+
+_RIGHTS = frozenset({Right.READ, Right.ACT})
+_OFFERED = offered_by(Operations)
+_SPECIAL = {
+    "check": McpTool(_OFFERED["check"], _OFFERED["check"].request, _show_check),
+    "ps": McpTool(_OFFERED["ps"], McpPsRequest, _show_ps),
+    "kill": McpTool(
+        _OFFERED["kill"],
+        McpKillRequest,
+        fixed={"tree": True},
+        note="Here always for good, with all that it started.",
     ),
     "interrupts": McpTool(
-        InterruptsRequest,
-        Operations.interrupts,
-        "What runs here ask people, exactly and whole, and what a person types to answer. Show it "
-        "to them as it is: only a person answers, at a terminal of this machine.",
+        _OFFERED["interrupts"],
+        _OFFERED["interrupts"].request,
+        _show_interrupts,
+        note="With what a person types to answer. Show it to them as it is: only a person answers, "
+        "at a terminal of this machine.",
     ),
-    "kill": McpTool(
-        KillRequest,
-        Operations.kill,
-        "End a run or a process for good, with all that it started.",
-        changes=True,
-    ),
+}
+MCP_TOOLS = {
+    name: _SPECIAL.get(name) or McpTool(row, row.request)
+    for name, row in _OFFERED.items()
+    if row.right in _RIGHTS and name != "info"  # which is told with ps
 }
 
 
@@ -101,23 +172,26 @@ async def call_operation(
     name: str,
     given: Mapping[str, Any] | None,
     report_progress: ProgressCallback | None = None,
-) -> OperationResult:
-    """What is wrong with a request is told like any refusal, so that a model can fix it."""
+) -> McpResult:
+    """Perform an operation for a client. What is wrong with a request is told like any refusal, so
+    that a model can fix it."""
     tool = MCP_TOOLS.get(name)
     if tool is None:
         reason = f"there is no tool {name[:80]!a}; there are: {', '.join(MCP_TOOLS)}"
-        return OperationResult(reason, refused=True)
+        return McpResult(reason, refused=True)
+    current_progress.set(report_progress)
     try:
-        asked = convert(dict(given or {}), tool.kind)
+        asked = convert(dict(given or {}), tool.request)
+        fields = structs.asdict(asked) | dict(tool.fixed)
+        control = operations.control_at(fields.pop("at")) if "at" in fields else operations
+        return await tool.show(control, await getattr(control, name)(**fields))
     except ValidationError as error:
-        return OperationResult(f"{name} does not take this: {error}", refused=True)
-    try:
-        return await tool.perform(
-            operations, asked, *([report_progress] if tool.reports_progress else [])
-        )
+        return McpResult(f"{name} does not take this: {error}", refused=True)
+    except ProgramRefusedError as error:
+        return McpResult(str(error), {"refused": error.kind}, refused=True)
     except VegaError as error:
-        name = f"{error_name(error)}: " if isinstance(error, CatchableError) else ""
-        return OperationResult(f"{name}{error}", refused=True)
+        kind = f"{error_name(error)}: " if isinstance(error, CatchableError) else ""
+        return McpResult(f"{kind}{error}", refused=True)
 
 
 # The tools as an MCP server of the official package, on stdio.
@@ -130,6 +204,7 @@ INSTRUCTIONS = (
 
 
 def check_installed() -> None:
+    """Raise what to type if the mcp package is missing."""
     try:
         import mcp.server.lowlevel  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
@@ -139,13 +214,15 @@ def check_installed() -> None:
 
 
 def _client_of(request: Any) -> str:  # noqa: ANN401
-    """By its session over HTTP, or its connection where it has none; on stdio there is one."""
+    """Name the client: by its session over HTTP, or its connection where it has none; on stdio it
+    is the only one."""
     if request is None:
         return ""
     return request.headers.get("mcp-session-id") or ":".join(map(str, request.client or ()))
 
 
 def server_of(operations: Operations) -> "Server[dict[str, Any]]":
+    """Return a server of the official package that offers the tools."""
     from importlib.metadata import version
 
     import mcp_types as types
@@ -158,9 +235,11 @@ def server_of(operations: Operations) -> "Server[dict[str, Any]]":
                 types.Tool(
                     name=name,
                     description=tool.description,
-                    input_schema=schema_of(tool.kind),
+                    input_schema=schema_of(tool.request),
                     annotations=types.ToolAnnotations(
-                        read_only_hint=not tool.changes, open_world_hint=tool.changes
+                        read_only_hint=tool.row.right is Right.READ,
+                        idempotent_hint=tool.row.idempotent,
+                        open_world_hint=tool.row.right is not Right.READ,
                     ),
                 )
                 for name, tool in MCP_TOOLS.items()
@@ -191,11 +270,9 @@ def server_of(operations: Operations) -> "Server[dict[str, Any]]":
     )
 
 
-# Serving one client over our own standard input and output, until it hangs up.
-
-
 async def serve_stdio(operations: Operations) -> None:
-    """Meanwhile what anybody prints here goes to stderr."""
+    """Serve one client over our own standard input and output, until it hangs up. Meanwhile what
+    anybody prints here goes to stderr, because stdout belongs to the protocol."""
     from mcp.server.stdio import stdio_server
 
     server = server_of(operations)

@@ -47,8 +47,8 @@ _GONE = 404
 
 
 class Sessions:
-    """Stands before the server's own app. Keeps the ids with how many requests of each are served,
-    the one used longest ago first."""
+    """A guard before the server's own app. It keeps the ids of sessions with how many requests of
+    each are served, the one used longest ago first."""
 
     def __init__(self, app: AsgiApp, most: int) -> None:
         self._app, self._most = app, most
@@ -108,7 +108,8 @@ class Sessions:
                 self._busy.move_to_end(session)
 
     async def _make_room(self, scope: AsgiScope) -> None:
-        """For this one and those that are being opened beside it."""
+        """End idle sessions until there is room for this one and those that are being opened beside
+        it."""
         while len(self._busy) + self._opening > self._most:
             idle = next((session for session, busy in self._busy.items() if not busy), None)
             if idle is None:
@@ -155,7 +156,8 @@ _ONLY_MINE = 0o077
 
 
 class Address(Struct, frozen=True):
-    """`name` is what clients call it, where that is not a name of loopback."""
+    """An address to listen on; `name` is what clients call it, where that is not a name of
+    loopback."""
 
     host: str
     port: int
@@ -163,7 +165,8 @@ class Address(Struct, frozen=True):
 
 
 def address_of(text: str, name: str = "") -> Address:
-    """`127.0.0.1:8765`, `localhost:8765`, `[::1]:8765`; beyond loopback only with a name."""
+    """Return the address in `127.0.0.1:8765`, `localhost:8765` or `[::1]:8765`; beyond loopback
+    only with a name."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65_535:
@@ -187,7 +190,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def read_or_create_token(path: Path) -> str:
-    """Made with the first server, and the same for those that follow."""
+    """Return the token, which is made with the first server and the same for those that follow."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -216,8 +219,8 @@ async def serve_http(
     idle_s: float = _IDLE_S,
     most_sessions: int = _MOST_SESSIONS,
 ) -> None:
-    """Until it is told to end; `on_open` hears of the address. A session that is idle for `idle_s`
-    ends."""
+    """Serve clients until told to end; `on_open` is called with the address. A session that is idle
+    for `idle_s` ends."""
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
@@ -274,7 +277,7 @@ def _names(address: Address, port: int) -> list[str]:
 
 
 class _TokenGuard:
-    """Whoever has no token is told nothing else."""
+    """A guard that tells nothing else to whoever has no token."""
 
     def __init__(self, app: AsgiApp, token: str) -> None:
         self._app, self._wanted = app, f"Bearer {token}".encode()

@@ -1,30 +1,38 @@
-"""The operations behind the MCP tools: check a program, quote it, run it, list and kill what runs,
-and render the results as JSON.
+"""The control operations as an MCP server offers them: programs are checked, quoted and run under
+its policy, and clients see and end what they run.
 """
 
 import asyncio
-import json
 import re
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from vegakit.control import (
+    CheckReply,
     ControlClient,
+    CostLine,
+    CostReply,
+    ExplainReply,
+    FlowReply,
+    KillResult,
+    Language,
     ProcessView,
+    ProgramRequest,
     Question,
-    answer_command,
+    RunReply,
+    RuntimeView,
+    UnboundedLine,
     connect,
-    render_question,
 )
 from vegakit.errors import CapabilityDenied, ContractViolated, ToolFailed, UserError
-from vegakit.host import Agent, PreparedGrant, arguments
+from vegakit.host import Agent, PreparedGrant, arguments as arguments_of
 from vegakit.lang import DataflowGraph, ModelTerms, Quote, card
-from vegakit.money import Money, dollars, show
-from vegakit.policy import Grant, sanitise
+from vegakit.money import Money, dollars, format_money
+from vegakit.policy import Grant
 from vegakit.program import (
     MOST_LINKS,
     AdmissionRequest,
@@ -37,85 +45,47 @@ from vegakit.program import (
     over_remaining_budget,
     refused,
 )
-from vegakit.sdk import Runtime, VegaProgram
-from vegakit.server.policy import (
-    CardRequest,
-    InterruptsRequest,
-    KillRequest,
-    ProgramRequest,
-    PsRequest,
-    RunRequest,
-    ServerPolicy,
-)
-from vegakit.server.runs import ProgressCallback, Runs, run_id
+from vegakit.sdk import Runtime, RuntimeControl, VegaProgram
+from vegakit.server.policy import ServerPolicy
+from vegakit.server.runs import ProgressCallback, Runs, run_id, run_path
 from vegakit.tools import Files
 
-# What clients are shown, as JSON: amounts of money are text, as in programs.
+# Quotes and dataflow graphs as replies.
 
 
-def shown(page: dict[str, Any]) -> str:
-    return json.dumps(page, indent=1, ensure_ascii=False, default=str)
-
-
-def quote_page(quoted: Quote) -> dict[str, Any]:
-    """null where nothing sets a bound."""
-    return {
-        "at_most": _amount(quoted.total),
-        "calls": quoted.calls,
-        "processes": quoted.processes,
-        "lines": [
-            {"file": one.file, "line": one.line, "what": one.what}
-            | {"calls": one.calls, "at_most": _amount(one.worst)}
+def cost_reply(quoted: Quote, left: Money) -> CostReply:
+    """Return a quote as a reply."""
+    return CostReply(
+        amount(quoted.total),
+        quoted.calls,
+        quoted.processes,
+        tuple(
+            CostLine(one.file, one.line, one.what, one.calls, amount(one.worst))
             for one in quoted.lines
-        ],
-        "unbounded": [
-            {"file": one.file, "line": one.line, "why": one.why, "capped_by": _amount(one.cap)}
-            for one in quoted.unbounded
-        ],
-    }
+        ),
+        tuple(
+            UnboundedLine(one.file, one.line, one.why, amount(one.cap)) for one in quoted.unbounded
+        ),
+        format_money(left),
+    )
 
 
-def dataflow_page(flow: DataflowGraph) -> dict[str, Any]:
-    """What may run side by side, wave by wave, and what waits for what."""
+def flow_reply(flow: DataflowGraph) -> FlowReply:
+    """Return a dataflow graph as a reply, cut to a readable number of links."""
     places = {step.id: f"line {step.line} {step.what}" for step in flow.steps}
-    return {
-        "function": flow.name,
-        "at_once": [[places[one] for one in wave] for wave in flow.waves[:MOST_LINKS]],
-        "waits": [
+    return FlowReply(
+        flow.name,
+        tuple(tuple(places[one] for one in wave) for wave in flow.waves[:MOST_LINKS]),
+        tuple(
             f"{places[link.after]} after {places[link.before]}: {link.text}"
             for link in flow.links[:MOST_LINKS]
-        ],
-    }
+        ),
+    )
 
 
-def view_row(view: ProcessView, name: str, now_ms: int) -> dict[str, Any]:
-    return {
-        "id": name,
-        "kind": view.kind,
-        "state": view.state,
-        "health": view.health,
-        "waiting_for": sanitise(view.waiting_for),
-        "seconds": max(0, now_ms - view.since_ms) / 1_000,
-        "spent": show(view.spent),
-        "left": _amount(view.left),
-    }
-
-
-def question_row(question: Question, now_ms: int) -> dict[str, Any]:
-    """The text is spelled: a backslash begins an escape of JSON."""
-    left_ms = None if question.expires_ms is None else max(0, question.expires_ms - now_ms)
-    return {
-        "id": question.id,
-        "kind": question.kind,
-        "process": sanitise(question.process),
-        "text": question.text,
-        "seconds_left": None if left_ms is None else left_ms / 1_000,
-        "answer": answer_command(question),
-    }
-
-
-def _amount(nanos: int | None) -> str | None:
-    return None if nanos is None else show(Money(nanos))
+def amount(nanos: int | None) -> str | None:
+    """Return an amount of money as text, or None where nothing sets a bound."""
+    return None if nanos is None else format_money(Money(nanos))
 
 
 # Programs that clients send or name: read below one folder.
@@ -130,11 +100,14 @@ _MOST_BYTES = 1 << 20
 
 
 class Project:
+    """The folder of the project, from which programs are read and nothing else."""
+
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._files = Files(self.root, _READS, max_bytes=_MOST_BYTES)
 
     async def program_text(self, asked: ProgramRequest) -> tuple[str, str]:
+        """Return the name and the text of a program."""
         if bool(asked.source) == bool(asked.path):
             raise UserError("give either `source`, the text of a program, or `path`, its file")
         if asked.source:
@@ -150,6 +123,7 @@ class Project:
             ) from None
 
     async def text(self, name: str) -> str | None:
+        """Return the text of a file, or None if it cannot be read."""
         try:
             return await self._content(name)
         except (CapabilityDenied, ToolFailed):
@@ -163,65 +137,36 @@ class Project:
             raise UserError(f"{name!a} is not UTF-8 text: {error.reason}; save it so") from None
 
 
-# Runtimes of this user that the server did not start: only if it was started to reach them.
+# The operations themselves.
 
+
+current_client: ContextVar[str] = ContextVar("vega_client", default="")
+"""The client whose request it is: clients take turns."""
+current_progress: ContextVar[ProgressCallback | None] = ContextVar("vega_progress", default=None)
+"""The way to tell the client of this request what its run prints."""
 
 _NAME = re.compile(r"[\w.~-]{0,60}", re.ASCII)
 
 
-class RemoteRuntimes:
-    def __init__(self, server_policy: ServerPolicy) -> None:
-        self._granted = server_policy.all_runtimes
+class ProgramRefusedError(UserError):
+    """A program was not admitted, for the reason `kind`."""
 
-    async def ps(self, at: str) -> dict[str, Any]:
-        remote = self._at(at)
-        runtime, views = await remote.info(), await remote.ps()
-        left = None if runtime.left is None else show(runtime.left)
-        rows = [view_row(view, view.path, runtime.now_ms) for view in views]
-        return {"runtime": runtime.name, "os_pid": runtime.os_pid, "processes": rows, "left": left}
-
-    async def kill(self, at: str, name: str) -> dict[str, Any]:
-        return to_builtins(await self._at(at).kill(name, tree=True))
-
-    def _at(self, at: str) -> ControlClient:
-        """By its name or pid; a path could lead to any socket of this machine."""
-        if not self._granted:
-            raise UserError(
-                "this server shows and ends only what it runs itself; leave out `at`. Its owner "
-                "can widen that: vega mcp serve --all-runtimes"
-            )
-        if not _NAME.fullmatch(at) or at.endswith(".sock"):
-            raise UserError(f"{at[:80]!a} is no name and no OS pid of a runtime")
-        return connect(at or None)
-
-
-# What each tool does for a client: look at a program, price it, run it, see and end what runs.
-
-
-current_client: ContextVar[str] = ContextVar("vega_client", default="")
-"""Whose request it is: clients take turns."""
-
-
-@dataclass(frozen=True)
-class OperationResult:
-    """`page` says the same to programs. What `is_spelled` is harmless to read as it is, and may not
-    be cut."""
-
-    text: str
-    page: dict[str, Any] | None = None
-    refused: bool = False
-    is_spelled: bool = False
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class Operations:
-    """Programs are looked at in processes of their own, each client in its turn, and long pages
-    are written in threads: a large program keeps nobody else waiting."""
+    """Implements the operations that clients may ask for. It never answers a question to a person:
+    a client is a program, and nobody knows what it was told. Programs are looked at in processes of
+    their own, each client in its turn, and long replies are made in threads: a large program keeps
+    nobody else waiting."""
 
     def __init__(self, runtime: Runtime, server_policy: ServerPolicy) -> None:
         self._runtime = runtime
+        self._control = RuntimeControl(runtime)
         self._server_policy = server_policy
         self._project = Project(server_policy.root)
-        self._remote_runtimes = RemoteRuntimes(server_policy)
         self.runs = Runs(runtime, server_policy.budget, server_policy.may.grant)
         known = {name: self._terms(name) for name in sorted(server_policy.models)}
         self._admission_grant = ProgramGrant(
@@ -235,80 +180,109 @@ class Operations:
         self._permit = PreparedGrant(self._admission_grant)
         runtime.admission_service.warm(wholly=True)
 
-    async def check(self, asked: ProgramRequest) -> OperationResult:
-        inspection = await self._inspect(AdmissionRequest.CHECK, asked)
-        page = {"in_order": inspection.is_sound, "diagnostics": list(inspection.found)}
-        if not inspection.is_sound:
-            return OperationResult(inspection.shown, page, refused=True)
-        return OperationResult("\n".join(filter(None, [inspection.shown, "in order"])), page)
+    def control_at(self, at: str) -> "Operations | ControlClient":
+        """Return the control of the runtime a client named, by its name or OS pid; without a name
+        that of this server. A path is refused, because it could lead to any socket."""
+        if not (at or self._server_policy.all_runtimes):
+            return self
+        if not self._server_policy.all_runtimes:
+            raise UserError(
+                "this server shows and ends only what it runs itself; leave out `at`. Its owner "
+                "can widen that: vega mcp serve --all-runtimes"
+            )
+        if not _NAME.fullmatch(at) or at.endswith(".sock"):
+            raise UserError(f"{at[:80]!a} is no name and no OS pid of a runtime")
+        return connect(at or None)
 
-    async def cost(self, asked: ProgramRequest) -> OperationResult:
+    async def card(self, language: Language = "vega") -> str:
+        """Return the language card."""
+        return card(language)
+
+    async def check(
+        self, *, source: str = "", path: str = "", language: Language = "vega"
+    ) -> CheckReply:
+        """Return all that is wrong with a program."""
+        asked = ProgramRequest(source=source, path=path, language=language)
+        inspection = await self._inspect(AdmissionRequest.CHECK, asked)
+        return CheckReply(inspection.is_sound, inspection.found, inspection.shown)
+
+    async def cost(
+        self, *, source: str = "", path: str = "", language: Language = "vega"
+    ) -> CostReply:
+        """Return the quote of a program."""
+        asked = ProgramRequest(source=source, path=path, language=language)
         inspection = await self._inspect(AdmissionRequest.COST, asked)
         if inspection.quoted is None:
-            return OperationResult(inspection.shown, refused=True)
-        page = await asyncio.to_thread(quote_page, inspection.quoted)
-        page["left"] = show(self.runs.left())
-        return OperationResult(await asyncio.to_thread(shown, page), page)
+            raise UserError(inspection.shown)
+        return await asyncio.to_thread(cost_reply, inspection.quoted, self.runs.left())
 
-    async def explain(self, asked: ProgramRequest) -> OperationResult:
+    async def explain(
+        self, *, source: str = "", path: str = "", language: Language = "vega"
+    ) -> ExplainReply:
+        """Return what a program may touch, and what waits for what in it."""
+        asked = ProgramRequest(source=source, path=path, language=language)
         inspection = await self._inspect(AdmissionRequest.EXPLAIN, asked)
         manifest = inspection.manifest
         if manifest is None:
-            return OperationResult(inspection.shown, refused=True)
-        page = {
-            "manifest": to_builtins(manifest),
-            "not_granted": self._server_policy.outside(manifest),
-            "flows": await asyncio.to_thread(
-                lambda: list(map(dataflow_page, inspection.flows or ()))
-            ),
-        }
-        return OperationResult(await asyncio.to_thread(shown, page), page)
+            raise UserError(inspection.shown)
+        return ExplainReply(
+            to_builtins(manifest),
+            tuple(self._server_policy.outside(manifest)),
+            await asyncio.to_thread(lambda: tuple(map(flow_reply, inspection.flows or ()))),
+        )
 
     async def run(
-        self, asked: RunRequest, report_progress: ProgressCallback | None = None
-    ) -> OperationResult:
-        inspection = await self._inspect(AdmissionRequest.RUN, asked, asked.budget)
+        self,
+        *,
+        source: str = "",
+        path: str = "",
+        language: Language = "vega",
+        arguments: tuple[Any, ...] = (),
+        budget: str = "",
+    ) -> RunReply:
+        """Run a program to its end, and tell the client meanwhile what it prints."""
+        asked = ProgramRequest(source=source, path=path, language=language)
+        inspection = await self._inspect(AdmissionRequest.RUN, asked, budget)
         if inspection.verdict is None:
-            return OperationResult(inspection.shown, refused=True)
+            raise UserError(inspection.shown)
         accepted = self._admitted(inspection.verdict)
         if isinstance(accepted, RefusedProgram):
-            return OperationResult(accepted.text, {"refused": accepted.kind}, refused=True)
+            raise ProgramRefusedError(accepted.kind, accepted.text)
         module = accepted.module
         program = VegaProgram(module, self._project.root)
         try:
-            given = arguments(module.functions[module.main], asked.arguments)
+            given = arguments_of(module.functions[module.main], arguments)
         except ContractViolated as error:
             raise UserError(f"{error}; give them in `arguments`, in order") from None
-        result = await self.runs.run(program, given, accepted.cost, report_progress)
-        page = to_builtins(result) | {"spent": show(result.spent), "left": show(self.runs.left())}
-        return OperationResult(shown(page), page, refused=bool(result.error))
+        ran = await self.runs.run(program, given, accepted.cost, current_progress.get())
+        left = format_money(self.runs.left())
+        return RunReply(ran.id, ran.result, ran.error, ran.printed, format_money(ran.spent), left)
 
-    async def ps(self, asked: PsRequest) -> OperationResult:
-        if asked.at or self._server_policy.all_runtimes:
-            page = await self._remote_runtimes.ps(asked.at)
-        else:
-            now = self._runtime.clock.now()
-            rows = [view_row(view, run_id(view.path), now) for view in self.runs.views()]
-            page = {"processes": rows, "left": show(self.runs.left())}
-        return OperationResult(shown(page), page)
+    async def info(self) -> RuntimeView:
+        """Return the runtime of this server; `left` is what its runs may still spend."""
+        return structs.replace(await self._control.info(), left=self.runs.left())
 
-    async def interrupts(self, _: InterruptsRequest) -> OperationResult:
-        """Never answered from here: a client is a program, and nobody knows what it was told."""
-        now, questions = self._runtime.clock.now(), self._runtime.interrupts()
-        page = {"questions": [question_row(one, now) for one in questions]}
-        shown = await asyncio.to_thread(lambda: list(map(render_question, questions)))
-        text = "\n\n".join(map("\n".join, shown))
-        return OperationResult(text or "nothing is asked", page, is_spelled=True)
+    async def ps(self) -> list[ProcessView]:
+        """Return the runs of this server with all below them, by their ids."""
+        views = [(run_id(view.path), view) for view in await self._control.ps()]
+        return [structs.replace(view, path=found) for found, view in views if found]
 
-    async def kill(self, asked: KillRequest) -> OperationResult:
-        if asked.at or self._server_policy.all_runtimes:
-            page = await self._remote_runtimes.kill(asked.at, asked.id)
-        else:
-            page = {"ended": await self.runs.kill(asked.id)}
-        return OperationResult(shown(page), page)
+    async def kill(self, id: str, *, tree: bool = False) -> KillResult:  # noqa: A002
+        """End a run or a process of one for good, with all below it. Without `tree` too: a run is
+        not restarted."""
+        del tree
+        known = [view.path for view in await self.ps()]
+        if id not in known:
+            raise UserError(
+                f"{id[:80]!a} is no process of this server; running are: "
+                f"{', '.join(known[:20]) or 'none'}. Call ps for their ids"
+            )
+        killed = await self._control.kill(run_path(id), tree=True)
+        return structs.replace(killed, ended=tuple(map(run_id, killed.ended)))
 
-    async def card(self, asked: CardRequest) -> OperationResult:
-        return OperationResult(card(asked.language))
+    async def interrupts(self) -> list[Question]:
+        """Return what the runs ask people."""
+        return await self._control.interrupts()
 
     async def _inspect(
         self, purpose: AdmissionRequest, asked: ProgramRequest, budget: str = ""
@@ -325,7 +299,8 @@ class Operations:
     def _admitted(
         self, verdict: AdmittedProgram | RefusedProgram
     ) -> AdmittedProgram | RefusedProgram:
-        """Before its first call: inside the charter, and of a price that is left."""
+        """Return the verdict on a program before its first call: it must keep inside the policy and
+        cost no more than is left."""
         if isinstance(verdict, RefusedProgram):
             return verdict
         if wrong := self._server_policy.outside(verdict.manifest):
@@ -333,7 +308,7 @@ class Operations:
         return over_remaining_budget(verdict, self.runs.left()) or verdict
 
     def _terms(self, name: str) -> ModelTerms | None:
-        """None of a model that nobody knows: its price is not known either."""
+        """Return the terms of a model, or None if nobody knows it, and so its price."""
         model_registry, agent = self._runtime.model_registry, Agent("quoted", model=name)
         try:
             model = model_registry.model_of(agent)

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, json
 
-from vegakit.control import ProcessView
-from vegakit.errors import UserError, VegaError, error_name
+from vegakit.errors import VegaError, error_name
 from vegakit.host import Process
 from vegakit.money import NANOS, Money
 from vegakit.policy import Grant, sanitise
@@ -34,8 +33,8 @@ _PAUSE_S = 0.2
 
 
 class Progress:
-    """Lines that come faster than they can be told are dropped, the oldest first: all of them
-    stand in the result."""
+    """The lines that a run prints, on their way to its client. Lines that come faster than they can
+    be told are dropped, the oldest first: all of them stand in the result."""
 
     def __init__(self, report_progress: ProgressCallback) -> None:
         self._report_progress = report_progress
@@ -45,10 +44,12 @@ class Progress:
         self._reporter.add_done_callback(_discard_error)
 
     def add(self, line: str) -> None:
+        """Tell a line soon."""
         self._lines.append(line[:_MAX_CHARACTERS])
         self._more.set()
 
     def close(self) -> None:
+        """Tell nothing more."""
         self._reporter.cancel()
 
     async def _keep(self) -> None:
@@ -88,7 +89,7 @@ _MOST_RESULT = 100_000
 
 
 class RunResult(Struct, frozen=True):
-    """`error` is empty when it came to its end."""
+    """A run that has ended; `error` is empty when it came to its end."""
 
     id: str
     result: Any
@@ -106,8 +107,11 @@ class _Job(Struct):
 
 
 class Runs:
+    """The runs of a server, as processes below the one that holds its wallet."""
+
     def __init__(self, runtime: Runtime, budget: Money, most: Grant) -> None:
-        """`most` is what a program may touch at most, whatever it declares."""
+        """Take the budget of all runs together, and `most`, what a program may touch at most,
+        whatever it declares."""
         self._runtime = runtime
         self._most = most
         self._budget = budget
@@ -118,7 +122,8 @@ class Runs:
         self._ending: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> "asyncio.Future[Any]":
-        """Done when the process that holds the wallet is gone."""
+        """Start the process that holds the wallet, and return a future that is done when it is
+        gone."""
         self._runtime.on(Printed, self._on_printed)
         wallet = _text(Money(self._budget - self._budget % _MICRO))
         root = self._runtime.spawn(self._hold, name=_ROOT, wallet=wallet, restart="temporary")
@@ -132,7 +137,7 @@ class Runs:
         wallet: Money,
         report_progress: ProgressCallback | None = None,
     ) -> RunResult:
-        """`tell` hears what it prints."""
+        """Run a program to its end; `report_progress` is called with what it prints."""
         self._count += 1
         name = f"run-{self._count}"
         process = await self._spawn(name, Money(-(-wallet // _MICRO) * _MICRO))
@@ -154,30 +159,14 @@ class Runs:
             ending.add_done_callback(self._ending.discard)
             await asyncio.shield(ending)
 
-    def views(self) -> list[ProcessView]:
-        return [view for view in self._runtime.ps() if view.path.startswith(f"{_ROOT}/")]
-
     def left(self) -> Money:
-        """What no run holds and none has spent."""
+        """Return what no run holds and none has spent."""
         root = next((view for view in self._runtime.ps() if view.path == _ROOT), None)
         return Money(0) if root is None or root.left is None else root.left
 
-    async def kill(self, wanted: str) -> list[str]:
-        """For good, with all below it."""
-        path = f"{_ROOT}/{wanted}"
-        known = [view.path for view in self.views()]
-        if path not in known:
-            shown = ", ".join(map(run_id, known[:20])) or "none"
-            raise UserError(
-                f"{wanted[:80]!a} is no process of this server; running are: {shown}. "
-                "Call ps for their ids"
-            )
-        doomed = [one for one in known if one == path or one.startswith(f"{path}/")]
-        await self._runtime.process(path).kill()
-        return list(map(run_id, doomed))
-
     async def _hold(self) -> None:
-        """What is spawned in this context is below this process, and paid from its wallet."""
+        """Hold the wallet: what is spawned in this context is below this process, and paid from its
+        wallet."""
         self._context.set_result(copy_context())
         await asyncio.Event().wait()
 
@@ -214,7 +203,13 @@ class Runs:
 
 
 def run_id(path: str) -> str:
-    return path.removeprefix(f"{_ROOT}/")
+    """Return the id by which clients know a process of a run; empty if it is of none."""
+    return path.removeprefix(f"{_ROOT}/") if path.startswith(f"{_ROOT}/") else ""
+
+
+def run_path(run: str) -> str:
+    """Return the path of a process that clients know by this id."""
+    return f"{_ROOT}/{run}"
 
 
 def _text(amount: Money) -> str:

@@ -18,7 +18,8 @@ from msgspec import Struct, structs
 from vegakit.errors import UserError
 from vegakit.ports import AuditEntry, AuditHead, AuditLevel
 from vegakit.records import Json, canonical
-from vegakit.store.sqlite import Format, SqliteHandle, SqliteThread, Synchronous, sqlite_error
+from vegakit.store.sqlite.connection import SqliteHandle, SqliteThread, Synchronous, sqlite_error
+from vegakit.store.thread import Format
 
 # A chain of entries in which any change shows: how one is hashed, how all are verified.
 #
@@ -42,7 +43,7 @@ _MOST_FAULTS = 100
 
 
 class AuditLink(NamedTuple):
-    """As it is stored, or as somebody left it."""
+    """A link of the chain is held as it is stored, or as somebody left it."""
 
     number: int
     prev_hash: str
@@ -51,6 +52,8 @@ class AuditLink(NamedTuple):
 
 
 class AuditFaultKind(StrEnum):
+    """Says what is wrong at one place of a chain."""
+
     EDITED = "edited"
     GAP = "gap"
     DUPLICATE = "duplicate"
@@ -60,17 +63,15 @@ class AuditFaultKind(StrEnum):
 
 
 class AuditFault(Struct, frozen=True):
+    """One place at which a chain does not hold."""
+
     kind: AuditFaultKind
     number: int
     """Of the first entry that is wrong."""
 
 
 class AuditVerdict(Struct, frozen=True):
-    """The first hundred faults; none is a chain that holds up to its head.
-
-    `back_ms` is how far an entry says it was written before an earlier one: a little between
-    processes, much when a clock was set back. The order is that of the numbers all the same.
-    """
+    """The first hundred faults; none is a chain that holds up to its head."""
 
     head: AuditHead
     faults: tuple[AuditFault, ...] = ()
@@ -82,11 +83,13 @@ class _Dated(Struct):
 
 
 def hash_of(number: int, prev_hash: str, text: str) -> str:
+    """Return the hash of an entry, which stands for all before it too."""
     spelled = f"{number}\n{prev_hash}\n{text}"
     return hashlib.sha256(spelled.encode(errors="surrogateescape")).hexdigest()
 
 
 def parse_head(text: str) -> AuditHead:
+    """Read a head that was written down as `count:hash`."""
     count, colon, found = text.partition(":")
     if not (colon and count.isascii() and count.isdigit() and len(found) == len(EMPTY.hash)):
         raise UserError(
@@ -97,7 +100,7 @@ def parse_head(text: str) -> AuditHead:
 
 
 def verify_chain(links: Iterable[AuditLink], kept: AuditHead | None = None) -> AuditVerdict:
-    """In the order of their numbers; `kept` is a head from an earlier time."""
+    """Check links in the order of their numbers; `kept` is a head from an earlier time."""
     before = AuditLink(0, "", EMPTY.hash, "")
     faults: list[AuditFault] = []
     found = None if kept is None or kept.count else EMPTY.hash
@@ -204,11 +207,12 @@ class SqliteAudit:
 
 
 def verify_audit(path: str | PathLike[str], kept: AuditHead | None = None) -> AuditVerdict:
-    """All of it as it is now, also while others append."""
+    """Check all of a file as it is now, also while others append."""
     return verify_chain(_read(path, _LINKS), kept)
 
 
 def read_audit(path: str | PathLike[str], last: int) -> list[AuditLink]:
+    """Return the links of a file in order."""
     return list(_read(path, _LAST_LINKS, last))[::-1]
 
 

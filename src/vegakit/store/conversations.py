@@ -1,5 +1,5 @@
-"""What every backend agrees on about documents and remembered messages, and a memory for one
-process.
+"""Every backend agrees on these rules about documents and remembered messages; a memory for one
+process follows them.
 
 Text is cut into words here and nowhere else, so every backend finds the same lines, and a query,
 which is only words, can hold no search syntax.
@@ -41,12 +41,15 @@ _MOST_WANTED = 100
 
 
 class MemoryLine(NamedTuple):
+    """One message as it is stored: what was said, and its words for the search."""
+
     said: str
     words: str
     """With a space around each."""
 
 
 def check_turn(owner: str, key: str | None = None) -> None:
+    """Refuse an owner or a key that is empty or cannot be stored."""
     if not owner or key == "" or _LONE_SURROGATE.search(f"{owner}{key}"):
         raise InvalidRecordError(
             "an owner and a key are text that is not empty and has no lone surrogates; got "
@@ -55,6 +58,7 @@ def check_turn(owner: str, key: str | None = None) -> None:
 
 
 def lines_of(owner: str, messages: Iterable[Message]) -> list[MemoryLine]:
+    """Return the messages of a turn as they are stored."""
     try:
         return [MemoryLine(_said(message), _spaced(_words(_text(message)))) for message in messages]
     except (TypeError, UnicodeError) as error:
@@ -65,29 +69,36 @@ def lines_of(owner: str, messages: Iterable[Message]) -> list[MemoryLine]:
 
 
 def message_of(said: str) -> Message:
+    """Return a message from what is stored of it."""
     (message,) = from_json(Conversation, said).messages
     return message
 
 
 def search_words(query: str) -> list[str]:
+    """Return the different words of a query, at most a hundred."""
     return list(islice(dict.fromkeys(_words(query)), _MOST_WANTED))
 
 
 def holds(words: str, query_words: Sequence[str]) -> bool:
+    """Say whether a line holds all these words."""
     return bool(query_words) and all(f" {word} " in words for word in query_words)
 
 
 def bounded(limit: int) -> int:
+    """Return a limit that no store stumbles over."""
     return max(0, min(limit, sys.maxsize - 1))
 
 
 def whole_turns(latest: Sequence[tuple[int, str]], limit: int) -> list[Message]:
-    """`latest` are (turn, said), newest first, one more than the limit if there is one."""
+    """Return the messages of whole turns, oldest first. `latest` are (turn, said), newest first,
+    one more than the limit if there is one."""
     cut = {turn for turn, _ in latest[limit:]}
     return [message_of(said) for turn, said in reversed(latest[:limit]) if turn not in cut]
 
 
 class TransientMemory:
+    """Implements `ports.Memory` for one process, gone with it."""
+
     def __init__(self) -> None:
         self._lines: dict[str, list[tuple[int, MemoryLine]]] = {}
         self._keys: dict[str, set[str]] = {}

@@ -40,11 +40,22 @@ def _same_handle(handle: LedgerRows) -> LedgerRows:
 
 
 class SqlLedger:
+    """Implements `ports.Ledger` on a thread."""
+
     def __init__(
-        self, thread: StoreThread[Any], rows_at: Callable[[Any], LedgerRows] = _same_handle
+        self,
+        thread: StoreThread[Any],
+        rows_at: Callable[[Any], LedgerRows] = _same_handle,
+        *,
+        owns_thread: bool = True,
     ) -> None:
-        """`rows_at` finds the rows at the desk of the thread, where others may have theirs."""
-        self._thread, self._rows_at = thread, rows_at
+        """`rows_at` finds the rows in what the thread works with, where others may have theirs. A
+        thread that it does not own is closed by whoever shares it, such as a journal."""
+        self._thread, self._rows_at, self._owns_thread = thread, rows_at, owns_thread
+
+    def is_on(self, thread: StoreThread[Any]) -> bool:
+        """Say whether what is called together on both is one transaction."""
+        return self._thread is thread
 
     async def open(
         self,
@@ -178,7 +189,7 @@ class SqlLedger:
         return await self._do(decide, locks_for_expired(ended))
 
     async def prune(self, before_ms: int) -> int:
-        """A page at a time, so that others get their turn in between."""
+        """Prune a page at a time, so that others get their turn in between."""
         pruned, after = 0, ""
         while after is not None:
             lock_set = locks_for_settled(before_ms, after)
@@ -188,7 +199,8 @@ class SqlLedger:
 
     async def aclose(self) -> None:
         """Everything called before is carried out first."""
-        await self._thread.aclose()
+        if self._owns_thread:
+            await self._thread.aclose()
 
     def _do(self, decide: Callable[[LedgerRows], T], lock_set: LockSet = _NOTHING) -> "Future[T]":
         def work(handle: object) -> tuple[T, Callable[[], None]]:

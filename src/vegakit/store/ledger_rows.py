@@ -18,7 +18,7 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.policy import Budget, Claim, ClaimState, Scope, ScopeRule, SpendWindow
 from vegakit.records import from_json, to_json
 from vegakit.store.seals import RowSeals
-from vegakit.store.sqlite import Format
+from vegakit.store.thread import Format
 
 # The tables of a ledger, and its records as their rows, there and back.
 
@@ -122,7 +122,7 @@ class SqlTable:
         self.select_one = f"{self.select}id = ?"
 
     def sealed(self) -> "SqlTable":
-        """The same rows in a file, where each has its seal in the last column."""
+        """Return the table of a file, where each row has its seal in the last column."""
         return SqlTable(self.name, f"{self._columns} seal", self.fixed, self.to_row, self.from_row)
 
 
@@ -176,7 +176,7 @@ _MOST_KEPT = 5_000
 
 
 class LockSet(NamedTuple):
-    """What an operation will look at: claims, with the scopes that their money moves through;
+    """Names what an operation will look at: claims, with the scopes that their money moves through;
     scopes, with all around them, by name or as a query finds them; leases."""
 
     scopes: tuple[ScopeId | None, ...] = ()
@@ -186,15 +186,18 @@ class LockSet(NamedTuple):
 
 
 def locks_for_expired(ended: Mapping[HolderId, int]) -> LockSet:
+    """Return what settling the reservations of these holders touches."""
     holders = tuple(ended)
     return LockSet(holders=holders, query=(_LEFT_BEHIND, ([*holders], [*holders])))
 
 
 def locks_for_settled(before_ms: int, after: str) -> LockSet:
+    """Return what pruning one page of old claims touches."""
     return LockSet(query=(_OLD_ONES, (after, before_ms, _PAGE)))
 
 
 def claim_id(effect: EffectKey, attempt: int) -> str:
+    """Return the key of the row of an attempt."""
     return f"{effect}#{attempt}"
 
 
@@ -285,6 +288,8 @@ class _TableRows:
 
 
 class LedgerRows:
+    """The rows of a ledger that an operation looks at, as a fragment of the pure machine."""
+
     def __init__(
         self,
         connection: _Connection,
@@ -309,55 +314,61 @@ class LedgerRows:
         self._begun, self._good_for = version, None
 
     def write(self) -> None:
+        """Note what the rule has changed, to be flushed."""
         self._scopes.write()
         self._claims.write()
         self._leases.write()
         self._good_for = self._begun
 
     def flush(self) -> None:
-        """Before the transaction ends."""
+        """Write what was noted, before the transaction ends: however often a scope was moved, it is
+        one statement."""
         self._scopes.flush()
         self._claims.flush()
         self._leases.flush()
 
     def good(self) -> None:
-        """What was kept since the last `clear` is how it stands now."""
+        """Keep what was read since the last `clear` for this transaction: it is locked, so it is
+        how it stands."""
         self._good_for = self._version()
 
     def clear(self) -> None:
+        """Write what was noted and forget what was read."""
         self._scopes.clear()
         self._claims.clear()
         self._leases.clear()
 
     def load_chain(self, scope_id: ScopeId | None) -> None:
-        """The scope and every scope around it."""
+        """Load the scope and every scope around it."""
         while scope_id is not None and self._scopes.load(scope_id):
             scope_id = self.budget.scopes.by_id[scope_id].parent
 
     def load_inside(self, scope_id: ScopeId) -> None:
-        """Every scope inside it."""
+        """Load every scope inside it."""
         for inner in self._scopes.load_where("parent = ?", scope_id):
             self.load_inside(ScopeId(inner))
 
     def load_claim(self, effect: EffectKey, attempt: int) -> Claim | None:
+        """Load the claim of an attempt and return it; None if there is none."""
         self._claims.load(claim_id(effect, attempt))
         return self.budget.claim(effect, attempt)
 
     def load_settling(self, effect: EffectKey, attempt: int) -> None:
-        """The claim, and the scopes that its money moves through."""
+        """Load the claim, and the scopes that its money moves through."""
         claim = self.load_claim(effect, attempt)
         self.load_chain(claim and claim.scope)
 
     def load_lease(self, holder: HolderId) -> None:
+        """Load the lease of a holder."""
         self._leases.load(holder)
 
     def load_leases(self) -> dict[HolderId, int]:
-        """All of them as they stand, to be looked at only: nothing is locked or kept."""
+        """Return all leases as they stand, to be looked at only: nothing is locked or kept."""
         self.flush()
         return {HolderId(id_): until_ms for id_, until_ms in self._execute(_LEASES).fetchall()}
 
     def load_dead(self, ended: Mapping[HolderId, int]) -> None:
-        """These leases, and what their holders left behind."""
+        """Load these leases, and what their holders left behind."""
         for holder in sorted(ended):
             self.load_lease(holder)
             self._load_claims("holder = ? AND state IN ('reserved', 'sent')", holder)
@@ -366,7 +377,7 @@ class LedgerRows:
                 self.load_inside(ScopeId(part))
 
     def load_settled(self, before_ms: int, after: str) -> str | None:
-        """A page of what was settled before then, and nothing else; answers where the next one
+        """Load a page of what was settled before then, and nothing else; return where the next one
         begins."""
         self.clear()
         found = self._load_claims(_OLD, after, before_ms, _PAGE)

@@ -13,16 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from vegakit.config import user_data_dir
 from vegakit.errors import StoreError
-
-if TYPE_CHECKING:
-    import sqlite3
-
 
 SEAL_BYTES = 16
 _ROWS = msgspec.msgpack.Encoder()
@@ -56,28 +52,22 @@ class Seal:
 
 
 class RowSeals:
-    """The seals of the rows of one file, over the name of their table and all their columns."""
+    """Makes and checks the seals of the rows of one place, over the name of their table and all
+    their columns."""
 
-    def __init__(self, place: str, seal: Callable[[], Seal]) -> None:
-        """The secret is read when it is first needed, by the thread that needs it."""
+    def __init__(self, place: str, seal: Callable[[], Seal], remedy: str = "") -> None:
+        """The secret is read when it is first needed, by the thread that needs it. `remedy` says
+        how to start over; of a file, it is moved away."""
         self._place, self._make = place, seal
+        self._remedy = (
+            remedy or f"put a copy of it back, or to start over, type: {move_away_command(place)}"
+        )
 
     def of(self, table: str, row: Sequence[Any]) -> bytes:
-        """The first column is the key of the row. A truth is sealed as the number that SQLite
-        gives back for it."""
+        """Return the seal of a row, whose first column is its key. A truth is sealed as the number
+        that SQLite gives back for it."""
         plain = [int(value) if value is True or value is False else value for value in row]
         return self._seal.of(table.encode(), _ROWS.encode(plain))
-
-    def install(self, file: "sqlite3.Connection") -> None:
-        """Let statements on this connection call `vega_seal(table, columns…)`, so that a row can be
-        changed and sealed, or read and checked, by one statement. The secret is read now: what a
-        function raises within a statement is not told."""
-        assert self._seal
-
-        def seal(table: str, *row: Any) -> bytes:  # noqa: ANN401
-            return self.of(table, row)
-
-        file.create_function("vega_seal", -1, seal)
 
     @cached_property
     def _seal(self) -> Seal:
@@ -91,16 +81,16 @@ class RowSeals:
             yield tuple(row)
 
     def broken(self, table: str, key: object) -> StoreError:
+        """Return the error about a row that does not fit its seal."""
         return StoreError(
             f"{self._place} was damaged, or written by somebody else: the row {key!r} of its table "
-            f"{table} does not fit its seal, so nothing in it can be trusted; put a copy of it "
-            f"back, or to start over, type: {move_away_command(self._place)}"
+            f"{table} does not fit its seal, so nothing in it can be trusted; {self._remedy}"
         )
 
 
 def move_away_command(place: str) -> str:
-    """The command that moves a file with its log: SQLite would take the log for part of the next
-    file of that name."""
+    """Return the command that moves a file with its log: SQLite would take the log for part of the
+    next file of that name."""
     folder = shlex.quote(str(Path(place).parent / "damaged"))
     return f"mkdir -p {folder} && mv {shlex.quote(place)}* {folder}"
 
@@ -153,6 +143,7 @@ def _keep_private(path: Path, file: Path | int) -> None:
 
 
 def user_seal() -> Seal:
+    """Return the seal of the user's secret, which is made when it is first needed."""
     return _seal_in(user_data_dir())
 
 

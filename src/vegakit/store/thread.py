@@ -7,7 +7,7 @@ result only after the commit. A job first computes and then writes: if it fails 
 it fails alone and has written nothing; if the file or server fails, every job of the transaction
 fails and none of it happened.
 
-A job runs even if its caller is cancelled. Calls made inside `together` are never split between
+A job runs even if its caller is cancelled. Calls made inside `atomically` are never split between
 two transactions.
 """
 
@@ -20,7 +20,7 @@ from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from vegakit.errors import BugError, StoreError, VegaError
+from vegakit.errors import BugError, InvalidRecordError, StoreError, VegaError
 
 T = TypeVar("T")
 HandleT = TypeVar("HandleT")
@@ -34,6 +34,8 @@ _CALLERS_FAULTS = (VegaError, LookupError, TypeError, ValueError)
 
 
 class Job(NamedTuple):
+    """One call that waits for the thread, with what it will look at and who waits for it."""
+
     work: Work[Any, Any] | None
     """None: the last one."""
     lock_set: Any
@@ -42,14 +44,16 @@ class Job(NamedTuple):
 
 
 class JobResult(NamedTuple):
+    """The result of a job, or the error that it ended with."""
+
     caller: asyncio.Future[Any]
     result: object = None
     error: BaseException | None = None
 
 
 class StoreThread(ABC, Generic[HandleT]):
-    """A job works at a desk, which is made anew with the connection: after any error of the place
-    nothing is kept of what it was thought to hold."""
+    """The thread of one place. A job works on a handle, which is made anew with the connection:
+    after any error of the place nothing is kept of what it was thought to hold."""
 
     def __init__(self, place: str, subject: str) -> None:
         self._place, self._subject = place, subject
@@ -68,6 +72,8 @@ class StoreThread(ABC, Generic[HandleT]):
         """Undoes what was not committed."""
 
     def do(self, work: Work[HandleT, T], lock_set: object = None) -> asyncio.Future[T]:
+        """Queue a piece of work. It is carried out in the order of the calls, and its result comes
+        after the commit."""
         if self._closed is not None:
             raise BugError(f"the {self._subject} in {self._place} is closed")
         if self._queue.qsize() >= _MOST_WAITING:
@@ -78,9 +84,9 @@ class StoreThread(ABC, Generic[HandleT]):
         return self._put(work, lock_set)
 
     @contextmanager
-    def together(self) -> Generator[None]:
-        """What is called in the block is one transaction. The block does not wait: what it calls
-        is queued when it is left."""
+    def atomically(self) -> Generator[None]:
+        """Make one transaction of what is called in the block. The block does not wait: what it
+        calls is queued when it is left."""
         if self._group is not None:
             yield
             return
@@ -136,6 +142,8 @@ class StoreThread(ABC, Generic[HandleT]):
 
 
 def run_job(handle: object, job: Job) -> JobResult:
+    """Compute a job and write it down. A fault of its caller fails it alone, since it has written
+    nothing yet."""
     assert job.work is not None
     try:
         result, write = job.work(handle)
@@ -163,3 +171,38 @@ def _settle(answers: list[JobResult]) -> None:
             caller.set_result(result)
         else:
             caller.set_exception(error)
+
+
+# The tables of a subject, and the format in which they are kept.
+
+
+class Format(NamedTuple):
+    """The tables of a subject, and the number of their format."""
+
+    subject: str
+    version: int
+    tables: tuple[str, ...]
+
+
+def create_tables(execute: Callable[..., Any], place: str, layout: Format) -> None:
+    """Make the tables of a subject that are not there yet, or refuse those of another format. To be
+    called in a transaction beside which nobody else makes them."""
+    execute(
+        "CREATE TABLE IF NOT EXISTS format_versions"
+        " (subject TEXT PRIMARY KEY, format_version INTEGER NOT NULL)"
+    )
+    found = execute(
+        "SELECT format_version FROM format_versions WHERE subject = ?", (layout.subject,)
+    ).fetchone()
+    if found is None:
+        for step in layout.tables:
+            execute(step)
+        execute("INSERT INTO format_versions VALUES (?, ?)", (layout.subject, layout.version))
+        return
+    version = int(found[0])
+    if version != layout.version:
+        remedy = "update vegakit" if version > layout.version else "use the vegakit that wrote it"
+        raise InvalidRecordError(
+            f"{place} holds the {layout.subject} in format {version}, but this vegakit reads "
+            f"format {layout.version}; {remedy}, or name another place"
+        )

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
-from vegakit.money import NANOS, Money, show
+from vegakit.money import NANOS, Money, format_money
 from vegakit.telemetry.redaction import Redactor
 
 # A writer in the background: records wait in memory, and one thread writes them a batch at a time.
@@ -54,6 +54,8 @@ class BackgroundWriter:
         self._thread: threading.Thread | None = None
 
     def record(self, call: CallTraced) -> None:
+        """Take a record, to be written later. A full queue drops records of calls that cost
+        nothing."""
         with self._lock:
             first, full = not self._waiting, len(self._waiting) >= self._capacity
             if full and not call.cost:
@@ -66,6 +68,7 @@ class BackgroundWriter:
             self._wake()
 
     def flush(self) -> None:
+        """Write all that waits."""
         with self._writing:
             with self._lock:
                 batch, self._waiting = self._waiting, []
@@ -74,7 +77,8 @@ class BackgroundWriter:
                 self._write(batch, dropped)
 
     def close(self) -> None:
-        """What is recorded later is written at once, by who records it."""
+        """Write all that waits and end the thread. A later record is written at once, by who
+        records it."""
         self._closed.set()
         self._filled.set()
         if self._thread is not None:
@@ -83,6 +87,7 @@ class BackgroundWriter:
         self.flush()
 
     async def aclose(self) -> None:
+        """Close in the background, for a bounded time."""
         try:
             async with asyncio.timeout(_CLOSE_WITHIN_S):
                 await asyncio.to_thread(self.close)
@@ -151,6 +156,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def line_of(call: CallTraced) -> bytes:
+    """Return a record as a JSON line."""
     same = {name: getattr(call, name) for name in _SAME}
     line = _Line(
         v=LINE_VERSION,
@@ -293,18 +299,22 @@ class TracedRun:
 
     @property
     def status(self) -> CallStatus:
+        """Return how the run ended."""
         return self.root.status
 
     @property
     def agent(self) -> str:
+        """Return the agent that was asked, or the name of the run."""
         return self.root.agent or self.root.name
 
     @property
     def at_ms(self) -> int:
+        """Return when the run began."""
         return self.calls[0].at_ms
 
     @property
     def latency_ms(self) -> float:
+        """Return how long the run took."""
         return max(call.at_ms + call.latency_ms for call in self.calls) - self.at_ms
 
     @property
@@ -314,10 +324,12 @@ class TracedRun:
 
     @property
     def tokens(self) -> int:
+        """Return the tokens that were billed."""
         return sum(call.input_tokens + call.output_tokens for call in self.billed)
 
     @property
     def cost(self) -> Money:
+        """Return what the run cost."""
         return Money(sum(call.cost for call in self.billed))
 
 
@@ -380,6 +392,7 @@ def render_tree(
 def render_runs(
     runs: Sequence[TracedRun], *, colour: bool = False, redactor: Redactor | None = None
 ) -> str:
+    """Return the runs as a table."""
     redact = (redactor or Redactor()).redact
     rows = [_run_row(run, redact(run.agent)) for run in runs]
     statuses = [CallStatus.OK, *(run.status for run in runs)]
@@ -387,7 +400,8 @@ def render_runs(
 
 
 def _in_order(calls: Iterable[CallTraced]) -> list[_Node]:
-    """As they are printed. A call whose parent was not recorded stands at the top."""
+    """Return the calls as they are printed. A call whose parent was not recorded stands at the
+    top."""
     nodes = {call.span_id: _Node(call) for call in sorted(calls, key=lambda call: call.at_ms)}
     tops: list[_Node] = []
     for node in nodes.values():
@@ -427,7 +441,7 @@ def _figures(node: _Node) -> tuple[str, str, str, str]:
     status = "" if call.status is CallStatus.OK else str(call.status)
     error = f": {_one_line(call.error)}" if call.error else ""
     time = "" if call.kind is CallKind.EVENT else _duration(call.latency_ms)
-    money = show(Money(node.cost)) if node.cost else ""
+    money = format_money(Money(node.cost)) if node.cost else ""
     return time, tokens, money, f"{status}{retries}{error}".strip()
 
 
@@ -440,7 +454,7 @@ def _run_row(run: TracedRun, agent: str) -> tuple[str, ...]:
         str(run.status),
         str(len(run.billed)),
         f"{run.tokens:,}",
-        show(run.cost),
+        format_money(run.cost),
     )
 
 
@@ -460,6 +474,6 @@ def _duration(ms: float) -> str:
 
 
 def _one_line(text: str) -> str:
-    """What a model wrote may not steer the terminal."""
+    """Return a text on one line: what a model wrote may not steer the terminal."""
     clean = "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_ERROR])
     return clean + ("…" if len(text) > _MOST_ERROR else "")

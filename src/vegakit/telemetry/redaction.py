@@ -9,9 +9,9 @@ import json
 import re
 import threading
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -38,7 +38,7 @@ def _type_of(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-# What keys and passwords look like: one row per format, in the order they are looked for.
+# Formats of keys and passwords, one row each, in the order they are looked for.
 #
 # A row's regex is tried only on text that holds its mark. Each takes linear time on any text:
 # after an unbounded run nothing more must follow, or the run cannot contain the beginning of
@@ -199,7 +199,9 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("age", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{40,}"),
 )  # fmt: skip
 
-FORMATS = {name: (mark, regex) for name, mark, regex in _ROWS}
+KeyFormat: TypeAlias = tuple[str, str]
+"""A text that all such keys hold, and their regex."""
+FORMATS: dict[str, KeyFormat] = {name: (mark, regex) for name, mark, regex in _ROWS}
 
 _NAMES = frozenset(
     """
@@ -212,12 +214,14 @@ _NAMES = frozenset(
 
 
 def is_secret_name(name: str) -> bool:
-    """Of a field or header whose value is a secret whatever it looks like."""
+    """Return whether the value of a field or header is a secret whatever it looks like."""
     return len(name) < 40 and name.lower().replace("-", "").replace("_", "") in _NAMES
 
 
-def hide_key_formats(text: str) -> str:
-    for mark, regex in FORMATS.values():
+def hide_key_formats(text: str, formats: Mapping[str, KeyFormat] = FORMATS) -> str:
+    """Replace every key of a known format by `[redacted]`. A regex runs only if the text holds its
+    mark, because most texts hold none."""
+    for mark, regex in formats.values():
         if mark in text:
             text = _compiled(regex).sub(PLACEHOLDER, text)
     return text
@@ -225,11 +229,12 @@ def hide_key_formats(text: str) -> str:
 
 @cache
 def _compiled(regex: str) -> re.Pattern[str]:
-    """When it is first needed: all of them would take milliseconds of every start."""
+    """Compile a pattern when it is first needed: all of them would take milliseconds of every
+    start."""
     return re.compile(regex, re.DOTALL)
 
 
-# What may leave: without keys, and without content unless the user asked for it.
+# Records leave without keys, and without content unless the user asked for it.
 #
 # Keys are known by value (whoever reads a key adds it here), by format, and in JSON by name. A
 # value is also found in its base64, hex, URL and JSON spellings. Values under eight characters
@@ -250,26 +255,33 @@ class _Keys:
     """Those known at one time. What short texts became is remembered with them, so that nothing
     remembered outlives the next key."""
 
-    def __init__(self, spellings: frozenset[str]) -> None:
-        self._longest_first = sorted(spellings, key=len, reverse=True)
+    def __init__(self, spellings: frozenset[str], formats: Mapping[str, KeyFormat]) -> None:
+        self._longest_first, self._formats = sorted(spellings, key=len, reverse=True), formats
         self.hide_short = lru_cache(_MOST_REMEMBERED)(self.hide)
 
     def hide(self, text: str) -> str:
         for spelling in self._longest_first:
             if spelling in text:
                 text = text.replace(spelling, PLACEHOLDER)
-        return hide_key_formats(text)
+        return hide_key_formats(text, self._formats)
 
 
 class Redactor:
-    """Shared by all sinks and log filters of one runtime. Remembers the last 256 keys."""
+    """Shared by all sinks and log filters of one runtime. Remembers the last 256 keys. `formats`
+    are what keys look like beyond those that are known here."""
 
-    def __init__(self, secrets: Iterable[str] = (), *, content: bool = False) -> None:
-        self._content = content
+    def __init__(
+        self,
+        secrets: Iterable[str] = (),
+        *,
+        content: bool = False,
+        formats: Mapping[str, KeyFormat] = FORMATS,
+    ) -> None:
+        self._content, self._formats = content, {**FORMATS, **formats}
         self._lock = threading.Lock()
         self._spellings: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
-        self._keys = _Keys(frozenset())
+        self._keys = _Keys(frozenset(), self._formats)
         for secret in secrets:
             self.add(secret)
 
@@ -298,7 +310,7 @@ class Redactor:
             oldest = next(iter(self._spellings))
             del self._spellings[oldest]
             self._names.pop(oldest, None)
-        self._keys = _Keys(frozenset[str]().union(*self._spellings.values()))
+        self._keys = _Keys(frozenset[str]().union(*self._spellings.values()), self._formats)
 
     def redact(self, text: str) -> str:
         """Text beyond a million characters is cut off, and so is a key that the cut would halve."""
@@ -337,6 +349,7 @@ class Redactor:
         return self._text(key), PLACEHOLDER if hidden else self.redact_json(value, depth)
 
     def redact_call(self, call: CallTraced) -> CallTraced:
+        """Return a record without secrets."""
         return msgspec.structs.replace(
             call,
             name=self._text(call.name),
@@ -356,7 +369,7 @@ _BY_FORMAT = Redactor()
 
 
 def redact(text: str) -> str:
-    """Without anything of a known key format."""
+    """Return the text without anything of a known key format."""
     return _BY_FORMAT.redact(text)
 
 
@@ -373,7 +386,7 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def _base64_inside(raw: bytes, offset: int) -> str:
-    """What a longer base64 text shows of `raw`, whatever stands before and after it."""
+    """Return what a longer base64 text shows of `raw`, whatever stands before and after it."""
     text = b64encode(bytes(offset) + raw).decode().rstrip("=")
     first = (0, 2, 3)[offset]
     whole = (offset + len(raw)) * 8 // 6

@@ -1,28 +1,26 @@
-"""Spans: which call belongs to which, and logs that carry their ids.
-
-The current span is a ContextVar, so tasks inherit it. A block that is left in another context
-than it was entered in, as in an async generator that somebody else closes, leaves that context
-alone.
-"""
+"""Spans: which call belongs to which, and the sink that their records go to."""
 
 import asyncio
-import logging
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from random import Random
 from traceback import format_exception_only
 from typing import Any
+from zlib import crc32
 
 from msgspec import Struct
 
+from vegakit.config import Settings
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
 from vegakit.ports import Clock, Sink
+from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.telemetry.otel import OtelSink
 from vegakit.telemetry.redaction import Redactor, plain
 
-# Which call belongs to which: a trace is a run, a span is one call or block in it.
+# A trace is a run, a span is one call or block in it.
 #
 # The current span is a ContextVar, so tasks inherit it. A block that is left in another context
 # than it was entered in, as in an async generator that somebody else closes, leaves that context
@@ -49,6 +47,8 @@ class Span(Struct):
 
 
 class Tracer:
+    """A tracer makes spans and records each when it ends."""
+
     def __init__(self, sink: Sink, clock: Clock) -> None:
         self._sink = sink
         self._clock = clock
@@ -100,10 +100,11 @@ class Tracer:
         self.end(span)
 
     def event(self, message: str) -> None:
+        """Record a moment."""
         self.end(self.begin(CallKind.EVENT, message))
 
     def set_attribute(self, key: str, value: Any) -> None:  # noqa: ANN401
-        """On the current span; outside of any there is nothing to set it on."""
+        """Set an attribute of the current span; outside of any there is nothing to set it on."""
         if (span := current_span()) is not None:
             span.attributes[key] = plain(value)
 
@@ -112,11 +113,13 @@ _CURRENT: ContextVar[tuple[Tracer, Span] | None] = ContextVar("vega_span", defau
 
 
 def current_span() -> Span | None:
+    """Return the span this code runs in."""
     current = _CURRENT.get()
     return current and current[1]
 
 
 def current_tracer() -> Tracer | None:
+    """Return the tracer this code runs under."""
     current = _CURRENT.get()
     return current and current[0]
 
@@ -130,39 +133,45 @@ def _text(raised: BaseException) -> str:
     return "".join(format_exception_only(raised)).strip()
 
 
-# Logs without secrets, and with the ids of the run they belong to.
+# Sinks around sinks, and the one that the settings ask for.
 
 
-_STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
-_formatter = logging.Formatter()
+class SampledSink:
+    """A sink that records a share of all runs, each whole or not at all. Money and failures always
+    pass."""
+
+    def __init__(self, sink: Sink, ratio: float) -> None:
+        self._sink = sink
+        self._below = ratio * 2**32
+
+    def record(self, call: CallTraced) -> None:
+        matters = call.cost or call.error or call.status is not CallStatus.OK
+        if matters or crc32(call.trace_id.encode()) < self._below:
+            self._sink.record(call)
+
+    async def aclose(self) -> None:
+        await self._sink.aclose()
 
 
-class LogFilter(logging.Filter):
-    """For the logger `vegakit`, or for a handler that gets more than that: a logger's filter does
-    not see what its children log. Gives every record `trace_id` and `span_id`."""
+class FanOutSink:
+    """A sink that hands each record to several; with none it records nothing."""
 
-    def __init__(self, redactor: Redactor | None = None) -> None:
-        super().__init__()
-        self._redactor = redactor or Redactor()
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks = tuple(sinks)
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        redact = self._redactor.redact
-        record.msg, record.args = redact(_message(record)), ()
-        if record.exc_info:
-            record.exc_text = _formatter.formatException(record.exc_info)
-            record.exc_info = None
-        record.exc_text = record.exc_text and redact(record.exc_text)
-        record.stack_info = record.stack_info and redact(record.stack_info)
-        for name in record.__dict__.keys() - _STANDARD:
-            record.__dict__[name] = self._redactor.redact_json(record.__dict__[name])
-        span = current_span()
-        record.__dict__.setdefault("trace_id", span.trace_id if span else "")
-        record.__dict__.setdefault("span_id", span.span_id if span else "")
-        return True
+    def record(self, call: CallTraced) -> None:
+        for sink in self._sinks:
+            sink.record(call)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(sink.aclose() for sink in self._sinks))
 
 
-def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except (TypeError, ValueError, LookupError):
-        return f"{record.msg} (its arguments do not fit)"
+def open_sink(settings: Settings, redactor: Redactor) -> Sink:
+    """Nothing leaves this machine unless `telemetry.otlp` is set."""
+    sinks: list[Sink] = []
+    if settings.traces_path:
+        sinks.append(JsonLinesSink(settings.traces_path, redactor))
+    if settings.telemetry.otlp:
+        sinks.append(OtelSink(endpoint=settings.telemetry.otlp, redactor=redactor))
+    return SampledSink(FanOutSink(sinks), settings.telemetry.sample)

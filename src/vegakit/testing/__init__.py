@@ -1,4 +1,4 @@
-"""What tests of programs need instead of the world (kit, host).
+"""The kit that stands in for the world in tests of programs (kit, host).
 
 Public: our own tests use it, and so do yours. It may import what it stands in for; of the package
 only `vega test` imports it. Every pytest run loads it on the way to the plugin, so names are loaded
@@ -9,70 +9,43 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.providers import ScriptedCall, ScriptedModel, ScriptedReply
-    from vegakit.testing.harness import FakeClock, Vega, tool
-    from vegakit.testing.host import HOST_CHECKS, HostCheck
-    from vegakit.testing.journal import JOURNAL_CHECKS, JournalCheck
-    from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck, settle_ended
-    from vegakit.testing.programs import ProgramTestResult, find_tests, run_test
-    from vegakit.testing.store import MEMORY_CHECKS, STORE_CHECKS, MemoryCheck, StoreCheck
-
-
-__all__ = [
-    "HOST_CHECKS",
-    "JOURNAL_CHECKS",
-    "LEDGER_CHECKS",
-    "MEMORY_CHECKS",
-    "STORE_CHECKS",
-    "FakeClock",
-    "HostCheck",
-    "JournalCheck",
-    "LedgerCheck",
-    "MemoryCheck",
-    "ProgramTestResult",
-    "ScriptedCall",
-    "ScriptedModel",
-    "ScriptedReply",
-    "StoreCheck",
-    "Vega",
-    "find_tests",
-    "run_test",
-    "settle_ended",
-    "tool",
-]
+    from vegakit.providers import (
+        ScriptedCall as ScriptedCall,
+        ScriptedModel as ScriptedModel,
+        ScriptedReply as ScriptedReply,
+    )
+    from vegakit.testing.harness import FakeClock as FakeClock, Vega as Vega, tool as tool
+    from vegakit.testing.host import HOST_CHECKS as HOST_CHECKS, HostCheck as HostCheck
+    from vegakit.testing.journal import (
+        JOURNAL_CHECKS as JOURNAL_CHECKS,
+        JournalCheck as JournalCheck,
+    )
+    from vegakit.testing.ledger import (
+        LEDGER_CHECKS as LEDGER_CHECKS,
+        LedgerCheck as LedgerCheck,
+        settle_ended as settle_ended,
+    )
+    from vegakit.testing.programs import (
+        ProgramTestResult as ProgramTestResult,
+        find_tests as find_tests,
+        run_test as run_test,
+    )
+    from vegakit.testing.store import (
+        MEMORY_CHECKS as MEMORY_CHECKS,
+        STORE_CHECKS as STORE_CHECKS,
+        MemoryCheck as MemoryCheck,
+        StoreCheck as StoreCheck,
+    )
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "vegakit.providers": ("ScriptedCall", "ScriptedModel", "ScriptedReply"),
-        "harness": (
-            "FakeClock",
-            "Vega",
-            "tool",
-        ),
-        "host": (
-            "HOST_CHECKS",
-            "HostCheck",
-        ),
-        "journal": (
-            "JOURNAL_CHECKS",
-            "JournalCheck",
-        ),
-        "ledger": (
-            "LEDGER_CHECKS",
-            "LedgerCheck",
-            "settle_ended",
-        ),
-        "programs": (
-            "ProgramTestResult",
-            "find_tests",
-            "run_test",
-        ),
-        "store": (
-            "MEMORY_CHECKS",
-            "MemoryCheck",
-            "STORE_CHECKS",
-            "StoreCheck",
-        ),
+        "vegakit.providers": "ScriptedCall ScriptedModel ScriptedReply",
+        "harness": "FakeClock Vega tool",
+        "host": "HOST_CHECKS HostCheck",
+        "journal": "JOURNAL_CHECKS JournalCheck",
+        "ledger": "LEDGER_CHECKS LedgerCheck settle_ended",
+        "programs": "ProgramTestResult find_tests run_test",
+        "store": "MEMORY_CHECKS MemoryCheck STORE_CHECKS StoreCheck",
     },
 )

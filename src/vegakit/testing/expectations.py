@@ -1,4 +1,5 @@
-"""What a test program says of itself, in comments; in a program in Python they begin with `#`.
+"""The comments by which a test program says what it expects; in a program in Python they begin with
+`#`.
 
 | comment                       | says                                                         |
 |-------------------------------|--------------------------------------------------------------|
@@ -44,12 +45,16 @@ _MARKED = {".vega": re.compile(f"//{_COMMENT}"), ".py": re.compile(f"#{_COMMENT}
 
 @dataclass(frozen=True)
 class ExpectedLine:
+    """A text that is expected at a line."""
+
     line: int
     said: str
 
 
 @dataclass
 class Expectations:
+    """All that a test program says of itself."""
+
     replies: list[Any] = field(default_factory=list[Any])
     matches: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     latency_ms: int = 0
@@ -71,6 +76,7 @@ class Expectations:
 
 
 def read_expectations(text: str, file: str) -> Expectations:
+    """Read the comments of a test program, or raise `UserError` with the line that is wrong."""
     expected = Expectations()
     for line, word, matched, said in _comments(text, file):
         try:
@@ -146,7 +152,7 @@ def _expect(e: Expectations, what: str, said: str) -> None:
 
 
 def _reply_value(said: str) -> Any:  # noqa: ANN401
-    """What begins like JSON is."""
+    """Return a reply: text that begins like JSON is JSON."""
     return msgspec.json.decode(said) if said[:1] in ("{", "[", '"') else said
 
 

@@ -42,9 +42,11 @@ class FakeClock:
         return self._now_ms
 
     def wall(self) -> int:
+        """Return the wall clock's time, which may be set."""
         return self._wall_ms
 
     def advance(self, ms: int) -> None:
+        """Let time pass, and wake who waited for it."""
         if ms < 0:
             raise ValueError(f"time only goes forward; got {ms} ms, use step_wall to set a clock")
         self._now_ms += ms
@@ -54,7 +56,7 @@ class FakeClock:
                 sleeper.set_result(None)
 
     def step_wall(self, ms: int) -> None:
-        """As when an operator or a time server sets the clock; steady time does not notice."""
+        """Set the wall clock, as an operator or a time server does; steady time does not notice."""
         self._wall_ms += ms
 
     async def wait_until(self, at_ms: int) -> None:
@@ -82,7 +84,7 @@ _VIRTUAL_START_MS = 1_750_000_000_000
 
 
 class _NoFiles:
-    """Where a real loop waits for its files, this one moves its time."""
+    """A selector that moves the loop's time where a real one waits for files."""
 
     def __init__(self, loop: "VirtualLoop") -> None:
         self._loop = loop
@@ -95,12 +97,15 @@ class _NoFiles:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop on which waiting takes no time."""
+
     def __init__(self) -> None:
         super().__init__()
         self._selector = _NoFiles(self)
         self._now_s = 0.0
 
     def time(self) -> float:
+        """Return the virtual time."""
         return self._now_s
 
     def advance(self, seconds: float) -> None:
@@ -108,7 +113,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now_s += seconds
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> "asyncio.Future[Any]":  # noqa: ANN401
-        """At once: nothing happens beside anything else."""
+        """Call the function at once: nothing happens beside anything else."""
         future = self.create_future()
         try:
             future.set_result(func(*args))
@@ -134,9 +139,11 @@ class VirtualClock:
         return _VIRTUAL_START_MS + round(asyncio.get_running_loop().time() * 1000)
 
     def wall(self) -> int:
+        """Return the wall clock's time, which may be set."""
         return self.now() + self._stepped_ms
 
     def step_wall(self, ms: int) -> None:
+        """Set the wall clock."""
         self._stepped_ms += ms
 
     async def wait_until(self, at_ms: int) -> None:
@@ -144,12 +151,9 @@ class VirtualClock:
 
 
 def run_virtual(work: Coroutine[Any, Any, Result]) -> Result:
-    """As `asyncio.run`; whatever the work leaves behind is cancelled."""
+    """Run as `asyncio.run` does, on virtual time; whatever the work leaves behind is cancelled."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
-
-
-# What a test holds of a runtime: what the model will say, and what came of it.
 
 
 T = TypeVar("T")
@@ -172,11 +176,11 @@ class Vega:
 
     @property
     def spent(self) -> Money:
-        """By all asks so far, failed ones too."""
+        """Return what all asks have spent so far, failed ones too."""
         return Money(self._spent)
 
     def script(self, *replies: ScriptedAnswer) -> None:
-        """What the model says, in order; called again, it begins anew."""
+        """Set what the model says, in order; called again, it begins anew."""
         self._model = ScriptedModel(replies)
 
     def run(self, agent: Agent[T], prompt: str, **options: Any) -> Reply[T]:  # noqa: ANN401
@@ -188,6 +192,7 @@ class Vega:
         raise UserError("vega.run is for plain tests; in this one write `await vega.call(…)`")
 
     async def call(self, agent: Agent[T], prompt: str, **options: Any) -> Reply[T]:  # noqa: ANN401
+        """Ask an agent; the model says what is scripted."""
         if self._model is None:
             raise UserError('the model has nothing to say; write vega.script("…") before the ask')
         scripted = replace(agent, model=self._model)

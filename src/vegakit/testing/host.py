@@ -40,7 +40,7 @@ from vegakit.money import Money
 from vegakit.ports import Host, Journal
 from vegakit.store import MemoryJournal
 
-# What every host does, as checks that run against whatever makes one.
+# Checks of what every host does, run against whatever makes one.
 #
 # The host that is made carries out each effect as its world says: `ScriptedOutcome(takes_ms,
 # outcome)`, where what it comes to is an outcome, or an error that the code which carries it out
@@ -48,6 +48,8 @@ from vegakit.store import MemoryJournal
 
 
 class ScriptedOutcome(NamedTuple):
+    """An outcome that comes after a while."""
+
     takes_ms: int = 0
     outcome: EffectOutcome | Exception = Answered(None)
 
@@ -56,6 +58,8 @@ World: TypeAlias = Callable[[Effect], ScriptedOutcome]
 
 
 class CheckedHost(Host, Protocol):
+    """A host that a check can look into."""
+
     def aclose(self) -> Awaitable[None]:
         """Nothing that was started goes on."""
         ...
@@ -215,7 +219,8 @@ async def _performs_nothing_twice(make: MakeHost) -> None:
 
 
 async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
-    """Of other code: the program cannot go on, and who waits for the next events is told why."""
+    """A request of other code at the same place has no recorded answer: the program cannot go on,
+    and who waits for the next events is told why."""
     pages, performed = MemoryJournal(), list[str]()
     other = effect(_at(0).path, CallTool("pay", {}, ScopeId("")), code="old")
     await pages.claim(other, 0)
@@ -237,7 +242,8 @@ async def _gives_no_answer_to_another_request(make: MakeHost) -> None:
 
 
 async def _finds_an_edit_when_it_commits(make: MakeHost) -> None:
-    """What is speculative may differ from what was recorded; what the program comes to may not."""
+    """A speculative effect may differ from what was recorded; one that the program comes to may
+    not."""
     pages = MemoryJournal()
     await pages.claim(effect(_at(0).path, CallTool("pay", {}, ScopeId("")), code="old"), 0)
     host = make(lambda _: ScriptedOutcome(5), pages)
@@ -291,7 +297,8 @@ async def _keeps_what_is_committed_meanwhile(make: MakeHost) -> None:
 
 
 async def _begins_again_when_it_has_landed(make: MakeHost) -> None:
-    """What was given up and is wanted after all: first the one outcome, then the other."""
+    """An effect that was given up and is wanted after all has first the one outcome, then the
+    other."""
     begun = list[int]()
 
     def world(asked: Effect) -> ScriptedOutcome:
@@ -374,11 +381,11 @@ class SimulatedHost:
         self.now = now_ms
 
     def start(self, effect: Effect, *, speculative: bool = False) -> None:
-        """When it is due is known once the journal was asked."""
+        """Start an effect. It is known when it is due once the journal was asked."""
         self._in_flight.append(_InFlight(effect, speculative))
 
     def commit(self, key: EffectKey) -> None:
-        """At the next look at the journal, before anything else is claimed."""
+        """Commit an effect at the next look at the journal, before anything else is claimed."""
         for one in self._in_flight:
             if one.effect.key == key:
                 one.speculative = False

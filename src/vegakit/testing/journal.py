@@ -1,4 +1,4 @@
-"""What every journal does, as checks that run against an empty one.
+"""Checks of what every journal does, to be run against an empty one.
 
     @pytest.mark.parametrize("check", JOURNAL_CHECKS)
     def test_my_journal(check):
@@ -33,7 +33,7 @@ JournalCheck: TypeAlias = Callable[[Journal], Awaitable[None]]
 _FIRST, _SECOND = ProgramId("1"), ProgramId("2")
 _MODEL = CallModel(ModelRequest("m", (), ModelSettings(1)), Money(9), ScopeId("s"))
 _PAY = CallTool("pay", {"to": "me"}, ScopeId("s"))
-_LOOK = CallTool("look", {}, ScopeId("s"), repeatable=True)
+_LOOK = CallTool("look", {}, ScopeId("s"), idempotent=True)
 
 
 def _at(
@@ -84,7 +84,7 @@ async def _answers_a_claim_by_what_was_recorded(journal: Journal) -> None:
 
 
 async def _keeps_requests_at_one_place_apart(journal: Journal) -> None:
-    """What was asked speculatively is no answer to what the program asks there."""
+    """A speculative request has no answer to what the program asks there."""
     await journal.begin(RunRecord(_FIRST, 1))
     await journal.claim(_at(0), 0, speculative=True)
     await journal.record(_at(0).key, Answered("ahead"))
@@ -181,7 +181,7 @@ async def _drops_claims_only(journal: Journal) -> None:
 
 
 async def _reopens_what_failed_a_run(journal: Journal) -> None:
-    """What was charged stays known; what was not is claimed as before; tools are forgotten."""
+    """The charge stays known; an effect without one is claimed as before; tools are forgotten."""
     await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Failed(ErrorClass.TIMEOUT, "late", charged=Money(2)))
     await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
@@ -214,10 +214,10 @@ async def _tells_what_was_cut_off(journal: Journal) -> None:
     await journal.claim(_at(4), 0, speculative=True)
     found = {begun.key: begun for begun in await journal.cut_off()}
     assert found == {
-        _at(0).key: UnfinishedEffect(_at(0).key, "CallModel", repeatable=False),
-        _at(1, _PAY).key: UnfinishedEffect(_at(1, _PAY).key, "CallTool", repeatable=False),
-        _at(2, _LOOK).key: UnfinishedEffect(_at(2, _LOOK).key, "CallTool", repeatable=True),
-        _at(4).key: UnfinishedEffect(_at(4).key, "CallModel", repeatable=False, speculative=True),
+        _at(0).key: UnfinishedEffect(_at(0).key, "CallModel", idempotent=False),
+        _at(1, _PAY).key: UnfinishedEffect(_at(1, _PAY).key, "CallTool", idempotent=False),
+        _at(2, _LOOK).key: UnfinishedEffect(_at(2, _LOOK).key, "CallTool", idempotent=True),
+        _at(4).key: UnfinishedEffect(_at(4).key, "CallModel", idempotent=False, speculative=True),
     }
 
 

@@ -1,4 +1,4 @@
-"""What every ledger does, as checks that run against an empty one.
+"""Checks of what every ledger does, to be run against an empty one.
 
     @pytest.mark.parametrize("check", LEDGER_CHECKS)
     def test_my_ledger(check):
@@ -39,7 +39,8 @@ _HOUR_MS = 3_600_000
 
 
 async def settle_ended(ledger: Ledger, now: int) -> Sequence[tuple[str, Settlement]]:
-    """As a runtime does that has just been opened and knows nobody."""
+    """Settle what ended holders left, as a runtime does that has just been opened and knows
+    nobody."""
     return await ledger.expire(LeaseWatch().ended(await ledger.leases(), now), now)
 
 
@@ -230,7 +231,8 @@ async def _settles_what_dead_holders_left(ledger: Ledger) -> None:
 
 
 async def _renews_the_lease_of_who_reserves(ledger: Ledger) -> None:
-    """Where that is due; a lease that has ended, or was settled by others, is no hindrance."""
+    """A reservation renews the lease where that is due; a lease that has ended, or was settled by
+    others, is no hindrance."""
     await _opened(ledger)
     await _reserve(ledger, 10, sent=True)
     assert await ledger.leases() == {_ME: LEASE_MS}
@@ -247,7 +249,7 @@ async def _renews_the_lease_of_who_reserves(ledger: Ledger) -> None:
 
 
 async def _leaves_alone_who_renewed_meanwhile(ledger: Ledger) -> None:
-    """Between the look at the leases and their end others may act."""
+    """Others may act between the look at the leases and their end."""
     await _opened(ledger)
     await _reserve(ledger, 10, sent=True)
     seen = await ledger.leases()

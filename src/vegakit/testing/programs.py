@@ -20,7 +20,7 @@ from vegakit.events import Answered, Failed
 from vegakit.host import Driver, Registry, deploy
 from vegakit.ids import ProgramId
 from vegakit.lang import Diagnostic, Module, Problem, arguments_of, compile_program
-from vegakit.money import Money, dollars, show
+from vegakit.money import Money, dollars, format_money
 from vegakit.policy import ChildType, InterruptKind
 from vegakit.prices import bill
 from vegakit.program import (
@@ -54,8 +54,8 @@ from vegakit.vm import restored, text_of
 
 @dataclass
 class ProgramTestResult:
-    """What a test program did; `problems` are the differences from what it says of itself, `asked`
-    the messages of each call of a model."""
+    """The run of a test program; `problems` are the differences from what it says of itself,
+    `asked` the messages of each call of a model."""
 
     path: Path
     printed: list[str] = field(default_factory=list[str])
@@ -118,6 +118,7 @@ def run_program(
     window: int = DEFAULT_WINDOW,
     loading: LoadHook | None = None,
 ) -> None:
+    """Run a test program on a machine of its own, and note what it does."""
     assert ran.module is not None
     interop = interop_at(ran.path, loading)
     with tempfile.TemporaryDirectory(prefix="vega-test-") as folder:
@@ -172,6 +173,7 @@ def main_arguments(module: Module, expected: Expectations) -> list[Any]:
 
 
 def scripted_model(expected: Expectations, **options: Any) -> ScriptedModel:  # noqa: ANN401
+    """Return the model that answers as the test says."""
     return ScriptedModel(_script(expected), **options)
 
 
@@ -235,7 +237,8 @@ def _compare_diagnostics(
 
 
 def _place(found: Diagnostic, source: Source) -> tuple[int, str]:
-    """In a file that is used by the program: line 0, and the code says where."""
+    """Return where a diagnostic is. One in a file that is used by the program has line 0, and the
+    code says where."""
     line = source.texts[found.file].count("\n", 0, found.at) + 1
     if found.file == source.name:
         return line, found.code
@@ -248,6 +251,7 @@ def _listed(places: Sequence[tuple[int, str]]) -> str:
 
 
 def compare(ran: ProgramTestResult, expected: Expectations) -> None:
+    """Note every difference between a run and what was expected."""
     printed = [line.rstrip() for line in ran.printed]
     if expected.printed != printed:
         ran.problems.append(_difference(expected.printed, printed))
@@ -257,7 +261,7 @@ def compare(ran: ProgramTestResult, expected: Expectations) -> None:
         ("result", expected.result, ran.result),
         ("time", expected.time_ms, ran.took_ms),
         ("calls", expected.calls, ran.calls),
-        ("spent", expected.spent, show(Money(ran.spent))),
+        ("spent", expected.spent, format_money(Money(ran.spent))),
         ("notes", expected.notes or None, ran.notes),
     ]
     for what, due, was in pairs:
@@ -302,6 +306,7 @@ _ASK = "main"
 
 
 def run_simulated(ran: ProgramTestResult, expected: Expectations) -> None:
+    """Run a test program on the simulated host."""
     asyncio.run(_Simulated(ran, expected).run())
 
 
@@ -407,7 +412,7 @@ def _bill(model: ScriptedModel, reply: ModelReply) -> Money:
 
 
 def _at_once(work: Coroutine[Any, Any, T]) -> T:
-    """What waits for nothing needs no loop, though it may let others in."""
+    """Run work that waits for nothing: it needs no loop, though it may let others in."""
     try:
         while work.send(None) is None:
             pass

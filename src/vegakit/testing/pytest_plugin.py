@@ -29,12 +29,11 @@ def vega_replay(
 ) -> "Callable[[str | PathLike[str], str], None]":
     """`vega_replay("recorded.db")`: every runtime of this test answers from that journal, from its
     last run or the one named, and stops at the first call that differs from it."""
-    from pathlib import Path
 
     from vegakit.config import ReplayTarget, replay_variables
 
     def replay(journal: "str | PathLike[str]", run: str = "") -> None:
-        for name, value in replay_variables(ReplayTarget(Path(journal), run)).items():
+        for name, value in replay_variables(ReplayTarget(str(journal), run)).items():
             monkeypatch.setenv(name, value)
 
     return replay

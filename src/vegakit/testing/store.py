@@ -25,7 +25,7 @@ from vegakit.conversation import (
 from vegakit.errors import InvalidRecordError
 from vegakit.ports import Memory, Store
 
-# What every store of documents does, as checks that run against an empty one.
+# Checks of what every store of documents does, run against an empty one.
 
 
 StoreCheck: TypeAlias = Callable[[Store], Awaitable[None]]
@@ -72,7 +72,7 @@ async def _keeps_bytes_as_they_are(store: Store) -> None:
 
 
 async def _loses_no_update(store: Store) -> None:
-    """Of many who read the same version one writes; the others must read again."""
+    """One of many who read the same version writes; the others must read again."""
     await store.put("count", "a", b"0", expected=0)
 
     async def add_one() -> None:
@@ -107,7 +107,7 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
 )
 
 
-# What every memory does, as checks that run against an empty one.
+# Checks of what every memory does, run against an empty one.
 
 
 MemoryCheck: TypeAlias = Callable[[Memory], Awaitable[None]]

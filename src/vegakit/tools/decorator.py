@@ -106,6 +106,8 @@ current_sandboxes: ContextVar[SandboxPool | None] = ContextVar("vega_sandboxes",
 
 
 def require_sandboxes() -> SandboxPool:
+    """Return the sandboxes of the runtime that calls this tool, or raise `UserError` outside of
+    one."""
     if (here := current_sandboxes.get()) is None:
         raise UserError(
             "no command is run: a tool runs commands only when a Runtime calls it, because that "
@@ -136,6 +138,8 @@ _SHOWN = 500
 
 
 class IsolatedTool(FunctionTool):
+    """A tool whose function runs in the sandbox, in a Python of its own."""
+
     def __init__(self, function: Callable[..., Any], root: Path, grant: Grant, **rest: Any) -> None:  # noqa: ANN401
         super().__init__(function, **rest)
         self._root, self._grant = root, grant
@@ -287,8 +291,8 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """Of this very call: the same if it is made again when a run is resumed, never that of
-        another call. Give it to a service that drops what it has seen."""
+        """Return the key of this very call: the same if it is made again when a run is resumed,
+        never that of another call. Give it to a service that drops what it has seen."""
         return current_effect.get()
 
     async def exec(self, command: str | Sequence[str]) -> CommandResult:
@@ -305,10 +309,12 @@ class ToolContext:
 
     @cached_property
     def files(self) -> Files:
+        """Return the files below the tool's root, as far as its grant goes."""
         return Files(self._root, self.grant)
 
     @cached_property
     def http(self) -> Http:
+        """Return a client for the hosts of the grant."""
         return Http(self.grant)
 
 
@@ -320,12 +326,12 @@ def tool(
     allowed_hosts: Sequence[str] = (),
     root: str | PathLike[str] = ".",
     name: str | None = None,
-    repeatable: bool = False,
+    idempotent: bool = False,
     timeout: float = 60.0,
     audit: str = AuditLevel.BASIC,
     isolated: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]:
-    """Paths are globs from `root`. `repeatable`: calling it twice with the same arguments does no
+    """Paths are globs from `root`. `idempotent`: calling it twice with the same arguments does no
     harm, so a crash may do so. `audit`: none, basic, or detailed with what it was given and gave.
     `isolated`: it runs in the sandbox, so it need not be trusted."""
     grant = Grant(
@@ -340,7 +346,7 @@ def tool(
         return kind(
             function,
             name=name,
-            repeatable=repeatable,
+            idempotent=idempotent,
             timeout_ms=round(timeout * 1000),
             context=ToolContext(Path(root), grant),
             audit=audit,

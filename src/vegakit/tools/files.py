@@ -57,6 +57,8 @@ _LINK_IN_THE_WAY = {errno.ELOOP, errno.ENOTDIR, errno.EXDEV}
 
 
 class Entry(Struct, frozen=True):
+    """An entry of a folder."""
+
     name: str
     kind: FileKind
 
@@ -69,6 +71,8 @@ class Listing(Struct, frozen=True):
 
 
 class Stat(Struct, frozen=True):
+    """The facts about a file."""
+
     kind: FileKind
     size: int
     modified_ms: int
@@ -107,10 +111,11 @@ class Files:
         await _in_thread(self._write, path, content)
 
     async def list(self, path: str = ".") -> Listing:
+        """List a folder."""
         return await _in_thread(self._list, path)
 
     async def stat(self, path: str) -> Stat:
-        """Of a link: that it is one."""
+        """Return the facts about a file; of a link only that it is one."""
         return await _in_thread(self._stat, path)
 
     async def remove(self, path: str) -> None:

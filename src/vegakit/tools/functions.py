@@ -9,7 +9,8 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NotRequired, get_type_hints
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol, get_type_hints
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from vegakit.errors import UserError
 from vegakit.ids import Digest
 from vegakit.policy import AccessRequest, Grant, Use
 from vegakit.ports import AuditLevel, Tool
-from vegakit.records import canonical
+from vegakit.records import canonical, digest128
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Return tools by name, or raise `UserError` if a model could take two for each other."""
     found: dict[str, Tool] = {}
     for tool in tools:
         name = tool.spec.name
@@ -45,7 +47,7 @@ def fold_name(name: str) -> str:
     return re.sub("[-._]", "_", unicodedata.normalize("NFKC", name).casefold())
 
 
-# What a tool says of a call before it is made, for whoever permits and audits it.
+# A tool describes a call before it is made, for whoever permits and audits it.
 #
 # A tool may have a method `rights(arguments) -> ToolRights`, an attribute `audit` and a method
 # `contents(arguments)`. One that has none of them may want anything of the world, and says
@@ -66,16 +68,18 @@ class ToolRights(Struct, frozen=True):
 
 
 def declared_rights(grant: Grant) -> ToolRights:
-    """Of a tool whose arguments do not tell what of its grant a call will use."""
+    """Return the rights of a tool whose arguments do not tell what of its grant a call will use."""
     return ToolRights(tuple(map(Use, grant.capabilities)), grant)
 
 
 def rights_of(tool: Tool, arguments: Mapping[str, Any]) -> ToolRights:
+    """Return what a tool says that a call wants; a tool that says nothing may want anything."""
     tell: Callable[[Mapping[str, Any]], ToolRights] | None = getattr(tool, "rights", None)
     return ToolRights() if tell is None else tell(arguments)
 
 
 def audit_level(tool: Tool) -> AuditLevel:
+    """Return how much of a tool's calls is recorded."""
     return AuditLevel(getattr(tool, "audit", AuditLevel.BASIC))
 
 
@@ -103,16 +107,18 @@ _DEFAULT_TIMEOUT_MS = 60_000
 
 
 class ToolArgumentsError(UserError):
-    pass
+    """The arguments do not fit the tool."""
 
 
 class FunctionTool:
+    """A Python function as a tool."""
+
     def __init__(
         self,
         function: Callable[..., Any],
         *,
         name: str | None = None,
-        repeatable: bool = False,
+        idempotent: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
         context: object = None,
         audit: str = AuditLevel.BASIC,
@@ -124,7 +130,7 @@ class FunctionTool:
         self.result: Any = get_type_hints(function, include_extras=True).get("return", Any)
         self._given = _given(function)
         self._arguments: TypeAdapter[Any] = TypeAdapter(_arguments_type(function))
-        self.repeatable = repeatable
+        self.idempotent = idempotent
         self.audit = AuditLevel(audit)
         self.timeout_ms = timeout_ms
         self.spec = ToolSpec(
@@ -149,7 +155,7 @@ class FunctionTool:
         return result if isinstance(result, str) else canonical(_plain(result)).decode()
 
     async def value(self, arguments: Mapping[str, Any], deps: object) -> object:
-        """What the function returned, as it is."""
+        """Call the function and return its result as it is."""
         return await self._value(arguments, deps)
 
     async def _value(self, arguments: Mapping[str, Any], deps: object) -> object:
@@ -172,12 +178,13 @@ class FunctionTool:
 
 
 def problems_of(error: "ValidationError") -> str:
-    """What is wrong where, in words a model can act on."""
+    """Return what is wrong where, in words a model can act on."""
     found = [f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors()]
     return "; ".join(found[:10])
 
 
 def function_tool(function: Callable[..., Any]) -> FunctionTool:
+    """Return a function as a tool that declares no rights."""
     return FunctionTool(function)
 
 
@@ -220,3 +227,65 @@ def _plain(result: object) -> object:
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(result)
+
+
+# A tool that a person must approve, as those of an MCP server that says nothing of itself.
+
+
+class Proposal(Struct, frozen=True):
+    """A proposal is a call as it would be made now. `schema` covers all that the tool says of
+    itself; `contents` are digests of the files it runs or sends, by path."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    schema: Digest
+    wanted: AccessRequest
+    contents: dict[str, Digest] = {}
+
+
+class Approver(Protocol):
+    """An approver asks a person about a call."""
+
+    def approve(self, propose: Callable[[], Awaitable[Proposal]]) -> Awaitable[None]:
+        """Return when the call may be made, once, now; raise `CapabilityDenied` if it may not.
+        The call may change while a person thinks: propose again before returning."""
+        ...
+
+
+class ApprovedTool:
+    """A tool that waits for an approval before each call, at most `wait_ms` longer than the tool
+    itself may take. `wanted` is what a call asks of the world."""
+
+    def __init__(
+        self, inner: Tool, approver: Approver, wanted: AccessRequest, wait_ms: int = 3_600_000
+    ) -> None:
+        self._inner, self._approver, self._wanted = inner, approver, wanted
+        self.idempotent, self.audit = inner.idempotent, audit_level(inner)
+        self.timeout_ms = inner.timeout_ms + wait_ms
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Return the inner tool's own. A server may change it while a person thinks."""
+        return self._inner.spec
+
+    def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
+        """Return what the inner tool says that this call wants."""
+        return rights_of(self._inner, arguments)
+
+    async def contents(self, arguments: Mapping[str, Any]) -> dict[str, Digest]:
+        """Return the digests of the files that this call runs or sends."""
+        return await contents_of(self._inner, arguments)
+
+    async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Call the tool once its approver allows it."""
+        # A copy, so that nobody can change the arguments between the approval and the call; and
+        # the approver is shown a copy of that, so that it cannot change them either.
+        own = deepcopy(dict(arguments))
+
+        async def propose() -> Proposal:
+            shown, schema = deepcopy(own), Digest(digest128(self.spec))
+            contents = await self.contents(shown)
+            return Proposal(self.spec.name, shown, schema, self._wanted, contents)
+
+        await self._approver.approve(propose)
+        return await self._inner.call(own, deps)

@@ -39,6 +39,8 @@ _MOST_REDIRECTS = 5
 
 
 class Http:
+    """An HTTP client that reaches the hosts of its grant and no others."""
+
     def __init__(
         self,
         grant: Grant,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from vegakit.errors import CapabilityDenied, ErrorClass, Phase, WorldError
 from vegakit.policy import Allowed, Denied, Fetch, Grant, decide, parse_url
 
-# Which addresses anybody on the internet may reach, and so may a tool that is allowed a name.
+# A tool that is allowed a name may reach the addresses that anybody on the internet may.
 #
 # All others (this machine, its network, its cloud's metadata) are reached only when a rule names
 # the address itself: who owns an allowed name decides to which address it leads.
@@ -32,11 +32,13 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(place[0]) for *_, place in found]
 
 
 def is_public(address: str) -> bool:
+    """Return whether an address is on the public internet, and not that of a cloud's metadata."""
     found = ip_address(address)
     if isinstance(found, IPv4Address):
         is_metadata = any(found in network for network in _METADATA)
@@ -48,12 +50,12 @@ def is_public(address: str) -> bool:
 
 
 def as_host(address: str) -> str:
-    """As a rule for hosts spells it."""
+    """Return an address as a rule for hosts spells it."""
     found = ip_address(address)
     return f"[{found.compressed}]" if isinstance(found, IPv6Address) else str(found)
 
 
-# What is asked over HTTP and answered: what a grant allows, and where a redirect leads.
+# Requests and responses over HTTP: the grant is asked for each, also for a redirect.
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -78,10 +80,13 @@ class FetchResponse(Struct, frozen=True):
     body: bytes
 
     def header(self, name: str) -> str | None:
+        """Return a header, whatever its case."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
 
 class FetchRequest(Struct, frozen=True):
+    """A request as it will be sent."""
+
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -89,7 +94,8 @@ class FetchRequest(Struct, frozen=True):
 
 
 class Target(Struct, frozen=True):
-    """Where a request goes, as it was checked. A later reading of its URL changes nothing here."""
+    """The place a request goes to, as it was checked. A later reading of its URL changes nothing
+    here."""
 
     secure: bool
     method: str
@@ -99,6 +105,7 @@ class Target(Struct, frozen=True):
 
 
 def target_of(grant: Grant, request: FetchRequest) -> Target:
+    """Return where a request goes, or raise `CapabilityDenied` if the grant does not allow it."""
     wanted = parse_url(request.method, request.url)
     verdict = wanted if isinstance(wanted, Denied) else decide(grant, wanted)
     if isinstance(verdict, Denied):
@@ -116,7 +123,8 @@ def target_of(grant: Grant, request: FetchRequest) -> Target:
 
 
 def redirect_of(request: FetchRequest, answer: FetchResponse) -> FetchRequest | None:
-    """To another place the caller's headers do not go along: they may hold its keys."""
+    """Return the request that a redirect asks for. To another place the caller's headers do not go
+    along: they may hold its keys."""
     place = answer.header("location")
     if answer.status not in _REDIRECTS or place is None:
         return None
@@ -139,6 +147,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def checked_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the headers, or raise `CapabilityDenied` for one that the caller may not set."""
     for name, value in headers.items():
         if name.lower() in _OURS or name.lower().startswith("proxy-"):
             raise CapabilityDenied(f"the header {name} follows from the request; leave it out")
@@ -158,6 +167,8 @@ def shown(text: str) -> str:
 
 
 async def reachable_addresses(grant: Grant, target: Target, resolve: Resolve) -> Sequence[str]:
+    """Resolve the host and return the addresses that may be reached. A name must not lead into the
+    local network unless the grant says so."""
     found = await _found(target, resolve)
     passing = [address for address in found if _may_reach(grant, target, address)]
     if found and not passing:

@@ -33,6 +33,8 @@ class PinnedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
+        """Connect to one of the addresses that were checked, whatever the host's name leads to by
+        now."""
         failure = httpcore2.ConnectError(f"{host} has no address")
         for address in self._addresses:
             try:
@@ -49,6 +51,7 @@ async def send(
     max_bytes: int,
     certificates: ssl.SSLContext | None,
 ) -> FetchResponse:
+    """Send a request to addresses that were checked, and read at most `max_bytes` of the answer."""
     trusted = certificates or public_certificates() if target.secure else None
     try:
         async with AsyncExitStack() as open_now:

@@ -46,6 +46,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_with_openat2(root: int, names: Sequence[str]) -> int:
+    """Open a folder below `root` in one call of the kernel, which follows no link."""
     path = "/".join(names) or "."
     how = _OpenHow(_FOLDER, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
     found: int = _syscall()(
@@ -62,6 +63,7 @@ def open_with_openat2(root: int, names: Sequence[str]) -> int:
 
 
 def open_by_walk(root: int, names: Sequence[str]) -> int:
+    """Open a folder below `root` name by name, for a kernel without openat2."""
     return _walk(root, names, make=False)
 
 
@@ -114,6 +116,8 @@ _CREATE = flags("O_WRONLY O_CREAT O_EXCL O_NOFOLLOW O_CLOEXEC")
 
 
 class FileKind(StrEnum):
+    """The kinds of files."""
+
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
@@ -148,6 +152,7 @@ def _put(file: int, content: bytes) -> None:
 
 
 def read_part(file: int, start: int, size: int) -> bytes:
+    """Read `size` bytes from `start`, or fewer at the end of the file."""
     parts: list[bytes] = []
     while size and (part := os.pread(file, min(size, _CHUNK), start)):
         parts.append(part)
@@ -157,18 +162,22 @@ def read_part(file: int, start: int, size: int) -> bytes:
 
 
 def lstat_at(folder: int, name: str) -> os.stat_result:
+    """Return the facts about a name, not of what a link leads to."""
     return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:
+    """Return the device and inode of a file."""
     return found.st_dev, found.st_ino
 
 
 def kind_by_mode(mode: int) -> FileKind:
+    """Return the kind of a file by its mode."""
     return _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
 
 
 def kind_by_entry(entry: os.DirEntry[str]) -> FileKind:
+    """Return the kind of an entry of a folder."""
     if entry.is_symlink():
         return FileKind.LINK
     if entry.is_dir(follow_symlinks=False):
@@ -177,6 +186,7 @@ def kind_by_entry(entry: os.DirEntry[str]) -> FileKind:
 
 
 def check_plain(path: str, found: os.stat_result) -> None:
+    """Raise `CapabilityDenied` unless this is a plain file with one name."""
     kind = kind_by_mode(found.st_mode)
     if kind is not FileKind.FILE:
         what = "neither file, folder nor link" if kind is FileKind.OTHER else f"a {kind}"
@@ -197,7 +207,7 @@ def writable_mode(path: str, found: os.stat_result) -> int:
 
 
 def check_inside(path: str, file: int, folder: int, name: str) -> None:
-    """That the file opened here has this name and no other, all at one moment.
+    """Check that the file opened here has this name and no other, all at one moment.
 
     Its count of names alone does not tell: one that is outside too has a count of one as soon as
     its name here is taken away. So the count is followed by a look at the very name it was opened
@@ -213,7 +223,8 @@ def check_inside(path: str, file: int, folder: int, name: str) -> None:
 
 
 def _is_still_named(file: int, folder: int, name: str) -> bool:
-    """Without `/proc` by comparing what the name leads to, which a very quick swap may pass."""
+    """Return whether the file still has its name. Without `/proc` that is told by comparing what
+    the name leads to, which a very quick swap may pass."""
     try:
         opened, here = (os.readlink(f"/proc/self/fd/{it}") for it in (file, folder))  # noqa: PTH115
     except OSError:

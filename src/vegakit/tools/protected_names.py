@@ -26,6 +26,8 @@ from vegakit.policy import Denied, Grant, ReadPath, WritePath, decide
 
 
 class ProtectionKind(StrEnum):
+    """The reasons for which a name is protected."""
+
     TRUSTED = "trusted"
     CREDENTIALS = "credentials"
     SECRET = "secret"  # noqa: S105
@@ -130,6 +132,7 @@ def authorize_path(grant: Grant, wanted: ReadPath | WritePath) -> str:
 
 
 def is_protected(path: str) -> bool:
+    """Return whether any name in the path is protected."""
     names = fold_path(path).split("/")
     return any(kind_of(name, above) for above, name in zip(["", *names], names, strict=False))
 
@@ -170,6 +173,7 @@ def is_ours(name: str) -> bool:
 
 
 def is_auto_executed(path: str) -> bool:
+    """Return whether a program would run the file by itself."""
     names = fold_path(path).split("/")
     return any(name in _AUTO_EXECUTED or name.endswith(".pth") for name in names)
 

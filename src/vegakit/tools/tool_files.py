@@ -5,7 +5,6 @@ the file and reloaded when it changes.
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from string import Formatter
@@ -81,6 +80,7 @@ def parse_template(text: str) -> Template | str:
 
 
 def fill_words(templates: Sequence[Template], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words of a command with the model's values in their places."""
     words: list[str] = []
     given: list[int] = []
     for template in templates:
@@ -99,6 +99,7 @@ def fill_words(templates: Sequence[Template], values: Mapping[str, Any]) -> tupl
 
 
 def fill_url(template: Template, values: Mapping[str, Any]) -> str:
+    """Return a URL with the model's values in their places; none of them can change its path."""
     url = _filled(template, values, _quoted)
     before = _filled(template, dict.fromkeys(values, "{}"), str)
     for was, name in zip(_path(before), _path(url), strict=True):
@@ -144,7 +145,7 @@ def _check_plain(word: str) -> None:
         )
 
 
-# From what a file says of a tool to the tool.
+# Tools are built from their tables.
 #
 # kind      | runs                            | its rights
 # ----------|---------------------------------|--------------------------------------------------
@@ -161,7 +162,7 @@ _NOT_FOR_PYTHON = ("parameters",)
 
 
 class ToolFileOptions(Struct, frozen=True):
-    """What the caller hands in, and a file cannot say."""
+    """The options that the caller hands in, and a file cannot say."""
 
     grant: Grant
     sandbox: Sandbox | None
@@ -220,7 +221,7 @@ class _ToolEntry:
 class _FileTool:
     def __init__(self, entry: _ToolEntry) -> None:
         self.spec = entry.spec()
-        self.repeatable = entry.table.repeatable
+        self.idempotent = entry.table.idempotent
         self.timeout_ms = entry.table.timeout_ms
         self._arguments = entry.arguments
 
@@ -278,6 +279,7 @@ class _Request(_FileTool):
 
 
 def build_tool(table: ToolTable, node: YamlNode, options: ToolFileOptions) -> Tool:
+    """Return the tool that a table describes."""
     entry = _ToolEntry(table, node, options)
     kinds = [kind for kind in KINDS if getattr(table, kind) is not UNSET]
     if len(kinds) != 1:
@@ -352,7 +354,7 @@ def _python(entry: _ToolEntry) -> Tool:
     tool = FunctionTool(
         _function(entry, module, name),
         name=table.name,
-        repeatable=table.repeatable,
+        idempotent=table.idempotent,
         timeout_ms=table.timeout_ms,
         context=ToolContext(entry.options.root, grant),
     )
@@ -361,7 +363,8 @@ def _python(entry: _ToolEntry) -> Tool:
 
 
 def _function(entry: _ToolEntry, module: str, name: str) -> Callable[..., Any]:
-    """Of this module itself: what it imported from elsewhere is not offered."""
+    """Return a function of this module itself: one that it imported from elsewhere is not
+    offered."""
     try:
         found = vars(importlib.import_module(module))
     except ImportError as error:
@@ -383,18 +386,16 @@ _MAKERS: dict[str, Callable[[_ToolEntry], Tool]] = {
 }
 
 
-# A file of tools, read again when its content has changed.
-#
-# A content that is wrong is told once; until it is changed again the tools of the last good one
-# stay. Functions are imported once: their module is not read again.
+# A file of tools.
 
 
 class ToolFileError(UserError):
-    """Begins with file and line."""
+    """The file is wrong; the text begins with file and line."""
 
 
 class ToolFile:
-    """Without a grant no tool of the file may do anything; without a sandbox none is a command."""
+    """A file of tools in YAML. Without a grant no tool of the file may do anything; without a
+    sandbox none is a command."""
 
     def __init__(
         self,
@@ -410,22 +411,16 @@ class ToolFile:
         self._options = ToolFileOptions(
             grant or Grant(), sandbox, tuple(modules), Path(root), owner
         )
-        self._seen = b""
-        self.tools: tuple[Tool, ...] = ()
 
     def load(self) -> tuple[Tool, ...]:
-        self._take(self._content())
-        return self.tools
-
-    def reload_if_changed(self) -> bool:
-        content = self._content()
-        if sha256(content).digest() == self._seen:
-            return False
-        self._take(content)
-        return True
+        """Read the file and return its tools."""
+        try:
+            return _tools(read(self._content()), self._options)
+        except ToolFileProblem as error:
+            raise ToolFileError(f"{self._path}:{error.line}: {error}") from None
 
     def _content(self) -> bytes:
-        """One byte more than is read, so that a file that is too large is seen to be."""
+        """Read one byte more than is allowed, so that a file that is too large is seen to be."""
         if not self._path.is_file():
             raise ToolFileError(f"{self._path}: there is no such file; write one, or name another")
         try:
@@ -433,13 +428,6 @@ class ToolFile:
                 return file.read(MAX_BYTES + 1)
         except OSError as error:
             raise ToolFileError(f"{self._path}: {error.strerror}") from error
-
-    def _take(self, content: bytes) -> None:
-        self._seen = sha256(content).digest()
-        try:
-            self.tools = _tools(read(content), self._options)
-        except ToolFileProblem as error:
-            raise ToolFileError(f"{self._path}:{error.line}: {error}") from None
 
 
 def _tools(node: YamlNode, options: ToolFileOptions) -> tuple[Tool, ...]:

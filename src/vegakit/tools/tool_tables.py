@@ -1,5 +1,5 @@
-"""What a file of tools may say: a strict reader of YAML, the tables with their JSON Schema, and the
-check of a model's arguments against them.
+"""The format of a file of tools: a strict reader of YAML, the tables with their JSON Schema, and
+the check of a model's arguments against them.
 """
 
 import re
@@ -52,13 +52,15 @@ _AMBIGUOUS = re.compile(
 
 
 class ToolFileProblem(UserError):  # noqa: N818  (a place and a reason; the file's name is added above)
+    """A mistake in a file of tools, with its line."""
+
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
         self.line = line
 
 
 class YamlNode(Struct, frozen=True):
-    """What stands below a key has the line of its key."""
+    """A value with its line. A value below a key has the line of its key."""
 
     line: int
     value: "Scalar | list[YamlNode] | dict[str, YamlNode]"
@@ -69,6 +71,7 @@ class YamlNode(Struct, frozen=True):
 
 
 def plain_value(node: YamlNode) -> Any:  # noqa: ANN401
+    """Return the value without lines."""
     match node.value:
         case dict() as children:
             return {key: plain_value(child) for key, child in children.items()}
@@ -79,6 +82,7 @@ def plain_value(node: YamlNode) -> Any:  # noqa: ANN401
 
 
 def read(content: bytes) -> YamlNode:
+    """Read YAML, or raise `ToolFileProblem` for anything that could be read in two ways."""
     return _Reader(_events(_text(content))).document()
 
 
@@ -242,7 +246,7 @@ def _scalar(event: _Event) -> Scalar:
     return text
 
 
-# What may be written in a file of tools: its tables, and what holds without them.
+# The tables of a file of tools, and their defaults.
 #
 # The published schema and the messages about wrong values are read from these types.
 
@@ -327,16 +331,18 @@ class ToolTable(_Table, frozen=True, kw_only=True):
     capabilities: Texts = ()
     allowed_paths: Texts = ()
     allowed_hosts: Texts = ()
-    repeatable: bool = False
+    idempotent: bool = False
     timeout_ms: Annotated[int, Meta(ge=1, le=3_600_000, examples=[60_000])] = 60_000
 
 
 class ToolFileTable(_Table, frozen=True, kw_only=True):
+    """The tools of a file."""
+
     tools: Annotated[tuple[ToolTable, ...], Meta(max_length=100)]
 
 
 def tools_schema() -> dict[str, Any]:
-    """For editors and for other programs: JSON Schema 2020-12."""
+    """Return the JSON Schema (2020-12) of a file of tools, for editors and for other programs."""
     made = msgspec.json.schema(ToolFileTable)
     made["$defs"]["ToolTable"]["oneOf"] = [{"required": [kind]} for kind in KINDS]
     named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "tools.yaml"}
@@ -344,11 +350,13 @@ def tools_schema() -> dict[str, Any]:
 
 
 def convert_node(kind: type[T], node: YamlNode) -> T:
+    """Return the record that a node describes, or raise `ToolFileProblem` with the line."""
     _check(kind, node, "the file")
     return msgspec.convert(plain_value(node), kind)
 
 
 def suggestion(word: str, known: list[str]) -> str:
+    """Return the known word that is closest, or all of them."""
     if close := get_close_matches(word, known, 1):
         return f"did you mean {close[0]}?"
     return f"there are: {', '.join(known) or 'none'}"
@@ -395,7 +403,7 @@ def _fields(
 
 
 def _bare(annotation: Any) -> Any:  # noqa: ANN401
-    """Of `Annotated[X, ...] | UnsetType`: X."""
+    """Return X of `Annotated[X, ...] | UnsetType`."""
     set_ones = [kind for kind in get_args(annotation) if kind is not UnsetType]
     if UnsetType in get_args(annotation) and len(set_ones) == 1:
         return _bare(set_ones[0])
@@ -414,7 +422,7 @@ def _shown(example: object) -> str:
     return example if isinstance(example, str) else msgspec.json.encode(example).decode()
 
 
-# What a model may give a tool: the parameters of a file as a schema for it and a check of it.
+# The parameters of a tool are a schema for the model and a check of what it gives.
 
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "number": float, "boolean": bool}
@@ -429,6 +437,8 @@ _BOUNDS: dict[str, dict[str, str]] = {
 
 
 class ArgumentsSchema:
+    """The schema of a tool's arguments, and the check against it."""
+
     def __init__(self, parameters: Mapping[str, ParameterTable], node: YamlNode) -> None:
         made = [_field(name, each, node.child(name)) for name, each in parameters.items()]
         self._type = msgspec.defstruct(
@@ -442,7 +452,8 @@ class ArgumentsSchema:
         }
 
     def checked(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Through JSON, in which there are neither NaN nor halves of surrogates."""
+        """Return the arguments if they fit. They go through JSON, in which there are neither NaN
+        nor halves of surrogates."""
         try:
             sent = msgspec.json.encode(dict(arguments))
             return msgspec.structs.asdict(msgspec.json.decode(sent, type=self._type))

@@ -1,13 +1,7 @@
 """The register machine that runs compiled programs: requests out, results in (pure)."""
 
 from vegakit.vm.machine import Vm, start
-from vegakit.vm.module_facts import (
-    LoadedModule,
-    load,
-    never_fails,
-    on_lookahead_bug,
-    strict_lookahead,
-)
+from vegakit.vm.module_facts import never_fails, on_lookahead_bug, strict_lookahead
 from vegakit.vm.requests import (
     AskBudget,
     CallHost,
@@ -26,12 +20,10 @@ from vegakit.vm.requests import (
     SpeculativeCallUsed,
     Watch,
 )
-from vegakit.vm.state import Crash, Status, Step, VmLimits, VmState
-from vegakit.vm.stdlib import PURE
-from vegakit.vm.values import json_text, restored, stored, text_of
+from vegakit.vm.state import Crash, Status, Step, VmState
+from vegakit.vm.values import json_text, restored, text_of
 
 __all__ = [
-    "PURE",
     "AskBudget",
     "CallHost",
     "CancelRequest",
@@ -41,7 +33,6 @@ __all__ = [
     "EndProcesses",
     "FiberRequest",
     "LinkBoth",
-    "LoadedModule",
     "OpenScope",
     "Print",
     "PriorSend",
@@ -52,16 +43,13 @@ __all__ = [
     "Status",
     "Step",
     "Vm",
-    "VmLimits",
     "VmState",
     "Watch",
     "json_text",
-    "load",
     "never_fails",
     "on_lookahead_bug",
     "restored",
     "start",
-    "stored",
     "strict_lookahead",
     "text_of",
 ]

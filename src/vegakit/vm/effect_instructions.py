@@ -13,7 +13,7 @@ A result that does not fit the requested type is an error of the program, `Contr
 never one of the machine: a host may return anything.
 """
 
-from vegakit.lang import ANY_AGENT, MONEY, STR, EffectSet, Op
+from vegakit.lang import ANY_AGENT, MONEY, STR, EffectSet, Op, changes, is_followed
 from vegakit.vm.conversion import fit
 from vegakit.vm.instructions import close_scopes
 from vegakit.vm.requests import (
@@ -54,18 +54,8 @@ from vegakit.vm.values import (
 UNCOUNTED = -1
 
 
-def changes(effect_set: EffectSet) -> bool:
-    """Return whether a later read may see a difference."""
-    return bool(
-        effect_set.writes
-        or effect_set.posts
-        or effect_set.commands
-        or effect_set.servers
-        or effect_set.unknown
-    )
-
-
 def count_change(task: ProgramTask, effect_set: EffectSet) -> None:
+    """Count an effect that a later read may see."""
     if task.changes != UNCOUNTED and changes(effect_set):
         task.changes += 1
 
@@ -101,6 +91,7 @@ def _host(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) 
 
 
 def host_call_request(vm: TaskMachine, frame: Frame, operands: Operands, ticket: str) -> CallHost:
+    """Return the request of a host call, with the values of its registers."""
     _, name, args, _ = operands
     values = [frame.registers[each] for each in args]
     vm.extra += sum(map(weight_of, values)) >> 5
@@ -173,6 +164,7 @@ def _sent(
 def send_request(
     vm: TaskMachine, frame: Frame, operands: Operands, ticket: str, *, stream: bool
 ) -> SendTo:
+    """Return the request of a send, with the values of its registers."""
     _, to, message, answer, timeout, budget, _ = operands
     r = frame.registers
     path, agent = _target(r[to])
@@ -277,10 +269,8 @@ def _spawn(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands)
 
 
 def _kept_as(request: SpawnAgent) -> str:
-    """Return the agent of a spawned process as the lookahead may use it, empty if it is not to be
-    used. A process with its own supervision is left to the program: whether it runs may depend on
-    earlier messages."""
-    return "" if request.under or request.rules else request.agent
+    """Return the agent of a spawned process as the lookahead may use it, empty if it may not."""
+    return request.agent if is_followed(under=request.under, rules=request.rules) else ""
 
 
 def _name(r: list[Value], at: int) -> str:
@@ -415,6 +405,8 @@ EFFECT_INSTRUCTIONS: dict[Op, InstructionHandler] = {
 
 
 def answered(vm: TaskMachine, ticket: str, form: object, cause: tuple[str, ...] = ()) -> bool:
+    """Store a result under its ticket. One that does not fit the requested type becomes an
+    error."""
     asked = _open(vm, ticket)
     if asked is None:
         return False
@@ -429,6 +421,7 @@ def answered(vm: TaskMachine, ticket: str, form: object, cause: tuple[str, ...] 
 def failed(
     vm: TaskMachine, ticket: str, error: str, reason: str, cause: tuple[str, ...] = ()
 ) -> bool:
+    """Store an error under its ticket."""
     asked = _open(vm, ticket)
     if asked is None:
         return False
@@ -438,6 +431,7 @@ def failed(
 
 
 def chunked(vm: TaskMachine, ticket: str, text: str) -> bool:
+    """Append a chunk to a stream."""
     asked = _open(vm, ticket)
     if asked is None or asked.kind != "stream":
         return False
@@ -453,6 +447,7 @@ def chunked(vm: TaskMachine, ticket: str, text: str) -> bool:
 
 
 def stream_ended(vm: TaskMachine, ticket: str) -> bool:
+    """End a stream."""
     asked = _open(vm, ticket)
     if asked is None:
         return False

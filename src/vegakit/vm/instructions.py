@@ -242,6 +242,7 @@ def end_frame(vm: TaskMachine, frame: Frame, value: Value = None) -> list[str]:
 
 
 def close_scopes(vm: TaskMachine, frame: Frame, keep: int) -> None:
+    """Close the innermost budget scopes of a call until `keep` are open."""
     while len(frame.scopes) > max(keep, frame.kept):
         scope = frame.scopes.pop()
         vm.state.scopes.pop(scope, None)

@@ -24,11 +24,21 @@ from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from vegakit.lang import ANY_AGENT, EffectSet, Op, conflict, joined
+from vegakit.lang import (
+    ANY_AGENT,
+    PAUSES,
+    STOPS,
+    EffectSet,
+    Op,
+    changes,
+    conflict,
+    is_followed,
+    joined,
+    only_reads,
+)
 from vegakit.records import digest128
 from vegakit.vm.effect_instructions import (
     UNCOUNTED,
-    changes,
     count_change,
     host_call_request,
     receiving_agent,
@@ -39,19 +49,14 @@ from vegakit.vm.instructions import CALL_INSTRUCTIONS, DATA_INSTRUCTIONS, close_
 from vegakit.vm.interpreter import compute
 from vegakit.vm.module_facts import (
     COLD,
+    HOT,
     NO_BOUND,
     LookaheadLimitError,
     never_fails,
     poisoned,
     size_of,
 )
-from vegakit.vm.requests import (
-    CallHost,
-    FiberRequest,
-    PriorSend,
-    SendTo,
-    SpeculativeCall,
-)
+from vegakit.vm.requests import CallHost, FiberRequest, PriorSend, SendTo, SpeculativeCall
 from vegakit.vm.state import Crash, Frame, ProgramTask, TicketState, VmState, fault_of
 from vegakit.vm.stdlib import call_pure
 from vegakit.vm.task_machine import RELOAD, STOP, InstructionHandler, Operands, TaskMachine
@@ -67,8 +72,8 @@ from vegakit.vm.values import (
     weight_of,
 )
 
-# What the lookahead does at each instruction. Plain computation is that of the machine. An
-# instruction that is not in the table ends the lookahead.
+# What the lookahead does at each instruction. Plain computation is that of the machine. The
+# instructions that end it are not in the table: `vega explain` tells of them by the same set.
 
 
 UNOPENED = "?"
@@ -78,6 +83,7 @@ _LookaheadHandler: TypeAlias = "Callable[[Lookahead, ProgramTask, Frame, Operand
 
 
 def value_or_raise(asked: TicketState) -> Value:
+    """Return the result of a request that is done, or raise its error."""
     if asked.error is not None:
         raise fault_of(asked.error)
     return asked.value
@@ -108,17 +114,18 @@ def _send_stream(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Ope
 
 
 def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
-    if vm.facts.is_pause(operands[1]):
+    if operands[1] in PAUSES:
         return STOP
     frame.registers[operands[0]] = vm.host(frame, operands)
     return None
 
 
 def _spawn(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
-    into, agent, wallet, *_ = operands
+    into, agent, wallet, _, under, rules, _ = operands
     name = frame.registers[agent]
     vm.many |= wallet >= 0
-    frame.registers[into] = UnknownValue(NO_BOUND, 0, name.name if type(name) is AgentRef else "")
+    known = type(name) is AgentRef and is_followed(under=under >= 0, rules=rules)
+    frame.registers[into] = UnknownValue(NO_BOUND, 0, name.name if known else "")
 
 
 def _unread(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
@@ -212,6 +219,7 @@ _HANDLERS: Mapping[Op, _LookaheadHandler] = (
         Op.BUDGET_EXIT: _exit,
     }
 )
+assert _HANDLERS.keys() | {Op[name] for name in HOT} | {Op.AGENT} == {*Op} - STOPS
 OPS = cast("Mapping[int, InstructionHandler]", {COLD + op: _HANDLERS.get(op, _over) for op in Op})
 
 
@@ -227,9 +235,12 @@ _JUMPS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT})
 def run_lookahead(vm: TaskMachine) -> None:
     """Look ahead from every task that waits for a result. The tasks of one `parallel` are
     independent."""
+    # With a full window nothing can begin, and the walk would take time from the program.
     if sum(asked.speculative for asked in vm.state.asked.values()) >= vm.state.window:
         return
     for task in [*vm.state.tasks.values()]:
+        # A task that waits for a group has its members to look ahead for it, and the body of a
+        # monitor may never run.
         if task.waits in vm.state.asked and not task.watch:
             _walked(vm, task, begins=True)
 
@@ -272,6 +283,8 @@ class Lookahead(TaskMachine):
     reached."""
 
     def __init__(self, vm: TaskMachine, task: ProgramTask, *, begins: bool = True) -> None:
+        # Copies, because the walk writes registers, opens scopes and leaves calls, and the program
+        # goes on from where it waits as if none of that had been.
         frames = [_copied(frame) for frame in task.frames]
         self.task = ProgramTask(task.name, frames, depth=task.depth, changes=task.changes)
         state = VmState(
@@ -295,6 +308,9 @@ class Lookahead(TaskMachine):
         self.busy: set[str] = set()
         self.passed = EffectSet()
         self._joined: set[int] = set()
+        # Calls of this task without a result come before all that the walk meets: nothing may begin
+        # that conflicts with them, and the money they may take is not free. A spawn is left out,
+        # because nobody has asked its process anything yet.
         for ticket, asked in vm.state.asked.items():
             mine = asked.task == task.name and not asked.done and not asked.speculative
             if mine and asked.of and asked.kind != "spawn":
@@ -304,6 +320,7 @@ class Lookahead(TaskMachine):
                 )
 
     def walk(self) -> None:
+        """Run the copy of the task until it ends, cannot go on, or has used its fuel."""
         with suppress(LookaheadLimitError):
             compute(self, self.task, _FUEL, OPS)
 
@@ -346,15 +363,19 @@ class Lookahead(TaskMachine):
             return False
         self._pass(region.effect_set)
         if changes(region.effect_set):
+            # Which of the branches will run is unknown, so how much they change is too. A later
+            # read has no version then, and waits for its turn.
             self.task.changes = UNCOUNTED
         self.older += [PriorSend(agent) for agent in region.sends or ()]
         self.many |= region.sends is None
+        # Any process may have got a message in there: the empty path stands for all of them.
         self.busy |= {""} if region.sends is None or ANY_AGENT in region.sends else set()
         for register in region.writes:
             frame.registers[register] = UnknownValue(NO_BOUND)
         if region.meets >= 0:
             frame.pc = region.meets
             return True
+        # The branches meet where the function ends, so the walk goes on in its caller.
         if len(self.task.frames) == 1:
             return False
         self.task.frames.pop()
@@ -362,6 +383,7 @@ class Lookahead(TaskMachine):
         return True
 
     def _pass(self, effect_set: EffectSet, older: PriorSend | None = None) -> None:
+        # By identity: a loop passes over the same set in every round, and joining sets is slow.
         if id(effect_set) not in self._joined:
             self._joined.add(id(effect_set))
             self.passed = joined(self.passed, effect_set)
@@ -377,6 +399,8 @@ class Lookahead(TaskMachine):
         effect_set = self.facts.effects.agent(agent)
         version = version_of(self.task, effect_set, self.messages_sent(agent, r[to]))
         ticket = self.ticket(frame, site, version or "")
+        # Counted whether it begins or not: the program will have made this send by the time it
+        # makes the next one, whose ticket says how many came before.
         if agent == ANY_AGENT and changes(effect_set):
             self.task.changes = UNCOUNTED
         count_change(self.task, effect_set)
@@ -390,7 +414,7 @@ class Lookahead(TaskMachine):
             to=r[to].path if type(r[to]) is Handle else "",
             scope=self.scope(frame),
         )
-        speculative = self.facts.may_speculate(agent) and self._in_line(agent, r[to])
+        speculative = not self.facts.rules.why_in_order(agent) and self._in_line(agent, r[to])
         speculative &= version is not None and ticket not in self.state.given_up
         if unknown is None and speculative and self._may_begin(effect_set, frame):
             request = send_request(self, frame, operands, ticket, stream=stream)
@@ -418,6 +442,8 @@ class Lookahead(TaskMachine):
         return not in_flight and not self.busy & {to.path, ""}
 
     def host(self, frame: Frame, operands: Operands) -> Value:
+        """Return the result of a host call, if it has one. A call that only reads is begun if it
+        may be."""
         _, name, args, site = operands
         rights = self.functions[frame.function].rights
         effect_set = self.facts.effects.host(name, rights)
@@ -430,7 +456,7 @@ class Lookahead(TaskMachine):
             return value_or_raise(asked) if asked.done else UnknownValue(NO_BOUND)
         known = size_of(frame.registers[each] for each in args) is None
         known &= version is not None and ticket not in self.state.given_up
-        if known and self.facts.only_reads(effect_set) and self._may_begin(effect_set, frame):
+        if known and only_reads(effect_set) and self._may_begin(effect_set, frame):
             request = host_call_request(self, frame, operands, ticket)
             self._begin(ticket, request, TicketState("host", self.task.name, of=f"{name}@{rights}"))
         else:
@@ -454,6 +480,8 @@ class Lookahead(TaskMachine):
 
     def _begin(self, ticket: str, request: SendTo | CallHost, asked: TicketState) -> None:
         self._room -= 1
+        # The program compares the digest when it gets here: a call that began under a wrong
+        # assumption has another request.
         asked.speculative, asked.digest = True, digest128(request)
         self.main.ask(ticket, asked)
         self.main.request(SpeculativeCall(request, asked.older, tuple(self.older), self.many))

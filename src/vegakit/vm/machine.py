@@ -26,10 +26,7 @@ from vegakit.vm.effect_instructions import (
 from vegakit.vm.instructions import CALL_INSTRUCTIONS, DATA_INSTRUCTIONS, end_frame
 from vegakit.vm.interpreter import compute
 from vegakit.vm.module_facts import COLD, LoadedModule, load
-from vegakit.vm.requests import (
-    CancelRequest,
-    End,
-)
+from vegakit.vm.requests import CancelRequest, End
 from vegakit.vm.state import (
     MAIN,
     TURN,
@@ -76,12 +73,6 @@ class Vm(TaskMachine):
             if task.waits and name not in self.state.ready:
                 self.waiting.setdefault(task.waits, []).append(name)
 
-    def snapshot(self) -> VmState:
-        """Return the state as JSON can hold it. A state that is too large to be stored ends the
-        program."""
-        self.weigh()
-        return packed(self.state)
-
     def weigh(self) -> bool:
         """Return whether the state is small enough to be stored. If not, end the program."""
         fits = state_weight(self.state) <= self.state.limits.weight
@@ -90,12 +81,13 @@ class Vm(TaskMachine):
         return fits
 
     def written(self) -> VmState:
-        """Return the state as a program stores it."""
+        """Return the state as JSON can hold it; `weigh` says before whether it may be stored."""
         return packed(self.state)
 
     # Running
 
     def run(self, fuel: int) -> Step:
+        """Run for at most so much fuel. Return the status and the requests that were made."""
         state = self.state
         while fuel > 0 and state.status is Status.RUNNING and state.ready:
             fuel -= self._take_turn(fuel)
@@ -156,12 +148,15 @@ class Vm(TaskMachine):
         return answered(self, ticket, value, cause)
 
     def fail(self, ticket: str, error: str, reason: str, cause: tuple[str, ...] = ()) -> bool:
+        """Deliver an error in place of a result."""
         return failed(self, ticket, error, reason, cause)
 
     def chunk(self, ticket: str, text: str) -> bool:
+        """Deliver a part of a streamed answer."""
         return chunked(self, ticket, text)
 
     def end_stream(self, ticket: str) -> bool:
+        """Deliver the end of a streamed answer."""
         return stream_ended(self, ticket)
 
     def decline(self, ticket: str) -> None:

@@ -16,14 +16,14 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from vegakit.lang import (
     ANY_AGENT,
-    CONFIRM,
+    CARVES,
     NO_EFFECTS,
-    EffectClass,
     EffectSet,
     Function,
     Module,
     ModuleEffects,
     Op,
+    SpeculationRules,
     Type,
     joined,
 )
@@ -156,6 +156,8 @@ class LoadedFunction(NamedTuple):
 
 
 class LoadedModule(NamedTuple):
+    """A module whose constants are values and whose instructions are decoded."""
+
     module: Module
     functions: tuple[LoadedFunction, ...]
     constants: tuple[Value, ...]
@@ -176,6 +178,7 @@ class RecentCache(Generic[Of, Made]):
         self._kept: dict[int, tuple[Of, Made]] = {}
 
     def of(self, one: Of) -> Made:
+        """Return what is made from an object, made now if it is not kept."""
         kept = self._kept.get(id(one))
         if kept is not None and kept[0] is one:
             return kept[1]
@@ -186,6 +189,7 @@ class RecentCache(Generic[Of, Made]):
         return made
 
     def clear(self) -> None:
+        """Forget all that is kept."""
         self._kept.clear()
 
 
@@ -238,22 +242,7 @@ RawInstruction: TypeAlias = Sequence[Any]
 
 _ENDS = frozenset({Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END})
 _FORKS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT, Op.MONITOR})
-_HOSTS = frozenset({Op.HOST})
 _SENDS = frozenset({Op.ISSUE_SEND, Op.SEND_STREAM})
-_CARVES = frozenset({Op.SPAWN_SUPERVISED, Op.BUDGET_ENTER})
-"""Instructions that set money aside, of an amount that is not computed here."""
-
-_BARRIERS = frozenset(
-    {
-        Op.BUDGET_CHECK,
-        Op.EXIT,
-        Op.LINK,
-        Op.MONITOR,
-        Op.PAR_BEGIN,
-    }
-)
-"""Instructions that stop the lookahead: what follows may depend on them in a way that it cannot
-see."""
 
 
 class Region(NamedTuple):
@@ -285,11 +274,11 @@ class Regions:
     """The regions of one module, each computed when it is first stepped over."""
 
     def __init__(
-        self, effects: ModuleEffects, functions: Sequence[Function], constants: Sequence[Any]
+        self, effects: ModuleEffects, rules: SpeculationRules, functions: Sequence[Function]
     ) -> None:
         self._effects = effects
+        self._rules = rules
         self._functions = functions
-        self._constants = constants
         self._meets: dict[int, list[int]] = {}
         self._found: dict[tuple[int, int], Region] = {}
         self._operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
@@ -309,6 +298,7 @@ class Regions:
         return found
 
     def of(self, function: int, at: int) -> Region:
+        """Return the region of the jump at this instruction."""
         key = function, at
         found = self._found.get(key)
         if found is None:
@@ -338,31 +328,24 @@ class Regions:
             op = code[at][0]
             writes.update(registers_of(code[at], "w"))
             effect_set = joined(effect_set, self._effects.instruction(function, at))
-            barrier |= op in _BARRIERS or self._waits(op, code[at])
+            barrier |= self._rules.is_barrier(function, at)
             if op in _SENDS:
                 sends.append(self._effects.called(function, at))
             elif op == Op.CALL:
                 called = self.whole(code[at][2])
-                barrier |= called.barrier
                 counted &= called.sends is not None
                 sends += called.sends or ()
-            elif op in _CARVES:
+            elif op in CARVES:
                 sends.append(ANY_AGENT)
                 counted = False
         known = tuple(sends) if counted or not sends else None
         return Region(meets, frozenset(writes), effect_set, known, barrier)
-
-    def _waits(self, op: int, instruction: RawInstruction) -> bool:
-        return op in _HOSTS and self._constants[instruction[2]] in PAUSES
 
     def _meets_of(self, function: int) -> list[int]:
         found = self._meets.get(function)
         if found is None:
             found = self._meets[function] = _post_dominators(self._functions[function].code)
         return found
-
-
-PAUSES = frozenset({"process::sleep", "process::yield", CONFIRM})
 
 
 def _ways(code: Sequence[RawInstruction], at: int) -> Iterator[int]:
@@ -457,27 +440,12 @@ def _numbered(before: list[list[int]], end: int) -> list[int]:
 
 
 class ModuleFacts:
+    """The facts of one module, computed once and shared by all its runs."""
+
     def __init__(self, program: LoadedModule) -> None:
         self.effects = ModuleEffects(program.module)
-        self.regions = Regions(self.effects, program.module.functions, program.module.constants)
-
-    def may_speculate(self, agent: str) -> bool:
-        """Return whether the agent may be called speculatively. Its answer must not depend on
-        anything that earlier calls leave behind except its own memory: no breaker that failures
-        open, no rate limiter that calls exhaust, no restarts of processes that its tools ask. Nor
-        may its tools read the budget, or pause."""
-        spec, effect_set = self.effects.spec(agent), self.effects.agent(agent)
-        if spec is None or effect_set.is_irrevocable or effect_set.sends - {agent}:
-            return False
-        guarded = spec.circuit_breaker is not None or spec.rate_limit is not None
-        tools = map(self.regions.whole, self.effects.tools_of(spec))
-        return not guarded and not any(tool.barrier for tool in tools)
-
-    def only_reads(self, effect_set: EffectSet) -> bool:
-        return effect_set.class_ is EffectClass.REVOCABLE
-
-    def is_pause(self, function: str) -> bool:
-        return function in PAUSES
+        self.rules = SpeculationRules(program.module, self.effects)
+        self.regions = Regions(self.effects, self.rules, program.module.functions)
 
     def effects_of(self, asked: str) -> EffectSet:
         """Return the effect set of a request: of an agent, or of a host function with its
@@ -487,6 +455,7 @@ class ModuleFacts:
 
 
 def facts_of(program: LoadedModule) -> ModuleFacts:
+    """Return the facts of a module. The last few are cached."""
     return _KNOWN.of(program)
 
 

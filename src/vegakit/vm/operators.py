@@ -55,6 +55,7 @@ def rest(a: int, b: int) -> int:
 
 
 def add(a: Value, b: Value) -> Value:
+    """Return a + b."""
     kind = type(a)  # pyright: ignore[reportUnknownVariableType]
     if kind is not type(b):
         return _number(a, b, "+", lambda x, y: x + y)
@@ -77,12 +78,14 @@ def _joined(a: ListValue, b: ListValue) -> ListValue:
 
 
 def subtract(a: Value, b: Value) -> Value:
+    """Return a - b."""
     if type(a) is not type(b):
         return _number(a, b, "-", lambda x, y: x - y)
     return _same_kind(a, b, "-", lambda x, y: x - y)
 
 
 def multiply(a: Value, b: Value) -> Value:
+    """Return a * b."""
     if type(a) in _NUMBERS:
         a, b = b, a
     if type(a) in (Money, Duration) and type(b) in _NUMBERS:
@@ -91,6 +94,7 @@ def multiply(a: Value, b: Value) -> Value:
 
 
 def divide(a: Value, b: Value) -> Value:
+    """Return a / b. Ints are cut toward zero."""
     if type(b) in (int, float, Money, Duration):
         _not_zero(b)
     if type(a) is int and type(b) is int:
@@ -104,6 +108,7 @@ def divide(a: Value, b: Value) -> Value:
 
 
 def modulo(a: Value, b: Value) -> Value:
+    """Return a % b, with the sign of a."""
     if type(b) in (int, float, Money, Duration):
         _not_zero(b)
     if type(a) is type(b) and type(a) in (int, Money, Duration):
@@ -112,6 +117,7 @@ def modulo(a: Value, b: Value) -> Value:
 
 
 def negate(a: Value) -> Value:
+    """Return -a."""
     kind = type(a)  # pyright: ignore[reportUnknownVariableType]
     if kind is int:
         return whole(-a)
@@ -179,6 +185,7 @@ _ORDERED = (int, float, str, Money, Duration)
 
 
 def equal(one: Value, other: Value) -> bool:
+    """Return whether two values are equal. True is not 1 here."""
     kind = type(one)  # pyright: ignore[reportUnknownVariableType]
     if kind is not type(other):
         if kind is UnknownValue or type(other) is UnknownValue:
@@ -198,23 +205,26 @@ def equal(one: Value, other: Value) -> bool:
 
 
 def is_uniform(items: ListValue, item: Value) -> bool:
-    """Whether they are many of one plain kind with it: then Python compares them, at once and to
-    the same end. Of two kinds it would not: to Python True is 1."""
+    """Return whether the items are many and all of the plain kind of `item`. Then Python may
+    compare them at once; of two kinds it may not, because to Python True is 1."""
     kind = type(item)  # pyright: ignore[reportUnknownVariableType]
     return len(items) >= _MANY and kind in _ALIKE and {kind}.issuperset(map(type, items))
 
 
 def less(one: Value, other: Value) -> bool:
+    """Return one < other."""
     _ordered(one, other)
     return bool(one < other)
 
 
 def at_most(one: Value, other: Value) -> bool:
+    """Return one <= other."""
     _ordered(one, other)
     return bool(one <= other)
 
 
 def is_ordered(one: Value, other: Value) -> bool:
+    """Return whether two values can be compared by order."""
     kind = type(one)  # pyright: ignore[reportUnknownVariableType]
     if kind is type(other):
         return kind in _ORDERED

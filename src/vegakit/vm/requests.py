@@ -81,11 +81,15 @@ class SpeculativeCall(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Print(Struct, frozen=True, tag=True):
+    """Print a line."""
+
     ticket: str
     text: str
 
 
 class LinkBoth(Struct, frozen=True, tag=True):
+    """Link two processes: the abnormal end of one ends the other."""
+
     one: str
     other: str
 
@@ -107,6 +111,8 @@ class OpenScope(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class CloseScope(Struct, frozen=True, tag=True):
+    """Close a budget scope."""
+
     scope: str
 
 

@@ -38,6 +38,8 @@ _Turned: TypeAlias = Callable[[Any], Any]
 
 
 class Status(StrEnum):
+    """The status of a run."""
+
     RUNNING = "running"
     WAITING = "waiting"
     FINISHED = "finished"
@@ -307,5 +309,6 @@ def _roots(state: VmState) -> Iterator[Value]:
 
 
 def state_weight(state: VmState) -> int:
+    """Return the number of characters and items that a state would store."""
     chunks = sum(len(chunk) for asked in state.asked.values() for chunk in asked.chunks)
     return chunks + sum(map(weight_of, _roots(state)))

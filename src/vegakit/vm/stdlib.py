@@ -1,7 +1,7 @@
 """The pure functions of the standard library: `PURE` by name, called by `call_pure`.
 
-Each parameter is declared by one character: `s` str, `i` int, `f` float (an int becomes one), `l`
-list, `m` map, `d` duration, `*` anything. A question mark after it allows null.
+What a function takes is written in the library of the language, `lang.LIBRARY`. The checker has
+seen that calls fit, so an argument of another kind is the fault of bytecode that no compiler made.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from vegakit.lang import DURATION, FLOAT, INT, LIBRARY, STR, ListOf, MapOf, Type
 from vegakit.vm.operators import add, equal, is_ordered, is_uniform, less, negate
 from vegakit.vm.values import (
     MAX_CHARS,
@@ -42,41 +43,57 @@ from vegakit.vm.values import (
 # The table of pure functions, and the one way to call them.
 
 
-_KINDS: dict[str, type] = {
-    "s": str,
-    "i": int,
-    "f": float,
-    "l": ListValue,
-    "m": MapValue,
-    "d": Duration,
-}
-
 PureFunction: TypeAlias = Callable[..., Any]
 
 
 class Pure(NamedTuple):
-    params: tuple[str, ...]
+    """A function with the kind of each parameter, None for any, and whether it may be null."""
+
+    params: tuple[tuple[type | None, bool], ...]
     do: PureFunction
 
 
 PURE: dict[str, Pure] = {}
 
 
-def pure(name: str, params: str) -> Callable[[PureFunction], PureFunction]:
+def pure(name: str) -> Callable[[PureFunction], PureFunction]:
+    """Enter a function under its name in the library."""
+
     def enter(do: PureFunction) -> PureFunction:
-        PURE[name] = Pure(tuple(params.split()), do)
+        params = LIBRARY[name].params
+        PURE[name] = Pure(tuple((_kind(param.type), param.optional) for param in params), do)
         return do
 
     return enter
 
 
+_KINDS: dict[Type, type] = {STR: str, INT: int, FLOAT: float, DURATION: Duration}
+
+
+def _kind(of: Type) -> type | None:
+    if isinstance(of, ListOf | MapOf):
+        return ListValue if isinstance(of, ListOf) else MapValue
+    return _KINDS.get(of)
+
+
 def call_pure(name: str, args: Sequence[Value]) -> Value:
+    """Call a function of the library."""
     known = PURE.get(name)
     if known is None:
         raise bad(f"there is no pure function {name:.80}")
     if len(args) != len(known.params):
         raise bad(f"{name} takes {len(known.params)} arguments, not {len(args)}")
     return known.do(*map(_checked, args, known.params))
+
+
+def _checked(arg: Value, param: tuple[type | None, bool]) -> Value:
+    """Return the argument, an int as a float where one is expected."""
+    kind, optional = param
+    if kind is None or type(arg) is kind or (arg is None and optional):
+        return arg
+    if kind is float and type(arg) is int:
+        return float(arg)
+    raise bad(f"a library function got {kind_of(arg)} for {kind.__name__.lower()}")
 
 
 # What a call costs in fuel beside the size of its arguments and its result. Some functions go
@@ -93,6 +110,7 @@ _SPELLING = frozenset({"str", "json::text"})
 
 
 def work_in(name: str, args: Sequence[Value]) -> int:
+    """Return the fuel that a call costs beside the size of its arguments and its result."""
     if name in _WALKING:
         return sum(map(items_in, args)) + sum(map(work_of, args))
     if name in _SPELLING:
@@ -102,29 +120,20 @@ def work_in(name: str, args: Sequence[Value]) -> int:
     return 0
 
 
-def _checked(arg: Value, param: str) -> Value:
-    kind = _KINDS.get(param[0])
-    if kind is None or type(arg) is kind or (arg is None and param[1:] == "?"):
-        return arg
-    if kind is float and type(arg) is int:
-        return float(arg)
-    raise bad(f"a library function got {kind_of(arg)} for {kind.__name__.lower()}")
-
-
 # `list::…`, `map::…`, and what both share.
 
 
 _SUMMED = (int, float, Money, Duration)
 
 
-@pure("len", "*")
+@pure("len")
 def _len(of: Value) -> int:
     if type(of) in (str, ListValue, MapValue):
         return len(of)
     raise bad(f"{kind_of(of)} has no length")
 
 
-@pure("range", "i i?")
+@pure("range")
 def _range(begin: int, end: int | None) -> ListValue:
     numbers = range(begin) if end is None else range(begin, end)
     count = max(numbers.stop - numbers.start, 0)
@@ -133,22 +142,7 @@ def _range(begin: int, end: int | None) -> ListValue:
     return items_of(numbers)
 
 
-@pure("list::len", "l")
-def _list_len(items: ListValue) -> int:
-    return len(items)
-
-
-@pure("list::first", "l")
-def _first(items: ListValue) -> Value:
-    return items[0] if items else None
-
-
-@pure("list::last", "l")
-def _last(items: ListValue) -> Value:
-    return items[-1] if items else None
-
-
-@pure("list::sort", "l")
+@pure("list::sort")
 def _sort(items: ListValue) -> ListValue:
     _all_ordered(items)
     return items_of(sorted(items))
@@ -160,12 +154,7 @@ def _all_ordered(items: ListValue) -> None:
             raise bad(f"{kind_of(items[0])} and {kind_of(item)} have no order")
 
 
-@pure("list::reverse", "l")
-def _reverse(items: ListValue) -> ListValue:
-    return items_of(items[::-1])
-
-
-@pure("list::unique", "l")
+@pure("list::unique")
 def _unique(items: ListValue) -> ListValue:
     seen: dict[Hashable, Value] = {}
     for item in items:
@@ -183,41 +172,21 @@ def _key(value: Value) -> Hashable:
     return ("number" if kind in (int, float) else kind.__name__, value)
 
 
-@pure("list::take", "l i")
-def _take(items: ListValue, count: int) -> ListValue:
-    return items_of(items[: max(count, 0)])
-
-
-@pure("list::drop", "l i")
-def _drop(items: ListValue, count: int) -> ListValue:
-    return items_of(items[max(count, 0) :])
-
-
-@pure("list::slice", "l i i?")
-def _list_slice(items: ListValue, begin: int, end: int | None) -> ListValue:
-    return items_of(items[begin:end])
-
-
-@pure("list::contains", "l *")
-def _list_contains(items: ListValue, item: Value) -> bool:
-    return _index_of(items, item) is not None
-
-
-@pure("list::index_of", "l *")
+@pure("list::index_of")
 def _index_of(items: ListValue, item: Value) -> int | None:
     if is_uniform(items, item):
         return items.index(item) if item in items else None
     return next((at for at, each in enumerate(items) if equal(each, item)), None)
 
 
-@pure("list::count", "l *")
+@pure("list::count")
 def _list_count(items: ListValue, item: Value) -> int:
     if is_uniform(items, item):
         return items.count(item)
     return sum(equal(each, item) for each in items)
 
 
-@pure("list::sum", "l")
+@pure("list::sum")
 def _sum(items: ListValue) -> Value:
     if not items:
         raise ProgramFault("ValueError", "there is nothing to add up")
@@ -230,19 +199,19 @@ def _sum(items: ListValue) -> Value:
     return total
 
 
-@pure("list::min", "l")
+@pure("list::min")
 def _min(items: ListValue) -> Value:
     _all_ordered(items)
     return min(items, default=None)
 
 
-@pure("list::max", "l")
+@pure("list::max")
 def _max(items: ListValue) -> Value:
     _all_ordered(items)
     return max(items, default=None)
 
 
-@pure("list::flatten", "l")
+@pure("list::flatten")
 def _flatten(items: ListValue) -> ListValue:
     for item in items:
         if type(item) is not ListValue:
@@ -253,75 +222,25 @@ def _flatten(items: ListValue) -> ListValue:
     return items_of([each for item in items for each in item])
 
 
-@pure("list::chunks", "l i")
+@pure("list::chunks")
 def _chunks(items: ListValue, size: int) -> ListValue:
     if size < 1:
         raise ProgramFault("ValueError", f"a chunk has at least one item; got {size}")
     return items_of([items_of(items[at : at + size]) for at in range(0, len(items), size)])
 
 
-@pure("list::remove_at", "l i")
+@pure("list::remove_at")
 def _remove_at(items: ListValue, index: int) -> ListValue:
     if not 0 <= index < len(items):
         raise ProgramFault("IndexError", f"there is no item {index}; there are {len(items)}")
     return items_of([*items[:index], *items[index + 1 :]])
 
 
-@pure("list::insert", "l i *")
+@pure("list::insert")
 def _insert(items: ListValue, index: int, item: Value) -> ListValue:
     if not 0 <= index <= len(items):
         raise ProgramFault("IndexError", f"there is no place {index}; there are {len(items)} items")
     return items_of([*items[:index], item, *items[index:]])
-
-
-@pure("list::without_nulls", "l")
-def _without_nulls(items: ListValue) -> ListValue:
-    return items_of([item for item in items if item is not None])
-
-
-@pure("map::len", "m")
-def _map_len(entries: MapValue) -> int:
-    return len(entries)
-
-
-@pure("map::keys", "m")
-def _keys(entries: MapValue) -> ListValue:
-    return items_of(entries)
-
-
-@pure("map::values", "m")
-def _values(entries: MapValue) -> ListValue:
-    return items_of(entries.values())
-
-
-@pure("map::get", "m s")
-def _get(entries: MapValue, key: str) -> Value:
-    return entries.get(key)
-
-
-@pure("map::has", "m s")
-def _has(entries: MapValue, key: str) -> bool:
-    return key in entries
-
-
-@pure("map::remove", "m s")
-def _remove(entries: MapValue, key: str) -> MapValue:
-    return fields_of({each: value for each, value in entries.items() if each != key})
-
-
-@pure("map::merge", "m m")
-def _merge(entries: MapValue, other: MapValue) -> MapValue:
-    return fields_of({**entries, **other})
-
-
-@pure("math::min", "* *")
-def _smaller(a: Value, b: Value) -> Value:
-    return b if less(b, a) else a
-
-
-@pure("math::max", "* *")
-def _larger(a: Value, b: Value) -> Value:
-    return b if less(a, b) else a
 
 
 # `math::…`, `json::…`, `time::…`, and numbers from text.
@@ -333,7 +252,7 @@ _NANOS, _MS = 1_000_000_000, 1_000
 _MOST_DIGITS = 308
 
 
-@pure("int", "*")
+@pure("int")
 def _int(of: Value) -> int:
     if type(of) is int:
         return of
@@ -344,7 +263,7 @@ def _int(of: Value) -> int:
     raise _no_number(of, "a whole number")
 
 
-@pure("float", "*")
+@pure("float")
 def _float(of: Value) -> float:
     match of:
         case bool() | None:
@@ -366,23 +285,7 @@ def _no_number(of: Value, wanted: str) -> ProgramFault:
     return ProgramFault("ValueError", f"{shown} is not {wanted}")
 
 
-@pure("math::abs", "*")
-def _abs(x: Value) -> Value:
-    negative = negate(x)
-    return max(x, negative)
-
-
-@pure("math::floor", "f")
-def _floor(x: float) -> int:
-    return whole(math.floor(x))
-
-
-@pure("math::ceil", "f")
-def _ceil(x: float) -> int:
-    return whole(math.ceil(x))
-
-
-@pure("math::round", "f i?")
+@pure("math::round")
 def _round(x: float, digits: int | None) -> float:
     places = max(-_MOST_DIGITS, min(_MOST_DIGITS, digits or 0))
     try:
@@ -391,14 +294,14 @@ def _round(x: float, digits: int | None) -> float:
         raise arithmetic("the rounded number is too large") from None
 
 
-@pure("math::sqrt", "f")
+@pure("math::sqrt")
 def _sqrt(x: float) -> float:
     if x < 0:
         raise arithmetic("a negative number has no square root")
     return math.sqrt(x)
 
 
-@pure("math::pow", "f f")
+@pure("math::pow")
 def _pow(x: float, y: float) -> float:
     try:
         return math.pow(x, y)
@@ -409,7 +312,7 @@ def _pow(x: float, y: float) -> float:
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
-@pure("json::parse", "s")
+@pure("json::parse")
 def _parse(text: str) -> Value:
     if _opened(text) > MAX_PARSED and _opened(_STRING.sub("", text)) > MAX_PARSED:
         raise limit(f"a JSON text has at most {MAX_PARSED:,} lists and maps; split it")
@@ -423,17 +326,7 @@ def _opened(text: str) -> int:
     return text.count("[") + text.count("{")
 
 
-@pure("json::text", "*")
-def _text(value: Value) -> str:
-    return sized(json_text(value))
-
-
-@pure("time::seconds", "d")
-def _seconds(of: Duration) -> float:
-    return of.ms / _MS
-
-
-@pure("time::of_seconds", "f")
+@pure("time::of_seconds")
 def _of_seconds(seconds: float) -> Duration:
     if seconds < 0:
         raise ProgramFault("ValueError", f"a duration is not negative; got {seconds} seconds")
@@ -443,11 +336,6 @@ def _of_seconds(seconds: float) -> Duration:
 
 
 _MOST_SECONDS = 1e15
-
-
-@pure("file", "s")
-def _file(path: str) -> FileRef:
-    return FileRef(path)
 
 
 # `str::…`, and text from any value.
@@ -468,38 +356,13 @@ def _something(part: str) -> None:
         raise ProgramFault("ValueError", "an empty string is nothing to look for")
 
 
-@pure("str", "*")
-def _str(of: Value) -> str:
-    return sized(text_of(of))
-
-
-@pure("str::len", "s")
-def _str_len(text: str) -> int:
-    return len(text)
-
-
-@pure("str::trim", "s")
-def _trim(text: str) -> str:
-    return text.strip()
-
-
-@pure("str::lower", "s")
-def _lower(text: str) -> str:
-    return sized(text.lower())
-
-
-@pure("str::upper", "s")
-def _upper(text: str) -> str:
-    return sized(text.upper())
-
-
-@pure("str::split", "s s")
+@pure("str::split")
 def _split(text: str, by: str) -> ListValue:
     _few(text.count(by) + 1 if by else len(text))
     return items_of(text.split(by) if by else text)
 
 
-@pure("str::join", "l s")
+@pure("str::join")
 def _join(parts: ListValue, between: str) -> str:
     for part in parts:
         if type(part) is not str:
@@ -508,7 +371,7 @@ def _join(parts: ListValue, between: str) -> str:
     return between.join(parts)
 
 
-@pure("str::lines", "s")
+@pure("str::lines")
 def _lines(text: str) -> ListValue:
     _few(text.count("\n") + 1)
     lines = text.split("\n")
@@ -517,68 +380,38 @@ def _lines(text: str) -> ListValue:
     return items_of([line.removesuffix("\r") for line in lines])
 
 
-@pure("str::words", "s")
+@pure("str::words")
 def _words(text: str) -> ListValue:
     words = text.split(None, MAX_ITEMS)
     _few(len(words))
     return items_of(words)
 
 
-@pure("str::starts_with", "s s")
-def _starts_with(text: str, part: str) -> bool:
-    return text.startswith(part)
-
-
-@pure("str::ends_with", "s s")
-def _ends_with(text: str, part: str) -> bool:
-    return text.endswith(part)
-
-
-@pure("str::contains", "s s")
-def _str_contains(text: str, part: str) -> bool:
-    return part in text
-
-
-@pure("str::find", "s s")
+@pure("str::find")
 def _find(text: str, part: str) -> int | None:
     at = text.find(part)
     return None if at < 0 else at
 
 
-@pure("str::count", "s s")
+@pure("str::count")
 def _str_count(text: str, part: str) -> int:
     _something(part)
     return text.count(part)
 
 
-@pure("str::replace", "s s s")
+@pure("str::replace")
 def _replace(text: str, part: str, by: str) -> str:
     _something(part)
     _room(len(text) + text.count(part) * (len(by) - len(part)))
     return text.replace(part, by)
 
 
-@pure("str::slice", "s i i?")
-def _str_slice(text: str, begin: int, end: int | None) -> str:
-    return text[begin:end]
-
-
-@pure("str::repeat", "s i")
+@pure("str::repeat")
 def _repeat(text: str, count: int) -> str:
     if count < 0:
         raise ProgramFault("ValueError", f"a text is not repeated {count} times")
     _room(len(text) * count)
     return text * count if text else ""
-
-
-@pure("str::pad_left", "s i s?")
-def _pad_left(text: str, width: int, fill: str | None) -> str:
-    return _filling(text, width, fill) + text
-
-
-@pure("str::pad_right", "s i s?")
-def _pad_right(text: str, width: int, fill: str | None) -> str:
-    return text + _filling(text, width, fill)
 
 
 def _filling(text: str, width: int, fill: str | None) -> str:
@@ -587,3 +420,49 @@ def _filling(text: str, width: int, fill: str | None) -> str:
     _room(width)
     missing = max(width - len(text), 0)
     return (fill * (missing // len(fill) + 1))[:missing]
+
+
+# Functions of one expression.
+
+
+_SHORT: dict[
+    str, Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]
+] = {
+    "list::len": len,
+    "map::len": len,
+    "str::len": len,
+    "list::reverse": lambda items: items_of(items[::-1]),
+    "list::take": lambda items, count: items_of(items[: max(count, 0)]),
+    "list::drop": lambda items, count: items_of(items[max(count, 0) :]),
+    "list::slice": lambda items, begin, end: items_of(items[begin:end]),
+    "list::first": lambda items: items[0] if items else None,
+    "list::last": lambda items: items[-1] if items else None,
+    "list::contains": lambda items, item: _index_of(items, item) is not None,
+    "list::without_nulls": lambda items: items_of([item for item in items if item is not None]),
+    "map::keys": items_of,
+    "map::values": lambda entries: items_of(entries.values()),
+    "map::get": lambda entries, key: entries.get(key),
+    "map::has": lambda entries, key: key in entries,
+    "map::remove": lambda entries, key: fields_of({k: v for k, v in entries.items() if k != key}),
+    "map::merge": lambda entries, other: fields_of({**entries, **other}),
+    "math::min": lambda a, b: b if less(b, a) else a,
+    "math::max": lambda a, b: b if less(a, b) else a,
+    "math::abs": lambda x: max(x, negate(x)),
+    "math::floor": lambda x: whole(math.floor(x)),
+    "math::ceil": lambda x: whole(math.ceil(x)),
+    "json::text": lambda value: sized(json_text(value)),
+    "time::seconds": lambda of: of.ms / _MS,
+    "file": FileRef,
+    "str": lambda of: sized(text_of(of)),
+    "str::trim": str.strip,
+    "str::lower": lambda text: sized(text.lower()),
+    "str::upper": lambda text: sized(text.upper()),
+    "str::starts_with": str.startswith,
+    "str::ends_with": str.endswith,
+    "str::contains": str.__contains__,
+    "str::slice": lambda text, begin, end: text[begin:end],
+    "str::pad_left": lambda text, width, fill: _filling(text, width, fill) + text,
+    "str::pad_right": lambda text, width, fill: text + _filling(text, width, fill),
+}
+for _name, _do in _SHORT.items():
+    pure(_name)(_do)

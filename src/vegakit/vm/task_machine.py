@@ -1,5 +1,5 @@
-"""What one task needs of the machine that runs it: tickets, budget scopes, waiting, and its
-speculative calls (pure).
+"""A task machine offers what one task needs of the machine that runs it: tickets, budget scopes,
+waiting, and its speculative calls (pure).
 
 Two machines run tasks. `Vm` runs the program; `Lookahead` runs a copy of one waiting task to find
 the calls that the program will make. The instructions are written against their common base, so
@@ -47,16 +47,20 @@ class TaskMachine(ABC):
         self.waiting: dict[str, list[str]] = {}
 
     def function(self, number: int) -> LoadedFunction:
+        """Return the function of this number in the module."""
         return self.functions[number]
 
     def type(self, number: int) -> Type:
+        """Return the type of this number in the module."""
         return self.types[number]
 
     def request(self, request: FiberRequest) -> None:
+        """Hand a request to the host."""
         self.state.outbox.append(request)
 
     @cached_property
     def facts(self) -> ModuleFacts:
+        """Return what is known of the module, computed when it is first needed."""
         return facts_of(self.program)
 
     def messages_sent(self, agent: str, to: Value) -> int:
@@ -64,10 +68,12 @@ class TaskMachine(ABC):
         return self.state.messages_sent.get(to.path, 0) if self.remembers(agent, to) else 0
 
     def count_message(self, agent: str, to: Value) -> None:
+        """Count a message to a process with memory."""
         if self.remembers(agent, to):
             self.state.messages_sent[to.path] = self.state.messages_sent.get(to.path, 0) + 1
 
     def remembers(self, agent: str, to: Value) -> bool:
+        """Return whether this is a process whose agent has memory."""
         spec = self.facts.effects.spec(agent) if type(to) is Handle else None
         return spec is not None and spec.memory
 
@@ -93,6 +99,7 @@ class TaskMachine(ABC):
         return frame.outer
 
     def has_asked(self, ticket: str, kind: str, task: ProgramTask) -> bool:
+        """Return whether this task has made the request already. Raise if another one has."""
         asked = self.state.asked.get(ticket)
         if asked is None:
             return False
@@ -101,6 +108,7 @@ class TaskMachine(ABC):
         raise bad(f"{ticket:.200} is asked twice")
 
     def ask(self, ticket: str, asked: TicketState) -> None:
+        """Enter a request, which has no result yet."""
         state = self.state
         if ticket in state.asked:
             raise bad(f"{ticket:.200} is asked twice")
@@ -110,6 +118,7 @@ class TaskMachine(ABC):
         self.pending.setdefault(asked.task, {})[ticket] = None
 
     def is_speculative(self, ticket: str) -> bool:
+        """Return whether a request was begun before its turn and is not reached yet."""
         asked = self.state.asked.get(ticket)
         return asked is not None and asked.speculative
 
@@ -135,9 +144,11 @@ class TaskMachine(ABC):
         return False
 
     def speculative_tickets(self, task: str) -> list[str]:
+        """Return the speculative calls of a task, the oldest first."""
         return [t for t, a in self.state.asked.items() if a.speculative and a.task == task]
 
     def cancel_all_speculative(self, task: str) -> None:
+        """Cancel the speculative calls of a task."""
         self.cancel_speculative(self.speculative_tickets(task))
 
     def cancel_speculative(self, tickets: list[str]) -> None:
@@ -160,6 +171,7 @@ class TaskMachine(ABC):
         return STOP
 
     def park(self, task: ProgramTask, key: str) -> None:
+        """Let a task wait for a key."""
         task.waits = key
         self.waiting.setdefault(key, []).append(task.name)
 
@@ -192,6 +204,7 @@ class TaskMachine(ABC):
             self.pending.setdefault(heir, {}).update(tickets)
 
     def take_registers(self, count: int) -> None:
+        """Count the registers of a new call, or raise if there are too many."""
         if self.live_registers + count > self.state.limits.registers:
             raise limit(f"at most {self.state.limits.registers:,} variables live at once")
         self.live_registers += count

@@ -51,6 +51,8 @@ def _par_spawn(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Opera
     name, group = _group(vm, frame, at)
     number = len(group.members)
     member = GroupMember(f"{name}.{number}", tuple(brings))
+    # After a failure no member starts, since in a sequential program it would not have run. It is
+    # counted all the same, so that the names of members depend on their place alone.
     if group.failed < 0:
         made = _split(vm, task, frame, member.task, begin)
         made.group, made.number = name, number
@@ -70,6 +72,8 @@ def _split(vm: TaskMachine, task: ProgramTask, frame: Frame, name: str, begin: i
     if name in vm.state.tasks:
         raise bad("a process is watched twice at one place")
     vm.take_registers(len(frame.registers))
+    # The open scopes are `kept`: they belong to the call that the task is split from, and the task
+    # closes only those that it opens itself.
     copy = Frame(
         frame.function,
         begin,
@@ -89,6 +93,8 @@ def _par_join(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operan
         return vm.wait(task, frame, f"group {name}")
     frame.groups.remove(name)
     del vm.state.groups[name]
+    # In program order, so that of two members that write one variable the later one wins. A member
+    # that was cancelled has no values.
     for member in group.members:
         for register, value in zip(member.brings, member.values or (), strict=False):
             frame.registers[register] = value
@@ -166,6 +172,7 @@ def end_tasks(vm: TaskMachine, names: list[str]) -> None:
             found += frame.monitors
             for group in frame.groups:
                 found += [member.task for member in vm.state.groups[group].members]
+    # Taken out together: taken out one by one, many tasks would take quadratic time.
     gone = set(found)
     vm.state.ready[:] = [name for name in vm.state.ready if name not in gone]
     for name in reversed(found):
@@ -192,6 +199,7 @@ def abandon(vm: TaskMachine, task: ProgramTask) -> None:
     asked = vm.state.asked.get(task.waits)
     if asked is None or not asked.done or asked.task != task.name:
         return
+    # The host has set money aside for a scope that nobody will enter or close.
     if asked.kind == "scope" and asked.error is None:
         vm.request(CloseScope(task.waits))
     if asked.kind not in ("send", "spawn", "stream"):
@@ -206,8 +214,10 @@ def _bare(vm: TaskMachine, frame: Frame) -> None:
 
 
 def cancel_pending(vm: TaskMachine, task: str) -> None:
+    """Cancel the requests of a task that have no result."""
     for ticket in vm.pending.pop(task, ()):
         asked = vm.state.asked[ticket]
+        # An orphan is waited for: it can be ended only when it has started and its path is known.
         if asked.kind != "spawn" or not asked.orphan:
             vm.request(CancelRequest(ticket))
             del vm.state.asked[ticket]
@@ -228,6 +238,7 @@ def _monitor(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operand
     if type(process) is not Handle:
         raise bad(f"a process is watched, not {kind_of(process)}")
     name = f"{task.name}?{ticket}"
+    # It begins at this instruction, which it runs as the watcher when its ticket is answered.
     made = _split(vm, task, frame, name, frame.pc - 1)
     frame.monitors.append(name)
     vm.ask(ticket, TicketState("watch", name))
@@ -309,6 +320,7 @@ def _enter(
         around = [one for one in frame.handling if one.start < target < one.end]
         end = _end_of(vm, frame, stop, target)
         frame.handling = (*around, ActiveHandler(target, end, cause)) if cause else (*around,)
+    # Groups first: their tasks may have opened scopes inside of those that are closed here.
     end_groups(vm, frame)
     close_scopes(vm, frame, scopes)
     if reason >= 0:

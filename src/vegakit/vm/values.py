@@ -25,8 +25,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from vegakit.money import Money as Nanos
-from vegakit.money import show
+from vegakit.money import Money as Nanos, format_money
 
 # Errors of a running program.
 
@@ -54,10 +53,12 @@ def bad(reason: str) -> ProgramFault:
 
 
 def limit(reason: str) -> ProgramFault:
+    """Return the fault of a program that reaches a limit."""
     return ProgramFault("LimitReached", reason)
 
 
 def arithmetic(reason: str) -> ProgramFault:
+    """Return the fault of a calculation without a result."""
     return ProgramFault("ArithmeticError", reason)
 
 
@@ -78,6 +79,8 @@ Value: TypeAlias = Any
 
 
 class ListValue(list[Any]):
+    """A list, with its weight and depth."""
+
     __slots__ = ("depth", "weight")
 
     weight: int
@@ -85,6 +88,8 @@ class ListValue(list[Any]):
 
 
 class MapValue(dict[str, Any]):
+    """A map or a record, with its weight and depth."""
+
     __slots__ = ("depth", "weight")
 
     weight: int
@@ -92,30 +97,44 @@ class MapValue(dict[str, Any]):
 
 
 class Money(Struct, frozen=True, order=True, gc=False):
+    """An amount in nano-dollars."""
+
     nanos: int
 
 
 class Duration(Struct, frozen=True, order=True, gc=False):
+    """A duration in milliseconds."""
+
     ms: int
 
 
 class AgentRef(Struct, frozen=True, gc=False):
+    """An agent by its name. Each send to it starts a process of its own."""
+
     name: str
 
 
 class Handle(Struct, frozen=True, gc=False):
+    """A process by its path."""
+
     path: str
 
 
 class Future(Struct, frozen=True, gc=False):
+    """A result by the ticket of its request."""
+
     ticket: str
 
 
 class StreamRef(Struct, frozen=True, gc=False):
+    """A stream by the ticket of its request."""
+
     ticket: str
 
 
 class FileRef(Struct, frozen=True, gc=False):
+    """A file that is sent along, by its path."""
+
     path: str
 
 
@@ -163,16 +182,19 @@ _NAMES: dict[type, str] = {kind: name for kind, (name, _) in _READ.items()} | {
 
 
 def kind_of(value: Value) -> str:
+    """Return the name of the kind of a value, for messages."""
     return _NAMES[type(value)]
 
 
 def whole(value: int) -> int:
+    """Return a whole number that fits 64 bits, or raise."""
     if LOW <= value <= HIGH:
         return value
     raise arithmetic("the number does not fit 64 bits")
 
 
 def weight_of(value: Value) -> int:
+    """Return the number of characters and items in a value."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         return 1 + len(value)
@@ -180,9 +202,8 @@ def weight_of(value: Value) -> int:
 
 
 def work_of(value: Value) -> int:
-    """What it costs in fuel to go through all of it, as to compare it or to make text of it.
-    Characters are quick, items are looked at one by one; of those further below only the weight
-    is known."""
+    """Return the fuel to go through all of a value, to compare it or to make text of it. Characters
+    are quick, items are looked at one by one; of those further below only the weight is known."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         return len(value) >> 6
@@ -192,7 +213,7 @@ def work_of(value: Value) -> int:
 
 
 def items_in(value: Value) -> int:
-    """What it costs in fuel to make a list or map, or to look at each of its items."""
+    """Return the fuel to make a list or map, or to look at each of its items."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is ListValue or kind is MapValue:
         return len(value) >> (2 if value.depth == 1 else 0)
@@ -200,18 +221,21 @@ def items_in(value: Value) -> int:
 
 
 def sized(text: str) -> str:
+    """Return a text that is not too long, or raise."""
     if len(text) > MAX_CHARS:
         raise limit(f"a text has at most {MAX_CHARS:,} characters; this one has {len(text):,}")
     return text
 
 
 def items_of(values: Iterable[Value]) -> ListValue:
+    """Return a list, weighed."""
     made = ListValue(values)
     _weigh(made, made, 1)
     return made
 
 
 def fields_of(values: Mapping[str, Value]) -> MapValue:
+    """Return a map, weighed."""
     made = MapValue(values)
     _weigh(made, made.values(), 1 + sum(map(len, made)))
     return made
@@ -237,6 +261,7 @@ def _weigh(made: ListValue | MapValue, values: Iterable[Value], weight: int) -> 
 
 
 def hold(made: ListValue | MapValue, weight: int, depth: int) -> None:
+    """Give a list or map its weight and depth, or raise if it is too large."""
     if len(made) > MAX_ITEMS:
         raise limit(f"a list has at most {MAX_ITEMS:,} items; this one has {len(made):,}")
     if weight > _MAX_WEIGHT:
@@ -248,6 +273,7 @@ def hold(made: ListValue | MapValue, weight: int, depth: int) -> None:
 
 
 def stored(value: Value) -> Any:  # noqa: ANN401
+    """Return the JSON form of a value."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind in _ATOMS:
         return value
@@ -345,6 +371,7 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 
 
 def text_of(value: Value) -> str:
+    """Return a value as text, as `"{x}"` and `print` show it."""
     if type(value) is str:
         return value
     plain = _plain(value)
@@ -352,6 +379,7 @@ def text_of(value: Value) -> str:
 
 
 def json_text(value: Value) -> str:
+    """Return a value as JSON text for people and models."""
     return msgspec.json.encode(_plain(value)).decode()
 
 
@@ -368,7 +396,7 @@ def _plain(value: Value) -> Any:  # noqa: ANN401
         return value if is_plain else {key: _plain(item) for key, item in value.items()}
     match value:
         case Money(nanos=nanos):
-            return show(Nanos(nanos))
+            return format_money(Nanos(nanos))
         case Duration(ms=ms):
             return _spelled(ms)
         case AgentRef(name=text) | Handle(path=text) | FileRef(path=text):

@@ -29,7 +29,7 @@ FOUND = [
     ("agent A { model x } fn main() -> A { return spawn A; }", ["main-result"]),
     ("fn main() { print(1); } print(2);", ["main-and-statements"]),
     ('agent A { model x } tool t(a: A) -> str { return ""; }', ["not-an-argument"]),
-    ('tool t() -> str repeatable { return ""; }', []),
+    ('tool t() -> str idempotent { return ""; }', []),
     ("return 1;", ["return-at-top"]),
     ("return;", []),
 ]

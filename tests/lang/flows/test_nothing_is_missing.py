@@ -7,8 +7,7 @@ import pytest
 
 from tests.lang.flows.tainting import Run
 from tests.lang.flows.writing import Writer
-from vegakit.lang.analysis import dataflow_expressions as expressions
-from vegakit.lang.analysis import dataflow_walk as values
+from vegakit.lang.analysis import dataflow_expressions as expressions, dataflow_walk as values
 from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind
 from vegakit.lang.analysis.dataflow_statements import dataflow_of
 from vegakit.lang.analysis.dataflow_walk import (

@@ -1,71 +1,21 @@
 """What is told is what happens: when the machine starts each ask of a random program, on virtual
 time in which every answer takes a second."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
+from tests.lang.flows.running import WINDOW, ran
 from tests.lang.flows.writing import Writer
-from vegakit.conversation import ModelReply, ModelRequest
 from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind
 from vegakit.lang.analysis.dataflow_statements import dataflow_of
 from vegakit.lang.analysis.dataflow_steps import GraphBuilder
-from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
-from vegakit.money import dollars
-from vegakit.program import Bounds
-from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
-from vegakit.sdk.runtime import Runtime
-from vegakit.testing.harness import VirtualClock, run_virtual
 
 PROGRAMS = 100
 BLOCKS = ("if", "for", "attempt", "build", "at_once")
-TAG = re.compile(r"<(\d+)>")
-WINDOW = 1_000
-SECOND_MS = 1_000
-
-
-class Watched(ScriptedModel):
-    """Notes when each line asks; the same text gets the same answer."""
-
-    def __init__(self, seed: int, clock: VirtualClock) -> None:
-        super().__init__(self._said, latency_ms=SECOND_MS, clock=clock)
-        self.seed, self.clock = seed, clock
-        self.asked: list[tuple[int, int]] = []
-
-    def _said(self, request: ModelRequest) -> str:
-        said = str(request.messages[-1])
-        return Random(f"{self.seed} {said}").choice(["yes", "no", "perhaps"])
-
-    async def ask(self, request: ModelRequest) -> ModelReply:
-        line = TAG.search(str(request.messages[-1]))
-        assert line is not None
-        self.asked.append((int(line[1]), self.clock.now()))
-        return await super().ask(request)
-
-
-def ran(text: str, seed: int, folder: Path, window: int) -> list[tuple[int, int]]:
-    """The lines that asked, with the second of each; every program begins with an ask."""
-    clock = VirtualClock()
-    model = Watched(seed, clock)
-    checked, _ = check_program(text, "main.vega", lambda _: None)
-    assert checked is not None
-    program = VegaProgram(compile_program(checked), folder)
-
-    async def run() -> None:
-        bounds = Bounds(window=window)
-        async with Runtime("$9000", models=lambda _: model, clock=clock, bounds=bounds) as rt:
-            given = ["x", ["a", "b"]]
-            await rt.program.run(program, "main", given, dollars("$8000"), None)
-
-    run_virtual(run())
-    began = model.asked[0][1]
-    return [(line, (at - began) // SECOND_MS) for line, at in model.asked]
 
 
 def told_seconds(flow: DataflowGraph) -> dict[int, int]:

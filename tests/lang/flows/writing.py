@@ -3,7 +3,7 @@ and functions. Every send, call and print has a line of its own, which a send na
 
 from random import Random
 
-_INDENT = "    "
+INDENT = "    "
 
 
 SIMPLE = ("send", "send", "assign", "assign", "join", "at", "later", "show")
@@ -38,7 +38,7 @@ class Writer:
         self.functions.append(name)
 
     def _put(self, depth: int, text: str) -> None:
-        self.lines.append(_INDENT * depth + text)
+        self.lines.append(INDENT * depth + text)
 
     def _fresh(self) -> str:
         self.count += 1

@@ -3,8 +3,7 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from vegakit.lang.python import checker as demands
-from vegakit.lang.python import lowering as functions
+from vegakit.lang.python import checker as demands, lowering as functions
 
 __all__ = ["FAULTS", "planted"]
 

@@ -11,7 +11,7 @@ from vegakit.errors import SettingsError
 from vegakit.lang.python.load_time import load_time_code
 from vegakit.sdk.programs import code_run_by
 
-HEAD = "from vegakit import Agent, Max, program\nfrom vegakit.tools import ToolContext, tool\n"
+HEAD = "from vegakit import Agent, MaxLen, program\nfrom vegakit.tools import ToolContext, tool\n"
 TOOL = '@tool(capabilities=[])\nasync def f(ctx: ToolContext, x: str) -> str:\n    """F."""\n'
 MAIN = '\n\n@program(budget="$1.00")\ndef main() -> int:\n    return 1\n'
 TOUCHES = "__import__('os').mkdir('OWNED')"

@@ -17,7 +17,7 @@ import re
 from typing import Annotated
 
 from pydantic import BaseModel
-from vegakit import Agent, Max, program, tool
+from vegakit import Agent, MaxLen, program, tool
 
 
 class Count(BaseModel):
@@ -25,7 +25,7 @@ class Count(BaseModel):
     times: int
 
 
-@tool(capabilities=[], repeatable=True)
+@tool(capabilities=[], idempotent=True)
 def count(text: str, word: str) -> Count:
     """Count a word, whatever its case."""
     return Count(word=word, times=len(re.findall(word, text, re.IGNORECASE)))
@@ -35,7 +35,7 @@ writer = Agent("writer", model="scripted:script.json", max_tokens=50)
 
 
 @program(budget="$1")
-def main(topics: Annotated[list[str], Max(5)]) -> list[Count]:
+def main(topics: Annotated[list[str], MaxLen(5)]) -> list[Count]:
     counts: list[Count] = []
     for topic in topics:
         counts.append(count(writer(f"Write about {topic}."), topic))

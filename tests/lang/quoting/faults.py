@@ -7,32 +7,14 @@ from msgspec.structs import replace
 
 from vegakit.lang.analysis import (
     cost_bounds as pots,
-)
-from vegakit.lang.analysis import (
     cost_bounds as spending,
-)
-from vegakit.lang.analysis import (
     cost_expressions as calling,
-)
-from vegakit.lang.analysis import (
     cost_expressions as expressions,
-)
-from vegakit.lang.analysis import (
     cost_sends as sends,
-)
-from vegakit.lang.analysis import (
     cost_values as scopes,
-)
-from vegakit.lang.analysis import (
     cost_walk as looping,
-)
-from vegakit.lang.analysis import (
     cost_walk as walking,
-)
-from vegakit.lang.analysis import (
     quotes as program,
-)
-from vegakit.lang.analysis import (
     quotes as statements,
 )
 from vegakit.lang.analysis.cost_bounds import NONE, CallCost, CostBound, SpendingBound, times

@@ -63,7 +63,7 @@ def test_what_is_reached_through_others_counts() -> None:
 
 def test_an_unknown_capability_is_irrevocable() -> None:
     assert rows()["odd"].unknown == {"db::drop"}
-    assert rows()["odd"].is_irrevocable
+    assert rows()["odd"].class_ is EffectClass.IRREVOCABLE
 
 
 def test_a_tool_of_a_server_conflicts_with_all_but_the_pure() -> None:

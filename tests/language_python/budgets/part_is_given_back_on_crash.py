@@ -10,7 +10,7 @@ from vegakit import Agent, program, vega
 Inner = Agent("Inner", model="fast", max_tokens=10)
 
 
-@program.tool(repeatable=True)
+@program.tool(idempotent=True)
 def ask(q: str) -> str:
     "Ask."
     return Inner(q)

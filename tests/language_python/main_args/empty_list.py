@@ -1,10 +1,10 @@
 from typing import Annotated
 
-from vegakit import Max, program
+from vegakit import MaxLen, program
 
 
 @program
-def main(paths: Annotated[list[str], Max(30)]) -> int:
+def main(paths: Annotated[list[str], MaxLen(30)]) -> int:
     return len(paths)
 
 

@@ -2,7 +2,7 @@
 from typing import Annotated
 
 from pydantic import BaseModel
-from vegakit import Agent, Max, program, vega
+from vegakit import Agent, MaxLen, program, vega
 
 
 class Item(BaseModel):
@@ -10,7 +10,7 @@ class Item(BaseModel):
 
 
 class Items(BaseModel):
-    items: Annotated[list[Item], Max(20)]
+    items: Annotated[list[Item], MaxLen(20)]
 
 
 Finder = Agent("Finder", model="fast")

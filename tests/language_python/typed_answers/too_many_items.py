@@ -3,14 +3,14 @@
 # reply: {"output": {"result": [1, 2]}}
 from typing import Annotated
 
-from vegakit import Agent, Max, program, vega
+from vegakit import Agent, MaxLen, program, vega
 
 A = Agent("A", model="fast")
 
 
 @program
 def main() -> None:
-    two = A.ask("Two numbers", returns=Annotated[list[int], Max(2)])
+    two = A.ask("Two numbers", returns=Annotated[list[int], MaxLen(2)])
     print(vega.text(two))  # expect: [1,2]
 
 

@@ -53,7 +53,7 @@ async def say(children: Children, folder: Path, script: str, **settings: str) ->
 
 
 async def test_a_child_is_born_in_its_groups() -> None:
-    """With all it starts, under their settings; the warden counts too."""
+    """With all it starts, under their settings; the supervisor counts too."""
     async with nursery() as (children, folder):
         said = await say(
             children, folder, "cat /proc/self/cgroup; true & wait", **{"pids.max": "3"}

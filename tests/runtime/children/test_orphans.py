@@ -1,4 +1,4 @@
-"""Deaths above a child: of the runtime, of the launcher, of a warden. Nobody is orphaned."""
+"""Deaths above a child: of the runtime, of the launcher, of a supervisor. Nobody is orphaned."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def orphans_of_a_killed_runtime(
         assert runtime.stdout.readline() == b"up\n"
         below = set(marked(mark)) - {runtime.pid}
         assert len(below) == 16
-        for _ in ("wardens", "launcher"):
+        for _ in ("supervisors", "launcher"):
             below |= {parent_of(pid) for pid in below} - {1, runtime.pid}
         runtime.kill()
     comes_true(lambda: not any(map(runs, below)), within_s)
@@ -34,7 +34,7 @@ def orphans_of_a_killed_runtime(
 
 
 def test_a_killed_runtime_leaves_no_orphans(mark: str) -> None:
-    """Nor a launcher or a warden."""
+    """Nor a launcher or a supervisor."""
     assert orphans_of_a_killed_runtime(mark) == []
 
 
@@ -62,7 +62,7 @@ asyncio.run(main())
 
 
 def test_a_killed_launcher_is_replaced(mark: str) -> None:
-    """Its children live on under their wardens, and are ended as ever."""
+    """Its children live on under their supervisors, and are ended as ever."""
 
     async def scenario() -> None:
         async with aclosing(Children(SteadyClock())) as children:

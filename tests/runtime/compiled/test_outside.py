@@ -11,7 +11,7 @@ from tests.config.house import House
 from tests.runtime.compiled.test_bridge import written
 from tests.tools.mcp.stage import COMMAND, furnished
 from tests.tools.yaml_tools.stage import ECHO
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.errors import CapabilityDenied, UserError
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime

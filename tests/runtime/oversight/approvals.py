@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.errors import UserError
 from vegakit.host import Agent, PermissionPolicy
@@ -70,7 +70,7 @@ class World:
 
     # What the agent can do
 
-    repeatable, timeout_ms = False, 60_000
+    idempotent, timeout_ms = False, 60_000
 
     @property
     def spec(self) -> ToolSpec:

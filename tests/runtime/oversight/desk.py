@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedModel

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,11 +23,9 @@ from tests.runtime.oversight.approvals import (
 from vegakit.config import CutOffTools, ResumeTarget, resume_variables
 from vegakit.effects import CallTool
 from vegakit.errors import ProgramChanged, UserError
-from vegakit.host import approvals as permitting
-from vegakit.host import effect_handlers as toolcalls
+from vegakit.host import approvals as permitting, effect_handlers as toolcalls
 from vegakit.ids import Digest
-from vegakit.policy import Interrupt, Interrupts
-from vegakit.policy import approvals as dispatching
+from vegakit.policy import Interrupt, Interrupts, approvals as dispatching
 
 KNOWN = [
     msgspec.json.decode(line)["id"] for line in (CORPORA / "hitl.jsonl").read_bytes().splitlines()
@@ -182,7 +179,7 @@ ATTACKS: dict[str, Callable[[World], Awaitable[None]]] = {
 @pytest.fixture(autouse=True)
 def skips_what_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a program goes on after a restart in the middle of a tool."""
-    for name, value in resume_variables(ResumeTarget(Path(), tools=CutOffTools.SKIP)).items():
+    for name, value in resume_variables(ResumeTarget(tools=CutOffTools.SKIP)).items():
         monkeypatch.setenv(name, value)
 
 

@@ -176,7 +176,7 @@ async def test_an_approval_that_was_used_is_used(
     shown = r'the tool pay with ."amount":3,"token":"t{900}\\u001b". was being called'
     with pytest.raises(ToolCutOff, match=shown):
         await goes_on()
-    for name, value in resume_variables(ResumeTarget(path, tools=CutOffTools.SKIP)).items():
+    for name, value in resume_variables(ResumeTarget(tools=CutOffTools.SKIP)).items():
         monkeypatch.setenv(name, value)
     await goes_on()
     assert shop.paid == [3]

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from tests.runtime.oversight.desk import next_question
-from vegakit.control.client import ControlClient, find
-from vegakit.control.protocol import Question
+from vegakit.control import ControlClient, Question
+from vegakit.control.sockets import find
 from vegakit.errors import UserError
 from vegakit.host import Reducer
 from vegakit.ids import Digest
 from vegakit.policy import InterruptKind
-from vegakit.program import AskPerson, DeferReply, Respond, ResultMessage, Returned
+from vegakit.program import AskPerson, DeferReply, Respond, Returned
+from vegakit.program.messages import ResultMessage
 from vegakit.sdk.control_server import ControlServer
 from vegakit.sdk.runtime import Runtime
 from vegakit.store.memory import MemoryStore
@@ -287,8 +287,8 @@ async def test_a_person_answers_from_another_process_what_was_shown(tmp_path: Pa
         [question] = await remote.interrupts()
         assert question.text == f"deploy with {KEY}?"
         with pytest.raises(UserError, match="not what was shown"):
-            await remote.answer(structs.replace(question, action=Digest("another")), "yes")
-        await remote.answer(question, "yes")
+            await remote.answer(question.id, "yes", action=Digest("another"))
+        await remote.answer(question.id, "yes", action=question.action)
         assert await waiting is True
         with pytest.raises(UserError, match="asked once"):
-            await remote.answer(question, "no")
+            await remote.answer(question.id, "no", action=question.action)

@@ -31,12 +31,13 @@ from tests.runtime.oversight.actions import SECRETS, call_in, taken_back, unesca
 from tests.typist import type_when_asked
 from vegakit.cli import questions as interrupts
 from vegakit.cli.questions import TerminalQuestions
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.conversation import ModelRequest, ToolMessage, ToolSpec
 from vegakit.host import Agent, Process, Reducer
 from vegakit.money import dollars
 from vegakit.policy import InterruptKind
-from vegakit.program import AskPerson, DeferReply, Respond, ResultMessage, Returned
+from vegakit.program import AskPerson, DeferReply, Respond, Returned
+from vegakit.program.messages import ResultMessage
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.records import canonical
 from vegakit.sdk.control_server import ControlServer
@@ -57,7 +58,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 class Takes:
     """A tool that takes anything, and remembers its bytes."""
 
-    repeatable, timeout_ms = False, 60_000
+    idempotent, timeout_ms = False, 60_000
     spec = ToolSpec("deploy", "Deploys.", {"type": "object"})
 
     def __init__(self) -> None:
@@ -368,14 +369,14 @@ async def test_a_program_prints_nothing_between_a_question_and_its_answer(
 
 
 def redacted() -> list[tuple[object, str, object]]:
-    from vegakit.sdk.control_server import ControlHandlers
+    from vegakit.sdk.control_server import RuntimeControl
     from vegakit.telemetry.redaction import redact
 
-    async def show(self: Any, _: object) -> AsyncGenerator[Question]:
-        for question in self._runtime.interrupts():
-            yield structs.replace(question, text=redact(question.text))
+    async def show(self: Any) -> list[Question]:
+        asked = self._runtime.interrupts()
+        return [structs.replace(one, text=redact(one.text)) for one in asked]
 
-    return [(ControlHandlers, "interrupts", show)]
+    return [(RuntimeControl, "interrupts", show)]
 
 
 def cut() -> list[tuple[object, str, object]]:
@@ -398,13 +399,13 @@ def sanitised() -> list[tuple[object, str, object]]:
 
 
 def unfenced() -> list[tuple[object, str, object]]:
-    from vegakit.control import protocol as spelling
+    from vegakit.control import questions as spelling
 
     return [(spelling, "_FENCE", "  ")]
 
 
 def unbroken() -> list[tuple[object, str, object]]:
-    from vegakit.control import protocol as spelling
+    from vegakit.control import questions as spelling
 
     return [(spelling, "wrap_escaped", lambda text, _: [text])]
 

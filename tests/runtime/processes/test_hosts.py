@@ -34,8 +34,8 @@ from vegakit.testing.host import (
     ScriptedOutcome,
     SimulatedHost,
     World,
+    _at as effect_at,
 )
-from vegakit.testing.host import _at as effect_at
 
 
 def local(world: World, journal: Journal | None, kind: type[LocalHost] = LocalHost) -> LocalHost:

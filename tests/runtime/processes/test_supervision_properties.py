@@ -3,8 +3,7 @@
 from collections import Counter
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.runtime.processes.supervised import CRASHED, NORMAL, Troupe
 from tests.runtime.processes.supervision_oracle import Branch, Leaf, LeafProcess, Oracle, Tie

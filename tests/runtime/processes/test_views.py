@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vegakit.control.process_views import ProcessView
+from vegakit.control import ProcessView
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent, Supervisor
 from vegakit.host.effect_handlers import current_process

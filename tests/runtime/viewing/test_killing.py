@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from vegakit.control.client import ControlClient, find
-from vegakit.control.protocol import KillResult
-from vegakit.errors import UserError
+from vegakit.control import ControlClient, KillResult
+from vegakit.control.sockets import find
+from vegakit.errors import AgentFailed, UserError
 from vegakit.host import Reducer
 from vegakit.sdk import control_server as answers
 from vegakit.sdk.control_server import ControlServer
@@ -88,3 +88,25 @@ async def test_a_mistake_in_an_answer_is_logged(
             await ControlClient(find(None, tmp_path)).ps()
         assert (await ControlClient(find(None, tmp_path)).info()).processes == 0
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_kill_that_ends_the_runtime_is_answered_first(tmp_path: Path) -> None:
+    """The runtime waits for nothing but the process that is killed, and so closes at once."""
+
+    async def clerk(message: object) -> None:
+        await asyncio.Event().wait()
+
+    spawned = asyncio.Event()
+
+    async def live() -> None:
+        async with Runtime(view=ControlServer(tmp_path)) as rt:
+            asked = rt.spawn(clerk).send("go")
+            spawned.set()
+            await asked
+
+    living = asyncio.ensure_future(live())
+    await spawned.wait()
+    there = ControlClient(find(None, tmp_path))
+    assert await there.kill("clerk", tree=True) == KillResult(("clerk",))
+    with pytest.raises(AgentFailed, match="killed"):
+        await living

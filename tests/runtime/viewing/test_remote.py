@@ -10,8 +10,8 @@ import pytest
 
 from tests.runtime.viewing.conftest import Watch
 from tests.runtime.viewing.watched import KEY
-from vegakit.control.client import ControlClient, find, running_runtimes
-from vegakit.control.protocol import KillResult
+from vegakit.control import ControlClient, KillResult
+from vegakit.control.sockets import find, running_runtimes
 from vegakit.errors import UserError
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from vegakit import control as viewing
 from vegakit.config import load
-from vegakit.control.client import ControlClient, find, open_socket, running_runtimes
+from vegakit.control import ControlClient
+from vegakit.control.sockets import find, open_socket, running_runtimes
 from vegakit.errors import SettingsError, UserError
 from vegakit.sdk import control_server as server
 from vegakit.sdk.control_server import ControlServer

@@ -11,14 +11,8 @@ from tests.tools.confined.test_protected import test_what_is_sealed_is_sealed_in
 from vegakit.policy import Allowed, Fetch, Grant
 from vegakit.tools import (
     http,
-)
-from vegakit.tools import (
     http_requests as messages,
-)
-from vegakit.tools import (
     http_requests as reaching,
-)
-from vegakit.tools import (
     protected_names as protected,
 )
 

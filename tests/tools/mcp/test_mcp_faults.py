@@ -13,17 +13,9 @@ from vegakit.sdk import mcp as runtime_mcp
 from vegakit.tools import http_requests as reaching
 from vegakit.tools.mcp import (
     pins as offering,
-)
-from vegakit.tools.mcp import (
     sessions as connections,
-)
-from vegakit.tools.mcp import (
     sessions as offered_tools,
-)
-from vegakit.tools.mcp import (
     sessions as results,
-)
-from vegakit.tools.mcp import (
     transport as streams,
 )
 from vegakit.tools.mcp.pins import ListedTool, ToolList

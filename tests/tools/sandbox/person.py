@@ -15,7 +15,7 @@ import os
 import sys
 
 from vegakit import Agent, Runtime
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.policy import interrupts as pending
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.tools.decorator import ToolContext, tool

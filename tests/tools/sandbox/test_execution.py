@@ -10,7 +10,7 @@ import pytest
 
 from tests.tools.sandbox.stage import EXEC, Refusing, boxed, refusing
 from vegakit import Agent, Runtime
-from vegakit.control.protocol import Question
+from vegakit.control import Question
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant
 from vegakit.ports.execution import CommandResult, Sandbox, Tool

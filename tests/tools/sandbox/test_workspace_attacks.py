@@ -13,8 +13,7 @@ from tests.tools.sandbox.workspace_attacks import (
     furnish,
     is_possible,
 )
-from vegakit.tools.sandbox import quarantine as setting_aside
-from vegakit.tools.sandbox import workspace
+from vegakit.tools.sandbox import quarantine as setting_aside, workspace
 
 KNOWN = [attack for attack in known("workspace").values() if is_possible(attack)]
 WAYS = sorted({attack["way"] for attack in KNOWN})

@@ -20,7 +20,7 @@ GOLDEN: dict[str, tuple[tuple[str, str], str]] = {
         ("    description: Say it.\n", ""),
         ("2: entry 1: Object missing required field `description`; its keys are: name, "
         "description, parameters, command, http, python, capabilities, allowed_paths, "
-        "allowed_hosts, repeatable, timeout_ms"),
+        "allowed_hosts, idempotent, timeout_ms"),
     ),
     "type": (
         ("type: string", "type: text"),

@@ -52,8 +52,8 @@ def test_the_model_is_told_what_the_file_says() -> None:
         "required": ["text"],
         "additionalProperties": False,
     }
-    assert (search.repeatable, search.timeout_ms) == (True, 20_000)
-    assert (tools["add_note"].repeatable, tools["add_note"].timeout_ms) == (False, 60_000)
+    assert (search.idempotent, search.timeout_ms) == (True, 20_000)
+    assert (tools["add_note"].idempotent, tools["add_note"].timeout_ms) == (False, 60_000)
 
 
 def test_a_value_is_one_word_whatever_it_holds() -> None:

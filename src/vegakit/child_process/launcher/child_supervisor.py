@@ -73,7 +73,8 @@ def descendants(root: int, but: Collection[int] = ()) -> list[int]:
 
 
 def _listed_children(pid: int) -> list[int]:
-    """As the kernel lists them: the others on the machine are not looked at."""
+    """Return the children of a process as the kernel lists them: the others on the machine are not
+    looked at."""
     found: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -86,7 +87,7 @@ def _listed_children(pid: int) -> list[int]:
 
 
 def _all_children() -> Callable[[int], list[int]]:
-    """For a kernel that does not list them."""
+    """Return a function that finds children, for a kernel that does not list them."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc") if LINUX else []):
         with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{name}/stat", "rb") as f:
@@ -96,17 +97,19 @@ def _all_children() -> Callable[[int], list[int]]:
 
 
 def send_signal(pids: Collection[int], signum: int) -> None:
+    """Send a signal to those that still live."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signum)
 
 
 def prctl(option: int) -> None:
+    """Set an attribute of this process."""
     if LINUX and ctypes.CDLL(None, use_errno=True).prctl(option, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), f"prctl {option} is not allowed here")
 
 
-# What a launcher or a warden waits for, and what it is told.
+# A launcher or supervisor waits for requests and for the death of its children.
 
 
 _MAX_DESCRIPTORS = 3
@@ -114,6 +117,7 @@ _MAX_DESCRIPTORS = 3
 
 
 def receive(end: socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """Receive bytes and descriptors."""
     descriptors = array("i")
     room = socket.CMSG_SPACE(_MAX_DESCRIPTORS * descriptors.itemsize)
     try:
@@ -145,21 +149,23 @@ class Poller:
                 self._poll.register(descriptor, select.POLLIN)
 
     def next(self, timeout_ms: int | None = None) -> set[int | None]:
+        """Wait and return the descriptors that are ready; None stands for a child that died."""
         ready: set[int | None] = {descriptor for descriptor, _ in self._poll.poll(timeout_ms)}
         if self._alarm in ready:
             os.read(self._alarm, 4096)
         return ready
 
     def forget(self, *descriptors: int | None) -> None:
+        """Stop looking at these descriptors."""
         for descriptor in descriptors:
             if descriptor is not None:
                 self._poll.unregister(descriptor)
 
 
-# Control groups, made for a warden, which joins them once and stays.
+# Control groups, made for a supervisor, which joins them once and stays.
 #
 # So its commands are born in them: to be born there costs nothing, to join takes milliseconds.
-# They are removed when the warden is gone, also if the runtime was killed.
+# They are removed when the supervisor is gone, also if the runtime was killed.
 
 
 # ruff: noqa: PTH102, PTH106, PTH118, PTH123  (pathlib takes longer to import than this to run)
@@ -180,12 +186,15 @@ class CreatedGroups(NamedTuple):
 
 
 class Groups:
+    """The control groups made for commands, removed with their supervisor."""
+
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._of: dict[int, list[str]] = {}
         self._left: list[str] = []
 
     def make(self, wanted: GroupSettings) -> CreatedGroups:
+        """Make control groups, or none if one of them cannot be made."""
         made: list[str] = []
         try:
             for folder, settings in wanted.items():
@@ -199,7 +208,7 @@ class Groups:
         return CreatedGroups(made)
 
     def keep(self, supervisor: int, made: CreatedGroups) -> None:
-        """Until this warden has died; -1 is none."""
+        """Keep the groups until this supervisor has died; -1 is none."""
         self._of.setdefault(supervisor, []).extend(made.groups)
 
     def remove(self, died: Collection[int]) -> None:
@@ -210,7 +219,7 @@ class Groups:
 
 
 def join(made: CreatedGroups) -> int:
-    """Why it was not possible; 0 if it was."""
+    """Join the groups; return the error number if that was not possible, else 0."""
     try:
         for group in made.groups:
             _put(os.path.join(group, "cgroup.procs"), "0")
@@ -221,7 +230,7 @@ def join(made: CreatedGroups) -> int:
 
 @contextmanager
 def killed_first() -> Generator[None]:
-    """When memory is used up, what is born here is killed before us. Nobody may go lower than he
+    """Let what is born here be killed before us when memory is used up. Nobody may go lower than he
     was without rights, so we go higher for a moment."""
     usual = _get(_ORDER)
     _order(_FIRST)
@@ -254,7 +263,8 @@ def _get(path: str) -> str:
 
 
 def _put(path: str, value: str) -> None:
-    """Without Python's own files: they take five times as long, and each command pays for it."""
+    """Write without Python's own files: they take five times as long, and each command pays for
+    it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, value.encode())
@@ -262,7 +272,7 @@ def _put(path: str, value: str) -> None:
         os.close(descriptor)
 
 
-# A warden: keeps one command after the other, each with everything it started.
+# A supervisor: keeps one command after the other, each with everything it started.
 
 
 # ruff: noqa: PTH113, PTH118  (pathlib takes longer to import than this to run)
@@ -288,6 +298,9 @@ class _NotGuardedError(Exception):
 
 
 class ChildSupervisor:
+    """A child supervisor starts one command after the other and is the parent of all they leave
+    behind."""
+
     def __init__(self, control: socket.socket, runtime: int | None, made: CreatedGroups) -> None:
         prctl(SUBREAPER)
         self._grouped = bool(made.groups)
@@ -300,6 +313,7 @@ class ChildSupervisor:
         self._dismissed = False
 
     def serve(self) -> None:
+        """Serve until dismissed."""
         while not self._dismissed:
             if self._pending.endswith(b"\n"):
                 self._run(json.loads(self._pending))
@@ -337,7 +351,8 @@ class ChildSupervisor:
             return _spawn(request, stdio)
 
     def _keep(self, command: int) -> int:
-        """Until the whole tree is gone. Once told to end, it may outlive its command."""
+        """Keep the command until its whole tree is gone. Once told to end, the tree may outlive its
+        command."""
         exit_code, killing = 0, False
         while True:
             died, any_left = reap()
@@ -433,20 +448,20 @@ def _become(
         if guards["fd"] >= 0:
             os.dup2(root, guards["fd"])
         os.execve(program, request["argv"], request["env"])  # noqa: S606
-    except BaseException as error:  # noqa: BLE001  (nothing may go on as if it were the warden)
+    except BaseException as error:  # noqa: BLE001  (nothing may go on as if it were the supervisor)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
         os.write(failing, f"{step} {number}".encode())
         os._exit(127)
 
 
 def _out_of_the_way(descriptor: int) -> int:
-    """Of the numbers that the command wants its own under."""
+    """Move a descriptor out of the numbers that the command wants its own under."""
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
     return fcntl(descriptor, F_DUPFD_CLOEXEC, 64)
 
 
-# The launcher: forks wardens, and ends what a dead one leaves behind.
+# The launcher: forks supervisors, and ends what a dead one leaves behind.
 
 
 _LENGTH = 8
@@ -454,6 +469,7 @@ _LENGTH = 8
 
 
 def main() -> None:
+    """Run the launcher."""
     gc.disable()
     os.chdir("/")
     prctl(SUBREAPER)

@@ -87,8 +87,8 @@ _ATTRIBUTES = {
 
 
 def set_up(guarded: GuardedRoot) -> int:
-    """For this process and those that it becomes. Returns a descriptor of the guarded folder.
-    Raises OSError: then nothing may run."""
+    """Set up the guards for this process and those that it becomes, and return a descriptor of the
+    guarded folder. Raise OSError: then nothing may run."""
     is_bounded = _leave_namespace()
     step("root")
     root = os.open("/", _FOLDER)
@@ -143,7 +143,7 @@ def _leave_namespace() -> bool:
 
 
 def _enter_user_namespace(flags: int) -> None:
-    """As the same user. What the kernel counts by user is bounded in it."""
+    """Enter a user namespace as the same user. The kernel's counts by user are bounded in it."""
     user, group = os.geteuid(), os.getegid()
     if _LIBC.unshare(flags):
         _fail("unshare")
@@ -157,7 +157,8 @@ def _enter_user_namespace(flags: int) -> None:
 
 
 def _opened(folder: int, name: str, how: int) -> int:
-    """What is no longer there, or has become a link or a file, is not what was found."""
+    """Open a name, or fail: one that is no longer there, or has become a link or a file, is not
+    what was found."""
     try:
         return os.open(name, how, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -210,7 +211,8 @@ def _fail(what: str) -> None:
 
 
 def _put(path: str, text: str) -> None:
-    """Without Python's own files: they take five times as long, and each command pays for it."""
+    """Write without Python's own files: they take five times as long, and each command pays for
+    it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())

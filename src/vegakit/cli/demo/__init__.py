@@ -48,6 +48,7 @@ _TITLE = "No key, no network, a scripted model: a team of agents writes release 
 
 
 def demo_command(arguments: Sequence[str]) -> int:
+    """Run `vega demo`."""
     if arguments and arguments[0] == "plan":
         return run_plan(arguments[1:])
     chosen = _parser().parse_args(arguments)
@@ -88,6 +89,7 @@ def _screen(*, as_json: bool) -> DemoScreen:
 
 
 async def play(screen: DemoScreen, pace: float) -> DemoSummary:
+    """Play the demo, and return what it came to."""
     path, command = _trace_place()
     ledger = MemoryLedger()
     async with Runtime(BUDGET, name="demo", ledger=ledger, trace=JsonLinesSink(path)) as rt:
@@ -121,7 +123,7 @@ async def play(screen: DemoScreen, pace: float) -> DemoSummary:
 
 
 def _members(views: Sequence[ProcessView]) -> list[TeamMember]:
-    """Who stands under a supervisor; what they spawned has spent from their wallets."""
+    """Return who stands under a supervisor; what they spawned has spent from their wallets."""
     groups = {view.path for view in views if view.kind is ProcessKind.SUPERVISOR}
     return [
         TeamMember(view.path, view.spent, view.restarts)
@@ -131,7 +133,7 @@ def _members(views: Sequence[ProcessView]) -> list[TeamMember]:
 
 
 def _trace_place() -> tuple[Path, str]:
-    """Where `vega trace` looks; elsewhere if the settings name no file or cannot be read."""
+    """Return where `vega trace` looks; elsewhere if the settings name no file or cannot be read."""
     try:
         path = load().traces_path
     except UserError:

@@ -20,7 +20,7 @@ from vegakit.config import wants_colour
 from vegakit.conversation import ModelReply, ModelRequest, Text, ToolMessage, UserMessage
 from vegakit.errors import BugError
 from vegakit.host import Agent, run_program
-from vegakit.money import Money, dollars, show
+from vegakit.money import Money, dollars, format_money
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.program import ProcessSpawned, Wallet
 from vegakit.providers import ScriptedModel
@@ -72,7 +72,8 @@ def _price(name: str, given: str, said: str) -> PriceRow:
 
 
 class TimedModel(ScriptedModel):
-    """One that takes its time, each question its own; `busy_ms` is what all of them took."""
+    """A model that takes its time, for each question its own; `busy_ms` is what all of them
+    took."""
 
     def __init__(self, script: Any, name: str, price: PriceRow, usual_ms: float) -> None:  # noqa: ANN401
         super().__init__(script, name, price=price, context_tokens=32_000)
@@ -81,6 +82,7 @@ class TimedModel(ScriptedModel):
         self.done = 0
 
     async def ask(self, request: ModelRequest) -> ModelReply:
+        """Answer after the time that the question takes."""
         takes_ms = self._usual_ms * (0.4 + _page(request) * 37 % 100 / 50)
         await asyncio.sleep(takes_ms / 1000)
         self.busy_ms += takes_ms
@@ -92,7 +94,8 @@ class TimedModel(ScriptedModel):
 def planner(
     tell: Callable[[list[str]], None], pace: float
 ) -> tuple[Agent[str], TimedModel, TimedModel]:
-    """`tell` hears what its tool told it, before it goes on."""
+    """Return a model that writes programs; `tell` is called with what its tool told it, before it
+    goes on."""
     quick, deep = _price("quick", "$0.10", "$0.40"), _price("deep", "$3", "$15")
     skims = TimedModel(_matters, "quick", quick, _SKIMS_MS * pace)
     reads = TimedModel(_says, "deep", deep, _READS_MS * pace)
@@ -153,8 +156,9 @@ _WIPE, _HIDE, _SHOW = "\r\x1b[K", "\x1b[?25l", "\x1b[?25h"
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
-    """Money is in nano-dollars. `alone_s` is how long the calls take one after another; `asked`
-    are the calls of programs before the first was accepted, which are none."""
+    """The figures of the demo. Money is in nano-dollars. `alone_s` is how long the calls take one
+    after another; `asked` are the calls of programs before the first was accepted, which are
+    none."""
 
     refusal: str
     asked: int
@@ -169,10 +173,12 @@ class PlanSummary(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
+        """Whether the demo has shown what it promises."""
         return self.spent == self.ledger and not self.asked and not self.processes_left
 
 
 def run_plan(arguments: Sequence[str]) -> int:
+    """Run `vega demo plan`."""
     chosen = _parser().parse_args(arguments)
     out = None if chosen.json else sys.stdout
     screen = PlanScreen(out, colour=out is not None and wants_colour(out))
@@ -196,7 +202,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class PlanScreen:
-    """Lines for whoever reads, and in a terminal one that moves; None shows nothing."""
+    """The screen of the demo: lines for whoever reads, and in a terminal one that moves; None shows
+    nothing."""
 
     def __init__(self, out: TextIO | None, *, colour: bool) -> None:
         self._out = out
@@ -205,10 +212,11 @@ class PlanScreen:
         self.width = shutil.get_terminal_size().columns if colour else 100
 
     def show(self, *lines: str) -> None:
+        """Print lines."""
         self._write("".join(f"{_WIPE if self._moves else ''}{line}\n" for line in lines))
 
     def source(self, text: str, expensive_line: int = 0) -> None:
-        """With line numbers; the line that makes it dear is marked."""
+        """Print a program with line numbers; its most expensive line is marked."""
         rows = enumerate(text.rstrip().splitlines(), 1)
         for number, line in rows:
             shown = f"    {number:2} │ {line}"
@@ -217,6 +225,7 @@ class PlanScreen:
 
     @asynccontextmanager
     async def watch(self, skims: TimedModel, reads: TimedModel) -> AsyncGenerator[None]:
+        """Show how many calls are made while the block runs."""
         if not self._moves:
             yield
             return
@@ -248,6 +257,7 @@ class PlanScreen:
 
 
 async def play(screen: PlanScreen, pace: float) -> PlanSummary:
+    """Play the demo, and return what it came to."""
     paint, told, asked = screen.paint, list[str](), list[int]()
     screen.show(f"  {paint(_TITLE, DIM)}", "", f"  {paint('task', BOLD)}     {TASK}")
     may = f"programs of at most {MAX_COST}, for a cheap skimmer and a dear analyst"
@@ -284,7 +294,7 @@ async def play(screen: PlanScreen, pace: float) -> PlanSummary:
 
 
 def _account(told: str) -> dict[str, Any]:
-    """Of a program that has run; its planner knows no third one."""
+    """Return the account of a program that has run; its planner knows no third one."""
     try:
         return json.loads(told)["account"]
     except ValueError:
@@ -305,9 +315,10 @@ def _tell(screen: PlanScreen, results: list[str]) -> None:
 
 
 def _tell_accepted(screen: PlanScreen, wallet: Wallet | None) -> None:
-    """Of a process that has a wallet of its own: here only a program that was accepted has one."""
+    """Tell of a process that has a wallet of its own: here only a program that was accepted has
+    one."""
     if wallet is not None and wallet.cap is not None:
-        most, paint = show(wallet.cap), screen.paint
+        most, paint = format_money(wallet.cap), screen.paint
         screen.show(
             f"  {paint('vega', _GREEN)}     {paint('accepted', _GREEN)}, at most {most}", ""
         )
@@ -323,7 +334,7 @@ def _show_end(screen: PlanScreen, facts: PlanSummary) -> None:
     rows = {
         "quote": f"{account['quote']} at most, known before the first call",
         "spent": f"{account['spent']} by the program in {account['calls']} calls; "
-        f"{show(facts.spent)} with the planner",
+        f"{format_money(facts.spent)} with the planner",
         "time": f"{facts.wall_s:.1f} s; one call after another takes {facts.alone_s:.1f} s",
         "books": "ledger and account agree" if facts.spent == facts.ledger else "they differ",
         "left": f"{facts.processes_left} processes",

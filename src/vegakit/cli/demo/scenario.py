@@ -1,4 +1,4 @@
-"""What happens in `vega demo`: a team that writes release notes, on scripted models.
+"""The scenario of `vega demo` is a team that writes release notes, on scripted models.
 
     release ─┬─ researchers ─── commits, issues, benchmarks    at once
              ├─ writer                                         has a tool
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from vegakit.errors import AgentFailed, BudgetExceeded, CircuitOpen
 from vegakit.host import Agent, Child, Process, Reply, Supervisor
-from vegakit.money import dollars, show
+from vegakit.money import dollars, format_money
 from vegakit.policy import BreakerRule, RetryRule
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.program import BreakerClosed, BreakerOpened, ProcessRestarted
@@ -66,6 +66,7 @@ _DRAFTS: list[ScriptedAnswer] = [
 
 
 def team(review: Callable[[str], Any], pace: float) -> Supervisor:
+    """Return the team of the demo."""
     researchers = [
         Child(_agent(name, _FINDINGS[name], SOURCES[name][2], pace), wallet="$0.05")
         for name in SOURCES
@@ -84,11 +85,12 @@ def team(review: Callable[[str], Any], pace: float) -> Supervisor:
 
 
 def open_ms(pace: float) -> int:
-    """How long the breaker stays open, also for a machine that takes its time."""
+    """Return how long the breaker stays open, also for a machine that takes its time."""
     return max(1000, int(1500 * pace))
 
 
 def critic(pace: float) -> Agent[str]:
+    """Return the agent that criticises."""
     return _agent("critic", ["Lead with what users feel.", "Good. Ship it."], 700, pace)
 
 
@@ -113,7 +115,7 @@ def _writer(pace: float) -> Agent[str]:
         await asyncio.sleep(0.3 * pace)
         return f"{version}: agents have wallets. Short lines, no adjectives."
 
-    tool = FunctionTool(changelog, repeatable=True)
+    tool = FunctionTool(changelog, idempotent=True)
     return _agent("writer", _DRAFTS, 700, pace, tools=[tool])
 
 
@@ -130,6 +132,8 @@ def _announcer(pace: float) -> Agent[str]:
 
 
 class ScenarioEventKind(StrEnum):
+    """The kinds of events that the demo tells."""
+
     BEGAN = "began"
     DONE = "done"
     CRASHED = "crashed"
@@ -140,7 +144,7 @@ class ScenarioEventKind(StrEnum):
 
 
 class ScenarioEvent(Struct, frozen=True):
-    """`note` is what remains to be seen of it in the tree."""
+    """An event that the demo tells; `note` is what remains to be seen of it in the tree."""
 
     at_ms: int
     mark: ScenarioEventKind
@@ -150,8 +154,8 @@ class ScenarioEvent(Struct, frozen=True):
 
 
 class ScenarioResult(Struct):
-    """`refusal` is the wallet's, `not_sent` the open breaker's; `useful` is what those answers
-    cost, in nano-dollars, that somebody got."""
+    """The result of the demo. `refusal` is the wallet's, `not_sent` the open breaker's; `useful` is
+    what those answers cost, in nano-dollars, that somebody got."""
 
     crash: str = ""
     restarts: int = 0
@@ -164,6 +168,8 @@ class ScenarioResult(Struct):
 
 
 class ReleaseScenario:
+    """The story of the demo: a release is prepared, and things go wrong."""
+
     def __init__(self, rt: Runtime, tell: Callable[[ScenarioEvent], None], pace: float) -> None:
         self._rt, self._tell, self._pace = rt, tell, pace
         self._critic = critic(pace)
@@ -173,6 +179,7 @@ class ReleaseScenario:
         self.seen = ScenarioResult()
 
     async def play(self) -> None:
+        """Play the story on a runtime."""
         rt = self._rt
         rt.on(ProcessRestarted, self._on_restarted)
         rt.on(BreakerOpened, self._on_opened)
@@ -267,7 +274,7 @@ class ReleaseScenario:
 
     def _on_back(self, after_ms: float) -> None:
         self.seen.back_after_ms = after_ms
-        spent = show(self._member("reviewer").spent)
+        spent = format_money(self._member("reviewer").spent)
         text = f"back in {after_ms:.1f} ms: same message, same wallet ({spent} used)"
         self._say(ScenarioEventKind.RESTARTED, "reviewer", text, "restarted")
 

@@ -1,6 +1,5 @@
-"""How `vega demo` is shown: a line for each event, in a terminal a live tree below, and a summary
-at the end.
-"""
+"""The screen of `vega demo` shows a line for each event, in a terminal a live tree below, and a
+summary at the end."""
 
 import asyncio
 import textwrap
@@ -34,6 +33,7 @@ EVENT_STYLES = {
 
 
 def painter(*, colour: bool) -> Paint:
+    """Return a function that colours text, or leaves it as it is."""
     return partial(_paint, colour=colour)
 
 
@@ -51,7 +51,7 @@ _BUSY = {"running", "waiting", "restarting"}
 def tree(
     views: Sequence[ProcessView], last: Mapping[str, ScenarioEvent], paint: Paint, tick: int = 0
 ) -> list[str]:
-    """`last` is what was last told of each."""
+    """Return the processes as a tree; `last` is what was last told of each."""
     return [
         f"  {paint(lead, DIM)}{paint(name_of(view.path), BOLD)}"
         f"{' ' * (20 - len(lead) - len(name_of(view.path)))}"
@@ -62,11 +62,13 @@ def tree(
 
 
 def name_of(path: str) -> str:
+    """Return the name of a process without what stands above it."""
     return path.rpartition("/")[2]
 
 
 def exact(amount: Money) -> str:
-    """All decimals that the prices of the demo can make, so that the rows add up."""
+    """Return an amount with all decimals that the prices of the demo can make, so that the rows add
+    up."""
     return f"${amount / NANOS:.5f}"
 
 
@@ -119,13 +121,15 @@ class DemoScreen:
         self.last: dict[str, ScenarioEvent] = {}
 
     def tell(self, event: ScenarioEvent) -> None:
+        """Remember an event."""
         self.last[event.who] = event
 
     def show(self, lines: Sequence[str]) -> None:
-        pass
+        """Print lines; here none."""
 
     @asynccontextmanager
     async def open(self, views: Callable[[], list[ProcessView]]) -> AsyncGenerator[None]:
+        """Show the processes while the block runs; here nothing."""
         yield
 
 
@@ -139,10 +143,12 @@ class LineScreen(DemoScreen):
         self._out = out
 
     def tell(self, event: ScenarioEvent) -> None:
+        """Print an event."""
         super().tell(event)
         self.show(_lines(event, self.paint, self.width))
 
     def show(self, lines: Sequence[str]) -> None:
+        """Print lines."""
         self._write("".join(f"{line}\n" for line in lines))
 
     def _write(self, text: str) -> None:
@@ -153,7 +159,8 @@ class LineScreen(DemoScreen):
 
 
 class LiveScreen(LineScreen):
-    """Events scroll up; the tree stays below them and is drawn anew in place."""
+    """A screen on which events scroll up, and the tree stays below them and is drawn anew in
+    place."""
 
     def __init__(self, out: TextIO, width: int) -> None:
         super().__init__(out, colour=True, width=width)
@@ -161,7 +168,7 @@ class LiveScreen(LineScreen):
         self._drawn = self._tick = 0
 
     def show(self, lines: Sequence[str]) -> None:
-        """In one write, so that it does not flicker."""
+        """Print lines in one write, so that the screen does not flicker."""
         wipe, frame = self._wipe(), self._frame()
         self._drawn = len(frame)
         self._write(wipe + "".join(f"{line}\n" for line in [*lines, *frame]))
@@ -216,6 +223,8 @@ _STYLES = {"restart": "1;32", "refusal": "1;33", "breaker": "1;35"}
 
 
 class TeamMember(Struct, frozen=True):
+    """A member of the team and what it spent."""
+
     path: str
     spent: Money
     restarts: int
@@ -230,11 +239,13 @@ class MoneyComparison(Struct, frozen=True):
 
     @property
     def agree(self) -> bool:
+        """Whether ledger, wallets and traces say the same."""
         return self.ledger == self.wallets == self.traces
 
 
 class DemoSummary(Struct, frozen=True):
-    """Money is in nano-dollars. `alone_s` is how long the calls take one after another."""
+    """The figures of the demo. Money is in nano-dollars. `alone_s` is how long the calls take one
+    after another."""
 
     seen: ScenarioResult
     members: Sequence[TeamMember]
@@ -251,6 +262,7 @@ class DemoSummary(Struct, frozen=True):
 
 
 def page(facts: DemoSummary, paint: Paint, width: int) -> list[str]:
+    """Return the last page of the demo."""
     seen = facts.seen
     rows = {
         "restart": f"reviewer: {seen.crash}, back in {seen.back_after_ms:.1f} ms, same message, "

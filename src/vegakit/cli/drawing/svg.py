@@ -47,7 +47,8 @@ class Edge:
 
 @dataclass(slots=True)
 class Box:
-    """`x` and `y` are from the corner of the block around it; `head` is how high its text is."""
+    """A box of the drawing. `x` and `y` are from the corner of the block around it; `head` is how
+    high its text is."""
 
     step: DataflowStep
     row: ShownStep
@@ -62,10 +63,12 @@ class Box:
 
     @property
     def head(self) -> float:
+        """The height of the text."""
         return PAD + LINE + SMALL_LINE * len(self.notes)
 
     @property
     def middle(self) -> float:
+        """The middle of the box from left to right."""
         return self.x + self.width / 2
 
 
@@ -166,7 +169,7 @@ def _path(steps: Sequence[DataflowStep], boxes: dict[int, Box], number: int) -> 
 
 
 def _needed(edges: dict[tuple[int, int], Edge]) -> list[Edge]:
-    """Without those that follow from others."""
+    """Return the edges without those that follow from others."""
     behind: dict[int, set[int]] = {}
     for before, after in sorted(edges, key=lambda pair: pair[1]):
         behind.setdefault(after, set()).update({before}, behind.get(before, set()))
@@ -230,7 +233,7 @@ def _rows(boxes: Sequence[Box], edges: Sequence[Edge]) -> list[list[_Slot]]:
 
 
 def _lanes(rows: list[list[_Slot]], edges: Sequence[Edge]) -> dict[int, list[tuple[int, _Slot]]]:
-    """By edge: the gaps it goes through, each with its row."""
+    """Return for each edge the gaps it goes through, each with its row."""
     slots = {slot.box.step.id: slot for row in rows for slot in row if slot.box}
     ranks = {slot.box.step.id: at for at, row in enumerate(rows) for slot in row if slot.box}
     lanes: dict[int, list[tuple[int, _Slot]]] = {}
@@ -245,7 +248,7 @@ def _lanes(rows: list[list[_Slot]], edges: Sequence[Edge]) -> dict[int, list[tup
 
 
 def _place(row: list[_Slot]) -> None:
-    """Each as near as can be below what it waits for."""
+    """Put each box as near as can be below what it waits for."""
     wanted = {id(slot): _middle(slot.over) for slot in row}
     row.sort(key=lambda slot: wanted[id(slot)])
     right = float("-inf")
@@ -282,7 +285,7 @@ def _draw(
 
 
 def _spread(box: Box, edges: list[Edge], end: int) -> None:
-    """Lines that begin or end at one box do so side by side."""
+    """Let lines that begin or end at one box do so side by side."""
     near, far = ((0, 1), 2) if end == 0 else ((-1,), -2)
     edges.sort(key=lambda edge: edge.points[far][0])
     for at, edge in enumerate(edges, 1):
@@ -331,6 +334,7 @@ svg { font: 13px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
 
 
 def as_svg(flows: Sequence[DataflowGraph]) -> str:
+    """Draw dataflow graphs as SVG."""
     drawn: list[str] = []
     top, wide, whys = _MARGIN, 0.0, set[LinkKind]()
     for flow in flows:

@@ -37,7 +37,7 @@ _GAP = "  "
 def render_flows(
     flows: Sequence[DataflowGraph], name: str, *, colour: bool = False, width: int | None = None
 ) -> str:
-    """`width` is where long notes are broken."""
+    """Draw dataflow graphs as text. `width` is where long notes are broken."""
     paint = _painter(colour=colour)
     parts = [_flow(flow, name, paint, width) for flow in flows if flow.steps or flow.too_large]
     if any(shown_steps(flow) for flow in flows):
@@ -63,6 +63,7 @@ def _flow(flow: DataflowGraph, name: str, paint: Paint, width: int | None) -> st
 
 
 def counted(flow: DataflowGraph) -> str:
+    """Return how many calls a function makes in how many steps."""
     calls, steps = sum(map(len, flow.waves)), len(flow.waves)
     if not calls:
         return "nothing in it takes time"
@@ -150,6 +151,7 @@ _LOOKS = {
 
 
 def as_dot(flows: Sequence[DataflowGraph]) -> str:
+    """Return dataflow graphs for Graphviz."""
     lines = ["digraph flow {", "  node [shape=box, fontname=monospace];", "  compound=true;"]
     for number, flow in enumerate(flows):
         rows = {row.step: row for row in shown_steps(flow)}

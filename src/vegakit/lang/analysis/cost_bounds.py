@@ -2,6 +2,7 @@
 sequence, in either branch, n times (pure).
 """
 
+from collections.abc import Callable
 from math import inf
 from typing import TypeAlias
 
@@ -36,6 +37,7 @@ class CallCost(Struct, frozen=True):
     count: int
 
     def within(self, cap: Amount) -> Amount:
+        """Return the most that whole calls spend under a cap."""
         if cap == inf:
             return self.most * self.count
         fits = ((n, min(self.most, int(cap) // n)) for n in range(1, self.count + 1))
@@ -51,9 +53,11 @@ class CostBound(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
+        """Return whether nothing is spent."""
         return self.amount == 0
 
     def plus(self, other: "CostBound") -> "CostBound":
+        """Return the bound of both, one after the other."""
         if self.is_empty or other.is_empty:
             return other if self.is_empty else self
         parts = dict(self.parts)
@@ -62,6 +66,7 @@ class CostBound(Struct, frozen=True):
         return CostBound(added(self.amount, other.amount), _few(parts), None)
 
     def either(self, other: "CostBound") -> "CostBound":
+        """Return the bound of one or the other, whichever runs."""
         if self.is_empty or other.is_empty:
             return other if self.is_empty else self
         call_costs = None
@@ -73,14 +78,15 @@ class CostBound(Struct, frozen=True):
         return CostBound(max(self.amount, other.amount), _few(parts), call_costs)
 
     def times(self, by: Amount) -> "CostBound":
+        """Return the bound of so many of it."""
         if by == 0:
             return EMPTY
         parts = tuple((slack, multiplied(amount, by)) for slack, amount in self.parts)
         return self if by == 1 else CostBound(multiplied(self.amount, by), parts, None)
 
     def within(self, cap: Amount) -> Amount:
-        """What is spent of it under a cap. Those with the same slack spend at most what the last
-        of them leaves."""
+        """Return what is spent of it under a cap. Those with the same slack spend at most what
+        the last of them leaves."""
         if self.is_empty:
             return 0
         if self.call_costs:
@@ -89,7 +95,7 @@ class CostBound(Struct, frozen=True):
         return min(self.amount, max(cap - self.parts[0][0], 0), sum(shares, 0))
 
     def in_scope(self, cap: int) -> "CostBound":
-        """As it looks from outside of a scope with this cap, which is held as a whole."""
+        """Return how it looks from outside of a scope with this cap, which is held as a whole."""
         spent = self.within(cap)
         return cost_bound(spent, cap - spent)
 
@@ -97,12 +103,13 @@ class CostBound(Struct, frozen=True):
 def cost_bound(
     amount: Amount, slack: Amount = 0, call_costs: tuple[CallCost, ...] | None = None
 ) -> CostBound:
+    """Return the bound of one amount, empty if that is nothing."""
     amount = _counted(amount)
     return CostBound(amount, ((slack, amount),), call_costs) if amount else EMPTY
 
 
 def _few(parts: dict[Amount, Amount]) -> tuple[tuple[Amount, Amount], ...]:
-    """What is too much to be told apart counts as if it left nothing unused."""
+    """Keep few parts. Where there are too many, all count as if they left nothing unused."""
     by_slack = sorted(parts.items())
     if len(by_slack) <= _MOST_PARTS:
         return tuple(by_slack)
@@ -113,10 +120,12 @@ EMPTY = CostBound()
 
 
 def multiplied(amount: Amount, by: Amount) -> Amount:
+    """Return the product, infinity if it is more than can be counted."""
     return 0 if not amount or not by else _counted(amount * by)
 
 
 def added(one: Amount, other: Amount) -> Amount:
+    """Return the sum, infinity if it is more than can be counted."""
     return _counted(one + other)
 
 
@@ -145,13 +154,15 @@ INSIDE, APART = "inside", "apart"
 
 
 class CostLocation(Struct, frozen=True, order=True):
+    """A place in the source, with what stands there."""
+
     file: str
     line: int
     what: str
 
 
 class LineCost(Struct, frozen=True):
-    """Of one send in the source."""
+    """The cost of one send in the source, with all the times it may run."""
 
     calls: Amount
     inside: Amount
@@ -159,7 +170,7 @@ class LineCost(Struct, frozen=True):
 
 
 class MissingBound(Struct, frozen=True):
-    """Where a bound is missing; `pot` is `inside`, `apart` or the place of a spawn."""
+    """A place where a bound is missing; `fund` is `inside`, `apart` or the place of a spawn."""
 
     place: CostLocation
     fund: str
@@ -167,7 +178,7 @@ class MissingBound(Struct, frozen=True):
 
 
 class SpawnedWallets(Struct, frozen=True):
-    """What one `spawn` in the source makes: so many processes, each with so much."""
+    """The processes that one `spawn` in the source makes: so many, each with so much."""
 
     wallet: int
     count: Amount = 1
@@ -190,9 +201,11 @@ class SpendingBound(Struct, frozen=True):
 
     @property
     def of_processes(self) -> Amount:
+        """Return what the processes of all `spawn`s together spend at most."""
         return sum((self.of_process(site) for site in self.handles), 0)
 
     def of_process(self, site: str) -> Amount:
+        """Return what the processes of one `spawn` spend at most, by their wallets too."""
         count_steps(2)
         spawned_wallet, fund = self.spawned_wallets.get(site), self.handles[site]
         if spawned_wallet is None:
@@ -211,11 +224,13 @@ class SpendingBound(Struct, frozen=True):
 
     @property
     def total(self) -> Amount:
+        """Return the most that is spent in the scope, apart from it and by processes, capped by
+        `most`."""
         return min(self.most, self.inside.amount + self.apart + self.of_processes)
 
     @property
     def as_cost_bound(self) -> CostBound:
-        """All that is spent from the scope it stands in: wallets of what is spawned there are
+        """All that is spent from the scope it stands in. Wallets of what is spawned there are
         parts of it, held as a whole."""
         fund = self.inside
         for site in self.handles:
@@ -233,71 +248,47 @@ NONE = SpendingBound()
 
 
 def plus(one: SpendingBound, other: SpendingBound) -> SpendingBound:
+    """Return the bound of both, one after the other."""
     if one is NONE or other is NONE:
         return other if one is NONE else one
-    _count(one, other)
-    handles, spawned_wallets, shares = (
-        dict(one.handles),
-        dict(one.spawned_wallets),
-        dict(one.shares),
-    )
-    for site, fund in other.handles.items():
-        handles[site] = handles.get(site, EMPTY).plus(fund)
-    for site, spawned_wallet in other.spawned_wallets.items():
-        known = spawned_wallets.get(site, SpawnedWallets(0, 0))
-        spawned_wallets[site] = SpawnedWallets(
-            max(known.wallet, spawned_wallet.wallet), added(known.count, spawned_wallet.count)
-        )
-    for place, share in other.shares.items():
-        mine = shares.get(place, LineCost(0, 0, 0))
-        shares[place] = LineCost(
-            added(mine.calls, share.calls),
-            added(mine.inside, share.inside),
-            added(mine.rest, share.rest),
-        )
-    return SpendingBound(
-        added(one.calls, other.calls),
-        one.inside.plus(other.inside),
-        added(one.apart, other.apart),
-        handles,
-        spawned_wallets,
-        added(one.processes, other.processes),
-        added(one.total, other.total),
-        added(one.asked, other.asked),
-        shares,
-        _once(one.gaps + other.gaps),
-    )
+    return _combined(one, other, CostBound.plus, added)
 
 
 def worse_of(one: SpendingBound, other: SpendingBound) -> SpendingBound:
-    """Whichever of the two runs: in every respect the greater."""
+    """Return the bound of whichever of the two runs: in every respect the greater."""
+    return _combined(one, other, CostBound.either, max)
+
+
+def _combined(
+    one: SpendingBound,
+    other: SpendingBound,
+    funds: Callable[[CostBound, CostBound], CostBound],
+    amounts: Callable[[Amount, Amount], Amount],
+) -> SpendingBound:
     _count(one, other)
-    handles, spawned_wallets, shares = (
-        dict(one.handles),
-        dict(one.spawned_wallets),
-        dict(one.shares),
-    )
+    handles, wallets, shares = {**one.handles}, {**one.spawned_wallets}, {**one.shares}
     for site, fund in other.handles.items():
-        handles[site] = handles.get(site, EMPTY).either(fund)
-    for site, spawned_wallet in other.spawned_wallets.items():
-        known = spawned_wallets.get(site, spawned_wallet)
-        spawned_wallets[site] = SpawnedWallets(
-            max(known.wallet, spawned_wallet.wallet), max(known.count, spawned_wallet.count)
-        )
+        handles[site] = funds(handles.get(site, EMPTY), fund)
+    for site, made in other.spawned_wallets.items():
+        known = wallets.get(site, SpawnedWallets(0, 0))
+        wallet, count = max(known.wallet, made.wallet), amounts(known.count, made.count)
+        wallets[site] = SpawnedWallets(wallet, count)
     for place, share in other.shares.items():
-        mine = shares.get(place, share)
+        mine = shares.get(place, LineCost(0, 0, 0))
         shares[place] = LineCost(
-            max(mine.calls, share.calls), max(mine.inside, share.inside), max(mine.rest, share.rest)
+            amounts(mine.calls, share.calls),
+            amounts(mine.inside, share.inside),
+            amounts(mine.rest, share.rest),
         )
     return SpendingBound(
-        max(one.calls, other.calls),
-        one.inside.either(other.inside),
-        max(one.apart, other.apart),
+        amounts(one.calls, other.calls),
+        funds(one.inside, other.inside),
+        amounts(one.apart, other.apart),
         handles,
-        spawned_wallets,
-        max(one.processes, other.processes),
-        max(one.total, other.total),
-        max(one.asked, other.asked),
+        wallets,
+        amounts(one.processes, other.processes),
+        amounts(one.total, other.total),
+        amounts(one.asked, other.asked),
         shares,
         _once(one.gaps + other.gaps),
     )
@@ -334,7 +325,7 @@ def times(spend: SpendingBound, count: Amount, at: CostLocation) -> SpendingBoun
 
 
 def capped(spend: SpendingBound, cap: int | None) -> SpendingBound:
-    """By a session or the budget of a function, which is set aside as a whole."""
+    """Cap it by a session or the budget of a function, which is set aside as a whole."""
     if cap is None:
         return spend
     count_steps(2 + 2 * len(spend.shares))
@@ -356,7 +347,7 @@ def capped(spend: SpendingBound, cap: int | None) -> SpendingBound:
 
 
 def moved(spend: SpendingBound) -> SpendingBound:
-    """All of it into the pot that no session caps."""
+    """Move all of it into the fund that no session caps."""
     shares = {
         place: LineCost(share.calls, 0, added(share.inside, share.rest))
         for place, share in spend.shares.items()

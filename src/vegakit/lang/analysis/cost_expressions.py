@@ -98,11 +98,14 @@ class SendFacts(Struct, frozen=True):
 
     @property
     def size(self) -> int | None:
+        """Return the most bytes of the message; None if nothing bounds them, or only a symbol
+        does."""
         return number(self.bytes)
 
 
 def call_function(w: CostWalk, name: str, given: tuple[ValueBound, ...]) -> CallOutcome:
-    """For one that calls itself nothing is added here: the call around it has no bound then."""
+    """Return what a call spends and returns. For one that calls itself nothing is added here:
+    the call around it has no bound then."""
     facts = w.facts
     if name in facts.running:
         facts.recursive.add(name)
@@ -158,6 +161,7 @@ def _joined(values: list[ValueBound], typed: ValueBound) -> ValueBound:
 def send_to(
     w: CostWalk, asked: SendFacts, agents: list[str], is_process: bool, spawned: SpawnOrigin | None
 ) -> None:
+    """Spend what a send to one of these agents costs at most."""
     fund = _payer(w, is_process, spawned)
     most = NONE
     for name in agents:
@@ -180,7 +184,7 @@ def send_to(
 
 
 def _recorded(w: CostWalk, name: str, asked: SendFacts) -> str:
-    """Where sends are noted, each by a name of its own."""
+    """Return what a send is called; where sends are noted, each by a name of its own."""
     if w.facts.notes is not None:
         return f"{name}@{w.unit.path}@{asked.node.at}"
     return f"{name} <{'~' if asked.node.stream else '-'}"
@@ -200,7 +204,7 @@ def _least(*caps: int | None) -> int | None:
 
 
 def _part(declared: int | None, budget: tuple[Expr, ValueBound] | None) -> int | None:
-    """That of this send, or else the agent's; None where nobody knows it."""
+    """Return the part of this send, or else the agent's; None where nobody knows it."""
     if budget is None:
         return declared
     node, value = budget
@@ -223,8 +227,8 @@ def _of_calls(cost: SendCost, place: CostLocation, fund: str) -> SpendingBound:
 
 
 def _with_tools(one: SpendingBound, tools: SpendingBound) -> SpendingBound:
-    """What tools spend is of the part of the send, and so in its cost already; what their monitors
-    do is not."""
+    """Add what tools do besides. What they spend is of the part of the send, and so in its cost
+    already; what their monitors do is not."""
     return plus(
         one,
         SpendingBound(
@@ -253,9 +257,9 @@ def _spec(w: CostWalk, decl: FnDecl | ToolDecl) -> ToolSpec:
 
 
 def _tools(w: CostWalk, agent: str, part: int | None) -> SpendingBound:
-    """Every round may call the most expensive of them; after the last step none is called. Where
-    sends
-    are noted, those of tools are paid by the part of the send."""
+    """Return what the tools of the agent spend. Every round may call the most expensive of them;
+    after the last step none is called. Where sends are noted, those of tools are paid by the
+    part of the send."""
     most, spec = NONE, w.facts.agents[agent]
     if spec.max_steps == 1 or w.facts.notes is not None:
         return NONE
@@ -282,6 +286,7 @@ _MAY_OVERFLOW = frozenset("+-*/%")
 
 
 def evaluate(w: CostWalk, node: Expr) -> ValueBound:
+    """Return what is known of the value of an expression, and spend what it costs."""
     w.facts.count()
     w.raises |= type(node) not in _HARMLESS
     return within(_RULES[type(node)](w, node), w.facts.type(node))

@@ -54,7 +54,7 @@ class QuotedLine(Struct, frozen=True):
 
 
 class Unbounded(Struct, frozen=True):
-    """Where the source sets no bound, and the budget that does; None where none does."""
+    """A place where the source sets no bound, and the budget that does; None where none does."""
 
     file: str
     line: int
@@ -120,7 +120,7 @@ class SendTerms(Struct, frozen=True):
 
 
 def part_of(spec: AgentSpec) -> int | None:
-    """What one send of it holds when nothing else is said there."""
+    """Return what one send of it holds when nothing else is said there."""
     if spec.period or spec.on_exceed in _LOOSE:
         return None
     return spec.budget
@@ -243,5 +243,5 @@ def _request(sending: SendTerms, message: str, notes: int, max_tokens: int) -> M
 
 
 def _longest(size: int) -> str:
-    """As many bytes, and as many words, as a text of this size can have."""
+    """Return a text with as many bytes, and as many words, as one of this size can have."""
     return "x " * (size // 2 + 1)

@@ -2,14 +2,13 @@
 program runs (pure).
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vegakit.lang.analysis.walk import Scopes
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.types import ChoiceOf, ListOf, MapOf, OptionalOf, Plain, RecordOf, Type
 
@@ -30,24 +29,29 @@ _LOW, _HIGH = -(2**63), 2**63 - 1
 
 
 class Size(Struct, frozen=True):
+    """An upper bound: the greatest of a number and of some symbols, each with something added."""
+
     number: int
     symbols: tuple[tuple[str, int], ...] = ()
 
 
 def exactly(number: int) -> Size:
+    """Return the bound that is this number and depends on no symbol."""
     return Size(number)
 
 
 def symbol(name: str) -> Size:
+    """Return the size that a variable has when a round begins."""
     return Size(_NOTHING, ((name, 0),))
 
 
 def number(size: Size | None) -> int | None:
-    """None also where it depends on a symbol."""
+    """Return the bound as a number; None also where it depends on a symbol."""
     return None if size is None or size.symbols else size.number
 
 
 def greater(one: Size | None, other: Size | None) -> Size | None:
+    """Return a bound of whichever is greater; none if either has none."""
     if one is None or other is None:
         return None
     if not one.symbols and not other.symbols:
@@ -60,7 +64,7 @@ def greater(one: Size | None, other: Size | None) -> Size | None:
 
 
 def smaller(one: Size | None, other: Size | None) -> Size | None:
-    """Of two bounds of the same thing."""
+    """Return the better of two bounds of the same thing."""
     if one is None or other is None:
         return other if one is None else one
     if one.symbols or other.symbols:
@@ -69,6 +73,7 @@ def smaller(one: Size | None, other: Size | None) -> Size | None:
 
 
 def total(one: Size | None, other: Size | None) -> Size | None:
+    """Return a bound of the sum; none if both depend on symbols."""
     if one is None or other is None or (one.symbols and other.symbols):
         return None
     if one.symbols:
@@ -81,7 +86,7 @@ def total(one: Size | None, other: Size | None) -> Size | None:
 
 
 def product(one: Size | None, other: Size | None) -> Size | None:
-    """Of two that are not negative."""
+    """Return a bound of the product of two that are not negative."""
     if one is None or other is None or one.symbols or other.symbols:
         return None
     count_steps()
@@ -89,8 +94,8 @@ def product(one: Size | None, other: Size | None) -> Size | None:
 
 
 def _in_64_bits(size: Size) -> Size | None:
-    """None for what is larger. What is smaller is made larger, which it may be: it is a bound from
-    above."""
+    """Return the size, None if it is larger than 64 bits. What is smaller is made larger, which
+    it may be: it is a bound from above."""
     if size.number > _HIGH or any(more > _HIGH for _, more in size.symbols):
         return None
     if size.number >= _NOTHING and all(more >= _NOTHING for _, more in size.symbols):
@@ -107,7 +112,8 @@ def least_in_64_bits(least: int) -> int | None:
 def after_rounds(
     before: Mapping[str, Size | None], grown: Mapping[str, Size | None], rounds: int | None
 ) -> dict[str, Size | None]:
-    """What each may hold in any of the rounds or after them; `grown` is in symbols of one round.
+    """Return what each may hold in any of the rounds or after them; `grown` is in symbols of one
+    round.
 
     A round makes the greatest of those that feed each other greater by the most that is added
     anywhere among them, or brings in a number from outside.
@@ -156,7 +162,7 @@ _TEXT_BYTES = {"int": 24, "float": 40, "bool": 5, "null": 4, "money": 48, "durat
 
 
 class SpawnOrigin(Struct, frozen=True):
-    """By which `spawn` of the source a process was made, and its wallet; None where it has none and
+    """The `spawn` of the source that made a process, and its wallet; None where it has none and
     its spawner pays."""
 
     site: str
@@ -175,6 +181,7 @@ class ValueBound(Struct, frozen=True):
     spawned: SpawnOrigin | None = None
 
     def field(self, name: str) -> "ValueBound | None":
+        """Return the bound of a field of a record; None if only its type says something."""
         return dict(self.fields).get(name)
 
 
@@ -182,6 +189,7 @@ NULL_VALUE = ValueBound(exactly(0))
 
 
 def of_type(kind: Type) -> ValueBound:
+    """Return what the type alone says of a value."""
     count_steps()
     match kind:
         case OptionalOf(inner=inner):
@@ -199,6 +207,7 @@ def of_type(kind: Type) -> ValueBound:
 
 
 def either(one: ValueBound, other: ValueBound) -> ValueBound:
+    """Return what is known of a value that is one or the other."""
     count_steps()
     item = None
     if one.item is not None and other.item is not None:
@@ -213,27 +222,29 @@ def either(one: ValueBound, other: ValueBound) -> ValueBound:
 
 
 def within(value: ValueBound, kind: Type) -> ValueBound:
-    """With what its type says too."""
+    """Return the value with what its type says too."""
     typed = of_type(kind)
     item, fields = value.item or typed.item, value.fields or typed.fields
     return replace(value, size=smaller(value.size, typed.size), item=item, fields=fields)
 
 
 def known(number: int, item: "ValueBound | None" = None) -> ValueBound:
-    """Neither more nor less."""
+    """Return a value that is known exactly."""
     return ValueBound(exactly(number), item, least=number)
 
 
 def sized(value: ValueBound, size: Size | None) -> ValueBound:
+    """Return the value with another upper bound, and none from below."""
     return replace(value, size=size, least=None)
 
 
 def as_symbol(name: str, kind: Type) -> ValueBound:
+    """Return a value of this type whose size is that of a variable when a round begins."""
     return sized(of_type(kind), symbol(name))
 
 
 def bytes_of(value: ValueBound, kind: Type) -> Size | None:
-    """Of its text."""
+    """Return a bound of the bytes of its text."""
     match kind:
         case OptionalOf(inner=inner):
             return greater(exactly(4), bytes_of(value, inner))
@@ -248,7 +259,7 @@ def bytes_of(value: ValueBound, kind: Type) -> Size | None:
 
 
 def _digits(value: ValueBound) -> int | None:
-    """Of an int that is bounded on both sides."""
+    """Return how many digits an int has at most that is bounded on both sides."""
     if value.least is None or value.size is None or value.size.symbols:
         return None
     return max(len(str(value.least)), len(str(value.size.number)))
@@ -258,6 +269,8 @@ def _digits(value: ValueBound) -> int | None:
 
 
 class CostVariable(Struct, frozen=True):
+    """A variable with what is known of its value."""
+
     value: ValueBound
     type: Type
 
@@ -265,103 +278,29 @@ class CostVariable(Struct, frozen=True):
 Frames: TypeAlias = list[dict[str, CostVariable]]
 
 
-class CostScopes:
-    """Innermost last. What leaves a block in its middle, by `break` or an error, sees a value that
-    the end of the block does not; so each watch joins all that was assigned while it lasts.
-
-    A copy shares its frames until one of them is written: loops copy far more often than their
-    bodies assign. `_own` says of each frame whether nobody else has it."""
+class CostScopes(Scopes[CostVariable]):
+    """Variables with bounds of their values. A variable keeps its type."""
 
     def __init__(self) -> None:
-        self._frames: Frames = [{}]
-        self._own: list[bool] = [True]
-        self._watches: list[dict[tuple[int, str], ValueBound]] = []
-
-    @contextmanager
-    def block(self) -> Generator[None]:
-        self._frames.append({})
-        self._own.append(True)
-        yield
-        self._frames.pop()
-        self._own.pop()
-
-    @contextmanager
-    def watch(self) -> Generator[dict[tuple[int, str], ValueBound]]:
-        seen: dict[tuple[int, str], ValueBound] = {}
-        self._watches.append(seen)
-        yield seen
-        self._watches.pop()
+        super().__init__(lambda one, other: replace(one, value=either(one.value, other.value)))
 
     def declare(self, name: str, value: ValueBound, kind: Type) -> None:
-        self._writable(-1)[name] = CostVariable(value, kind)
-
-    def _writable(self, depth: int) -> dict[str, CostVariable]:
-        if not self._own[depth]:
-            count_steps(1 + len(self._frames[depth]) // 16)
-            self._frames[depth] = dict(self._frames[depth])
-            self._own[depth] = True
-        return self._frames[depth]
+        """Declare a variable in the innermost block, with the bound and the type of its value."""
+        self.define(name, CostVariable(value, kind))
 
     def find(self, name: str) -> tuple[int, CostVariable] | None:
-        count_steps(1 + len(self._frames) // 16)
-        for depth in range(len(self._frames) - 1, -1, -1):
-            if name in self._frames[depth]:
-                return depth, self._frames[depth][name]
-        return None
+        depth = self.depth_of(name)
+        return None if depth is None else (depth, self.frames[depth][name])
 
     def put(self, depth: int, name: str, value: ValueBound) -> None:
-        count_steps(1 + len(self._watches))
-        self._writable(depth)[name] = CostVariable(value, self._frames[depth][name].type)
-        for seen in self._watches:
-            known = seen.get((depth, name))
-            seen[depth, name] = value if known is None else either(known, value)
-
-    def join(self, before: Frames, seen: dict[tuple[int, str], ValueBound]) -> None:
-        """What was assigned meanwhile may be there, or what was there before may still be."""
-        for (depth, name), value in seen.items():
-            if depth < len(before) and name in before[depth]:
-                self.put(depth, name, either(before[depth][name].value, value))
-
-    def meet(self, ends: Sequence[Frames]) -> None:
-        """Whichever of these it came from; frames that are closed by now are not looked at, and
-        what is the same wherever it came from stays."""
-        for depth, frame in enumerate(self._frames):
-            others = [end[depth] for end in ends if end[depth] is not frame]
-            if not others:
-                continue
-            count_steps(1 + len(frame) * len(others) // 8)
-            for name, here in list(frame.items()):
-                if all(other.get(name) is here for other in others):
-                    continue
-                values = [end[depth][name].value for end in ends if name in end[depth]]
-                if values:
-                    count_steps(len(values))
-                    self.put(depth, name, reduce(either, values))
-
-    @contextmanager
-    def unwatched(self) -> Generator[None]:
-        """For a walk whose values are none that the program could have."""
-        watches, self._watches = self._watches, []
-        frames = self.copy()
-        yield
-        self._watches = watches
-        self.restore(frames)
-
-    def copy(self) -> Frames:
-        count_steps(1 + len(self._frames) // 16)
-        self._own = [False] * len(self._frames)
-        return self._frames.copy()
-
-    def restore(self, frames: Frames) -> None:
-        count_steps(1 + len(frames) // 16)
-        self._frames = frames.copy()
-        self._own = [False] * len(frames)
+        self.set((depth, name), replace(self.frames[depth][name], value=value))
 
 
 # What functions of the library make of sizes; of those not named here nothing is known.
 
 
 def size_of_call(name: str, values: Sequence[ValueBound]) -> ValueBound:
+    """Return what is known of the result of a library function."""
     rule = _RULES.get(name)
     return ValueBound() if rule is None or not values else rule(*values)
 
@@ -375,7 +314,7 @@ def _size(value: ValueBound) -> ValueBound:
 
 
 def _range(first: ValueBound, end: ValueBound | None = None) -> ValueBound:
-    """From a start of which nothing is known from below, its length has no bound."""
+    """Bound a range. From a start of which nothing is known from below, its length has no bound."""
     start, end = (known(0), first) if end is None else (first, end)
     item = ValueBound(total(end.size, exactly(-1)), least=start.least)
     if start.least is None:

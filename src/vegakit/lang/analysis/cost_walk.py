@@ -3,7 +3,7 @@ bounds loops (pure).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from math import inf
 from typing import Any, TypeAlias
@@ -31,10 +31,11 @@ from vegakit.lang.analysis.cost_values import (
     sized,
     smaller,
 )
+from vegakit.lang.analysis.walk import TreeWalk
 from vegakit.lang.check.symbols import Checked, Unit
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.syntax.tree import Block, FnDecl, For, Node, Stmt, ToolDecl, While, assigned_in
+from vegakit.lang.syntax.tree import FnDecl, For, Node, Stmt, ToolDecl, While, assigned_in
 from vegakit.lang.types import ANY, Type
 
 # A walk over the checked tree that runs nothing: it follows sizes and adds up what is spent.
@@ -58,7 +59,7 @@ class QuoteTooLargeError(Exception):
 
 
 class CostFacts:
-    """Of the whole program, for every walk through one of its functions."""
+    """Facts about the whole program, for every walk through one of its functions."""
 
     def __init__(
         self,
@@ -87,25 +88,28 @@ class CostFacts:
 
     @property
     def is_long(self) -> bool:
-        """From now on loops are walked in a few rounds only."""
+        """Loops are walked in a few rounds only from now on."""
         return self.nodes > _MOST_NODES // 4
 
     def count(self) -> None:
+        """Count a node, and give up on a program that is too large."""
         count_steps(2)
         self.nodes += 1
         if self.nodes > _MOST_NODES:
             raise QuoteTooLargeError
 
     def keep_round(self, node: Node, once: SpendingBound) -> None:
+        """Keep what one round of this loop spends, for who quotes it when its list is known."""
         if self.notes is not None:
             self.rounds[id(node)] = worse_of(self.rounds.get(id(node), NONE), once)
 
     def type(self, node: Node) -> Type:
+        """Return the type that the checker found for a node, `ANY` if it found none."""
         return self.checked.types.get(id(node), ANY)
 
 
 class CallOutcome(Struct, frozen=True):
-    """What a call of a function comes to."""
+    """The result of a call of a function: what it spends, what it returns, whether it may raise."""
 
     spent: SpendingBound
     value: ValueBound
@@ -113,14 +117,14 @@ class CallOutcome(Struct, frozen=True):
 
 
 class LoopExits(Struct):
-    """How a round of a loop was left in its middle."""
+    """The variables at each `break` and `continue` of one round."""
 
     by_break: list[Frames]
     by_continue: list[Frames]
 
 
-class CostWalk:
-    """Of one function.
+class CostWalk(TreeWalk[CostScopes]):
+    """The walk over one function.
 
     `spent` is what it spent since the last `apart`; `cap` the least of the budgets around, and
     `may_lack` whether the innermost may refuse something; `raises` whether it may have raised so
@@ -143,11 +147,12 @@ class CostWalk:
         self.left: list[LoopExits] = []
 
     def spend(self, spend: SpendingBound) -> None:
+        """Add to what this walk has spent so far."""
         self.spent = plus(self.spent, spend)
 
     @contextmanager
     def apart(self) -> Generator[list[SpendingBound]]:
-        """What is spent inside is not added: it is the one item of the list afterwards."""
+        """Keep what is spent inside from being added: it is the one item of the list afterwards."""
         before, self.spent = self.spent, NONE
         found: list[SpendingBound] = []
         yield found
@@ -158,7 +163,7 @@ class CostWalk:
         return CostLocation(self.unit.path, bisect_left(self.unit.line_ends, node.at) + 1, what)
 
     def scope(self, cap: int | None, body: Callable[[], None]) -> None:
-        """In a budget, first as if it had room for all; again if that is not so."""
+        """Walk inside a budget, first as if it had room for all; again if that is not so."""
         if cap is None:
             body()
             return
@@ -193,14 +198,6 @@ class CostWalk:
         self.scopes.meet(ends)
         return spends
 
-    def block(self, block: Block) -> None:
-        with self.scopes.block():
-            self.all(block.body)
-
-    def all(self, body: Sequence[Stmt]) -> None:
-        for stmt in body:
-            self.statement(stmt)
-
     def statement(self, node: Stmt) -> None:
         if not self.over:
             self.facts.count()
@@ -212,6 +209,7 @@ STATEMENTS: dict[type, Callable[[CostWalk, Any], None]] = {}
 
 
 def as_amount(number: int | None) -> int | float:
+    """Return the number, infinity where there is none."""
     return inf if number is None else number
 
 
@@ -240,7 +238,7 @@ def loop(
     rounds: int | None,
     place: CostLocation,
 ) -> LoopCost:
-    """What all rounds spend; `place` is told where they have no bound."""
+    """Return what all rounds spend; `place` is told where they have no bound."""
     if rounds is not None and rounds <= 0:
         return LoopCost(NONE)
     before = w.scopes.copy()
@@ -257,8 +255,8 @@ def loop(
 def _one_by_one(
     w: CostWalk, body: Callable[[], None], rounds: int | None, place: CostLocation
 ) -> LoopCost | None:
-    """Until a round changes nothing any more: then all that follow are like it. None where that
-    does not come soon."""
+    """Walk round by round until one changes nothing any more: then all that follow are like it.
+    Return None where that does not come soon."""
     total, exits, done, breaks, once = NONE, list[Frames](), 0, False, NONE
     while rounds is None or done < rounds:
         if done == _UNROLLED or w.facts.is_long:
@@ -296,7 +294,7 @@ def _round(w: CostWalk, body: Callable[[], None]) -> tuple[SpendingBound, LoopEx
 def _in_symbols(
     w: CostWalk, node: For | While, body: Callable[[], None], rounds: int | None
 ) -> SpendingBound:
-    """What one round spends at most, whichever it is."""
+    """Return what one round spends at most, whichever it is."""
     names = {name: found for name in assigned_in(node) if (found := w.scopes.find(name))}
     w.facts.loops += 1
     marks = {name: f"{name}@{w.facts.loops}" for name in names}
@@ -323,14 +321,15 @@ def _put(w: CostWalk, names: Names, values: dict[str, ValueBound]) -> None:
 def _grown(
     w: CostWalk, names: Names, marks: dict[str, str], body: Callable[[], None]
 ) -> dict[str, Size | None]:
-    """After one round, in what was there before it; a variable without a bound spoils those that
-    take from it, so the round is walked again until no other is spoilt."""
+    """Return what each variable holds after one round, in what was there before it. A variable
+    without a bound spoils those that take from it, so the round is walked again until no other
+    is spoilt."""
     boundless: set[str] = set()
     while names:
         with w.scopes.unwatched(), w.scopes.watch() as seen, w.apart():
             _put(w, names, {n: _fresh(v, marks[n], n in boundless) for n, (_, v) in names.items()})
             _round(w, body)
-        grown = {name: seen[depth, name].size for name, (depth, _) in names.items()}
+        grown = {name: seen[depth, name].value.size for name, (depth, _) in names.items()}
         spoilt = {name for name, size in grown.items() if size is None} - boundless
         if not spoilt:
             return {marks[n]: None if n in boundless else grown[n] for n in names}

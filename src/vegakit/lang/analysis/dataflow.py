@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 
 class StepKind(StrEnum):
+    """The kinds of steps and of blocks that hold steps."""
+
     SEND = "send"
     SPAWN = "spawn"
     CALL = "call"  # of the library, at the host
@@ -68,8 +70,8 @@ class DataflowLink(Struct, frozen=True):
 
 
 class LoopSchedule(Struct, frozen=True):
-    """How the rounds of a loop lie: those of `serial` steps come one after another, because of
-    what `because` says; those of all others at once."""
+    """The order of the rounds of a loop: those of `serial` steps come one after another, because
+    of what `because` says; those of all others at once."""
 
     loop: int
     serial: tuple[int, ...]
@@ -79,10 +81,10 @@ class LoopSchedule(Struct, frozen=True):
 
 
 class DataflowGraph(Struct, frozen=True):
-    """Of one function, if nothing fails. `waves[n]` are the steps that may run side by side when
-    those of all waves before are done; `chain` is the longest row of steps that wait for each
-    other. A call of another function counts as one step. Of a function that is `too_large` nothing
-    else is known."""
+    """The graph of one function, if nothing fails. `waves[n]` are the steps that may run side by
+    side when those of all waves before are done; `chain` is the longest row of steps that wait
+    for each other. A call of another function counts as one step. Of a function that is
+    `too_large` nothing else is known."""
 
     name: str
     file: str
@@ -114,6 +116,7 @@ _RANK = {why: rank for rank, why in enumerate(LinkKind)}
 def ordered(
     name: str, file: str, line: int, steps: Sequence[DataflowStep], links: Sequence[DataflowLink]
 ) -> DataflowGraph:
+    """Return the graph of these steps and links."""
     kept, linked = _pruned(steps, links)
     before = _before(kept, linked)
     starts = _starts(kept, before)
@@ -132,8 +135,8 @@ def ordered(
 def _pruned(
     steps: Sequence[DataflowStep], links: Sequence[DataflowLink]
 ) -> tuple[list[DataflowStep], list[DataflowLink]]:
-    """Without blocks that hold nothing and that nothing waits for; numbered as they stand in the
-    text, from 0."""
+    """Drop blocks that hold nothing and that nothing waits for, and number the rest as they
+    stand in the text, from 0."""
     alive = {step.id: step for step in steps}
     while True:
         used = {step.parent for step in alive.values()}
@@ -169,7 +172,7 @@ def _renumbered(step: DataflowStep, numbers: dict[int, int]) -> DataflowStep:
 
 
 def _before(steps: Sequence[DataflowStep], links: Iterable[DataflowLink]) -> list[set[int]]:
-    """What each waits for in its own round, if nothing fails."""
+    """Return what each step waits for in its own round, if nothing fails."""
     found: list[set[int]] = [set() for _ in steps]
     for link in links:
         if link.round_of is not None or link.before == link.after:
@@ -180,7 +183,7 @@ def _before(steps: Sequence[DataflowStep], links: Iterable[DataflowLink]) -> lis
 
 
 def _starts(steps: Sequence[DataflowStep], before: Sequence[set[int]]) -> list[int]:
-    """How many lasting steps have to be done one after another before each."""
+    """Return how many lasting steps have to be done one after another before each."""
     starts: list[int | None] = [None] * len(steps)
     for root in range(len(steps)):
         due = [root]
@@ -348,6 +351,7 @@ class ShownStep(Struct, frozen=True):
 
 
 def shown_steps(graph: DataflowGraph) -> tuple[ShownStep, ...]:
+    """Return the steps to show, in the order of the program, with why each waits."""
     waves = {one: number for number, wave in enumerate(graph.waves, 1) for one in wave}
     hidden = _hidden(graph.steps)
     why = deciding_links(graph)
@@ -365,7 +369,7 @@ def shown_steps(graph: DataflowGraph) -> tuple[ShownStep, ...]:
 
 
 def _hidden(steps: Sequence[DataflowStep]) -> set[int]:
-    """What stands in a block where nothing lasts, and handlers of that kind."""
+    """Return the steps in a block where nothing lasts, and handlers of that kind."""
     busy = _holding(steps, lambda step: step.lasts)
     hidden: set[int] = set()
     for step in steps:
@@ -387,7 +391,7 @@ def _holding(steps: Sequence[DataflowStep], wanted: Callable[[DataflowStep], boo
 
 
 def _repeats(graph: DataflowGraph, step: DataflowStep) -> str:
-    """Of a step that lasts, by the loops it stands in."""
+    """Return how a step that lasts repeats, by the loops it stands in."""
     around = {*_around(graph.steps, step)}
     loops = [rounds for rounds in graph.rounds if rounds.loop in around] if step.lasts else []
     if any(step.id in rounds.serial for rounds in loops):
@@ -447,8 +451,8 @@ def _merged(texts: Iterable[str]) -> Iterator[str]:
 
 
 def deciding_links(graph: DataflowGraph) -> list[list[DataflowLink]]:
-    """For each step the links that decide when it starts: not those that follow from others, nor
-    the blocks it stands in."""
+    """Return for each step the links that decide when it starts: not those that follow from
+    others, nor the blocks it stands in."""
     best: list[dict[int, DataflowLink]] = [{} for _ in graph.steps]
     for link in graph.links:
         if link.round_of is None and link.before != link.after and not _is_moot(graph.steps, link):
@@ -462,7 +466,7 @@ def _is_moot(steps: Sequence[DataflowStep], link: DataflowLink) -> bool:
 
 
 def _behind(before: Sequence[dict[int, DataflowLink]]) -> list[int]:
-    """All that each waits for, as bits; a test of a loop comes after the loop in number."""
+    """Return all that each waits for, as bits; a test of a loop comes after the loop in number."""
     masks = [0] * len(before)
     changed = True
     while changed:
@@ -489,7 +493,7 @@ def _reduced(
 
 
 def side_by_side(graph: DataflowGraph) -> tuple[tuple[int, ...], ...]:
-    """The waves in which several steps, or several rounds of one, run at once."""
+    """Return the waves in which several steps, or several rounds of one, run at once."""
     return tuple(
         wave
         for wave in graph.waves

@@ -2,7 +2,7 @@
 come from (pure).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 from typing import Any, get_args
 
@@ -10,10 +10,8 @@ from msgspec.structs import replace
 
 from vegakit.lang.analysis.dataflow import DataflowGraph, StepKind
 from vegakit.lang.analysis.dataflow_steps import (
+    HoldKind,
     StepAction,
-    ask_action,
-    irrevocable_text,
-    is_irrevocable_effect,
     is_step,
     library_action,
 )
@@ -28,6 +26,7 @@ from vegakit.lang.analysis.dataflow_walk import (
     needing,
 )
 from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet, joined, library_effects
+from vegakit.lang.analysis.speculation import changes, is_followed, told_changes
 from vegakit.lang.check.symbols import Callee, CalleeKind, NameKind
 from vegakit.lang.syntax.tree import (
     Ask,
@@ -66,8 +65,9 @@ _MOST_PASSES = 50
 
 
 def rounds(w: DataflowWalk, loop: int, node: For | While | Build, body: Callable[[], None]) -> None:
-    """What it assigns may be there afterwards, or what was there before may still be. What was
-    found when a loop around it was walked still holds, so that deep loops are walked seldom."""
+    """Walk a loop until it is known what one round leaves to the next. What it assigns may be
+    there afterwards, or what was there before may still be. What was found when a loop around it
+    was walked still holds, so that deep loops are walked seldom."""
     before, start = w.scopes.copy(), w.here
     left, carried = dict[Place, Provenance](), w.carried.get(loop, {})
     for _ in range(_MOST_PASSES):
@@ -86,10 +86,11 @@ def rounds(w: DataflowWalk, loop: int, node: For | While | Build, body: Callable
     w.scopes.join({place: value.after(loop) for place, value in left.items()})
     if w.decides(loop):
         w.scopes.mark(assigned_in(node), needing(loop))
+        w.step_over(loop)
     w.to(left=start.left)
     body_steps = w.here.seen & ~start.seen
     w.facts.count(body_steps.bit_count() ** 2 // 50)
-    w.builder.carry(loop, body_steps)
+    w.builder.carry(loop, body_steps, w.here.passed)
 
 
 def _one_round(
@@ -106,6 +107,16 @@ def _one_round(
 def _was_there(place: Place, before: Frames) -> bool:
     depth, name = place
     return depth < len(before) and name in before[depth]
+
+
+def begin_loop(w: DataflowWalk, node: For | Build, what: str, values: Sequence[Provenance]) -> int:
+    """Note a loop. If its cost is confirmed first, nothing behind starts before that."""
+    if id(node) not in w.facts.confirmed:
+        return w.note(node, StepKind.LOOP, what, StepAction(), *values)
+    act = StepAction(order="in order: its cost is confirmed first", later=True, bars=True)
+    loop = w.note(node, StepKind.LOOP, what, act, *values)
+    w.bar(1 << loop, f"barrier: the cost of the loop at line {w.line(node)} is confirmed")
+    return loop
 
 
 def plain_loop(w: DataflowWalk, node: For | While) -> None:
@@ -127,12 +138,28 @@ _KINDS = {
 
 
 def call(w: DataflowWalk, node: Call, values: Sequence[Provenance]) -> Provenance:
+    """Note a call, if it is a step, and return where its value comes from."""
     callee = w.facts.checked.callees.get(id(node))
     if callee is None or not is_step(callee, w.facts.doing):
         return both(*values)
     kind = StepKind.PRINT if callee.name == "print" else _KINDS[callee.kind]
-    number = w.note(node, kind, w.text(node.at, node.end), _act(w, node, callee, values), *values)
+    act = _act(w, node, callee, values)
+    if act.carves and not w.loops and _has_budget(w, callee.name):
+        # It sets its money aside first of all, so what sends behind it waits only until then.
+        act = replace(act, carves=False)
+        w.come_to(HoldKind.SENDS, f"barrier: money is set aside at line {w.line(node)}")
+    number = w.note(node, kind, w.text(node.at, node.end), act, *values)
+    if act.unnamed:
+        _hold_processes(w, node, values)
     return needing(number)
+
+
+def _hold_processes(w: DataflowWalk, node: Node, values: Sequence[Provenance]) -> None:
+    """Hold up sends to processes that remember until it is known which process is asked: it may
+    be any of them."""
+    needs = {need.step for value in values for need in value.needs if need.round_of is None}
+    text = f"may be the process that line {w.line(node)} asks"
+    w.hold(HoldKind.PROCESSES, sum(1 << one for one in needs), text)
 
 
 def _act(w: DataflowWalk, node: Call, callee: Callee, values: Sequence[Provenance]) -> StepAction:
@@ -143,96 +170,95 @@ def _act(w: DataflowWalk, node: Call, callee: Callee, values: Sequence[Provenanc
             return _strong(EffectSet(servers=frozenset({callee.name.partition(".")[0]})))
         case CalleeKind.PYTHON:
             return _strong(EffectSet(unknown=frozenset({callee.name})))
-        case CalleeKind.TOOL:
-            return _of_code(w, callee.name)
-        case CalleeKind.FUNCTION | CalleeKind.RECORD:
+        case CalleeKind.TOOL | CalleeKind.FUNCTION | CalleeKind.RECORD:
             return _of_function(w, node, callee.name, values)
 
 
 def _strong(effects: EffectSet) -> StepAction:
-    return StepAction(effects, f"in order: it {irrevocable_text(effects)}")
-
-
-def _of_code(w: DataflowWalk, name: str) -> StepAction:
-    """Of a tool or function that is not looked into."""
-    effects = w.facts.effects(name)
-    if is_irrevocable_effect(effects):
-        return _strong(effects)
-    return StepAction(effects, "in order: it asks a person" if effects.asks_people else "")
+    return StepAction(effects, f"in order: it {told_changes(effects)}")
 
 
 def _of_function(
     w: DataflowWalk, node: Call, name: str, values: Sequence[Provenance]
 ) -> StepAction:
-    """As its own flow is: kept in order if something in it is, a barrier if one is in it."""
-    act, short = _of_code(w, name), name.rpartition("::")[2]
-    if name in w.facts.flows and w.facts.flows[name] is None:
-        return StepAction(act.effects, act.order or f"in order: {short} calls itself")
-    graph = w.facts.graph_of(name)
-    agents, handles = _processes(w, node, graph, values)
-    order = act.order or _budget(w, name, short) or _kept(graph)
-    return StepAction(
-        act.effects, order, agents=agents, handles=handles, barrier=_barrier(w, name, short)
+    """Return what a call does, as its own graph says: kept in order if something in it is, a
+    barrier if one is in it."""
+    facts, short = w.facts, name.rpartition("::")[2]
+    effects, rules, number = facts.effects(name), facts.rules, facts.numbers[name]
+    order = f"in order: it {told_changes(effects)}" if changes(effects) else ""
+    if effects.asks_people:
+        order = order or "in order: it asks a person"
+    known = StepAction(
+        effects,
+        barrier=f"{short}, which pauses or looks at the budget," if number in rules.stops else "",
+        carves=number in rules.carves,
+        uncounted=number in rules.uncounted,
+        bars=number in rules.bars,
     )
+    if name in facts.flows and facts.flows[name] is None:
+        return replace(known, order=order or f"in order: {short} calls itself")
+    graph = facts.graph_of(name)
+    agents, handles, unnamed = _processes(w, node, graph, values)
+    if _has_budget(w, name):
+        order = order or f"in order: {short} has a budget"
+    order = order or _kept(graph)
+    return replace(known, order=order, agents=agents, handles=handles, unnamed=unnamed)
 
 
-def _budget(w: DataflowWalk, name: str, short: str) -> str:
+def _has_budget(w: DataflowWalk, name: str) -> bool:
     _, decl = w.facts.bodies[name]
-    has_budget = isinstance(decl, FnDecl) and decl.budget is not None
-    return f"in order: {short} has a budget" if has_budget else ""
+    return isinstance(decl, FnDecl) and decl.budget is not None
 
 
 def _kept(graph: DataflowGraph) -> str:
+    """Return why the first step is kept in order on which the answer may depend."""
     for step in graph.steps:
-        if step.order and step.lasts:
+        if step.order and step.kind is not StepKind.PRINT and not step.what.startswith("trace::"):
             _, _, why = step.order.partition(": ")
             return f"in order: {why} (line {step.line})"
     return ""
 
 
-def _barrier(w: DataflowWalk, name: str, short: str) -> str:
-    return f"{short}, which pauses or looks at the budget," if name in w.facts.barred else ""
-
-
 def _processes(
     w: DataflowWalk, node: Call, graph: DataflowGraph, values: Sequence[Provenance]
-) -> tuple[frozenset[str], frozenset[int] | None]:
-    """The processes that are handed to it, if it asks any."""
+) -> tuple[frozenset[str], frozenset[int] | None, bool]:
+    """Return which agents that remember the call may ask, through which of the processes that are
+    handed to it, and whether it asks any."""
     types = w.facts.checked.types
-    given = [
-        value
-        for arg, value in zip(node.args, values, strict=True)
-        if _holds_process(types.get(id(arg)))
-    ]
+    agents = [_agents_in(types.get(id(arg)), w.facts.specs) for arg in node.args]
+    given = [value.handles for value, names in zip(values, agents, strict=True) if names]
     if not given or not any(step.kind is StepKind.SEND for step in graph.steps):
-        return frozenset(), None
-    known = [value.handles for value in given]
-    handles = frozenset[int]().union(*(one or () for one in known))
-    wise = frozenset(spec.name for spec in w.facts.agents.specs.values() if spec.memory)
-    return wise, None if None in known else handles
+        return frozenset(), None, False
+    handles = frozenset[int]().union(*(one or () for one in given))
+    named = frozenset[str]().union(*agents)
+    wise = frozenset(name for name in named if w.facts.specs[name].memory)
+    return wise, None if None in given else handles, True
 
 
-def _holds_process(kind: Type | None) -> bool:
+def _agents_in(kind: Type | None, specs: Collection[str]) -> frozenset[str]:
+    """Return the agents whose processes a value of this type may hold."""
     match kind:
-        case ProcessOf():
-            return True
+        case ProcessOf(agent=agent):
+            return frozenset({agent} if agent in specs else specs)
         case OptionalOf(inner=inner) | ListOf(inner=inner) | MapOf(inner=inner):
-            return _holds_process(inner)
+            return _agents_in(inner, specs)
         case RecordOf(fields=fields):
-            return any(_holds_process(inner) for _, inner in fields)
+            return frozenset[str]().union(*(_agents_in(inner, specs) for _, inner in fields))
         case _:
-            return False
+            return frozenset()
 
 
 # Expressions, walked: which steps they make, and which steps their value comes from.
 
 
 def evaluate(w: DataflowWalk, node: Expr) -> Provenance:
+    """Return which steps the value of an expression comes from, and note the steps in it."""
     w.facts.count()
     return _RULES[type(node)](w, node)
 
 
 def evaluate_all(w: DataflowWalk, *nodes: Expr | None) -> list[Provenance]:
+    """Evaluate these in order, without those that are not written."""
     return [evaluate(w, node) for node in nodes if node is not None]
 
 
@@ -277,7 +303,7 @@ def _cast(w: DataflowWalk, node: Cast) -> Provenance:
 
 
 def _await(w: DataflowWalk, node: Await) -> Provenance:
-    """Here the program waits for what it began."""
+    """Wait for what the program began."""
     value = evaluate(w, node.of).awaited()
     due = sum({1 << need.step for need in value.needs if need.round_of is None})
     w.to(passed=w.here.passed | due & w.here.seen)
@@ -296,6 +322,8 @@ def _binary(w: DataflowWalk, node: Binary) -> Provenance:
     with w.inside(number, decided=decides):
         right = evaluate(w, node.right)
     w.to(passed=w.here.passed | before.passed)
+    if decides:
+        w.step_over(number)
     return both(left, right, *_decision(w, number))
 
 
@@ -306,7 +334,7 @@ def _build(w: DataflowWalk, node: Build) -> Provenance:
             w.scopes.declare(node.name, over)
             return both(over, *evaluate_all(w, node.where, node.item))
     what = f"for {node.name} in {w.text(node.over.at, node.over.end)}"
-    loop = w.note(node, StepKind.LOOP, what, StepAction(), *length_of(node.over, over))
+    loop = begin_loop(w, node, what, length_of(node.over, over))
     made: list[Provenance] = []
 
     def body() -> None:
@@ -319,13 +347,13 @@ def _build(w: DataflowWalk, node: Build) -> Provenance:
 
 
 def length_of(node: Expr, over: Provenance) -> list[Provenance]:
-    """What has to be known for a loop to begin: of a list as written nothing."""
+    """Return what has to be known for a loop to begin: of a list as written nothing."""
     return [] if isinstance(node, ListLit) else [over]
 
 
 def item_of(w: DataflowWalk, loop: int, node: Expr, over: Provenance) -> Provenance:
-    """What a loop goes through is there when the loop is decided, or comes from the list as
-    written."""
+    """Return where an item comes from. What a loop goes through is there when the loop is
+    decided, or comes from the list as written."""
     item = both(*_decision(w, loop), *([over] if isinstance(node, ListLit) else ()))
     return Provenance(item.needs, over.later, frozenset({~loop}))
 
@@ -343,20 +371,52 @@ def _item(w: DataflowWalk, node: Build) -> Provenance:
     what = f"if {w.text(node.where.at, node.where.end)}"
     number = w.note(node.where, StepKind.BRANCH, what, StepAction(), where)
     with w.inside(number, decided=w.decides(number)):
-        return both(where, evaluate(w, node.item), *_decision(w, number))
+        item = both(where, evaluate(w, node.item), *_decision(w, number))
+    if w.decides(number):
+        w.step_over(number)
+    return item
 
 
 def _ask(w: DataflowWalk, node: Ask) -> Provenance:
     to, agents = _whom(w, node)
     values = evaluate_all(w, node.message, node.timeout, node.budget)
-    effects = reduce(joined, (w.facts.effects(f"agent {name}") for name in agents), NO_EFFECTS)
-    asked = [] if to is None else [w.facts.agents.specs[name] for name in agents]
-    act = ask_action(asked, effects, to and to.handles, w.facts.agents)
-    act = replace(act, later=node.later)
+    act = replace(_ask_action(w, to, agents), later=node.later)
+    if node.budget is not None:
+        act = replace(act, order=act.order or "in order: it has a budget of its own")
+        w.come_to(HoldKind.ALL, f"barrier: the budget of the send at line {w.line(node)}")
     what = w.text(node.at, node.end)
     number = w.note(node, StepKind.SEND, what, act, *values, *([] if to is None else [to]))
+    if node.budget is not None and w.loops:
+        w.bar(1 << number, f"barrier: the budget of the send at line {w.line(node)}")
+    if to is not None:
+        _hold_processes(w, node, [to])
     answer = needing(number)
     return Provenance(_operands(values), answer.needs) if node.later else answer
+
+
+def _ask_action(w: DataflowWalk, to: Provenance | None, agents: Sequence[str]) -> StepAction:
+    """Return what a send does. A name is asked in a process of its own each time; a process that
+    does not remember answers many at once."""
+    facts = w.facts
+    if to is None:
+        order = facts.rules.why_in_order(agents[0])
+        return StepAction(facts.effects(f"agent {agents[0]}"), order and f"in order: {order}")
+    whom = frozenset(name for name in agents if facts.specs[name].memory)
+    if _is_supervised(w, to.handles, agents):
+        order = "in order: its process has a supervisor of its own"
+        return StepAction(facts.everyone, order, agents=whom, handles=to.handles, unnamed=True)
+    effects = reduce(joined, (facts.effects(f"agent {name}") for name in agents), NO_EFFECTS)
+    reasons = [f"in order: {why}" for name in agents if (why := facts.rules.why_in_order(name))]
+    order = reasons[0] if reasons else ""
+    return StepAction(effects, order, agents=whom, handles=to.handles, unnamed=True)
+
+
+def _is_supervised(w: DataflowWalk, handles: frozenset[int] | None, agents: Sequence[str]) -> bool:
+    """Return whether the process may have its own supervisor. Where nobody knows which process it
+    is, it may if any of its agent has."""
+    if handles is None or any(one < 0 for one in handles):
+        return not w.facts.supervised.isdisjoint(agents)
+    return any(one in w.supervised for one in handles)
 
 
 def _operands(values: list[Provenance]) -> frozenset[Dependency]:
@@ -370,16 +430,24 @@ def _whom(w: DataflowWalk, node: Ask) -> tuple[Provenance | None, list[str]]:
     if isinstance(node.to, Name) and checked.names.get(id(node.to)) is NameKind.AGENT:
         return None, [checked.full_names[id(node.to)]]
     to, kind = evaluate(w, node.to), checked.types.get(id(node.to))
-    if isinstance(kind, ProcessOf) and kind.agent in w.facts.agents.specs:
+    if isinstance(kind, ProcessOf) and kind.agent in w.facts.specs:
         return to, [kind.agent]
-    return to, [*w.facts.agents.specs]
+    return to, [*w.facts.specs]
 
 
 def _spawn(w: DataflowWalk, node: Spawn) -> Provenance:
     values = evaluate_all(w, node.wallet, node.named, node.under)
-    act = StepAction(order="in order: it spawns", lasts=False)
+    has_wallet = node.wallet is not None
+    act = StepAction(order="in order: it spawns", lasts=False, carves=has_wallet, uncounted=True)
     number = w.note(node, StepKind.SPAWN, w.text(node.at, node.end), act, *values)
+    if is_supervised(node):
+        w.supervised.add(number)
     return Provenance(needing(number).needs, handles=frozenset({number}))
+
+
+def is_supervised(node: Spawn) -> bool:
+    """Return whether the spawned process has its own supervisor."""
+    return not is_followed(under=node.under, rules=node.rules)
 
 
 def _call(w: DataflowWalk, node: Call) -> Provenance:

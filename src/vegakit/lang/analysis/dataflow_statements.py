@@ -4,23 +4,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import get_args
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind, StepKind, ordered
 from vegakit.lang.analysis.dataflow_expressions import (
+    begin_loop,
     evaluate,
     evaluate_all,
+    is_supervised,
     item_of,
     length_of,
     plain_loop,
     rounds,
 )
 from vegakit.lang.analysis.dataflow_steps import (
-    PAUSES,
-    AgentFacts,
+    HoldKind,
     StepAction,
     bits,
-    is_step,
     places_in,
 )
 from vegakit.lang.analysis.dataflow_walk import (
@@ -34,17 +34,18 @@ from vegakit.lang.analysis.dataflow_walk import (
     needing,
 )
 from vegakit.lang.analysis.effects import ModuleEffects, effects_of
-from vegakit.lang.check.symbols import CalleeKind, Checked
-from vegakit.lang.codegen.bytecode import Module, Rights
+from vegakit.lang.analysis.quotes import rounds_of
+from vegakit.lang.analysis.speculation import SpeculationRules
+from vegakit.lang.check.symbols import Checked
+from vegakit.lang.codegen.bytecode import ANY_AGENT, Module, Op, Rights
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.diagnostics import step_limit
+from vegakit.lang.library import CONFIRM
 from vegakit.lang.syntax.tree import (
-    Ask,
     Assign,
     Block,
     Break,
-    Call,
     Catch,
     Continue,
     ExprStmt,
@@ -77,7 +78,8 @@ def _let(w: DataflowWalk, node: Let) -> None:
 
 
 def _assign(w: DataflowWalk, node: Assign) -> None:
-    """What might not have been come to is decided by what could have left before."""
+    """Assign a variable. Whether an assignment was come to is decided by what could have left
+    before."""
     target, indices = node.target, list[Provenance]()
     while isinstance(target, Member | Index):
         if isinstance(target, Index):
@@ -101,7 +103,7 @@ def _return(w: DataflowWalk, node: Return) -> None:
 
 
 def _leave(w: DataflowWalk, node: Break | Continue) -> None:
-    """Who decides it has noted that."""
+    """Note nothing: the block that decides it has noted it."""
 
 
 def _if(w: DataflowWalk, node: If) -> None:
@@ -121,6 +123,7 @@ def _if(w: DataflowWalk, node: If) -> None:
         w.branches(*ways, *([] if node.other else [_nothing]))
     if not decides:
         return
+    w.step_over(number)
     w.scopes.mark(assigned_in(node), needing(number))
     if ends:
         w.to(returned=1 << number)
@@ -176,17 +179,17 @@ def _for(w: DataflowWalk, node: For) -> None:
         w.scopes.mark(assigned_in(node), over)
         return
     head = f"for {', '.join(node.names)} in {w.text(node.over.at, node.over.end)}"
-    loop = w.note(node, StepKind.LOOP, head, StepAction(), *length_of(node.over, over))
+    loop = begin_loop(w, node, head, length_of(node.over, over))
     streams = isinstance(w.facts.checked.types.get(id(node.over)), StreamOf)
 
     def body() -> None:
-        outer = w.here.streams
-        w.to(streams=outer or streams)
+        outer = w.here.in_order
+        w.to(in_order=outer or ("in order: inside a stream" if streams else ""))
         with w.inside(loop, decided=w.decides(loop)), w.scopes.block():
             for name in node.names:
                 w.scopes.declare(name, item_of(w, loop, node.over, over))
             w.block(node.body)
-        w.to(streams=outer)
+        w.to(in_order=outer)
 
     rounds(w, loop, node, body)
     _end_loop(w, loop, node)
@@ -233,7 +236,7 @@ def _caught(w: DataflowWalk, catch: Catch) -> None:
 
 
 def _block_act(what: str) -> StepAction:
-    """Of a block that begins when the program comes to it."""
+    """Return the action of a block that begins when the program comes to it."""
     return StepAction(order=f"in order: {what}", later=True)
 
 
@@ -245,7 +248,9 @@ def _try(w: DataflowWalk, node: Try) -> None:
 def _session(w: DataflowWalk, node: Session) -> None:
     budget = evaluate(w, node.budget)
     what = f"session budget {w.text(node.budget.at, node.budget.end)}"
-    number = w.note(node, StepKind.SESSION, what, _block_act("a session"), budget)
+    act = replace(_block_act("a session"), carves=True, uncounted=True)
+    number = w.note(node, StepKind.SESSION, what, act, budget)
+    w.hold(HoldKind.SENDS, 1 << number, f"barrier: begin of the session at line {w.line(node)}")
     _guarded(w, number, partial(_paid, w, number, node), node.body, node.catches)
 
 
@@ -254,12 +259,12 @@ def _paid(w: DataflowWalk, number: int, node: Session) -> None:
     before = w.here
     w.bar(1 << number, f"barrier: begin of the session at line {w.line(node)}")
     w.block(node.body)
-    if w.here.barrier == 1 << number:
-        w.bar(before.barrier, before.barrier_text)
+    if w.here.gates[HoldKind.ALL][0] == 1 << number:
+        w.to(gates={**w.here.gates, HoldKind.ALL: before.gates.get(HoldKind.ALL, (0, ""))})
 
 
 def _parallel(w: DataflowWalk, node: Parallel) -> None:
-    """All its statements at once, in no order; nothing behind it starts before its end."""
+    """Walk all its statements from the same place; nothing behind it starts before its end."""
     number = w.note(node, StepKind.PARALLEL, "parallel", _block_act("parallel"))
     _guarded(w, number, partial(_tasks, w, number, node), node.body, node.catches)
 
@@ -319,8 +324,8 @@ _MAIN = "main"
 
 
 def dataflow_of(checked: Checked) -> tuple[DataflowGraph, ...]:
-    """Of a program that was checked without errors: `main` first, then the functions that it calls,
-    as it comes to them. What only computes is left out."""
+    """Return the graphs of a program that was checked without errors: `main` first, then the
+    functions that it calls, as it comes to them. What only computes is left out."""
     with step_limit():
         facts = _facts(checked)
         main = facts.graph_of(_MAIN)
@@ -349,68 +354,49 @@ def _walked(facts: DataflowFacts, name: str) -> DataflowGraph:
 
 def _facts(checked: Checked) -> DataflowFacts:
     module = compile_program(checked)
-    bodies = dict(bodies_of(checked))
-    found = _found(checked)
-    doing = _closed(found.acting, found.calls)
-    places = {path: places_in(checked, unit, doing) for path, unit in checked.units.items()}
-    barred = _closed(found.pausing, found.calls)
-    pausing = frozenset(spec.name for spec in module.agents if barred & {*spec.tools})
-    of_agents = ModuleEffects(module)
-    agent_effects = {f"agent {spec.name}": of_agents.agent(spec.name) for spec in module.agents}
+    effects = ModuleEffects(module)
+    rules = SpeculationRules(module, effects)
+    doing = rules.names(rules.reaching(lambda op, of: op in _ACTS))
+    agent_effects = {f"agent {spec.name}": effects.agent(spec.name) for spec in module.agents}
+    spawned = [
+        each
+        for unit in checked.units.values()
+        for each in below(unit.source)
+        if isinstance(each, Spawn)
+    ]
     return DataflowFacts(
         checked,
-        AgentFacts({spec.name: spec for spec in module.agents}, pausing),
-        bodies,
+        rules,
+        {spec.name: spec for spec in module.agents},
+        effects.agent(ANY_AGENT),
+        dict(bodies_of(checked)),
         effects_of(checked) | agent_effects,
         _rights(module),
+        {function.name: number for number, function in enumerate(module.functions)},
         doing,
-        barred,
-        places,
+        frozenset(
+            checked.full_names.get(id(each.agent), "") for each in spawned if is_supervised(each)
+        ),
+        frozenset(rounds_of(checked) if CONFIRM in module.constants else ()),
+        {path: places_in(checked, unit, doing) for path, unit in checked.units.items()},
         _walked,
     )
+
+
+_ACTS = frozenset(
+    {
+        Op.HOST,
+        Op.PRINT,
+        Op.ISSUE_SEND,
+        Op.SEND_STREAM,
+        Op.SPAWN_SUPERVISED,
+        Op.BUDGET_CHECK,
+        Op.LINK,
+    }
+)
+"""Instructions that do more than compute."""
 
 
 def _rights(module: Module) -> dict[str, Rights]:
     rights = {each.name: module.rights[each.rights] for each in module.functions}
     return {_MAIN: module.rights[module.functions[module.main].rights], **rights}
-
-
-class _Found(Struct):
-    """Names of bodies that act or pause themselves, and for each the functions it calls."""
-
-    acting: set[str]
-    pausing: set[str]
-    calls: dict[str, set[str]]
-
-
-def _found(checked: Checked) -> _Found:
-    found = _Found(set(), set(), {})
-    for name, (_, decl) in bodies_of(checked):
-        calls = found.calls[name] = set[str]()
-        for node in below(decl.body):
-            callee = checked.callees.get(id(node)) if isinstance(node, Call) else None
-            if isinstance(node, Ask | Spawn):
-                found.acting.add(name)
-            elif isinstance(node, Parallel | Monitor):
-                found.pausing.add(name)
-            elif callee is not None and callee.kind is CalleeKind.FUNCTION:
-                calls.add(callee.name)
-            elif callee is not None and is_step(callee, frozenset()):
-                found.acting.add(name)
-                if callee.name.startswith(PAUSES):
-                    found.pausing.add(name)
-    return found
-
-
-def _closed(names: set[str], calls: dict[str, set[str]]) -> frozenset[str]:
-    """With those that call one of them, through others too."""
-    callers: dict[str, set[str]] = {}
-    for name, called in calls.items():
-        for one in called:
-            callers.setdefault(one, set()).add(name)
-    closed, due = set(names), [*names]
-    while due:
-        more = callers.get(due.pop(), set()) - closed
-        closed |= more
-        due += more
-    return frozenset(closed)

@@ -1,17 +1,17 @@
-"""What a step does as far as its order matters, and the links between steps, each with its reason
-(pure).
-"""
+"""A step is described as far as its order matters, and each link between steps has its reason
+(pure)."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from msgspec import Struct
 
 from vegakit.lang.analysis.dataflow import DataflowLink, DataflowStep, LinkKind
 from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet, conflict, paths_touch
+from vegakit.lang.analysis.speculation import PAUSES, changes, few, only_reads, told_changes
 from vegakit.lang.check.symbols import Callee, CalleeKind, Checked, Unit
-from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.library import ENDS, LIBRARY
 from vegakit.lang.syntax.tree import (
@@ -35,20 +35,26 @@ from vegakit.lang.syntax.tree import (
 
 # What a step does, as far as its order matters: what it touches, whom it asks, what it holds up.
 #
-# | a step is kept in order when it             | others behind it            |
-# |---------------------------------------------|-----------------------------|
-# | prints, spawns, asks a person               | may start before it         |
-# | writes, posts, runs commands, is unknown    | wait if they conflict       |
-# | asks an agent with a breaker or a rate limit| may start before it         |
-# | opens a session or another budget           | wait if they are inside     |
-# | sleeps, looks at the budget, links, monitors| wait: it is a barrier       |
+# | a step is kept in order when it                | others behind it                        |
+# |------------------------------------------------|-----------------------------------------|
+# | prints, spawns, asks a person                  | may start before it                     |
+# | writes, posts, runs commands, is unknown       | wait if they conflict                   |
+# | asks an agent with a breaker or a rate limit,  | may start before it                     |
+# | or with tools that ask, pause or print         |                                         |
+# | asks a process with its own supervisor         | wait if they conflict with any agent    |
+# | opens a session, or spawns with a wallet       | wait if they send                       |
+# | sends under a budget of its own                | wait until the program comes to it      |
+# | sleeps, looks at the budget, links, monitors   | wait: it is a barrier                   |
 #
-# A process that remembers answers one ask after another, in the order of the program.
+# A process that remembers answers one ask after another, in the order of the program. Which sends
+# and calls are kept in order is asked of `SpeculationRules`, as the machine does.
 
 
 class StepAction(Struct, frozen=True):
     """`order` says why it is kept in order. `agents` are who remembers what it asks them through
-    `handles`. `barrier` is what it is called where others wait for it."""
+    `handles`. `barrier` is what it is called where others wait for it. `carves` is of what sets
+    money aside, `uncounted` of what sends nobody knows how often, `bars` of what cannot be stepped
+    over while its branch is not decided, `unnamed` of what sends to processes."""
 
     effects: EffectSet = NO_EFFECTS
     order: str = ""
@@ -57,91 +63,60 @@ class StepAction(Struct, frozen=True):
     agents: frozenset[str] = frozenset()
     handles: frozenset[int] | None = None
     barrier: str = ""
+    carves: bool = False
+    uncounted: bool = False
+    bars: bool = False
+    unnamed: bool = False
 
 
-PAUSES = ("process::sleep", "process::yield", "budget::", "link")
-_READERS = ("file::", "http::get")
+class HoldKind(StrEnum):
+    """The kinds of steps that wait for a step, or for the decision of a block, besides those
+    that need it."""
+
+    ALL = "all"
+    SENDS = "sends"
+    READS = "reads"
+    PROCESSES = "processes that remember"
+
+    def holds(self, act: StepAction) -> bool:
+        """Return whether a step that does this waits."""
+        match self:
+            case HoldKind.ALL:
+                return True
+            case HoldKind.SENDS:
+                return bool(act.effects.sends)
+            case HoldKind.READS:
+                return bool(act.effects.reads or act.effects.gets)
+            case HoldKind.PROCESSES:
+                return bool(act.agents)
+
+
+_HOLD_LINKS = {
+    HoldKind.ALL: LinkKind.BARRIER,
+    HoldKind.SENDS: LinkKind.BARRIER,
+    HoldKind.READS: LinkKind.CONFLICT,
+    HoldKind.PROCESSES: LinkKind.SAME,
+}
+_STOPPING = ("budget::", "link")
 _BRIEF = ("budget::", "trace::", "time::now", "process::self", "process::yield", "print", "link")
 
 
 def library_action(name: str, effects: EffectSet) -> StepAction:
+    """Return what a call of a library function does."""
     lasts = not name.startswith(_BRIEF)
-    if name.startswith(PAUSES):
+    if name in PAUSES or name.startswith(_STOPPING):
         return StepAction(effects, f"in order: {name}", lasts, barrier=name)
     if name == "print":
         return StepAction(effects, "in order: it prints", lasts)
     if effects.asks_people:
         return StepAction(effects, "in order: it asks a person", lasts)
-    if is_irrevocable_effect(effects):
-        return StepAction(effects, f"in order: it {irrevocable_text(effects)}", lasts)
-    return StepAction(effects, "" if name.startswith(_READERS) else f"in order: {name}", lasts)
-
-
-def ask_action(
-    asked: Sequence[AgentSpec],
-    effects: EffectSet,
-    handles: frozenset[int] | None,
-    agents: "AgentFacts",
-) -> StepAction:
-    """`asked` are whom it may be; none is in `agents` of the act when a name is asked, of which
-    each ask is its own process, or when they do not remember and so answer many at once."""
-    whom = frozenset(spec.name for spec in asked if spec.memory)
-    return StepAction(effects, _order_of(effects, agents), agents=whom, handles=handles)
-
-
-class AgentFacts(Struct, frozen=True):
-    """Of the whole program; `pausing` are those with a tool that pauses or looks at the budget."""
-
-    specs: dict[str, AgentSpec]
-    pausing: frozenset[str]
-
-
-def _order_of(effects: EffectSet, agents: AgentFacts) -> str:
-    if is_irrevocable_effect(effects):
-        return f"in order: it {irrevocable_text(effects)}"
-    for name in sorted(effects.sends):
-        spec = agents.specs[name]
-        if spec.circuit_breaker is not None:
-            return f"in order: {name} has a circuit breaker"
-        if spec.rate_limit is not None:
-            return f"in order: {name} has a rate limit"
-        if name in agents.pausing:
-            return f"in order: a tool of {name} pauses or looks at the budget"
-    return "in order: its tools ask or print" if effects.asks_people or effects.prints else ""
-
-
-def is_irrevocable_effect(effects: EffectSet) -> bool:
-    """What it does cannot be taken back."""
-    return bool(
-        effects.writes or effects.posts or effects.commands or effects.servers or effects.unknown
-    )
-
-
-_STRONG = {
-    "writes": "writes {}",
-    "posts": "sends to {}",
-    "commands": "runs {}",
-    "servers": "uses {}",
-    "unknown": "does {}",
-}
-
-
-def irrevocable_text(effects: EffectSet) -> str:
-    texts = [
-        text.format(_few(getattr(effects, name)))
-        for name, text in _STRONG.items()
-        if getattr(effects, name)
-    ]
-    return ", ".join(texts)
-
-
-def _few(names: Iterable[str]) -> str:
-    first, *rest = sorted(names)
-    return f"{first} and more" if rest else first
+    if changes(effects):
+        return StepAction(effects, f"in order: it {told_changes(effects)}", lasts)
+    return StepAction(effects, "" if only_reads(effects) else f"in order: {name}", lasts)
 
 
 def clash(one: StepAction, other: StepAction) -> str:
-    """What the two cannot do in another order; empty when they can."""
+    """Return what the two cannot do in another order; empty when they can."""
     if not conflict(one.effects, other.effects):
         return ""
     for effects in (one.effects, other.effects):
@@ -152,7 +127,7 @@ def clash(one: StepAction, other: StepAction) -> str:
                 servers=effects.servers,
                 unknown=effects.unknown,
             )
-            return f"conflicts with all: {irrevocable_text(strong)}"
+            return f"conflicts with all: {told_changes(strong)}"
     return f"conflicts over {_shared(one.effects, other.effects)}"
 
 
@@ -160,11 +135,11 @@ def _shared(one: EffectSet, other: EffectSet) -> str:
     count_steps(8)
     pairs = [(mine, theirs) for mine in one.writes for theirs in other.reads | other.writes]
     pairs += [(mine, theirs) for mine in other.writes for theirs in one.reads]
-    return _few({mine for mine, theirs in pairs if paths_touch(mine, theirs)})
+    return few({mine for mine, theirs in pairs if paths_touch(mine, theirs)})
 
 
 def may_be_one(one: StepAction, other: StepAction) -> bool:
-    """Whether both may ask the same process."""
+    """Return whether both may ask the same process."""
     if not one.agents & other.agents:
         return False
     if one.handles is None or other.handles is None or one.handles & other.handles:
@@ -178,6 +153,7 @@ def may_be_one(one: StepAction, other: StepAction) -> bool:
 
 
 def bits(mask: int) -> Iterator[int]:
+    """Yield the numbers of the steps in a set."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -201,29 +177,54 @@ class GraphBuilder:
 
     entries: list[StepEntry] = field(default_factory=list)
     _links: dict[tuple[int, int, LinkKind, int | None], str] = field(default_factory=dict)
+    _gates: dict[tuple[int, HoldKind], str] = field(default_factory=dict)
 
     def link(
         self, before: int, after: int, why: LinkKind, text: str, round_of: int | None = None
     ) -> None:
+        """Let a step wait for another. Several reasons of one kind are told together."""
         count_steps()
         key = before, after, why, round_of
         if why is LinkKind.NEEDS:
             names = {*self._links.get(key, "").split(", "), text} - {""}
             text = ", ".join(sorted(names))
         self._links[key] = text
-        entries = self.entries[after]
-        entries.waits |= why is LinkKind.NEEDS or round_of is not None
-        if round_of is None and before != after:
-            entries.before |= self.entries[before].before | 1 << before
+        entry, first = self.entries[after], self.entries[before]
+        entry.waits |= why is LinkKind.NEEDS or round_of is not None
+        # What may not run at all stands for nothing that has to be done before.
+        if round_of is None and before != after and (entry.step.rare or not first.step.rare):
+            entry.before |= first.before | 1 << before
+
+    def gate(
+        self, gate: HoldKind, mask: int, number: int, text: str, loop: int | None = None
+    ) -> None:
+        """Let a step wait for these, if the gate is for its kind."""
+        if gate.holds(self.entries[number].act):
+            for before in bits(mask if loop is not None else mask & ~(1 << number)):
+                self.link(before, number, _HOLD_LINKS[gate], text, loop)
+
+    def open_gate(self, gate: HoldKind, mask: int, text: str) -> None:
+        """Remember a gate: in a loop it holds up the next round as well."""
+        for one in bits(mask):
+            self._gates[one, gate] = text
+
+    def inside(self, number: int) -> list[StepEntry]:
+        """Return what stands in a block, at any depth."""
+        within, found = {number}, list[StepEntry]()
+        for entry in self.entries:
+            if entry.step.parent in within:
+                within.add(entry.step.id)
+                found.append(entry)
+        return found
 
     def order(self, number: int, passed: int, text: str) -> None:
-        """After all that the program has passed when it comes here."""
+        """Let a step wait for all that the program has passed when it comes here."""
         known = self.entries[number].before | 1 << number
-        for before in bits(self._last_of(passed) & ~known):
+        for before in bits(self.last_of(passed) & ~known):
             self.link(before, number, LinkKind.ORDER, text)
 
-    def _last_of(self, mask: int) -> int:
-        """Those that no other of them waits for."""
+    def last_of(self, mask: int) -> int:
+        """Return those that no other of them waits for."""
         covered = 0
         count_steps(mask.bit_count() // 4)
         for one in bits(mask):
@@ -231,7 +232,7 @@ class GraphBuilder:
         return mask & ~covered
 
     def beside(self, number: int, seen: int, passed: int) -> None:
-        """What it may not overtake of what it has seen."""
+        """Link a step to what it may not overtake of what it has seen."""
         for before in self._rivals(number, seen):
             self._link_same(before, number)
             text = self._clash(before, number)
@@ -245,11 +246,7 @@ class GraphBuilder:
         for before in bits(among & ~(1 << number)):
             count_steps()
             other = self.entries[before].act
-            if (
-                is_irrevocable_effect(act.effects)
-                or is_irrevocable_effect(other.effects)
-                or act.agents & other.agents
-            ):
+            if changes(act.effects) or changes(other.effects) or act.agents & other.agents:
                 yield before
 
     def _clash(self, before: int, number: int) -> str:
@@ -260,18 +257,20 @@ class GraphBuilder:
         if may_be_one(self.entries[before].act, self.entries[number].act):
             self.link(before, number, LinkKind.SAME, "same process", round_of)
 
-    def carry(self, loop: int, body: int) -> None:
-        """What a round of the loop waits for of the round before."""
-        last = self._last_of(sum(1 << one for one in bits(body) if self._holds_up(one)))
-        bars = [one for one in bits(body) if self.entries[one].act.barrier]
+    def carry(self, loop: int, body: int, passed: int) -> None:
+        """Link what a round of the loop waits for of the round before. `passed` is what is done
+        when the program comes to the end of a round."""
+        often = sum(1 << one for one in bits(body & passed) if not self.entries[one].step.rare)
+        last = self.last_of(often)
+        gates = [(one, gate, text) for (one, gate), text in self._gates.items() if body >> one & 1]
         for number in bits(body):
             text = self.entries[number].step.order
             for before in bits(last) if text else ():
                 self.link(before, number, LinkKind.ORDER, text, loop)
             for before in (*self._rivals(number, body), number):
                 self._carry_rival(before, number, loop, body)
-            for before in bars:
-                self.link(before, number, LinkKind.BARRIER, self.barrier_text(before), loop)
+            for before, gate, why in gates:
+                self.gate(gate, 1 << before, number, why, loop)
 
     def _carry_rival(self, before: int, number: int, loop: int, body: int) -> None:
         if not all(self._is_fresh(one, loop, body) for one in (before, number)):
@@ -280,20 +279,18 @@ class GraphBuilder:
         if text and not self.entries[before].act.later:
             self.link(before, number, LinkKind.CONFLICT, text, loop)
 
-    def _holds_up(self, number: int) -> bool:
-        entries = self.entries[number]
-        return not entries.act.later and not entries.step.rare
-
     def _is_fresh(self, number: int, loop: int, body: int) -> bool:
-        """Whether the process it asks is another one in every round."""
+        """Return whether the process it asks is another one in every round."""
         made = self.entries[number].act.handles or frozenset()
         return bool(made) and all(body >> one & 1 if one >= 0 else one == ~loop for one in made)
 
     def barrier_text(self, number: int) -> str:
+        """Return why steps behind this barrier wait: its kind, and its line."""
         entries = self.entries[number]
         return f"barrier: {entries.act.barrier} at line {entries.step.line}"
 
     def done(self) -> tuple[tuple[DataflowStep, ...], tuple[DataflowLink, ...]]:
+        """Return the steps and links, each with its reason in words."""
         links = tuple(
             DataflowLink(before, after, why, _spelled(why, text), round_of)
             for (before, after, why, round_of), text in self._links.items()
@@ -314,7 +311,7 @@ _SPECIAL = ("print", "budget::", "link")
 
 
 def is_step(callee: Callee, doing: frozenset[str]) -> bool:
-    """Whether a call is a step of its own."""
+    """Return whether a call is a step of its own."""
     match callee.kind:
         case CalleeKind.RECORD:
             return False
@@ -328,24 +325,27 @@ def is_step(callee: Callee, doing: frozenset[str]) -> bool:
 
 
 class ControlPoints(Struct, frozen=True):
-    """Offsets in one file, sorted: of what acts, of what may end the function, of what may leave
-    the round of a loop."""
+    """Places in one file, as sorted offsets: of what acts, of what may end the function, of what
+    may leave the round of a loop."""
 
     acts: list[int]
     ends: list[int]
     leaves: list[int]
 
     def acts_in(self, *nodes: Node | None) -> bool:
+        """Return whether a send, a spawn or a call that is a step stands in one of the nodes."""
         return any(_any_in(self.acts, node) for node in nodes)
 
     def ends_in(self, *nodes: Node | None) -> bool:
+        """Return whether something in one of the nodes may end the function."""
         return any(_any_in(self.ends, node) for node in nodes)
 
     def leaves_in(self, *nodes: Node | None) -> bool:
-        """By a `break` or `continue` of a loop outside."""
+        """Return whether a `break` or `continue` in them leaves a loop outside."""
         return any(isinstance(one, Break | Continue) for one in self._in_this_round(nodes))
 
     def breaks_in(self, *nodes: Node | None) -> bool:
+        """Return whether a `break` in them leaves a loop outside."""
         return any(isinstance(one, Break) for one in self._in_this_round(nodes))
 
     def _in_this_round(self, nodes: tuple[Node | None, ...]) -> list[Node]:
@@ -362,7 +362,7 @@ class ControlPoints(Struct, frozen=True):
         return found
 
     def always_ends(self, block: Block) -> bool:
-        """Whether nothing behind it runs unless something in it fails."""
+        """Return whether nothing behind it runs unless something in it fails."""
         return self.ends_in(block) and any(self._ends(stmt) for stmt in block.body)
 
     def _ends(self, stmt: Stmt) -> bool:
@@ -394,6 +394,7 @@ def _is_one(places: list[int], at: int) -> bool:
 
 
 def places_in(checked: Checked, unit: Unit, doing: frozenset[str]) -> ControlPoints:
+    """Return the places of one file."""
     acts, ends, leaves = list[int](), list[int](), list[int]()
     for node in below(unit.source):
         match node:

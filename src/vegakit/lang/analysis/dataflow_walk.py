@@ -3,7 +3,7 @@ came from, and the current position (pure).
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -12,18 +12,20 @@ from msgspec import Struct
 
 from vegakit.lang.analysis.dataflow import DataflowGraph, DataflowStep, LinkKind, StepKind
 from vegakit.lang.analysis.dataflow_steps import (
-    AgentFacts,
     ControlPoints,
     GraphBuilder,
+    HoldKind,
     StepAction,
     StepEntry,
     bits,
 )
 from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet
+from vegakit.lang.analysis.speculation import SpeculationRules, changes
+from vegakit.lang.analysis.walk import Place, Scopes, TreeWalk
 from vegakit.lang.check.symbols import Checked, Unit
-from vegakit.lang.codegen.bytecode import Rights
+from vegakit.lang.codegen.bytecode import AgentSpec, Rights
 from vegakit.lang.diagnostics import count_steps
-from vegakit.lang.syntax.tree import Block, FnDecl, Node, Stmt, ToolDecl
+from vegakit.lang.syntax.tree import FnDecl, Node, Stmt, ToolDecl
 
 # Variables while a function is walked: which steps each value came from.
 
@@ -46,23 +48,27 @@ class Provenance(Struct, frozen=True):
     handles: frozenset[int] | None = None
 
     def read_from(self, name: str) -> "Provenance":
+        """Return it as it is when it was last read from the variable `name`."""
         return self._each(lambda need: Dependency(need.step, need.round_of, name), self.handles)
 
     def nameless(self) -> "Provenance":
+        """Return it without the variable that it was read from."""
         return self.read_from("")
 
     def a_round_ago(self, loop: int) -> "Provenance":
-        """Which of its processes it is, is not known."""
+        """Return it as the next round sees it. Which of its processes it is, is not known there."""
         return self._each(
             lambda need: need if need.round_of is not None else Dependency(need.step, loop)
         )
 
     def after(self, loop: int) -> "Provenance":
+        """Return it as it is seen behind the loop."""
         return self._each(
             lambda need: Dependency(need.step) if need.round_of == loop else need, self.handles
         )
 
     def awaited(self) -> "Provenance":
+        """Return it as an `await` leaves it."""
         return Provenance(self.needs | self.later)
 
     def _each(
@@ -76,75 +82,49 @@ NO_DEPENDENCIES = Provenance()
 
 
 def needing(*steps: int) -> Provenance:
+    """Return the provenance of a value that is made of the answers of these steps."""
     return Provenance(frozenset(Dependency(step) for step in steps))
 
 
 def both(*values: Provenance) -> Provenance:
-    """Made of all of them."""
+    """Return the provenance of a value that is made of all of them."""
     needs = frozenset[Dependency]().union(*(value.needs for value in values))
     return Provenance(needs, frozenset[Dependency]().union(*(value.later for value in values)))
 
 
 def either(one: Provenance, other: Provenance) -> Provenance:
+    """Return the provenance of a value that is one or the other."""
     same = one.handles is not None and other.handles is not None
     handles = (one.handles or frozenset()) | (other.handles or frozenset()) if same else None
     return Provenance(one.needs | other.needs, one.later | other.later, handles)
 
 
 Frames: TypeAlias = list[dict[str, Provenance]]
-Place: TypeAlias = tuple[int, str]
 
 
-class DataflowScopes:
-    """Innermost last. A watch joins all that is assigned while it lasts: what leaves a block in its
-    middle sees values that the end of the block does not."""
+class DataflowScopes(Scopes[Provenance]):
+    """Variables with the steps that their values came from."""
 
     def __init__(self) -> None:
-        self.frames: Frames = [{}]
-        self._watches: list[dict[Place, Provenance]] = []
-
-    @contextmanager
-    def block(self) -> Generator[None]:
-        self.frames.append({})
-        yield
-        self.frames.pop()
-
-    @contextmanager
-    def watch(self) -> Generator[dict[Place, Provenance]]:
-        seen: dict[Place, Provenance] = {}
-        self._watches.append(seen)
-        yield seen
-        self._watches.pop()
+        super().__init__(either)
 
     def declare(self, name: str, value: Provenance) -> None:
-        self.frames[-1][name] = value.nameless()
+        """Declare a variable in the innermost block. It forgets from which variable the value was
+        read."""
+        self.define(name, value.nameless())
 
     def find(self, name: str) -> Provenance:
-        depth = self._depth(name)
+        depth = self.depth_of(name)
         return NO_DEPENDENCIES if depth is None else self.frames[depth][name]
 
     def assign(self, name: str, value: Provenance) -> None:
-        depth = self._depth(name)
+        """Give a variable another value; a name that is not declared is left alone."""
+        depth = self.depth_of(name)
         if depth is not None:
-            self.put((depth, name), value.nameless())
-
-    def put(self, place: Place, value: Provenance) -> None:
-        count_steps(1 + len(self._watches))
-        depth, name = place
-        self.frames[depth][name] = value
-        for seen in self._watches:
-            seen[place] = either(seen[place], value) if place in seen else value
-
-    def copy(self) -> Frames:
-        count_steps(1 + sum(map(len, self.frames)) // 16)
-        return [dict(frame) for frame in self.frames]
-
-    def restore(self, frames: Frames) -> None:
-        count_steps(1 + sum(map(len, frames)) // 16)
-        self.frames = [dict(frame) for frame in frames]
+            self.set((depth, name), value.nameless())
 
     def changed(self, before: Frames) -> dict[Place, Provenance]:
-        """Since then, of what was there already."""
+        """Return what has another value than it had, of what was there already."""
         return {
             (depth, name): value
             for depth, frame in enumerate(self.frames[: len(before)])
@@ -152,36 +132,25 @@ class DataflowScopes:
             if name in before[depth] and value != before[depth][name]
         }
 
-    def join(self, values: dict[Place, Provenance]) -> None:
-        """They may be there instead of what is."""
-        for place, value in values.items():
-            depth, name = place
-            if depth < len(self.frames) and name in self.frames[depth]:
-                self.put(place, either(self.frames[depth][name], value))
-
     def either_of(self, ends: Sequence[Frames]) -> None:
-        """As at any of these ends, of the same blocks."""
+        """Let it be as at any of these ends, of the same blocks. No watch is told: it has seen each
+        assignment by itself, and what was not assigned is no news to it."""
         self.restore(ends[0])
         for frames in ends[1:]:
-            for mine, theirs in zip(self.frames, frames, strict=True):
+            for depth, theirs in enumerate(frames):
+                mine = self._writable(depth)
                 count_steps(1 + len(mine) // 4)
                 for name in mine.keys() & theirs.keys():
                     mine[name] = either(mine[name], theirs[name])
 
     def mark(self, names: Iterable[str], more: Provenance) -> None:
-        """What they are depends on more."""
+        """Let what they are depend on more."""
         for name in names:
-            depth = self._depth(name)
+            depth = self.depth_of(name)
             if depth is not None:
                 old = self.frames[depth][name]
                 new = Provenance(old.needs | more.needs, old.later | more.later, old.handles)
-                self.put((depth, name), new)
-
-    def _depth(self, name: str) -> int | None:
-        for depth in range(len(self.frames) - 1, -1, -1):
-            if name in self.frames[depth]:
-                return depth
-        return None
+                self.set((depth, name), new)
 
 
 # A walk over one function that runs nothing: it notes every step and what that waits for.
@@ -211,29 +180,38 @@ class DataflowTooLargeError(Exception):
 
 @dataclass(slots=True)
 class DataflowFacts:
-    """Of the whole program. `doing` are the functions that do anything but compute, `barred` those
-    with a barrier in them; `places` are of each file. `walk` builds the graph of one function, and
-    `flows` keeps the graphs built so far, with None for a function whose walk has not ended."""
+    """Facts about the whole program. `everyone` is what any agent may touch. `doing` are the
+    functions that do anything but compute, and `supervised` the agents of processes with their own
+    supervisor. `confirmed` are the loops that ask a person first. `places` are of each file.
+    `walk` builds the graph of one function, and `flows` keeps the graphs built so far, with None
+    for a function whose walk has not ended."""
 
     checked: Checked
-    agents: AgentFacts
+    rules: SpeculationRules
+    specs: dict[str, AgentSpec]
+    everyone: EffectSet
     bodies: dict[str, tuple[Unit, FnDecl | ToolDecl]]
     effect_sets: dict[str, EffectSet]
     rights: dict[str, Rights]
+    numbers: dict[str, int]
     doing: frozenset[str]
-    barred: frozenset[str]
+    supervised: frozenset[str]
+    confirmed: frozenset[int]
     places: dict[str, ControlPoints]
     walk: Callable[["DataflowFacts", str], DataflowGraph]
     flows: dict[str, DataflowGraph | None] = field(default_factory=dict)
     nodes: int = 0
 
     def count(self, nodes: int = 1) -> None:
+        """Count nodes, and give up on a function that is too large."""
         count_steps(3 * nodes)
         self.nodes += nodes
         if self.nodes > _MOST_NODES:
             raise DataflowTooLargeError
 
     def graph_of(self, name: str) -> DataflowGraph:
+        """Return the graph of a function, built once. The caller sees to it that its walk is not
+        still going on, since a function that calls itself would be walked for ever."""
         known = self.flows.get(name)
         if known is None:
             self.flows[name] = None
@@ -241,80 +219,86 @@ class DataflowFacts:
         return known
 
     def effects(self, name: str) -> EffectSet:
+        """Return what a function may touch, which is nothing if it is not known."""
         return self.effect_sets.get(name, NO_EFFECTS)
 
 
 @dataclass(frozen=True, slots=True)
 class WalkState:
     """A place in the function. `seen` are the steps before it; `passed` those of them that are done
-    when the program comes here. `decider` is the block that decides whether it does; `returned` and
-    `left` are those that could have ended the function, or the round of the loop, before."""
+    when the program comes here. `gates` are the steps that hold up what stands here. `decider` is
+    the block that decides whether the program comes here; `returned` and `left` are those that
+    could have ended the function, or the round of the loop, before. `in_order` says why nothing
+    here starts early."""
 
     seen: int = 0
     passed: int = 0
-    barrier: int = 0
-    barrier_text: str = ""
+    gates: Mapping[HoldKind, tuple[int, str]] = field(
+        default_factory=dict[HoldKind, tuple[int, str]]
+    )
     parent: int | None = None
     decider: int | None = None
     returned: int = 0
     left: int = 0
     rare: bool = False
-    streams: bool = False
+    in_order: str = ""
 
 
 @dataclass(slots=True)
-class DataflowWalk:
+class DataflowWalk(TreeWalk[DataflowScopes]):
+    """The walk over one function. `loops` are those around, innermost last; `carried` is what
+    the rounds of each leave to the next; `supervised` are the spawns with their own supervisor."""
+
     facts: DataflowFacts
     unit: Unit
     name: str
     scopes: DataflowScopes = field(default_factory=DataflowScopes)
-    here: WalkState = WalkState()
+    here: WalkState = field(default_factory=WalkState)
     builder: GraphBuilder = field(default_factory=GraphBuilder)
     loops: list[int] = field(default_factory=list)
     carried: dict[int, dict[Place, Provenance]] = field(default_factory=dict)
+    supervised: set[int] = field(default_factory=set)
     _numbers: dict[int, int] = field(default_factory=dict)
     _line_ends: list[int] = field(default_factory=list)
 
     @property
     def places(self) -> ControlPoints:
+        """Return the control points of the file that the function is in."""
         return self.facts.places[self.unit.path]
 
     def __post_init__(self) -> None:
         self._line_ends = self.unit.line_ends
 
     def line(self, node: Node) -> int:
+        """Return the line on which a node begins, counted from 1."""
         return bisect_right(self._line_ends, node.at - 1) + 1
 
     def text(self, start: int, end: int) -> str:
+        """Return a piece of the source on one line, cut off with `…` where it is too long to
+        show."""
         said = " ".join(self.unit.text[start : min(end, start + 4 * _LONGEST)].split())
         return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
-
-    def all(self, body: Sequence[Stmt]) -> None:
-        for stmt in body:
-            self.statement(stmt)
 
     def statement(self, node: Stmt) -> None:
         self.facts.count()
         STATEMENTS[type(node)](self, node)
 
-    def block(self, block: Block) -> None:
-        with self.scopes.block():
-            self.all(block.body)
-
     def to(self, **changes: object) -> None:
+        """Move on to a place that differs from this one by these fields of `WalkState`."""
         self.here = replace(self.here, **changes)  # pyright: ignore[reportArgumentType]
 
     def note(
         self, node: Node, kind: StepKind, what: str, act: StepAction, *values: Provenance
     ) -> int:
-        """The step of this node; on a later round of the walk the same again, with more links."""
+        """Return the step of this node; on a later round of the walk the same again, with more
+        links."""
         number = self._number(node, kind, what, act)
         self._link_needs(number, values if kind in _BLOCKS else [each.awaited() for each in values])
         self._link_control(number)
         if kind not in _BLOCKS:
             self.builder.beside(number, self.here.seen, self.here.passed)
-        if act.order:
-            self.builder.order(number, self.here.passed, act.order)
+        if order := self.builder.entries[number].step.order:
+            self.builder.order(number, self.here.passed, order)
         self._enter(number, kind, act)
         return number
 
@@ -323,9 +307,8 @@ class DataflowWalk:
         if number == len(self.builder.entries):
             if number >= _MOST_STEPS:
                 raise DataflowTooLargeError
-            here, order = self.here, act.order
-            if here.streams and not order and kind not in _BLOCKS:
-                order = "in order: inside a stream"
+            here = self.here
+            order = act.order or (here.in_order if kind not in _BLOCKS else "")
             lasts = act.lasts and kind not in _BLOCKS
             place = (self.unit.path, self.line(node), here.parent, order)
             bars = bool(act.barrier) or kind in (StepKind.PARALLEL, StepKind.MONITOR)
@@ -344,10 +327,43 @@ class DataflowWalk:
         self.here = replace(here, seen=here.seen | bit, passed=passed)
         if act.barrier:
             self.bar(bit, self.builder.barrier_text(number))
+        if act.carves:
+            line = self.builder.entries[number].step.line
+            self.hold(HoldKind.SENDS, bit, f"barrier: money is set aside at line {line}")
 
     def bar(self, mask: int, text: str) -> None:
-        """Nothing behind starts before these are done."""
-        self.to(barrier=mask, barrier_text=text)
+        """Let nothing behind start before these are done."""
+        self.builder.open_gate(HoldKind.ALL, mask, text)
+        self.to(gates={**self.here.gates, HoldKind.ALL: (mask, text)})
+
+    def hold(self, gate: HoldKind, mask: int, text: str) -> None:
+        """Let what the gate is for wait for these as well."""
+        if mask:
+            self.builder.open_gate(gate, mask, text)
+            older, _ = self.here.gates.get(gate, (0, ""))
+            self.to(gates={**self.here.gates, gate: (older | mask, text)})
+
+    def come_to(self, gate: HoldKind, text: str) -> None:
+        """Let what the gate is for wait until the program comes here."""
+        self.hold(gate, self.builder.last_of(self.here.passed), text)
+
+    def step_over(self, number: int) -> None:
+        """Note what the lookahead does not know behind a block that is not decided yet: how much
+        money it will take, which processes it will ask, and what it will change."""
+        inside = self.builder.inside(number)
+        acts = [entry.act for entry in inside]
+        kinds = {entry.step.kind for entry in inside} | {self.builder.entries[number].step.kind}
+        sends, unnamed = any(a.effects.sends for a in acts), any(a.unnamed for a in acts)
+        uncounted = any(a.uncounted for a in acts) or (sends and StepKind.LOOP in kinds)
+        by = self._decides(number)
+        if any(a.bars for a in acts):
+            self.hold(HoldKind.ALL, 1 << number, f"barrier: {by}")
+        if uncounted:
+            self.hold(HoldKind.SENDS, 1 << number, f"the budget left for it is {by}")
+        if uncounted or unnamed:
+            self.hold(HoldKind.PROCESSES, 1 << number, f"the messages before it are {by}")
+        if any(changes(a.effects) for a in acts) or (unnamed and changes(self.facts.everyone)):
+            self.hold(HoldKind.READS, 1 << number, f"what it reads is {by}")
 
     def _link_needs(self, number: int, values: Sequence[Provenance]) -> None:
         for value in values:
@@ -355,6 +371,7 @@ class DataflowWalk:
                 self.need(number, need)
 
     def need(self, number: int, need: Dependency) -> None:
+        """Link a step to one whose answer it needs."""
         self.builder.link(need.step, number, LinkKind.NEEDS, need.name, need.round_of)
 
     def _link_control(self, number: int) -> None:
@@ -364,8 +381,8 @@ class DataflowWalk:
             deciders |= 1 << here.decider
         for decider in bits(deciders & ~(1 << number)):
             self.builder.link(decider, number, LinkKind.DECIDED, self._decides(decider))
-        for before in bits(here.barrier & ~(1 << number)):
-            self.builder.link(before, number, LinkKind.BARRIER, here.barrier_text)
+        for gate, (mask, text) in here.gates.items():
+            self.builder.gate(gate, mask, number, text)
 
     def _decides(self, decider: int) -> str:
         step = self.builder.entries[decider].step
@@ -378,19 +395,19 @@ class DataflowWalk:
                 return f"decided by the {step.what.split(maxsplit=1)[0]} at line {step.line}"
 
     def decides(self, number: int) -> bool:
-        """Whether something has to be done before this block is decided."""
+        """Return whether something has to be done before this block is decided."""
         return self.builder.entries[number].waits
 
     @contextmanager
     def inside(self, number: int, *, decided: bool) -> Generator[None]:
-        """What stands in a block; `decided`: by the block."""
+        """Walk what stands in a block; `decided`: by the block."""
         before = self.here
         self.to(parent=number, decider=number if decided else before.decider)
         yield
         self.to(parent=before.parent, decider=before.decider)
 
     def branches(self, *ways: Callable[[], None]) -> None:
-        """Each from here; afterwards it is as any of them left it."""
+        """Walk each way from here; afterwards it is as any of them left it."""
         before, start = self.scopes.copy(), self.here
         frames, ends = list[Frames](), list[WalkState]()
         for way in ways:
@@ -403,21 +420,30 @@ class DataflowWalk:
         self.meet(ends)
 
     def meet(self, ends: Sequence[WalkState]) -> None:
+        """Go on from where any of these ended."""
         for end in ends:
             here = self.here
             self.to(
                 seen=here.seen | end.seen,
                 passed=here.passed | end.passed,
-                barrier=here.barrier | end.barrier,
-                barrier_text=end.barrier_text or here.barrier_text,
+                gates=_joined_gates(here.gates, end.gates),
                 returned=here.returned | end.returned,
                 left=here.left | end.left,
                 rare=here.rare and end.rare,
             )
 
     def keep_seen(self, here: WalkState) -> WalkState:
-        """That place again, after what was seen here."""
+        """Return that place again, after what was seen here."""
         return replace(here, seen=here.seen | self.here.seen)
+
+
+def _joined_gates(
+    one: Mapping[HoldKind, tuple[int, str]], other: Mapping[HoldKind, tuple[int, str]]
+) -> Mapping[HoldKind, tuple[int, str]]:
+    gates = dict(one)
+    for gate, (mask, text) in other.items():
+        gates[gate] = (mask | gates.get(gate, (0, ""))[0], text)
+    return gates
 
 
 STATEMENTS: dict[type, Callable[[DataflowWalk, Any], None]] = {}

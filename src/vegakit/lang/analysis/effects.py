@@ -3,9 +3,10 @@ the manifest made from them (pure).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from enum import StrEnum
 from functools import reduce
+from typing import Generic, TypeVar
 from unicodedata import normalize
 
 from msgspec import Struct
@@ -39,6 +40,7 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def paths_touch(one: str, other: str) -> bool:
+    """Return whether two path rules may be about the same file: too often yes, never wrongly no."""
     mine, theirs = _names(one), _names(other)
     if ".." in mine or ".." in theirs:
         return True
@@ -56,7 +58,7 @@ def _names(rule: str) -> list[str]:
 
 
 def _names_touch(one: str, other: str) -> bool:
-    """Only what stands before the first wildcard is compared."""
+    """Compare what stands before the first wildcard."""
     mine, theirs = _WILD.search(one), _WILD.search(other)
     if mine is None and theirs is None:
         return one == other
@@ -75,14 +77,17 @@ def _names_touch(one: str, other: str) -> bool:
 
 
 class EffectClass(StrEnum):
+    """The classes of effects, by when they may happen."""
+
     PURE = "pure"
     REVOCABLE = "revocable"
     IRREVOCABLE = "irrevocable"
 
 
 class EffectSet(Struct, frozen=True, omit_defaults=True):
-    """Globs of paths, hosts (`*` is any), commands, full names of agents, names of MCP servers.
-    `unknown` are capabilities that nobody here knows, and tools from elsewhere."""
+    """All that something may touch: globs of paths, hosts (`*` is any), commands, full names of
+    agents, names of MCP servers. `unknown` are capabilities that nobody here knows, and tools
+    from elsewhere."""
 
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
@@ -98,21 +103,20 @@ class EffectSet(Struct, frozen=True, omit_defaults=True):
 
     @property
     def class_(self) -> EffectClass:
+        """Return the strongest class of the effects. They are irrevocable if anybody could notice
+        them, people included, revocable if they only read, send or spawn, and else pure."""
         strong = self.writes or self.posts or self.commands or self.servers or self.unknown
         if strong or self.prints or self.asks_people:
             return EffectClass.IRREVOCABLE
         mild = self.reads or self.gets or self.sends or self.spawns
         return EffectClass.REVOCABLE if mild else EffectClass.PURE
 
-    @property
-    def is_irrevocable(self) -> bool:
-        return self.class_ is EffectClass.IRREVOCABLE
-
 
 NO_EFFECTS = EffectSet()
 
 
 def joined(one: EffectSet, other: EffectSet) -> EffectSet:
+    """Return the effects of both."""
     if one is NO_EFFECTS or other is NO_EFFECTS:
         return other if one is NO_EFFECTS else one
     count_steps(2 + (len(one.sends) + len(other.sends) + len(one.reads) + len(other.reads)) // 16)
@@ -122,8 +126,8 @@ def joined(one: EffectSet, other: EffectSet) -> EffectSet:
 
 
 def conflict(one: EffectSet, other: EffectSet) -> bool:
-    """Whether their order may be noticed in files or in the world; what is printed and asked stays
-    in order anyway."""
+    """Return whether their order may be noticed in files or in the world; what is printed and
+    asked stays in order anyway."""
     if one.class_ is EffectClass.PURE or other.class_ is EffectClass.PURE:
         return False
     if _conflicts_with_all(one) or _conflicts_with_all(other):
@@ -148,15 +152,20 @@ _EFFECT_SETS = "effect sets"
 _ANYWHERE = frozenset({"**"})
 
 
-class _Body(Struct):
-    """`through` are the functions, tools and agents that it does the rest by."""
+Key = TypeVar("Key", bound=Hashable)
+
+
+class _Body(Struct, Generic[Key]):
+    """The effects of a body itself, and `through` which functions, tools and agents it does the
+    rest."""
 
     effects: EffectSet
-    through: set[str]
+    through: set[Key]
 
 
 def effects_of(checked: Checked) -> dict[str, EffectSet]:
-    """By full name; what stands at the top of the file is `main`. Agents are `agent Name`."""
+    """Return the effect sets of a program by full name; what stands at the top of the file is
+    `main`. Agents are `agent Name`."""
     effect_sets = checked.kept.get(_EFFECT_SETS)
     if effect_sets is None:
         with step_limit():
@@ -173,17 +182,17 @@ def _effects(checked: Checked) -> dict[str, EffectSet]:
     return _closed(bodies)
 
 
-def _closed(bodies: dict[str, _Body]) -> dict[str, EffectSet]:
-    """Rows only grow and there are finitely many names in them, so this ends."""
+def _closed(bodies: dict[Key, _Body[Key]]) -> dict[Key, EffectSet]:
+    """Return what each body does with all that it does through others. Effect sets only grow and
+    there are finitely many names in them, so this ends."""
     effect_sets = {name: body.effects for name, body in bodies.items()}
     changed = True
     while changed:
         changed = False
         for name, body in bodies.items():
-            effects = effect_sets[name]
             count_steps(1 + len(body.through))
-            for other in body.through:
-                effects = joined(effects, effect_sets.get(other, NO_EFFECTS))
+            through = [effect_sets.get(other, NO_EFFECTS) for other in body.through]
+            effects = reduce(joined, through, effect_sets[name])
             changed |= effects != effect_sets[name]
             effect_sets[name] = effects
     return effect_sets
@@ -197,8 +206,9 @@ def _nodes(checked: Checked) -> Iterator[tuple[str, FnDecl | ToolDecl | tuple[St
         yield _MAIN, main.source.body
 
 
-def _agent(spec: AgentSpec, written: set[str]) -> _Body:
-    """What a tool does that is not written in Vega, nobody here knows."""
+def _agent(spec: AgentSpec, written: set[str]) -> _Body[str]:
+    """Return what an agent does. What a tool does that is not written in Vega, nobody here
+    knows."""
     elsewhere = frozenset(f"yaml {name}" for name in spec.yaml)
     elsewhere |= {name for name in spec.tools if name not in written}
     effects = EffectSet(
@@ -207,9 +217,9 @@ def _agent(spec: AgentSpec, written: set[str]) -> _Body:
     return _Body(effects, set(spec.tools))
 
 
-def _body(checked: Checked, module: Module, function: Function, node: object) -> _Body:
+def _body(checked: Checked, module: Module, function: Function, node: object) -> _Body[str]:
     rights = module.rights[function.rights]
-    body = _Body(NO_EFFECTS, set())
+    body = _Body[str](NO_EFFECTS, set())
     if isinstance(node, ToolDecl):
         for capability in rights.capabilities:
             body.effects = joined(body.effects, granted(capability, rights))
@@ -218,7 +228,7 @@ def _body(checked: Checked, module: Module, function: Function, node: object) ->
     return body
 
 
-def _add(body: _Body, checked: Checked, module: Module, rights: Rights, node: Node) -> None:
+def _add(body: _Body[str], checked: Checked, module: Module, rights: Rights, node: Node) -> None:
     match node:
         case Call():
             _add_call(body, checked, rights, node)
@@ -231,7 +241,7 @@ def _add(body: _Body, checked: Checked, module: Module, rights: Rights, node: No
             pass
 
 
-def _add_call(body: _Body, checked: Checked, rights: Rights, node: Call) -> None:
+def _add_call(body: _Body[str], checked: Checked, rights: Rights, node: Call) -> None:
     callee = checked.callees.get(id(node))
     if callee is None:
         return
@@ -250,6 +260,7 @@ def _add_call(body: _Body, checked: Checked, rights: Rights, node: Call) -> None
 
 
 def library_effects(name: str, rights: Rights) -> EffectSet:
+    """Return what a library function touches under these rights."""
     if name == "print":
         return EffectSet(prints=True)
     if name.startswith("human::"):
@@ -259,6 +270,7 @@ def library_effects(name: str, rights: Rights) -> EffectSet:
 
 
 def granted(capability: str, rights: Rights) -> EffectSet:
+    """Return what a capability touches under these rights."""
     paths = _ANYWHERE if rights.paths is None else frozenset(rights.paths)
     hosts = frozenset({"*"} if rights.hosts is None else rights.hosts)
     commands = frozenset({"*"} if rights.commands is None else rights.commands)
@@ -278,7 +290,7 @@ def granted(capability: str, rights: Rights) -> EffectSet:
 
 
 def _whom(checked: Checked, module: Module, node: Ask) -> list[str]:
-    """Of a handle that could be of any agent: all of them."""
+    """Return the agents that a send may reach: all of them for a handle that could be of any."""
     to, every = node.to, [spec.name for spec in module.agents]
     if isinstance(to, Name) and checked.names.get(id(to)) is NameKind.AGENT:
         return [checked.full_names[id(to)]]
@@ -287,7 +299,7 @@ def _whom(checked: Checked, module: Module, node: Ask) -> list[str]:
 
 
 def _started(name: str, module: Module) -> set[str]:
-    """A supervisor starts its children."""
+    """Return what a spawn starts. A supervisor starts its children."""
     groups: dict[str, SupervisorSpec] = {group.name: group for group in module.supervisors}
     found, due = set[str](), [name]
     while due:
@@ -305,31 +317,38 @@ def _started(name: str, module: Module) -> set[str]:
 
 
 class ModuleEffects:
+    """The effect sets of the functions and agents of one module."""
+
     def __init__(self, module: Module) -> None:
         self._module = module
         self._specs: dict[str, AgentSpec] = {spec.name: spec for spec in module.agents}
         self._tools: dict[str, CompiledTool] = {tool.name: tool for tool in module.tools}
         self._hosts: dict[tuple[str, int], EffectSet] = {}
-        self._functions = [NO_EFFECTS] * len(module.functions)
-        self._agents = dict.fromkeys(self._specs, NO_EFFECTS)
-        while self._grow():
-            pass
-        self._all = _all(self._agents.values())
+        bodies = dict[int | str, _Body[int | str]](
+            enumerate(map(self._body, range(len(module.functions))))
+        )
+        bodies |= {name: self._agent(spec) for name, spec in self._specs.items()}
+        bodies[ANY_AGENT] = _Body(NO_EFFECTS, {*self._specs})
+        self._closed = _closed(bodies)
 
     def agent(self, name: str) -> EffectSet:
-        return self._agents.get(name, self._all)
+        """Return what a send to the agent may touch; of an unknown one all that any may."""
+        return self._closed[name if name in self._specs else ANY_AGENT]
 
     def function(self, number: int) -> EffectSet:
-        return self._functions[number]
+        """Return what the function of this number may touch, with all that it calls."""
+        return self._closed[number]
 
     def spec(self, name: str) -> AgentSpec | None:
         return self._specs.get(name)
 
     def tools_of(self, spec: AgentSpec) -> list[int]:
-        """The functions of those that are written in Vega."""
+        """Return the functions of its tools that are written in Vega."""
         return [self._tools[name].function for name in spec.tools if name in self._tools]
 
     def host(self, name: str, rights: int) -> EffectSet:
+        """Return what a call of the host may touch; a function that is not of the library may do
+        anything."""
         key = name, rights
         if key not in self._hosts:
             in_library = name in LIBRARY
@@ -341,65 +360,58 @@ class ModuleEffects:
         return self._hosts[key]
 
     def instruction(self, function: int, at: int) -> EffectSet:
-        """What one of them touches, with all that it calls."""
-        of = self._module.functions[function]
-        op, *operands = of.code[at]
-        match op:
-            case Op.CALL:
-                return self.function(int(operands[1]))
-            case Op.HOST:
-                return self.host(self._module.constants[operands[1]], of.rights)
-            case Op.ISSUE_SEND | Op.SEND_STREAM:
-                return self.agent(self.called(function, at))
-            case Op.PRINT:
-                return EffectSet(prints=True)
-            case _:
-                return NO_EFFECTS
+        """Return what an instruction touches, with all that it calls."""
+        through = self._through(function, at)
+        return self._own(function, at) if through is None else self._closed[through]
 
     def called(self, function: int, at: int) -> str:
-        """The agent whose name stands before a send; `ANY_AGENT` when the register of the send was
-        not last written by it on a straight way."""
+        """Return the agent whose name stands before a send; `ANY_AGENT` when the register of the
+        send was not last written by it on a straight way."""
         code = self._module.functions[function].code
         register = code[at][2]
         for op, *operands in reversed(code[max(0, at - _BACK) : at]):
             if op in _WAYS:
                 return ANY_AGENT
             if op == Op.AGENT and operands[0] == register:
-                return str(self._module.constants[operands[1]])
+                name = str(self._module.constants[operands[1]])
+                return name if name in self._specs else ANY_AGENT
             if register in _written(op, operands):
                 return ANY_AGENT
         return ANY_AGENT
 
-    def _grow(self) -> bool:
-        """Rows only grow and there are finitely many names in them, so this ends."""
-        before = [*self._functions], {**self._agents}
-        for name, spec in self._specs.items():
-            self._agents[name] = _all([self._agents[name], *self._of_agent(spec)])
-        self._all = _all(self._agents.values())
-        for number, function in enumerate(self._module.functions):
-            self._functions[number] = _all(
-                [
-                    self._functions[number],
-                    *(self.instruction(number, at) for at in _places(function)),
-                ]
-            )
-        return before != (self._functions, self._agents)
+    def _own(self, function: int, at: int) -> EffectSet:
+        of = self._module.functions[function]
+        op, *operands = of.code[at]
+        if op == Op.HOST:
+            return self.host(self._module.constants[operands[1]], of.rights)
+        return EffectSet(prints=True) if op == Op.PRINT else NO_EFFECTS
 
-    def _of_agent(self, spec: AgentSpec) -> Iterable[EffectSet]:
-        yield EffectSet(
-            sends=frozenset({spec.name}),
-            servers=frozenset(spec.mcp),
-            unknown=frozenset(f"yaml {name}" for name in spec.yaml),
-        )
-        for name in spec.tools:
-            tool = self._tools.get(name)
-            if tool is None:
-                yield EffectSet(unknown=frozenset({name}))
-                continue
-            yield self._functions[tool.function]
-            rights = self._module.rights[tool.rights]
-            for capability in rights.capabilities:
-                yield granted(capability, rights)
+    def _through(self, function: int, at: int) -> int | str | None:
+        """Return the function that an instruction calls, or the agent that it sends to."""
+        op, *operands = self._module.functions[function].code[at]
+        if op == Op.CALL:
+            return int(operands[1])
+        return self.called(function, at) if op in (Op.ISSUE_SEND, Op.SEND_STREAM) else None
+
+    def _body(self, number: int) -> _Body[int | str]:
+        body = _Body[int | str](NO_EFFECTS, set())
+        for at in range(len(self._module.functions[number].code)):
+            through = self._through(number, at)
+            body.through |= set() if through is None else {through}
+            body.effects = joined(body.effects, self._own(number, at))
+        return body
+
+    def _agent(self, spec: AgentSpec) -> _Body[int | str]:
+        body = _agent(spec, {*self._tools})
+        granting = [
+            self._module.rights[self._tools[name].rights]
+            for name in spec.tools
+            if name in self._tools
+        ]
+        grants = [
+            granted(capability, rights) for rights in granting for capability in rights.capabilities
+        ]
+        return _Body(reduce(joined, grants, body.effects), {*self.tools_of(spec)})
 
 
 def _written(op: int, operands: list[int | list[int]]) -> set[int]:
@@ -412,14 +424,6 @@ def _written(op: int, operands: list[int | list[int]]) -> set[int]:
     return found
 
 
-def _places(function: Function) -> range:
-    return range(len(function.code))
-
-
-def _all(effect_sets: Iterable[EffectSet]) -> EffectSet:
-    return reduce(joined, effect_sets, NO_EFFECTS)
-
-
 _BACK = 64
 _WAYS = frozenset({Op.JUMP, Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT, Op.RETURN})
 
@@ -427,17 +431,16 @@ _WAYS = frozenset({Op.JUMP, Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT
 # The manifest of a program: all that it may ask, call and touch, as one list for its reader.
 
 
-_MAIN_BODY = "main"
-
-
 class ManifestAgent(Struct, frozen=True):
+    """An agent that the program may ask."""
+
     name: str
     model: str
     tools: tuple[str, ...]
 
 
 class Manifest(Struct, frozen=True):
-    """Only of what `main` can reach."""
+    """All that a program may ask, call and touch, as far as `main` can reach it."""
 
     agents: tuple[ManifestAgent, ...]
     tools: tuple[str, ...]
@@ -452,7 +455,8 @@ class Manifest(Struct, frozen=True):
 
 
 def manifest_of(checked: Checked) -> Manifest:
-    module, effects = compile_program(checked), effects_of(checked).get(_MAIN_BODY, NO_EFFECTS)
+    """Return the manifest of a checked program."""
+    module, effects = compile_program(checked), effects_of(checked).get(_MAIN, NO_EFFECTS)
     named = effects.sends | effects.spawns
     agents = tuple(
         ManifestAgent(spec.name, spec.model, (*spec.tools, *spec.mcp, *spec.yaml))

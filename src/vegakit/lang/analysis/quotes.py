@@ -216,7 +216,8 @@ def _guarded(
         ways = [partial(_handler, w, catch) for catch in catches]
         ways += [] if w.over else [_nothing]
         w.raises = not any(catch.kind == "" for catch in catches)
-        w.scopes.join(before, seen)
+        w.scopes.restore(before)
+        w.scopes.join(seen)
         w.spend(reduce(worse_of, w.branches(*ways), NONE))
     w.raises |= raised
 
@@ -262,7 +263,7 @@ def _parallel(w: CostWalk, node: Parallel) -> None:
 
 
 def _monitor(w: CostWalk, node: Monitor) -> None:
-    """Its body runs once, perhaps when the sessions around it are over."""
+    """Walk its body, which runs once, perhaps when the sessions around it are over."""
     evaluate(w, node.of)
     before = w.scopes.copy()
     cap, w.cap, loops, w.left = w.cap, None, w.left, []
@@ -270,7 +271,8 @@ def _monitor(w: CostWalk, node: Monitor) -> None:
         w.scopes.declare(node.reason, of_type(STR), STR)
         w.block(node.body)
     w.cap, w.left, w.over = cap, loops, False
-    w.scopes.join(before, seen)
+    w.scopes.restore(before)
+    w.scopes.join(seen)
     w.spend(moved(spent[0]))
 
 
@@ -311,9 +313,9 @@ def quote(
     ceiling: int | None = None,
     max_tokens: Mapping[str, int] = _AS_WRITTEN,
 ) -> Quote:
-    """Of a program that was checked without errors. `budget` is the run's own, of which parts are
-    set aside; `ceiling` caps all that is spent and sets nothing aside; `max_tokens` are for agents
-    by name, in place of what is written."""
+    """Quote a program that was checked without errors. `budget` is the run's own, of which parts
+    are set aside; `ceiling` caps all that is spent and sets nothing aside; `max_tokens` are for
+    agents by name, in place of what is written."""
     caps = [cap for cap in (budget, ceiling) if cap is not None]
     most = min(caps, default=None)
     try:
@@ -331,6 +333,7 @@ def quote(
 
 
 def walk_all(facts: CostFacts) -> SpendingBound:
+    """Return what the whole program spends at most."""
     unit, budget = facts.checked.units[facts.checked.main], facts.budget
     walk = CostWalk(facts, unit, budget, may_lack=budget is not None)
     if _MAIN not in facts.bodies:
@@ -347,6 +350,7 @@ def facts_of(
     budget: int | None,
     max_tokens: Mapping[str, int] = _AS_WRITTEN,
 ) -> CostFacts:
+    """Return the facts about a program that every walk needs."""
     agents: dict[str, AgentSpec] = {}
     for unit in checked.units.values():
         for decl in unit.source.decls:
@@ -419,7 +423,8 @@ _FREE = ModelTerms(
 
 
 def rounds_of(checked: Checked) -> dict[int, list[RoundCost]]:
-    """By the loop, a node of the tree; of those whose lists have no bound in the source."""
+    """Return what one round may send, by the loop, a node of the tree; only of loops whose lists
+    have no bound in the source."""
     facts = facts_of(checked, lambda _: _FREE, None)
     facts.notes = {}
     try:

@@ -2,10 +2,9 @@
 the capability it needs (pure).
 """
 
-from vegakit.lang.check.context import BodyCheck, Rule, infer
+from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, infer, is_json
 from vegakit.lang.check.literals import check, check_declared, refuse, usable
 from vegakit.lang.check.names import unknown_name
-from vegakit.lang.check.relations import UNKNOWN, is_json, type_label
 from vegakit.lang.check.symbols import (
     AgentSymbol,
     Callee,
@@ -37,6 +36,7 @@ from vegakit.lang.types import (
     RecordOf,
     StreamOf,
     Type,
+    type_label,
 )
 
 # Arguments and parameters: which goes where, by name or by place.
@@ -118,7 +118,7 @@ def _misplaced(
 
 
 def _name_of(body: BodyCheck, arg: Expr, name: str) -> Node:
-    """Where the name of a named argument stands."""
+    """Return where the name of a named argument stands."""
     at = body.names.unit.text.rfind(name, 0, arg.at) if name else -1
     return Node(at, at + len(name)) if at >= 0 else arg
 
@@ -329,7 +329,7 @@ def _library(body: BodyCheck, node: Call, function: LibraryFunction) -> Type:
 
 
 def _with_type_variables(body: BodyCheck, kind: Type, type_parameters: dict[str, Type]) -> Type:
-    """With a hole for each letter of a signature."""
+    """Put a type variable in place of each letter of a signature."""
     match kind:
         case Plain(name=name) if name in TYPE_PARAMETERS:
             if name not in type_parameters:
@@ -357,7 +357,7 @@ _TAKES: dict[str, tuple[tuple[type, ...], tuple[Type, ...], str]] = {
 
 
 def _particular(body: BodyCheck, node: Call, name: str) -> None:
-    """What the signature, which says `any`, leaves open."""
+    """Check what the signature, which says `any`, leaves open."""
     for arg in node.args:
         kind = body.type_variables.seen(body.program.types.get(id(arg), UNKNOWN))
         if name in _TAKES:
@@ -419,7 +419,7 @@ def _python(body: BodyCheck, node: Call, name: str) -> Type:
 
 
 def _outside(body: BodyCheck, node: Call, kind: CalleeKind, name: str) -> Type:
-    """What it takes is known when it runs; whatever comes back is `any`."""
+    """Check a call whose signature is known only when it runs; whatever comes back is `any`."""
     body.program.callees[id(node)] = Callee(kind, name)
     for arg in node.args:
         given = infer(body, arg)

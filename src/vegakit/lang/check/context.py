@@ -1,11 +1,10 @@
-"""State shared by all rules of the checker: variables and what is known about them, the program's
-tables, and one body of statements (pure).
+"""State shared by all rules of the checker: type variables and what fits where, variables and what
+is known about them, the program's tables, and one body of statements (pure).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from vegakit.lang.check.relations import TypeVariables
 from vegakit.lang.check.symbols import Callee, NameKind, Names, Reports
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.syntax.tree import (
@@ -30,7 +29,198 @@ from vegakit.lang.syntax.tree import (
     TypeDecl,
     While,
 )
-from vegakit.lang.types import NOTHING, Signature, Type
+from vegakit.lang.types import (
+    ANY,
+    NOTHING,
+    NULL,
+    STR,
+    ChoiceOf,
+    FutureOf,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Plain,
+    ProcessOf,
+    RecordOf,
+    Signature,
+    StreamOf,
+    Type,
+    type_label,
+)
+
+# Type variables that are solved later, and what fits where.
+
+
+UNKNOWN = Plain("!")
+
+
+class TypeVariables:
+    """Types that are not known yet, and what they turned out to be."""
+
+    def __init__(self) -> None:
+        self._filled: dict[str, Type] = {}
+        self._only: dict[str, tuple[Type, ...]] = {}
+        self._count = 0
+
+    def fresh(self, only: tuple[Type, ...] = ()) -> Type:
+        """Return a new type variable; `only` are the types that it may become."""
+        self._count += 1
+        name = f"?{self._count}"
+        if only:
+            self._only[name] = only
+        return Plain(name)
+
+    def seen(self, kind: Type) -> Type:
+        """Return the type itself, or what fills it if it is a variable that is filled."""
+        while isinstance(kind, Plain) and kind.name in self._filled:
+            kind = self._filled[kind.name]
+        return kind
+
+    def full(self, kind: Type, otherwise: Type | None = None) -> Type:
+        """Return the type with all variables filled; `otherwise` takes the place of those still
+        open."""
+        count_steps()
+        kind = self.seen(kind)
+        match kind:
+            case Plain():
+                return otherwise if otherwise is not None and self.is_open(kind) else kind
+            case OptionalOf(inner=inner):
+                full = self.full(inner, otherwise)
+                return full if isinstance(full, OptionalOf) or full == ANY else OptionalOf(full)
+            case ListOf(inner=inner, most=most):
+                return ListOf(self.full(inner, otherwise), most)
+            case MapOf(inner=inner):
+                return MapOf(self.full(inner, otherwise))
+            case FutureOf(inner=inner):
+                return FutureOf(self.full(inner, otherwise))
+            case _:
+                return kind
+
+    def described(self, kind: Type) -> Type:
+        """Return the type for people, with words in place of variables."""
+        found = self.full(kind)
+        inner = found
+        while isinstance(inner, OptionalOf | ListOf | MapOf | FutureOf):
+            inner = self.seen(inner.inner)
+        if not (isinstance(inner, Plain) and self.is_open(inner)):
+            return found
+        names = [type_label(one) for one in self._only.get(inner.name, (ANY,))]
+        return self.full(found, Plain(" | ".join(names)))
+
+    def is_open(self, kind: Type) -> bool:
+        return isinstance(kind, Plain) and kind.name[0] == "?" and kind.name not in self._filled
+
+    def fits(self, this: Type, there: Type) -> bool:  # noqa: C901, PLR0912
+        """Return whether a value of type `this` may stand where `there` is wanted. A variable that
+        is still open on either side is filled by the other, so the order of questions matters."""
+        count_steps()
+        if this is there:
+            return True
+        this, there = self.seen(this), self.seen(there)
+        if this in (UNKNOWN, there) or there == UNKNOWN:
+            self._spoil(this, there)
+            return True
+        if there == ANY:
+            return this != NOTHING
+        if self.is_open(there):
+            return self._fill(there, this)
+        if self.is_open(this):
+            return self._fill(this, there)
+        match this, there:
+            case OptionalOf(inner=one), OptionalOf(inner=other):
+                return self.fits(one, other)
+            case _, OptionalOf(inner=other):
+                return this == NULL or self.fits(this, other)
+            case ListOf(inner=one, most=most), ListOf(inner=other, most=bound):
+                return (bound is None or (most is not None and most <= bound)) and self.fits(
+                    one, other
+                )
+            case (MapOf(inner=one), MapOf(inner=other)) | (
+                FutureOf(inner=one),
+                FutureOf(inner=other),
+            ):
+                return self.fits(one, other)
+            case ChoiceOf(choices=choices), ChoiceOf(choices=others):
+                return set(choices) <= set(others)
+            case ChoiceOf(), Plain():
+                return there == STR
+            case ProcessOf(), ProcessOf(agent=agent):
+                return not agent
+            case _:
+                return False
+
+    def joined(self, one: Type, other: Type) -> Type | None:
+        """The type that both fit, None when there is none."""
+        if self.fits(other, one):
+            return one
+        if self.fits(one, other):
+            return other
+        one, other = self.seen(one), self.seen(other)
+        if NULL in (one, other):
+            return OptionalOf(one if other == NULL else other)
+        if isinstance(one, OptionalOf) or isinstance(other, OptionalOf):
+            inner = self.joined(without_null(one), without_null(other))
+            return None if inner is None else OptionalOf(inner)
+        match one, other:
+            case ListOf(inner=inner), ListOf(inner=inner2):
+                item = self.joined(inner, inner2)
+                return None if item is None else ListOf(item)
+            case ChoiceOf(), ChoiceOf():
+                return STR
+            case ProcessOf(), ProcessOf():
+                return ProcessOf()
+            case _:
+                return None
+
+    def _spoil(self, this: Type, there: Type) -> None:
+        """Mark what meets a fault, so that it is not asked about again."""
+        for one, other in ((this, there), (there, this)):
+            if other == UNKNOWN and isinstance(one, Plain) and self.is_open(one):
+                self._filled[one.name] = UNKNOWN
+
+    def _fill(self, hole: Type, kind: Type) -> bool:
+        assert isinstance(hole, Plain)
+        if kind == NOTHING or self._holds(kind, hole):
+            return False
+        only = self._only.get(hole.name)
+        if only:
+            if self.is_open(kind):
+                assert isinstance(kind, Plain)
+                self._only.setdefault(kind.name, only)
+            elif (STR if isinstance(kind, ChoiceOf) else kind) not in only:
+                return False
+        if kind == NULL:
+            kind = OptionalOf(self.fresh())
+        self._filled[hole.name] = kind
+        return True
+
+    def _holds(self, kind: Type, hole: Type) -> bool:
+        kind = self.seen(kind)
+        while isinstance(kind, OptionalOf | ListOf | MapOf | FutureOf):
+            count_steps()
+            kind = self.seen(kind.inner)
+            if kind == hole:
+                return True
+        return False
+
+
+def without_null(kind: Type) -> Type:
+    """Return the type without its null."""
+    return kind.inner if isinstance(kind, OptionalOf) else kind
+
+
+def is_json(kind: Type) -> bool:
+    """Return whether values of it can be written down: handed to `main`, asked of a model, sent."""
+    match kind:
+        case OptionalOf(inner=inner) | ListOf(inner=inner) | MapOf(inner=inner):
+            return is_json(inner)
+        case RecordOf(fields=fields):
+            return all(is_json(field) for _, field in fields)
+        case ProcessOf() | FutureOf() | StreamOf():
+            return False
+        case _:
+            return kind != NOTHING
+
 
 # Variables of one function, and what is known about them at this point.
 #
@@ -59,7 +249,7 @@ class Variable:
 
 
 class Access:
-    """What one statement of `parallel` reads and assigns, with the first place of each."""
+    """All that one statement of `parallel` reads and assigns, with the first place of each."""
 
     def __init__(self) -> None:
         self.reads: dict[int, Node] = {}
@@ -67,6 +257,8 @@ class Access:
 
 
 class VariableScopes:
+    """The variables of the blocks around, and what is known about them on this path."""
+
     def __init__(self) -> None:
         self.all: list[Variable] = []
         self.facts: Facts = {}
@@ -74,12 +266,16 @@ class VariableScopes:
         self._open: list[dict[str, Variable]] = [{}]
 
     def enter(self) -> None:
+        """Open a block."""
         self._open.append({})
 
     def leave(self) -> None:
+        """Close the innermost block and forget its variables."""
         self._open.pop()
 
     def names(self) -> Iterable[str]:
+        """Return the names of all variables that can be seen, outermost first; a name that is
+        hidden by an inner one comes twice."""
         return [name for scope in self._open for name in scope]
 
     def declare(
@@ -106,6 +302,7 @@ class VariableScopes:
         return self.facts.get((variable.number, ""), variable.type)
 
     def assign(self, variable: Variable, node: Node) -> None:
+        """Note that a variable gets another value, and forget what was known about the old one."""
         variable.assigned = True
         for access in self.watching:
             access.writes.setdefault(variable.number, node)
@@ -118,7 +315,7 @@ class VariableScopes:
             }
 
     def know(self, facts: Facts) -> None:
-        """Of very many facts the oldest are forgotten, so that copying them stays cheap."""
+        """Add facts. Of very many the oldest are forgotten, so that copying them stays cheap."""
         if facts:
             known = {**self.facts, **facts}
             self.facts = known if len(known) <= MOST_FACTS else dict([*known.items()][-MOST_FACTS:])
@@ -134,7 +331,7 @@ class VariableScopes:
 
 
 def merged(paths: list[Facts]) -> Facts:
-    """What holds on all paths that come together here."""
+    """Return what holds on all paths that come together here."""
     if not paths:
         return {}
     first, *others = paths
@@ -172,12 +369,13 @@ def parts(statement: Stmt) -> Iterator[Block]:
 
 
 class AssignedNames:
-    """Names that are assigned somewhere in a block; each block is looked into once."""
+    """The names that are assigned somewhere in a block; each block is looked into once."""
 
     def __init__(self) -> None:
         self._known: dict[int, frozenset[str]] = {}
 
     def within(self, block: Block) -> frozenset[str]:
+        """Return the names that are assigned in the block or in a block inside it."""
         key = id(block)
         if key not in self._known:
             self._known[key] = self._found(block)
@@ -214,7 +412,7 @@ def lets(body: tuple[Stmt, ...]) -> dict[str, Node]:
 
 
 def has_break(block: Block) -> bool:
-    """Whether a `break` in it ends the loop whose body it is."""
+    """Return whether a `break` in it ends the loop whose body it is."""
     waiting: list[Stmt] = list(block.body)
     while waiting:
         statement = waiting.pop()
@@ -260,13 +458,7 @@ class ProgramCheck:
 
 
 class BodyCheck:
-    """Of a function, a tool, or the statements at top level when `owner` is None.
-
-    `tests` holds for each condition what is known where it is true and where it is false;
-    `answers` the types that are declared for the sends in it; `task` is the block (`parallel`,
-    `monitor`) that runs beside the rest, if this is inside one, and `fence` the first variable of
-    it.
-    """
+    """The check of a function, a tool, or the statements at top level when `owner` is None."""
 
     def __init__(
         self, program: ProgramCheck, names: Names, owner: FnDecl | ToolDecl | None
@@ -286,6 +478,7 @@ class BodyCheck:
         self.later: dict[str, Node] = {}
 
     def source(self, node: Node) -> str:
+        """Return the text of a node as it stands in the file."""
         return self.names.unit.text[node.at : node.end]
 
 
@@ -296,6 +489,7 @@ EXPRESSIONS: dict[type, Rule] = {}
 
 
 def infer(body: BodyCheck, node: Expr, expected: Type | None = None) -> Type:
+    """Return the type of an expression, by the rule of its kind."""
     count_steps(2)
     kind = body.type_variables.seen(EXPRESSIONS[type(node)](body, node, expected))
     body.program.types[id(node)] = kind

@@ -2,8 +2,7 @@
 the types of literals (pure).
 """
 
-from vegakit.lang.check.context import BodyCheck, Rule, infer
-from vegakit.lang.check.relations import UNKNOWN, is_json, type_label, without_null
+from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, infer, is_json, without_null
 from vegakit.lang.check.symbols import closest_name
 from vegakit.lang.diagnostics import Edit
 from vegakit.lang.syntax.tree import (
@@ -39,6 +38,7 @@ from vegakit.lang.types import (
     RecordOf,
     StreamOf,
     Type,
+    type_label,
 )
 
 # Holding an expression to the type wanted there, and suggesting a fix for what does not fit.
@@ -58,19 +58,22 @@ def check(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:
 
 
 def check_declared(body: BodyCheck, node: Expr, expected: Type, what: str) -> Type:
-    """Where the type is written in the program: a send then asks for an answer of that type."""
+    """Check a value against a type that is written in the program: a send then asks for an
+    answer of that type."""
     if isinstance(node, Ask) and node.answer is None and not (node.stream or node.later):
         body.answers[id(node)] = expected
     return check(body, node, expected, what)
 
 
 def condition(body: BodyCheck, node: Expr, what: str) -> None:
+    """Check a condition, which is a bool."""
     kind = infer(body, node, BOOL)
     if not body.type_variables.fits(kind, BOOL):
         refuse(body, node, kind, BOOL, what)
 
 
 def refuse(body: BodyCheck, node: Expr, kind: Type, expected: Type, what: str) -> None:
+    """Report that a value does not fit, and how to change it."""
     kind, expected = body.type_variables.full(kind), body.type_variables.full(expected)
     if is_open(body, node, kind):
         return
@@ -145,7 +148,7 @@ def _answered(node: Ask, expected: Type) -> tuple[str, Edit | None]:
 
 
 def _converted(node: Expr, kind: Type, expected: Type, text: str) -> tuple[str, Edit | None]:
-    """What turns one type into the other, if something does."""
+    """Return what turns one type into the other, if something does."""
     if isinstance(node, Text | ListLit | MapLit):
         return _literal(node, expected)
     if isinstance(node, Whole | Decimal) and expected == STR:
@@ -255,7 +258,7 @@ def _text(body: BodyCheck, node: Text, expected: Type | None) -> Type:
 
 
 def usable(body: BodyCheck, node: Expr, kind: Type) -> None:
-    """As text or in a message: futures and streams have to be taken first."""
+    """Check what is used as text or in a message: futures and streams have to be taken first."""
     if kind == NOTHING:
         refuse(body, node, kind, ANY, "")
     elif isinstance(kind, FutureOf):
@@ -369,7 +372,7 @@ def _build(body: BodyCheck, node: Build, expected: Type | None) -> Type:
 
 
 def items_of(body: BodyCheck, node: Expr, kind: Type) -> Type:
-    """What a loop with one name walks over."""
+    """Return what a loop with one name walks over."""
     kind = body.type_variables.seen(kind)
     match kind:
         case ListOf(inner=inner):

@@ -1,8 +1,7 @@
 """Names, fields and items: reading them, assigning to them, and what is known afterwards (pure)."""
 
-from vegakit.lang.check.context import BodyCheck, Rule, Variable, infer
+from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, Variable, infer, without_null
 from vegakit.lang.check.literals import check, check_declared, is_open, null_advice
-from vegakit.lang.check.relations import UNKNOWN, type_label, without_null
 from vegakit.lang.check.symbols import (
     AgentSymbol,
     NameKind,
@@ -27,6 +26,7 @@ from vegakit.lang.types import (
     ProcessOf,
     RecordOf,
     Type,
+    type_label,
 )
 
 # Names, fields and items, where they are read.
@@ -68,7 +68,7 @@ def process_name(body: BodyCheck, node: Name, declared: AgentSymbol | Supervisor
 
 
 def process_of(body: BodyCheck, node: Expr) -> Type:
-    """Of an expression that may also be the bare name of an agent or supervisor."""
+    """Return the type of an expression that may also be the bare name of an agent or supervisor."""
     if isinstance(node, Name) and body.scopes.find(node.name) is None:
         declared = body.names.find(node.name)
         if isinstance(declared, AgentSymbol | SupervisorSymbol):
@@ -77,6 +77,7 @@ def process_of(body: BodyCheck, node: Expr) -> Type:
 
 
 def unknown_name(body: BodyCheck, node: Name, extra: tuple[str, ...] = ()) -> None:
+    """Report a name that nobody declared, with the closest one."""
     if node.name in LIBRARY:
         body.reports.error(
             "not-a-value",
@@ -223,6 +224,7 @@ PLACES: dict[type, Rule] = {Name: _name, Member: _member, Index: _index}
 
 
 def assign(body: BodyCheck, node: Assign) -> None:
+    """Check an assignment to a variable, a field or an item."""
     variable = _root(body, node.target)
     if variable is None:
         infer(body, node.value)
@@ -242,7 +244,7 @@ def assign(body: BodyCheck, node: Assign) -> None:
 
 
 def learn(body: BodyCheck, place: tuple[int, str] | None, kind: Type, given: Type) -> None:
-    """After `x = "a"` the optional `x` is a str."""
+    """Narrow a variable by what is assigned: after `x = "a"` the optional `x` is a str."""
     given = body.type_variables.seen(given)
     known = given not in (NULL, ANY, UNKNOWN) and not isinstance(given, OptionalOf)
     if place is not None and isinstance(body.type_variables.seen(kind), OptionalOf) and known:

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from vegakit.lang.check.calls import CALLS
-from vegakit.lang.check.context import EXPRESSIONS, BodyCheck, ProgramCheck, lets
+from vegakit.lang.check.context import EXPRESSIONS, UNKNOWN, BodyCheck, ProgramCheck, is_json, lets
 from vegakit.lang.check.literals import LITERALS, check
 from vegakit.lang.check.names import PLACES
 from vegakit.lang.check.operators import OPERATORS
-from vegakit.lang.check.relations import UNKNOWN, is_json, type_label
 from vegakit.lang.check.resolution import collect
-from vegakit.lang.check.sends import SENDS
 from vegakit.lang.check.settings import (
     AGENT,
     BLOCKS,
@@ -63,12 +61,13 @@ from vegakit.lang.syntax.tree import (
     ToolDecl,
     ToolRef,
 )
-from vegakit.lang.types import ANY, MONEY, NOTHING, FutureOf, ProcessOf, Signature, Type
+from vegakit.lang.types import ANY, MONEY, NOTHING, FutureOf, ProcessOf, Signature, Type, type_label
 
 # Agents and supervisors as declared: their fields, tools and children.
 
 
 def check_agent(program: ProgramCheck, names: Names, decl: AgentDecl) -> None:
+    """Check the settings and tools of an agent."""
     seen: set[str] = set()
     for field in decl.fields:
         word = Node(field.at, field.at + len(field.name))
@@ -186,6 +185,7 @@ def _unknown_tool(program: ProgramCheck, names: Names, ref: ToolRef) -> None:
 
 
 def check_supervisor(program: ProgramCheck, names: Names, decl: SupervisorDecl) -> None:
+    """Check the settings and children of a supervisor."""
     check_settings(program, decl.settings, RULES, "a supervisor")
     seen: set[str] = set()
     for child in decl.children:
@@ -279,16 +279,17 @@ def _check_tool(program: ProgramCheck, decl: ToolDecl) -> None:
             "not-a-result", decl.result, f"a tool cannot give {type_label(result)} to a model"
         )
     for setting in decl.settings:
-        if setting.name != "repeatable":
+        if setting.name != "idempotent":
             program.reports.error(
                 "unknown-setting",
                 setting,
                 f"a tool has no `{setting.name}`",
-                "there is: repeatable",
+                "there is: idempotent",
             )
 
 
 def check_grants(program: ProgramCheck, grants: Grants | None) -> None:
+    """Check the rights that a function, tool or file is given."""
     if grants is None:
         return
     for texts, word in (
@@ -304,6 +305,7 @@ def check_grants(program: ProgramCheck, grants: Grants | None) -> None:
 
 
 def check_file_body(program: ProgramCheck, names: Names, is_main: bool) -> None:
+    """Check the statements at the top of a file."""
     source = names.unit.source
     check_grants(program, source.header)
     if not source.body:
@@ -388,7 +390,7 @@ def _name(body: BodyCheck, node: Node) -> Node:
 # The whole check of a program, from its text to its tables.
 
 
-EXPRESSIONS.update(CALLS | LITERALS | OPERATORS | PLACES | SENDS)
+EXPRESSIONS.update(CALLS | LITERALS | OPERATORS | PLACES)
 STATEMENTS.update(GUARDS | LOOPS | PLAIN_STATEMENTS | TASKS)
 
 

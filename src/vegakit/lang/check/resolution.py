@@ -5,8 +5,7 @@ types (pure).
 from collections import Counter
 from collections.abc import Iterator
 
-from vegakit.lang.check.context import ProgramCheck
-from vegakit.lang.check.relations import UNKNOWN
+from vegakit.lang.check.context import UNKNOWN, ProgramCheck
 from vegakit.lang.check.symbols import (
     GIVEN,
     AgentSymbol,
@@ -91,6 +90,7 @@ _ELSEWHERE = {
 
 
 def written(program: ProgramCheck, names: Names, node: TypeExpr) -> Type:
+    """Return the type that is written there."""
     kind = _written(program, names, node)
     program.types[id(node)] = kind
     return kind
@@ -181,7 +181,8 @@ def _unknown(program: ProgramCheck, names: Names, node: NamedType) -> None:
 
 
 def declared_type(program: ProgramCheck, names: Names, decl: TypeDecl, asked: Node) -> Type:
-    """Of a `type` declaration, whose fields may name others that are declared later."""
+    """Return the type of a `type` declaration, whose fields may name others that are declared
+    later."""
     if id(decl) in program.types:
         return program.types[id(decl)]
     if _is_forming(program, decl) or len(program.forming) >= MOST_DEPTH:
@@ -248,7 +249,8 @@ def _circle(program: ProgramCheck, decl: TypeDecl, asked: Node) -> None:
 
 
 def collect(program: ProgramCheck, units: dict[str, Unit]) -> None:
-    """Names of all files first, then their types, then what functions and tools take and give."""
+    """Collect the names of all files first, then their types, then what functions and tools take
+    and give."""
     for path, unit in units.items():
         given = {name: RecordSymbol(kind, None) for name, kind in program.given.items()}
         program.files[path] = Names(unit, dict(given), {}, {}, set(_lets(unit.source.body)), {})
@@ -349,7 +351,7 @@ def _is_taken(program: ProgramCheck, decl: Decl, taken: dict[str, str]) -> bool:
 
 
 def _name_of(program: ProgramCheck, decl: Decl | Param) -> Node:
-    """Where the name stands in a declaration."""
+    """Return where the name stands in a declaration."""
     text = program.files[program.reports.file].unit.text
     at = text.find(decl.name, decl.at, decl.end)
     return Node(at, at + len(decl.name)) if at >= 0 else Node(decl.at, decl.at + 1)

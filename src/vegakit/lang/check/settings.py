@@ -28,51 +28,52 @@ from vegakit.lang.syntax.tree import (
 )
 
 # Fields of agents and settings of blocks: which there are, and what each takes.
-#
-# | kind       | is written                                     |
-# |------------|------------------------------------------------|
-# | Number     | `3`, within its range                          |
-# | Fraction   | `0.2` or `1`, within its range                 |
-# | Amount     | `$0.50`, and `$5/day` where a period fits      |
-# | Time       | `30s`                                          |
-# | OneOf      | one of a few words                             |
-# | Words      | `[timeout, overloaded]`                        |
-# | Growth     | `exponential(100ms, 2.0, 5s)`                  |
-# | Literal    | a string, or a bare word where `bare`          |
 
 
 class NumberSetting(Struct, frozen=True):
+    """A whole number within its range: `3`."""
+
     least: int
     most: int
 
 
 class FractionSetting(Struct, frozen=True):
+    """A number within its range: `0.2` or `1`."""
+
     least: float
     most: float
 
 
 class AmountSetting(Struct, frozen=True):
+    """Money: `$0.50`, and `$5/day` where a period fits."""
+
     period: bool = False
     zero: bool = False
 
 
 class TimeSetting(Struct, frozen=True):
-    pass
+    """A duration: `30s`."""
 
 
 class ChoiceSetting(Struct, frozen=True):
+    """One of a few words."""
+
     words: tuple[str, ...]
 
 
 class ListSetting(Struct, frozen=True):
+    """A list of such words: `[timeout, overloaded]`."""
+
     words: tuple[str, ...]
 
 
 class BackoffSetting(Struct, frozen=True):
-    pass
+    """A wait that grows: `exponential(100ms, 2.0, 5s)`."""
 
 
 class LiteralSetting(Struct, frozen=True):
+    """A string, or a bare word where `bare`."""
+
     bare: bool = False
 
 
@@ -175,6 +176,7 @@ def check_settings(
 def unknown_setting(
     program: ProgramCheck, word: Node, name: str, known: Collection[str], what: str
 ) -> None:
+    """Report a setting that does not exist, with the closest one."""
     help_, edit = replacement(word, closest_name(name, known))
     program.reports.error(
         "unknown-setting",
@@ -186,6 +188,7 @@ def unknown_setting(
 
 
 def check_value(program: ProgramCheck, node: Expr, kind: SettingKind, what: str) -> None:
+    """Check the value of a setting by its rule."""
     match kind:
         case NumberSetting(least=least, most=most):
             _number(program, node, least, most, what)
@@ -328,7 +331,7 @@ def _text_of(program: ProgramCheck, node: Expr) -> str:
 
 
 def only_block(program: ProgramCheck, value: Name) -> None:
-    """What is asked for but not kept is said: a cap that nobody holds would be a lie."""
+    """Warn of a setting that is understood and not kept: a cap that nobody holds would be a lie."""
     if value.name in ("ask", "warn", "allow"):
         program.reports.warn(
             "not-yet",

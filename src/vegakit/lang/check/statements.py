@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from vegakit.lang.check.context import Access, BodyCheck, Facts, has_break, infer, merged
+from vegakit.lang.check.context import UNKNOWN, Access, BodyCheck, Facts, has_break, infer, merged
 from vegakit.lang.check.literals import check, check_declared, condition, is_open, items_of
 from vegakit.lang.check.names import assign, learn
-from vegakit.lang.check.relations import UNKNOWN, type_label
 from vegakit.lang.check.resolution import written
 from vegakit.lang.check.settings import SESSION, check_settings, only_block
 from vegakit.lang.check.symbols import CalleeKind, closest_name, described, replacement
@@ -51,6 +50,7 @@ from vegakit.lang.types import (
     ProcessOf,
     StreamOf,
     Type,
+    type_label,
 )
 
 # Blocks of statements: each rule says whether control goes on after its statement.
@@ -63,6 +63,7 @@ STATEMENTS: dict[type, StatementRule] = {}
 
 
 def check_block(body: BodyCheck, block: Block) -> bool:
+    """Check a block in a scope of its own; return whether the program goes on behind it."""
     body.scopes.enter()
     goes_on = check_all(body, block.body)
     body.scopes.leave()
@@ -70,6 +71,8 @@ def check_block(body: BodyCheck, block: Block) -> bool:
 
 
 def check_all(body: BodyCheck, statements: tuple[Stmt, ...]) -> bool:
+    """Check statements in order and report what is never reached; return whether the program goes
+    on behind them."""
     goes_on, reported = True, False
     for statement in statements:
         if not (goes_on or reported):
@@ -83,7 +86,8 @@ def check_all(body: BodyCheck, statements: tuple[Stmt, ...]) -> bool:
 
 
 def forget_assigned(body: BodyCheck, block: Block) -> None:
-    """What is assigned in a block is not known where it may have run already, or in part."""
+    """Forget what is known of the variables that a block assigns: it may have run already, or in
+    part."""
     names = body.program.assigned.within(block)
     found = (body.scopes.find(name) for name in names)
     body.scopes.forget({variable.number for variable in found if variable is not None})
@@ -125,6 +129,7 @@ def _inferred(body: BodyCheck, node: Let) -> Type:
 
 
 def shadows(body: BodyCheck, node: Node, name: str) -> None:
+    """Report a variable that has the name of a declaration of its file."""
     declared = body.names.own.get(name)
     if declared is not None:
         at = body.names.unit.text.find(name, node.at, node.end)

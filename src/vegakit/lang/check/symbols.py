@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from vegakit.lang.check.relations import type_label
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import (
     MAX_DIAGNOSTICS,
@@ -39,7 +38,7 @@ from vegakit.lang.syntax.tree import (
     UseFile,
     Whole,
 )
-from vegakit.lang.types import NOTHING, Parameter, Signature, Type
+from vegakit.lang.types import NOTHING, Parameter, Signature, Type, type_label
 
 # What the checker found out: the tree stays as it is, its meaning stands beside it.
 #
@@ -47,6 +46,8 @@ from vegakit.lang.types import NOTHING, Parameter, Signature, Type
 
 
 class CalleeKind(StrEnum):
+    """The kinds of things that can be called."""
+
     FUNCTION = "function"  # name: `unit::fn`, the unit empty for the main file
     TOOL = "tool"  # the same, of a tool declared in the program
     LIBRARY = "library"  # name: `str::trim`, `print`, `len`
@@ -56,12 +57,16 @@ class CalleeKind(StrEnum):
 
 
 class NameKind(StrEnum):
+    """The kinds of things that a bare name can stand for."""
+
     VARIABLE = "variable"
     AGENT = "agent"
     SUPERVISOR = "supervisor"
 
 
 class Callee(Struct, frozen=True):
+    """The function, tool or record that a call stands for."""
+
     kind: CalleeKind
     name: str
 
@@ -80,7 +85,7 @@ class Unit(Struct):
 
     @property
     def line_ends(self) -> list[int]:
-        """Where its lines end, found once: every function of the file asks."""
+        """The offsets at which its lines end, found once: every function of the file asks."""
         if self._line_ends is None:
             self._line_ends = [at for at, char in enumerate(self.text) if char == "\n"]
         return self._line_ends
@@ -125,11 +130,15 @@ class RoutineSymbol(Struct, frozen=True):
 
 
 class AgentSymbol(Struct, frozen=True):
+    """A declared agent."""
+
     full: str
     node: AgentDecl
 
 
 class SupervisorSymbol(Struct, frozen=True):
+    """A declared supervisor."""
+
     full: str
     node: SupervisorDecl
 
@@ -142,6 +151,8 @@ class RecordSymbol(Struct, frozen=True):
 
 
 class ServerSymbol(Struct, frozen=True):
+    """A declared MCP server."""
+
     server: str
     node: Node
 
@@ -167,8 +178,8 @@ _WORDS = {
 
 
 class Names(Struct):
-    """Of one file. `nested` are the tools inside agents, by the name of the agent; `others` are the
-    files it uses; `top_level` are the variables of its statements at top level;
+    """The names of one file. `nested` are the tools inside agents, by the name of the agent;
+    `others` are the files it uses; `top_level` are the variables of its statements at top level;
     `pending` are the types it declares."""
 
     unit: Unit
@@ -188,10 +199,12 @@ class Names(Struct):
         return None if isinstance(found, ServerSymbol | FileSymbol) else found
 
     def full(self, name: str) -> str:
+        """Return the name with the file's name and `::` before it, or alone in the main file."""
         return f"{self.unit.name}::{name}" if self.unit.name else name
 
 
 def described(declared: Symbol) -> str:
+    """Return what a name stands for, in words."""
     if isinstance(declared, RoutineSymbol):
         return "a tool" if declared.kind is CalleeKind.TOOL else "a function"
     return _WORDS[type(declared)]
@@ -204,7 +217,8 @@ _COMPARED = 60
 
 
 class Reports:
-    """Of one program; `file` is the one being checked. With enough errors the check ends."""
+    """The diagnostics of one program; `file` is the one being checked. With enough errors the
+    check ends."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -219,6 +233,8 @@ class Reports:
         help: str = "",  # noqa: A002  (the field's name)
         edit: Edit | None = None,
     ) -> None:
+        """Report an error. Raises `TooManyDiagnosticsError` when it is the last that is
+        reported."""
         self.errors += 1
         self._add(Diagnostic(code, message, self.file, where.at, where.end, help, edit))
         if self.errors >= MAX_DIAGNOSTICS:
@@ -232,9 +248,11 @@ class Reports:
         help: str = "",  # noqa: A002
         edit: Edit | None = None,
     ) -> None:
+        """Report a warning, which is dropped when there are too many diagnostics already."""
         self._add(Diagnostic(code, message, self.file, where.at, where.end, help, edit, "warning"))
 
     def take(self, found: Iterable[Diagnostic]) -> None:
+        """Add diagnostics that were made elsewhere; many errors among them do not end the check."""
         for one in found:
             self.errors += one.severity == "error"
             self._add(one)
@@ -244,7 +262,7 @@ class Reports:
             self.found.append(found)
 
     def in_order(self) -> tuple[Diagnostic, ...]:
-        """By file and place, errors kept before warnings."""
+        """Return them by file and place, errors kept before warnings."""
         kept = sorted(self.found, key=lambda found: found.severity)[:MAX_DIAGNOSTICS]
         return tuple(sorted(kept, key=lambda found: (found.file, found.at)))
 
@@ -278,6 +296,7 @@ GIVEN = "agents given"
 
 
 def given_unit(agents: Sequence[AgentSpec]) -> Unit:
+    """Return the unit of agents that the caller gives to the program."""
     return Unit(GIVEN, "", Source(0, 0, None, tuple(map(_decl, agents)), ()), {})
 
 

@@ -29,7 +29,7 @@ from vegakit.lang.types import Type
 
 
 class Op(IntEnum):
-    """Each row: number, operands, meaning."""
+    """An instruction: its number, its operands and its meaning."""
 
     operands: tuple[str, ...]
     meaning: str
@@ -128,6 +128,9 @@ ANY_AGENT = "*"
 
 
 class CallSite(Struct, frozen=True):
+    """The place of an effect: its ordinal in the function, the registers that count the loops
+    around it, and where it stands in the source."""
+
     ordinal: int
     loops: tuple[int, ...]
     line: int
@@ -135,8 +138,8 @@ class CallSite(Struct, frozen=True):
 
 
 class Handler(Struct, frozen=True):
-    """`kinds` is empty for all that can be caught. `scopes` is how many budget scopes of this call
-    stay open."""
+    """A `catch` as the machine sees it. `kinds` is empty for all that can be caught. `scopes` is
+    how many budget scopes of this call stay open."""
 
     start: int
     end: int
@@ -147,7 +150,8 @@ class Handler(Struct, frozen=True):
 
 
 class Rights(Struct, frozen=True, omit_defaults=True):
-    """None of `paths`, `commands`, `hosts` means: not narrowed by the source."""
+    """The capabilities of a function or tool. None for `paths`, `commands` or `hosts` means that
+    the source does not narrow them."""
 
     capabilities: tuple[str, ...] = ()
     paths: tuple[str, ...] | None = None
@@ -173,18 +177,20 @@ class Function(Struct, frozen=True):
 
 
 class CompiledTool(Struct, frozen=True, omit_defaults=True):
+    """A tool that the program declares. `function` is the index of its body."""
+
     name: str
     function: int
     description: str
     params: tuple[tuple[str, Type], ...]
     result: Type
     rights: int
-    repeatable: bool = False
+    idempotent: bool = False
 
 
 class AgentSpec(Struct, frozen=True, omit_defaults=True):
-    """As written: None is not written. Blocks are maps of their settings, names as strings, money
-    in whole units of `Money`, durations in milliseconds."""
+    """An agent is held as it is written, with None for what is not written. Blocks are maps of
+    their settings, names as strings, money in whole units of `Money`, durations in milliseconds."""
 
     name: str
     model: str
@@ -207,6 +213,8 @@ class AgentSpec(Struct, frozen=True, omit_defaults=True):
 
 
 class SupervisorSpec(Struct, frozen=True):
+    """A supervisor as declared, with defaults filled in."""
+
     name: str
     strategy: str
     max_restarts: int
@@ -215,7 +223,8 @@ class SupervisorSpec(Struct, frozen=True):
 
 
 class Module(Struct, frozen=True):
-    """`main` is the index of the function to run. `files` are the sources' names and digests."""
+    """A compiled program. `main` is the index of the function to run. `files` are the sources'
+    names and digests."""
 
     name: str
     main: int

@@ -26,37 +26,7 @@ from vegakit.lang.codegen.writer import (
     tool_of,
 )
 from vegakit.lang.diagnostics import count_steps, step_limit
-from vegakit.lang.syntax.tree import (
-    AgentDecl,
-    Assign,
-    Block,
-    Break,
-    Catch,
-    Continue,
-    Expr,
-    ExprStmt,
-    FnDecl,
-    For,
-    If,
-    Index,
-    Let,
-    Member,
-    Monitor,
-    Name,
-    Parallel,
-    Return,
-    Session,
-    Setting,
-    Stmt,
-    SupervisorDecl,
-    ToolDecl,
-    Try,
-    UseMcp,
-    While,
-    assigned_in,
-    below,
-    root_of,
-)
+from vegakit.lang.syntax import tree
 from vegakit.lang.types import NOTHING, StreamOf, Type
 from vegakit.records import digest128
 
@@ -64,37 +34,40 @@ from vegakit.records import digest128
 # way out of it: by its own end, by `break`, `continue` and `return`, and by an error.
 
 
-def write_all(w: Writer, body: tuple[Stmt, ...]) -> None:
+def write_all(w: Writer, body: tuple[tree.Stmt, ...]) -> None:
+    """Write the code of statements, one after the other."""
     for node in body:
         write(w, node)
 
 
-def write(w: Writer, node: Stmt) -> None:
+def write(w: Writer, node: tree.Stmt) -> None:
+    """Write the code of one statement. Registers that it needs for itself are free again after
+    it."""
     count_steps(2)
     w.at(node)
     with w.scratch():
         _WRITE[type(node)](w, node)
 
 
-def _write_block(w: Writer, node: Block) -> None:
+def _write_block(w: Writer, node: tree.Block) -> None:
     with w.block():
         write_all(w, node.body)
 
 
-def _write_let(w: Writer, node: Let) -> None:
+def _write_let(w: Writer, node: tree.Let) -> None:
     """The value before the name: `let x = x + 1` reads the outer x."""
     register = w.register()
     put(w, node.value, register)
     w.variables[node.name] = register
 
 
-def _write_assign(w: Writer, node: Assign) -> None:
-    if isinstance(node.target, Name):
+def _write_assign(w: Writer, node: tree.Assign) -> None:
+    if isinstance(node.target, tree.Name):
         put(w, node.value, w.variables[node.target.name])
         return
     steps = list(_steps(node.target))
-    root = w.variables[root_of(node.target).name]
-    keys = [value(w, step.index) if isinstance(step, Index) else -1 for step in steps]
+    root = w.variables[tree.root_of(node.target).name]
+    keys = [value(w, step.index) if isinstance(step, tree.Index) else -1 for step in steps]
     holders = [root]
     for step, key in zip(steps[:-1], keys[:-1], strict=True):
         holders.append(w.register())
@@ -103,7 +76,7 @@ def _write_assign(w: Writer, node: Assign) -> None:
     w.at(node)
     for step, key, holder in zip(reversed(steps), reversed(keys), reversed(holders), strict=True):
         made = w.register()
-        if isinstance(step, Index):
+        if isinstance(step, tree.Index):
             w.emit(Op.WITH_INDEX, made, holder, key, new)
         else:
             w.emit(Op.WITH_FIELD, made, holder, w.program.pools.constant(step.name), new)
@@ -111,35 +84,35 @@ def _write_assign(w: Writer, node: Assign) -> None:
     w.emit(Op.MOVE, root, new)
 
 
-def _read_step(w: Writer, step: Member | Index, into: int, of: int, key: int) -> None:
-    if isinstance(step, Index):
+def _read_step(w: Writer, step: tree.Member | tree.Index, into: int, of: int, key: int) -> None:
+    if isinstance(step, tree.Index):
         w.emit(Op.INDEX, into, of, key)
     else:
         w.emit(Op.FIELD, into, of, w.program.pools.constant(step.name))
 
 
-def _steps(target: Expr) -> Iterator[Member | Index]:
-    if isinstance(target, Member | Index):
+def _steps(target: tree.Expr) -> Iterator[tree.Member | tree.Index]:
+    if isinstance(target, tree.Member | tree.Index):
         yield from _steps(target.of)
         yield target
 
 
-def _write_expr(w: Writer, node: ExprStmt) -> None:
+def _write_expr(w: Writer, node: tree.ExprStmt) -> None:
     put(w, node.value, w.register())
 
 
-def _write_return(w: Writer, node: Return) -> None:
+def _write_return(w: Writer, node: tree.Return) -> None:
     w.emit(Op.RETURN, w.constant(None) if node.value is None else value(w, node.value))
 
 
-def _write_break(w: Writer, node: Break | Continue) -> None:
+def _write_break(w: Writer, node: tree.Break | tree.Continue) -> None:
     loop = w.loops[-1]
     for _ in range(w.scopes - loop.scopes):
         w.emit(Op.BUDGET_EXIT)
-    w.emit(Op.JUMP, loop.after if isinstance(node, Break) else loop.again)
+    w.emit(Op.JUMP, loop.after if isinstance(node, tree.Break) else loop.again)
 
 
-def _write_if(w: Writer, node: If) -> None:
+def _write_if(w: Writer, node: tree.If) -> None:
     other, end = Label(), Label()
     w.emit(Op.JUMP_IF_NOT, value(w, node.test), other)
     _write_block(w, node.then)
@@ -151,7 +124,7 @@ def _write_if(w: Writer, node: If) -> None:
     w.here(end)
 
 
-def _write_while(w: Writer, node: While) -> None:
+def _write_while(w: Writer, node: tree.While) -> None:
     again, after = Label(), Label()
     limit = -1 if node.limit is None else value(w, node.limit)
     rounds = w.constant(-1)
@@ -163,7 +136,7 @@ def _write_while(w: Writer, node: While) -> None:
     _write_looped(w, node.body, Loop(again, after, w.scopes))
 
 
-def _write_looped(w: Writer, body: Block, loop: Loop) -> None:
+def _write_looped(w: Writer, body: tree.Block, loop: Loop) -> None:
     """The counter of the loop is already among the rounds."""
     w.loops.append(loop)
     _write_block(w, body)
@@ -173,7 +146,7 @@ def _write_looped(w: Writer, body: Block, loop: Loop) -> None:
     w.here(loop.after)
 
 
-def _write_for(w: Writer, node: For) -> None:
+def _write_for(w: Writer, node: tree.For) -> None:
     again, after = Label(), Label()
     streams = isinstance(w.program.checked.types[id(node.over)], StreamOf)
     with w.block():
@@ -181,7 +154,7 @@ def _write_for(w: Writer, node: For) -> None:
         _write_looped(w, node.body, Loop(again, after, w.scopes))
 
 
-def _begin_stream(w: Writer, node: For, again: Label, after: Label) -> None:
+def _begin_stream(w: Writer, node: tree.For, again: Label, after: Label) -> None:
     stream = value(w, node.over)
     rounds, done = w.constant(-1), w.register()
     w.here(again)
@@ -192,7 +165,7 @@ def _begin_stream(w: Writer, node: For, again: Label, after: Label) -> None:
     w.rounds.append(rounds)
 
 
-def _begin_items(w: Writer, node: For, again: Label, after: Label) -> None:
+def _begin_items(w: Writer, node: tree.For, again: Label, after: Label) -> None:
     items = w.register()
     w.emit(Op.ITEMS if len(node.names) == 1 else Op.PAIRS, items, value(w, node.over))
     confirm(w, node, items)
@@ -208,11 +181,11 @@ def _begin_items(w: Writer, node: For, again: Label, after: Label) -> None:
     w.rounds.append(rounds)
 
 
-def _write_try(w: Writer, node: Try) -> None:
+def _write_try(w: Writer, node: tree.Try) -> None:
     _write_guarded(w, node.catches, lambda: _write_block(w, node.body))
 
 
-def _write_guarded(w: Writer, catches: tuple[Catch, ...], body: Callable[[], None]) -> None:
+def _write_guarded(w: Writer, catches: tuple[tree.Catch, ...], body: Callable[[], None]) -> None:
     start, end = w.place, Label()
     body()
     if not catches:
@@ -231,7 +204,7 @@ def _write_guarded(w: Writer, catches: tuple[Catch, ...], body: Callable[[], Non
     w.here(end)
 
 
-def _write_session(w: Writer, node: Session) -> None:
+def _write_session(w: Writer, node: tree.Session) -> None:
     def body() -> None:
         amount = value(w, node.budget)
         settings = w.program.pools.constant(settings_of(node.settings))
@@ -244,40 +217,40 @@ def _write_session(w: Writer, node: Session) -> None:
     _write_guarded(w, node.catches, body)
 
 
-def _write_parallel(w: Writer, node: Parallel) -> None:
+def _write_parallel(w: Writer, node: tree.Parallel) -> None:
     """Its lets are visible after it, also after its catches."""
-    lets = [(each, w.register()) for each in node.body.body if isinstance(each, Let)]
+    lets = [(each, w.register()) for each in node.body.body if isinstance(each, tree.Let)]
     _write_guarded(w, node.catches, lambda: _write_tasks(w, node, {id(n): r for n, r in lets}))
     w.variables |= {each.name: register for each, register in lets}
 
 
-def _write_tasks(w: Writer, node: Parallel, lets: dict[int, int]) -> None:
+def _write_tasks(w: Writer, node: tree.Parallel, lets: dict[int, int]) -> None:
     group = w.register()
     w.emit(Op.PAR_BEGIN, group)
     for each in node.body.body:
         label = Label()
         w.at(each)
-        if isinstance(each, Let):
+        if isinstance(each, tree.Let):
             register = lets[id(each)]
             w.emit(Op.PAR_SPAWN, group, label, [register])
             w.behind(label, _putting(w, each.value, register))
         else:
-            known = assigned_in(each) & w.variables.keys()
+            known = tree.assigned_in(each) & w.variables.keys()
             assigned = sorted({w.variables[name] for name in known})
             w.emit(Op.PAR_SPAWN, group, label, assigned)
             w.behind(label, _writing(w, each))
     w.emit(Op.PAR_JOIN, group)
 
 
-def _putting(w: Writer, node: Expr, into: int) -> Callable[[], None]:
+def _putting(w: Writer, node: tree.Expr, into: int) -> Callable[[], None]:
     return lambda: put(w, node, into)
 
 
-def _writing(w: Writer, node: Stmt) -> Callable[[], None]:
+def _writing(w: Writer, node: tree.Stmt) -> Callable[[], None]:
     return lambda: write(w, node)
 
 
-def _write_monitor(w: Writer, node: Monitor) -> None:
+def _write_monitor(w: Writer, node: tree.Monitor) -> None:
     after, body = Label(), Label()
     watched = value(w, node.of)
     with w.block():
@@ -289,34 +262,35 @@ def _write_monitor(w: Writer, node: Monitor) -> None:
 
 
 _WRITE: dict[type[Any], Callable[[Writer, Any], None]] = {
-    Block: _write_block,
-    Let: _write_let,
-    Assign: _write_assign,
-    ExprStmt: _write_expr,
-    Return: _write_return,
-    Break: _write_break,
-    Continue: _write_break,
-    If: _write_if,
-    While: _write_while,
-    For: _write_for,
-    Try: _write_try,
-    Session: _write_session,
-    Parallel: _write_parallel,
-    Monitor: _write_monitor,
+    tree.Block: _write_block,
+    tree.Let: _write_let,
+    tree.Assign: _write_assign,
+    tree.ExprStmt: _write_expr,
+    tree.Return: _write_return,
+    tree.Break: _write_break,
+    tree.Continue: _write_break,
+    tree.If: _write_if,
+    tree.While: _write_while,
+    tree.For: _write_for,
+    tree.Try: _write_try,
+    tree.Session: _write_session,
+    tree.Parallel: _write_parallel,
+    tree.Monitor: _write_monitor,
 }
 
 
 # From a checked program to a module: all functions and tools of all its files.
 
 
-D = TypeVar("D", AgentDecl, SupervisorDecl, UseMcp)
+D = TypeVar("D", tree.AgentDecl, tree.SupervisorDecl, tree.UseMcp)
 
 MAIN = "main"
 _MODULE = "module"
 
 
 def compile_program(checked: Checked) -> Module:
-    """Of a program that was checked without errors; made once, since other phases need it too."""
+    """Return the module of a program that was checked without errors. It is made once, since other
+    phases need it too."""
     module = checked.kept.get(_MODULE)
     if module is None:
         with step_limit():
@@ -338,34 +312,36 @@ def _compiled(checked: Checked) -> Module:
         tuple(program.pools.constants.rows),
         tuple(program.pools.types.rows),
         tuple(program.pools.rights.rows),
-        tuple(agent_of(decl, checked) for decl in _decls(checked, AgentDecl)),
+        tuple(agent_of(decl, checked) for decl in _decls(checked, tree.AgentDecl)),
         tuple(_tools(checked, functions, places)),
-        tuple(supervisor_of(decl, checked) for decl in _decls(checked, SupervisorDecl)),
-        tuple(sorted({use.server for use in _decls(checked, UseMcp)})),
+        tuple(supervisor_of(decl, checked) for decl in _decls(checked, tree.SupervisorDecl)),
+        tuple(sorted({use.server for use in _decls(checked, tree.UseMcp)})),
         tuple((unit.path, digest128(unit.text)) for unit in checked.units.values()),
     )
 
 
 def _rounds(checked: Checked) -> dict[int, list[Any]]:
     """Only who says `confirm` somewhere is asked."""
-    nodes = (node for unit in checked.units.values() for node in below(unit.source))
-    if not any(isinstance(node, Setting) and node.name == "confirm" for node in nodes):
+    nodes = (node for unit in checked.units.values() for node in tree.below(unit.source))
+    if not any(isinstance(node, tree.Setting) and node.name == "confirm" for node in nodes):
         return {}
     from vegakit.lang.analysis.quotes import rounds_of
 
     return rounds_of(checked)
 
 
-def _function(program: ModuleContext, name: str, unit: Unit, decl: FnDecl | ToolDecl) -> Function:
+def _function(
+    program: ModuleContext, name: str, unit: Unit, decl: tree.FnDecl | tree.ToolDecl
+) -> Function:
     """What is not said of its rights the header of its file says; a tool has only its own."""
     checked, w = program.checked, Writer(program, unit)
     rights = rights_of(decl.grants)
-    if rights is None and isinstance(decl, FnDecl):
+    if rights is None and isinstance(decl, tree.FnDecl):
         rights = rights_of(unit.source.header)
     for param in decl.params:
         w.declare(param.name)
     w.at(decl)
-    if isinstance(decl, FnDecl) and decl.budget is not None:
+    if isinstance(decl, tree.FnDecl) and decl.budget is not None:
         with w.scratch():
             amount = value(w, decl.budget)
             w.emit(Op.BUDGET_ENTER, amount, program.pools.constant({}), w.site(decl.budget))
@@ -375,7 +351,7 @@ def _function(program: ModuleContext, name: str, unit: Unit, decl: FnDecl | Tool
     return w.finish(name, params, _result(checked, decl), program.pools.right(rights or Rights()))
 
 
-def _result(checked: Checked, decl: FnDecl | ToolDecl) -> Type:
+def _result(checked: Checked, decl: tree.FnDecl | tree.ToolDecl) -> Type:
     return NOTHING if decl.result is None else checked.types[id(decl.result)]
 
 

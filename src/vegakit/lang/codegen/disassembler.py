@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from vegakit.lang.check.relations import type_label
 from vegakit.lang.codegen.bytecode import Function, Handler, Module, Op
+from vegakit.lang.types import type_label
 
 _WIDTH = 60
 
 
 def disassemble(module: Module) -> str:
-    """Of a verified module."""
+    """Return a verified module as text for people."""
     parts = [_head(module), *(_function(module, function) for function in module.functions)]
     return "\n\n".join(parts) + "\n"
 

@@ -10,28 +10,7 @@ from vegakit.lang.codegen.bytecode import Op
 from vegakit.lang.codegen.writer import Label, Writer, confirm, settings_of
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.library import LIBRARY
-from vegakit.lang.syntax.tree import (
-    Ask,
-    Await,
-    Binary,
-    Build,
-    Call,
-    Cast,
-    Decimal,
-    Duration,
-    Expr,
-    Index,
-    ListLit,
-    MapLit,
-    Member,
-    MoneyLit,
-    Name,
-    Spawn,
-    Text,
-    Unary,
-    Whole,
-    Word,
-)
+from vegakit.lang.syntax import tree
 from vegakit.lang.types import FILE, FLOAT, STR, FutureOf, ListOf, StreamOf, Type
 
 _PLAIN = {
@@ -50,40 +29,42 @@ _SWAPPED = {">": Op.LT, ">=": Op.LE}
 _BUDGETS = {"budget::remaining": 0, "budget::used": 1, "budget::limit": 2}
 
 
-def value(w: Writer, node: Expr) -> int:
-    """The register that holds it."""
-    if isinstance(node, Name) and node.name in w.variables:
+def value(w: Writer, node: tree.Expr) -> int:
+    """Return the register that holds the value of an expression: that of a variable, or a new
+    one."""
+    if isinstance(node, tree.Name) and node.name in w.variables:
         return w.variables[node.name]
     register = w.register()
     put(w, node, register)
     return register
 
 
-def put(w: Writer, node: Expr, into: int) -> None:
+def put(w: Writer, node: tree.Expr, into: int) -> None:
+    """Write the code that leaves the value of an expression in the register `into`."""
     count_steps(2)
     w.at(node)
     _PUT[type(node)](w, node, into)
 
 
-def _put_constant(w: Writer, node: Decimal | Word, into: int) -> None:
+def _put_constant(w: Writer, node: tree.Decimal | tree.Word, into: int) -> None:
     w.constant(node.value, into)
 
 
-def _put_whole(w: Writer, node: Whole, into: int) -> None:
+def _put_whole(w: Writer, node: tree.Whole, into: int) -> None:
     """A float where one is wanted: `let x: float = 1`."""
     is_float = w.program.checked.types[id(node)] == FLOAT
     w.constant(float(node.value) if is_float else node.value, into)
 
 
-def _put_money(w: Writer, node: MoneyLit, into: int) -> None:
+def _put_money(w: Writer, node: tree.MoneyLit, into: int) -> None:
     w.constant({"$": "money", "of": node.nanos}, into)
 
 
-def _put_duration(w: Writer, node: Duration, into: int) -> None:
+def _put_duration(w: Writer, node: tree.Duration, into: int) -> None:
     w.constant({"$": "duration", "of": node.ms}, into)
 
 
-def _put_text(w: Writer, node: Text, into: int) -> None:
+def _put_text(w: Writer, node: tree.Text, into: int) -> None:
     if all(isinstance(part, str) for part in node.parts):
         w.constant("".join(map(str, node.parts)), into)
         return
@@ -91,7 +72,7 @@ def _put_text(w: Writer, node: Text, into: int) -> None:
     w.emit(Op.TEXT, into, parts)
 
 
-def _put_name(w: Writer, node: Name, into: int) -> None:
+def _put_name(w: Writer, node: tree.Name, into: int) -> None:
     if w.program.checked.names.get(id(node)) in (NameKind.AGENT, NameKind.SUPERVISOR):
         full = w.program.checked.full_names[id(node)]
         w.emit(Op.AGENT, into, w.program.pools.constant(full))
@@ -99,16 +80,16 @@ def _put_name(w: Writer, node: Name, into: int) -> None:
         w.emit(Op.MOVE, into, w.variables[node.name])
 
 
-def _put_list(w: Writer, node: ListLit, into: int) -> None:
+def _put_list(w: Writer, node: tree.ListLit, into: int) -> None:
     w.emit(Op.LIST, into, [value(w, item) for item in node.items])
 
 
-def _put_map(w: Writer, node: MapLit, into: int) -> None:
+def _put_map(w: Writer, node: tree.MapLit, into: int) -> None:
     both = [value(w, side) for pair in node.pairs for side in (pair.key, pair.value)]
     w.emit(Op.MAP, into, both)
 
 
-def _put_built(w: Writer, node: Build, into: int) -> None:
+def _put_built(w: Writer, node: tree.Build, into: int) -> None:
     items, rounds, made = w.register(), w.register(), w.register()
     w.emit(Op.ITEMS, items, value(w, node.over))
     confirm(w, node, items)
@@ -131,11 +112,11 @@ def _put_built(w: Writer, node: Build, into: int) -> None:
     w.emit(Op.MOVE, into, made)
 
 
-def _put_unary(w: Writer, node: Unary, into: int) -> None:
+def _put_unary(w: Writer, node: tree.Unary, into: int) -> None:
     w.emit(Op.NOT if node.op == "not" else Op.NEG, into, value(w, node.of))
 
 
-def _put_binary(w: Writer, node: Binary, into: int) -> None:
+def _put_binary(w: Writer, node: tree.Binary, into: int) -> None:
     if node.op in ("and", "or", "??"):
         _put_short(w, node, into)
         return
@@ -147,7 +128,7 @@ def _put_binary(w: Writer, node: Binary, into: int) -> None:
         w.emit(_PLAIN[node.op], into, left, right)
 
 
-def _put_short(w: Writer, node: Binary, into: int) -> None:
+def _put_short(w: Writer, node: tree.Binary, into: int) -> None:
     """The right side only where the left does not decide; scratch, as `into` may be read in it."""
     kept, end, other = w.register(), Label(), Label()
     put(w, node.left, kept)
@@ -162,17 +143,17 @@ def _put_short(w: Writer, node: Binary, into: int) -> None:
     w.emit(Op.MOVE, into, kept)
 
 
-def _put_member(w: Writer, node: Member, into: int) -> None:
+def _put_member(w: Writer, node: tree.Member, into: int) -> None:
     w.emit(Op.FIELD, into, value(w, node.of), w.program.pools.constant(node.name))
 
 
-def _put_index(w: Writer, node: Index, into: int) -> None:
+def _put_index(w: Writer, node: tree.Index, into: int) -> None:
     of, index = value(w, node.of), value(w, node.index)
     w.at(node)
     w.emit(Op.INDEX, into, of, index)
 
 
-def _put_call(w: Writer, node: Call, into: int) -> None:
+def _put_call(w: Writer, node: tree.Call, into: int) -> None:
     checked = w.program.checked
     callee = checked.callees[id(node)]
     order = checked.arguments.get(id(node), tuple(range(len(node.args))))
@@ -193,13 +174,13 @@ def _put_call(w: Writer, node: Call, into: int) -> None:
             w.emit(Op.HOST, into, name, args, w.site(node))
 
 
-def _named(node: Call, kind: CalleeKind) -> str:
+def _named(node: tree.Call, kind: CalleeKind) -> str:
     """What an MCP server takes is not known yet, so the names that are written go with the call."""
     named = kind is CalleeKind.MCP and any(node.names)
     return f"({','.join(node.names)})" if named else ""
 
 
-def _put_library(w: Writer, node: Call, name: str, args: list[int], into: int) -> None:
+def _put_library(w: Writer, node: tree.Call, name: str, args: list[int], into: int) -> None:
     """Where the function gives nothing, the register gets null, so that no old value is read."""
     pools = w.program.pools
     if name in _BUDGETS:
@@ -223,7 +204,7 @@ def _put_library(w: Writer, node: Call, name: str, args: list[int], into: int) -
     w.constant(None, into)
 
 
-def _put_ask(w: Writer, node: Ask, into: int) -> None:
+def _put_ask(w: Writer, node: tree.Ask, into: int) -> None:
     to, message = value(w, node.to), _message(w, node)
     timeout = -1 if node.timeout is None else value(w, node.timeout)
     budget = -1
@@ -240,11 +221,11 @@ def _put_ask(w: Writer, node: Ask, into: int) -> None:
         w.emit(Op.FORCE, into, future)
 
 
-def _message(w: Writer, node: Ask) -> int:
+def _message(w: Writer, node: tree.Ask) -> int:
     """Files in it are read here, with the rights of this function."""
     message = value(w, node.message)
     types = w.program.checked.types
-    items = node.message.items if isinstance(node.message, ListLit) else ()
+    items = node.message.items if isinstance(node.message, tree.ListLit) else ()
     if FILE not in [types[id(each)] for each in (node.message, *items)] and (
         types[id(node.message)] != ListOf(FILE)
     ):
@@ -261,7 +242,7 @@ def _answer(of: Type) -> Type:
     return STR if isinstance(of, StreamOf) else of
 
 
-def _put_spawn(w: Writer, node: Spawn, into: int) -> None:
+def _put_spawn(w: Writer, node: tree.Spawn, into: int) -> None:
     agent = value(w, node.agent)
     wallet, name, under = (
         -1 if part is None else value(w, part) for part in (node.wallet, node.named, node.under)
@@ -275,33 +256,33 @@ def _put_spawn(w: Writer, node: Spawn, into: int) -> None:
         w.emit(Op.FORCE, into, future)
 
 
-def _put_awaited(w: Writer, node: Await, into: int) -> None:
+def _put_awaited(w: Writer, node: tree.Await, into: int) -> None:
     w.emit(Op.FORCE, into, value(w, node.of))
 
 
-def _put_cast(w: Writer, node: Cast, into: int) -> None:
+def _put_cast(w: Writer, node: tree.Cast, into: int) -> None:
     to = w.program.pools.type(w.program.checked.types[id(node)])
     w.emit(Op.CAST, into, value(w, node.of), to)
 
 
 _PUT: dict[type[Any], Callable[[Writer, Any, int], None]] = {
-    Whole: _put_whole,
-    Decimal: _put_constant,
-    Word: _put_constant,
-    MoneyLit: _put_money,
-    Duration: _put_duration,
-    Text: _put_text,
-    Name: _put_name,
-    ListLit: _put_list,
-    MapLit: _put_map,
-    Build: _put_built,
-    Unary: _put_unary,
-    Binary: _put_binary,
-    Member: _put_member,
-    Index: _put_index,
-    Call: _put_call,
-    Ask: _put_ask,
-    Spawn: _put_spawn,
-    Await: _put_awaited,
-    Cast: _put_cast,
+    tree.Whole: _put_whole,
+    tree.Decimal: _put_constant,
+    tree.Word: _put_constant,
+    tree.MoneyLit: _put_money,
+    tree.Duration: _put_duration,
+    tree.Text: _put_text,
+    tree.Name: _put_name,
+    tree.ListLit: _put_list,
+    tree.MapLit: _put_map,
+    tree.Build: _put_built,
+    tree.Unary: _put_unary,
+    tree.Binary: _put_binary,
+    tree.Member: _put_member,
+    tree.Index: _put_index,
+    tree.Call: _put_call,
+    tree.Ask: _put_ask,
+    tree.Spawn: _put_spawn,
+    tree.Await: _put_awaited,
+    tree.Cast: _put_cast,
 }

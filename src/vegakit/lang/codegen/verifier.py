@@ -13,20 +13,9 @@ from math import isfinite
 from typing import Any
 
 from vegakit.errors import InvalidRecordError
+from vegakit.lang import types
 from vegakit.lang.codegen.bytecode import CallSite, Function, Handler, Module, Op
 from vegakit.lang.library import CATCHABLE, LIBRARY
-from vegakit.lang.types import (
-    ChoiceOf,
-    FutureOf,
-    ListOf,
-    MapOf,
-    OptionalOf,
-    Plain,
-    ProcessOf,
-    RecordOf,
-    StreamOf,
-    Type,
-)
 from vegakit.records import from_json, to_json
 
 # What may stand among the constants and types of a module.
@@ -40,8 +29,10 @@ _PLAIN = frozenset("int float money duration str bool null any file nothing".spl
 
 
 def constant_problem(constant: Any, depth: int = 0) -> str:  # noqa: ANN401
-    """Empty when it is a value: processes, futures and streams are none that could be written."""
+    """Return what is wrong with a constant, empty if nothing is. Processes, futures and streams
+    cannot be constants."""
     match constant:
+        # Before int, because to Python a bool is one.
         case bool() | None:
             return ""
         case int():
@@ -57,6 +48,7 @@ def constant_problem(constant: Any, depth: int = 0) -> str:  # noqa: ANN401
 
 
 def _held(constant: list[Any] | dict[Any, Any], depth: int) -> str:
+    # Before it is walked: hostile JSON may be nested deeper than Python's stack.
     if depth > _MAX_DEPTH or len(constant) > _MAX_ITEMS:
         return "is nested too deep or too long"
     if isinstance(constant, dict):
@@ -85,21 +77,22 @@ def _pairs(pairs: list[Any], depth: int) -> str:
     return constant_problem([each for _, each in pairs], depth)
 
 
-def type_problem(kind: Type, depth: int = 0) -> str:
+def type_problem(kind: types.Type, depth: int = 0) -> str:
+    """Return what is wrong with a type, empty if nothing is."""
     if depth > _MAX_DEPTH:
         return "is nested too deep"
     match kind:
-        case Plain(name=name):
+        case types.Plain(name=name):
             return "" if name in _PLAIN else "has no such name"
-        case ListOf(inner=inner, most=most):
+        case types.ListOf(inner=inner, most=most):
             return "has a negative bound" if (most or 0) < 0 else type_problem(inner, depth + 1)
-        case OptionalOf(inner=inner) | MapOf(inner=inner) | FutureOf(inner=inner):
+        case types.OptionalOf(inner=inner) | types.MapOf(inner=inner) | types.FutureOf(inner=inner):
             return type_problem(inner, depth + 1)
-        case RecordOf(fields=fields):
+        case types.RecordOf(fields=fields):
             if len({name for name, _ in fields}) != len(fields):
                 return "has two fields of one name"
             return next((p for _, each in fields if (p := type_problem(each, depth + 1))), "")
-        case ChoiceOf() | ProcessOf() | StreamOf():
+        case types.ChoiceOf() | types.ProcessOf() | types.StreamOf():
             return ""
 
 
@@ -122,13 +115,14 @@ _ENDS = (Op.JUMP, Op.RETURN, Op.RAISE, Op.EXIT, Op.TASK_END)
 
 
 def verify(module: Module) -> list[str]:
-    """What is wrong with it, at most a hundred lines; nothing when it may run."""
+    """Return what is wrong with a module, at most a hundred lines; nothing if it may run."""
     return list(islice(_module(module), _MAX_PROBLEMS))
 
 
 def _module(module: Module) -> Iterator[str]:
     if not 0 <= module.main < len(module.functions):
         yield f"main is function {module.main} of {len(module.functions)}"
+    # The walk below takes time by the instruction, so too many end it here.
     if sum(len(function.code) for function in module.functions) > _MAX_CODE:
         yield f"it has more than {_MAX_CODE:,} instructions"
         return
@@ -215,6 +209,7 @@ def _handler(function: Function, handler: Handler) -> Iterator[str]:
 
 def _row(module: Module, function: Function, row: tuple[Any, ...]) -> Iterator[str]:
     number = row[0] if row else None
+    # True is 1 to Python, and would pass for the number of an instruction.
     if not isinstance(number, int) or isinstance(number, bool) or number not in _OPS:
         yield f"has the unknown number {str(number)[:40]}"
         return
@@ -222,6 +217,7 @@ def _row(module: Module, function: Function, row: tuple[Any, ...]) -> Iterator[s
     if len(row) != len(op.operands) + 1:
         yield f"{op.name} has {len(row) - 1} operands instead of {len(op.operands)}"
         return
+    # One wrong operand is enough: `_MORE` may index by what is within bounds only.
     for kind, operand in zip(op.operands, row[1:], strict=True):
         if not _FITS[kind](module, function, operand):
             yield f"{op.name} has a wrong operand {kind}: {str(operand)[:40]}"
@@ -234,6 +230,7 @@ _OPS: dict[int, Op] = {int(op): op for op in Op}
 
 
 def _within(value: object, end: int, begin: int = 0) -> bool:
+    # By `type`, because a bool is an instance of int.
     return type(value) is int and begin <= value < end
 
 
@@ -280,7 +277,7 @@ def _settings(at: int) -> Callable[[Module, tuple[Any, ...]], bool]:
 def _record(module: Module, row: tuple[Any, ...]) -> bool:
     at: int = row[2]
     kind = module.types[at] if at >= 0 else None
-    return isinstance(kind, RecordOf) and len(kind.fields) == len(row[3])
+    return isinstance(kind, types.RecordOf) and len(kind.fields) == len(row[3])
 
 
 def _call(module: Module, row: tuple[Any, ...]) -> bool:
@@ -336,6 +333,7 @@ _AGAIN = "build it again with `vega build`"
 
 
 def to_vgb(module: Module) -> bytes:
+    """Return a module as the bytes of a `.vgb` file."""
     body = to_json(module)
     if len(body) > _MAX_BYTES:
         raise _refusal(f"a module has at most {_MAX_BYTES:,} bytes; this one has {len(body):,}")
@@ -343,6 +341,8 @@ def to_vgb(module: Module) -> bytes:
 
 
 def from_vgb(stored: bytes) -> Module:
+    """Return the module of a `.vgb` file, or raise if it is damaged, too new or not what the
+    compiler makes."""
     body = _body(stored)
     try:
         module = from_json(Module, body)
@@ -361,6 +361,7 @@ def _body(stored: bytes) -> bytes:
     body = stored[_HEAD.size :]
     if version != _VERSION:
         raise _refusal(f"it has format {version}; this version of Vega reads format {_VERSION}")
+    # Before the digest, which takes time by the byte.
     if length > _MAX_BYTES:
         raise _refusal(f"a module has at most {_MAX_BYTES:,} bytes; this one has {length:,}")
     if len(body) != length:

@@ -23,29 +23,7 @@ from vegakit.lang.codegen.bytecode import (
 )
 from vegakit.lang.diagnostics import count_steps
 from vegakit.lang.library import CONFIRM
-from vegakit.lang.syntax.tree import (
-    AgentDecl,
-    AgentField,
-    Build,
-    Call,
-    Decimal,
-    Duration,
-    Expr,
-    FnDecl,
-    For,
-    Grants,
-    ListLit,
-    MoneyLit,
-    Name,
-    Node,
-    Setting,
-    SupervisorDecl,
-    Text,
-    ToolDecl,
-    ToolRef,
-    Whole,
-    Word,
-)
+from vegakit.lang.syntax import tree
 from vegakit.lang.types import Type
 from vegakit.records import canonical
 
@@ -56,11 +34,14 @@ T = TypeVar("T")
 
 
 class Pool(Generic[T]):
+    """Rows of a module that are stored once each and named by their index."""
+
     def __init__(self) -> None:
         self.rows: list[T] = []
         self._places: dict[Hashable, int] = {}
 
     def place(self, row: T, key: Hashable) -> int:
+        """Return the index of a row, which is added if no row has this key yet."""
         place = self._places.setdefault(key, len(self.rows))
         if place == len(self.rows):
             self.rows.append(row)
@@ -68,6 +49,8 @@ class Pool(Generic[T]):
 
 
 class Pools:
+    """The constants, types and rights of a module."""
+
     def __init__(self) -> None:
         self.constants = Pool[Any]()
         self.types = Pool[Type]()
@@ -78,13 +61,16 @@ class Pools:
         return self.constants.place(value, (type(value), canonical(value)))
 
     def type(self, of: Type) -> int:
+        """Return the index of a type."""
         return self.types.place(of, of)
 
     def right(self, rights: Rights) -> int:
+        """Return the index of rights."""
         return self.rights.place(rights, rights)
 
 
-def rights_of(grants: Grants | None) -> Rights | None:
+def rights_of(grants: tree.Grants | None) -> Rights | None:
+    """Return the rights that are written, or None where no capabilities are."""
     if grants is None or grants.capabilities is None:
         return None
     return Rights(
@@ -95,37 +81,40 @@ def rights_of(grants: Grants | None) -> Rights | None:
     )
 
 
-def _texts(texts: tuple[Text, ...] | None) -> tuple[str, ...] | None:
+def _texts(texts: tuple[tree.Text, ...] | None) -> tuple[str, ...] | None:
     return None if texts is None else tuple(literal(text) for text in texts)
 
 
-def literal(text: Text | None) -> str:
+def literal(text: tree.Text | None) -> str:
+    """Return the fixed text of a literal, empty for None."""
     return "" if text is None else "".join(part for part in text.parts if isinstance(part, str))
 
 
 # Settings as written in blocks, as plain values: names as strings, money and time as numbers.
 
 
-def settings_of(settings: tuple[Setting, ...]) -> dict[str, Any]:
+def settings_of(settings: tuple[tree.Setting, ...]) -> dict[str, Any]:
+    """Return a block of settings by name, with plain values."""
     return {setting.name: plain(setting.value) for setting in settings}
 
 
-def plain(node: Expr) -> Any:  # noqa: ANN401
-    """`exponential(100ms, 2.0, 5s)` is `["exponential", 100, 2.0, 5000]`."""
+def plain(node: tree.Expr) -> Any:  # noqa: ANN401
+    """Return a setting as a plain value: `exponential(100ms, 2.0, 5s)` is `["exponential", 100,
+    2.0, 5000]`."""
     match node:
-        case Whole() | Decimal() | Word():
+        case tree.Whole() | tree.Decimal() | tree.Word():
             return node.value
-        case MoneyLit():
+        case tree.MoneyLit():
             return node.nanos
-        case Duration():
+        case tree.Duration():
             return node.ms
-        case Text():
+        case tree.Text():
             return literal(node)
-        case Name():
+        case tree.Name():
             return node.name
-        case ListLit():
+        case tree.ListLit():
             return [plain(item) for item in node.items]
-        case Call():
+        case tree.Call():
             return [plain(node.callee), *map(plain, node.args)]
         case _:
             return None
@@ -138,27 +127,28 @@ DEFAULT_MODEL = "smart"
 _WINDOW_MS, _MAX_RESTARTS = 60_000, 3
 
 
-def tool_decls(checked: Checked, unit: Unit) -> Iterator[tuple[str, ToolDecl]]:
-    """With their full names; a tool inside an agent is `Agent.tool`."""
+def tool_decls(checked: Checked, unit: Unit) -> Iterator[tuple[str, tree.ToolDecl]]:
+    """Yield the tools of a file with their full names; a tool inside an agent is `Agent.tool`."""
     for decl in unit.source.decls:
-        if isinstance(decl, ToolDecl):
+        if isinstance(decl, tree.ToolDecl):
             yield checked.full_names[id(decl)], decl
-        elif isinstance(decl, AgentDecl):
+        elif isinstance(decl, tree.AgentDecl):
             for tool in decl.tools:
                 yield f"{checked.full_names[id(decl)]}.{tool.name}", tool
 
 
-def bodies_of(checked: Checked) -> Iterator[tuple[str, tuple[Unit, FnDecl | ToolDecl]]]:
-    """Functions and tools by their full names."""
+def bodies_of(checked: Checked) -> Iterator[tuple[str, tuple[Unit, tree.FnDecl | tree.ToolDecl]]]:
+    """Yield functions and tools by their full names."""
     for unit in checked.units.values():
         for decl in unit.source.decls:
-            if isinstance(decl, FnDecl):
+            if isinstance(decl, tree.FnDecl):
                 yield checked.full_names[id(decl)], (unit, decl)
         for name, tool in tool_decls(checked, unit):
             yield name, (unit, tool)
 
 
-def tool_of(name: str, decl: ToolDecl, place: int, function: Function) -> CompiledTool:
+def tool_of(name: str, decl: tree.ToolDecl, place: int, function: Function) -> CompiledTool:
+    """Return the record of a declared tool."""
     names = (param.name for param in decl.params)
     return CompiledTool(
         name,
@@ -167,11 +157,12 @@ def tool_of(name: str, decl: ToolDecl, place: int, function: Function) -> Compil
         tuple(zip(names, function.params, strict=True)),
         function.result,
         function.rights,
-        any(setting.name == "repeatable" for setting in decl.settings),
+        any(setting.name == "idempotent" for setting in decl.settings),
     )
 
 
-def agent_of(decl: AgentDecl, checked: Checked) -> AgentSpec:
+def agent_of(decl: tree.AgentDecl, checked: Checked) -> AgentSpec:
+    """Return the record of a declared agent, its own tools first."""
     full = checked.full_names[id(decl)]
     spec: dict[str, Any] = {"name": full, "model": DEFAULT_MODEL}
     for field in decl.fields:
@@ -180,13 +171,13 @@ def agent_of(decl: AgentDecl, checked: Checked) -> AgentSpec:
     return msgspec.convert(spec | {"tools": (*own, *spec.get("tools", ()))}, AgentSpec)
 
 
-def _field(field: AgentField, checked: Checked) -> dict[str, Any]:
+def _field(field: tree.AgentField, checked: Checked) -> dict[str, Any]:
     match field.name, field.value:
         case "tools", tuple() as refs:
-            return _tool_refs([ref for ref in refs if isinstance(ref, ToolRef)], checked)
+            return _tool_refs([ref for ref in refs if isinstance(ref, tree.ToolRef)], checked)
         case name, tuple() as rows:
-            return {name: settings_of(tuple(row for row in rows if isinstance(row, Setting)))}
-        case "budget", MoneyLit(nanos=nanos, period=period):
+            return {name: settings_of(tuple(row for row in rows if isinstance(row, tree.Setting)))}
+        case "budget", tree.MoneyLit(nanos=nanos, period=period):
             return {"budget": nanos, "period": period}
         case "memory", _:
             return {"memory": True}
@@ -198,14 +189,15 @@ def _field(field: AgentField, checked: Checked) -> dict[str, Any]:
             return {name: plain(value)}
 
 
-def _tool_refs(refs: list[ToolRef], checked: Checked) -> dict[str, Any]:
+def _tool_refs(refs: list[tree.ToolRef], checked: Checked) -> dict[str, Any]:
     kinds: dict[str, list[str]] = {"tools": [], "mcp": [], "yaml": []}
     for ref in refs:
         kinds[ref.kind or "tools"].append(checked.full_names.get(id(ref), ref.name))
     return kinds
 
 
-def supervisor_of(decl: SupervisorDecl, checked: Checked) -> SupervisorSpec:
+def supervisor_of(decl: tree.SupervisorDecl, checked: Checked) -> SupervisorSpec:
+    """Return the record of a declared supervisor."""
     settings = settings_of(decl.settings)
     return SupervisorSpec(
         checked.full_names[id(decl)],
@@ -224,8 +216,8 @@ def supervisor_of(decl: SupervisorDecl, checked: Checked) -> SupervisorSpec:
 
 
 class ModuleContext(NamedTuple):
-    """What every function of the module shares; `functions` are their places by full name, `rounds`
-    what is told of loops that ask before they begin."""
+    """All functions of the module share this. `functions` are their places by full name; `rounds`
+    are the costs of a round of each loop that asks before it begins."""
 
     checked: Checked
     pools: Pools
@@ -234,17 +226,25 @@ class ModuleContext(NamedTuple):
 
 
 class Label:
+    """A place in the code that is jumped to before it is known."""
+
     def __init__(self) -> None:
         self.place = -1
 
 
 class Loop(NamedTuple):
+    """A loop around the current statement: where `continue` and `break` jump to, and how many
+    budget scopes were open outside."""
+
     again: Label
     after: Label
     scopes: int
 
 
 class Writer:
+    """Writes one function. `variables` maps names to registers, `rounds` are the counters of the
+    loops around, `scopes` counts open budget scopes."""
+
     def __init__(self, program: ModuleContext, unit: Unit) -> None:
         self.program = program
         self.unit = unit
@@ -265,16 +265,19 @@ class Writer:
     # Registers
 
     def register(self) -> int:
+        """Return a free register."""
         self._free += 1
         self._most = max(self._most, self._free)
         return self._free - 1
 
     def declare(self, name: str) -> int:
+        """Return the register of a new variable."""
         self.variables[name] = register = self.register()
         return register
 
     @contextmanager
     def block(self) -> Generator[None]:
+        """Open a block. Its variables and their registers are gone after it."""
         variables, free = self.variables, self._free
         self.variables = dict(variables)
         yield
@@ -282,6 +285,7 @@ class Writer:
 
     @contextmanager
     def scratch(self) -> Generator[None]:
+        """Free the registers that are taken inside, except those of variables declared there."""
         count_steps(1 + len(self.variables) // 16)
         free, known = self._free, set(self.variables.values())
         yield
@@ -291,21 +295,26 @@ class Writer:
     # Code
 
     def emit(self, op: Op, *operands: int | list[int] | Label) -> None:
+        """Append an instruction."""
         self._code.append([int(op), *operands])
         self._lines.append(self.line)
 
     def constant(self, value: object, into: int | None = None) -> int:
+        """Put a constant into a register and return that."""
         register = self.register() if into is None else into
         self.emit(Op.CONST, register, self.program.pools.constant(value))
         return register
 
-    def at(self, node: Node) -> None:
+    def at(self, node: tree.Node) -> None:
+        """Set the line of the instructions that follow."""
         self.line = bisect_right(self._newlines, node.at) + 1
 
     def here(self, label: Label) -> None:
+        """Set the place of a label."""
         label.place = len(self._code)
 
-    def site(self, node: Node) -> int:
+    def site(self, node: tree.Node) -> int:
+        """Return the index of a new site for the effect of this node."""
         line = bisect_right(self._newlines, node.at)
         column = node.at - (self._newlines[line - 1] if line else -1)
         self._sites.append(CallSite(len(self._sites), tuple(self.rounds), line + 1, column))
@@ -314,11 +323,13 @@ class Writer:
     def handle(
         self, start: int, end: int, target: Label, kinds: tuple[str, ...], reason: int
     ) -> None:
+        """Add a handler for the instructions from `start` to `end`, unless there are none."""
         if start < end:
             self._handlers.append((start, end, target, kinds, reason, self.scopes))
 
     @property
     def place(self) -> int:
+        """The index of the next instruction."""
         return len(self._code)
 
     def behind(self, label: Label, write: Callable[[], None]) -> None:
@@ -336,6 +347,7 @@ class Writer:
         self._behind.append(later)
 
     def finish(self, name: str, params: Mapping[str, Type], result: Type, rights: int) -> Function:
+        """Return the function, with the tasks behind its own code and all labels in place."""
         self.emit(Op.RETURN, self.constant(None))
         while self._behind:
             self._behind.pop(0)()
@@ -369,7 +381,8 @@ def _placed(operand: int | list[int] | Label) -> int | tuple[int, ...]:
 _REFUSED = "nobody agreed to what this loop may cost; raise `confirm`, or give it a shorter list"
 
 
-def confirm(w: Writer, node: For | Build, items: int) -> None:
+def confirm(w: Writer, node: tree.For | tree.Build, items: int) -> None:
+    """Write the question that a loop inside a `confirm` asks before its first round."""
     round_costs = w.program.rounds.get(id(node))
     if round_costs is None:
         return

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 
 
 def is_pure(node: ast.expr) -> bool:
-    """Nothing happens when it is worked out and it cannot fail: so it may be done twice, sooner,
-    or not at all."""
+    """Return whether an expression has no effect and cannot fail, so that it may be worked out
+    twice, sooner, or not at all."""
     match node:
         case ast.Constant() | ast.Name():
             return True
@@ -92,6 +92,8 @@ def _walked(target: ast.expr, over: ast.expr) -> Iterator[tuple[str, ast.expr | 
 
 
 def is_natural(node: ast.expr | None, natural: set[str]) -> bool:
+    """Return whether an expression is a whole number that is never below zero. `natural` are the
+    variables that are."""
     match node:
         case ast.Constant(value=bool()):
             return False
@@ -117,8 +119,8 @@ def is_natural(node: ast.expr | None, natural: set[str]) -> bool:
 
 
 def assigned_names(function: ast.FunctionDef) -> dict[str, ast.AST]:
-    """Each with the first place that gives it a value; variables of comprehensions are their
-    own."""
+    """Return each variable with the first place that gives it a value. Variables of comprehensions
+    are their own."""
     found: dict[str, ast.AST] = {}
     inner = {
         id(one)
@@ -135,8 +137,8 @@ def assigned_names(function: ast.FunctionDef) -> dict[str, ast.AST]:
 
 
 class VariableReads:
-    """Where each variable of a function stands: by name, its lines with whether it is read there
-    first."""
+    """Knows where each variable of a function stands: by name, its lines with whether it is read
+    there first."""
 
     def __init__(self, function: ast.FunctionDef) -> None:
         lines: dict[str, dict[int, bool]] = {}
@@ -168,7 +170,8 @@ class VariableReads:
 
 
 def is_read_before_assignment(name: str, node: ast.stmt) -> bool:
-    """Some block of the statement reads it before it gives it a value: there Python has none."""
+    """Return whether some block of the statement reads the variable before it gives it a value,
+    where Python has none."""
     match node:
         case ast.If(test=test, body=body, orelse=other):
             blocks, heads = [body, other], [test]
@@ -214,7 +217,8 @@ def _is_read(name: str, node: ast.AST) -> bool:
 
 
 def definitely_assigned(node: ast.stmt) -> dict[str, ast.expr]:
-    """With the first value of each."""
+    """Return the variables that every way through a statement gives a value, with the first value
+    of each."""
     match node:
         case ast.If(body=body, orelse=[_, *_] as other):
             return _common([body, other])
@@ -276,6 +280,7 @@ _Event = tuple[str, ast.AST, _Loops]
 
 
 def target_root(node: ast.expr) -> ast.expr:
+    """Return the variable of `x.f[i]`."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node
@@ -297,8 +302,8 @@ def changes_in(node: ast.AST) -> str:
 
 
 def shared_changes(function: ast.FunctionDef, makers: set[str]) -> dict[int, str]:
-    """Of each change that might be seen elsewhere, by the id of its statement: why. `makers` are
-    names whose calls give something new: records and agents."""
+    """Return the changes that might be seen elsewhere: by the id of the statement, the reason.
+    `makers` are names whose calls give something new: records and agents."""
     walk = _Walk(makers)
     walk.bind_parameters(function)
     walk.block(function.body, ())

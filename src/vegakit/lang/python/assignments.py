@@ -14,28 +14,7 @@ from vegakit.lang.python.analysis import (
 from vegakit.lang.python.context import FunctionContext, check_variable_name, expression
 from vegakit.lang.python.subset import BINARY
 from vegakit.lang.python.types import kind_of, type_of
-from vegakit.lang.syntax.tree import (
-    Assign,
-    Binary,
-    ChoiceType,
-    Decimal,
-    Expr,
-    Index,
-    Let,
-    ListLit,
-    ListType,
-    MapLit,
-    MapType,
-    Member,
-    Name,
-    NamedType,
-    OptionalType,
-    Stmt,
-    Text,
-    TypeExpr,
-    Whole,
-    Word,
-)
+from vegakit.lang.syntax import tree
 
 # Variables that every way through a block gives a value: they are declared before the block.
 #
@@ -43,8 +22,10 @@ from vegakit.lang.syntax.tree import (
 # it one.
 
 
-def hoisted_declarations(body: FunctionContext, node: ast.stmt) -> list[Stmt]:
-    made: list[Stmt] = []
+def hoisted_declarations(body: FunctionContext, node: ast.stmt) -> list[tree.Stmt]:
+    """Return declarations for the variables that every way through a block gives a value and that
+    are read after it."""
+    made: list[tree.Stmt] = []
     for name, value in definitely_assigned(node).items():
         if body.is_known(name) or not body.read_after(name, node) or _is_parallel(body, node):
             continue
@@ -58,21 +39,21 @@ def hoisted_declarations(body: FunctionContext, node: ast.stmt) -> list[Stmt]:
 
 
 def empty_declaration(
-    body: FunctionContext, name: str, kind: TypeExpr, node: ast.stmt
-) -> Stmt | None:
-    """With a value that nobody reads; None where the type has none."""
-    first, at = _empty_value(kind, node, body), body.file.span(node).at
+    body: FunctionContext, name: str, kind: tree.TypeExpr, node: ast.stmt
+) -> tree.Stmt | None:
+    """Return a declaration with a value that nobody reads, or None where the type has none."""
+    first, at = _empty_value(kind, node, body), body.span(node).at
     if first is None and not _is_record(body, kind):
         return None
     check_variable_name(body, node, name)
     body.declare(name, kind)
     if first is None:
-        return Let(at, at, name, OptionalType(at, at, kind), Word(at, at, None))
-    return Let(at, at, name, _plain_kind(kind), first)
+        return tree.Let(at, at, name, tree.OptionalType(at, at, kind), tree.Word(at, at, None))
+    return tree.Let(at, at, name, _plain_kind(kind), first)
 
 
-def _is_record(body: FunctionContext, kind: TypeExpr) -> bool:
-    return isinstance(kind, NamedType) and kind.name in body.file.records
+def _is_record(body: FunctionContext, kind: tree.TypeExpr) -> bool:
+    return isinstance(kind, tree.NamedType) and kind.name in body.file.records
 
 
 def _is_parallel(body: FunctionContext, node: ast.stmt) -> bool:
@@ -82,33 +63,33 @@ def _is_parallel(body: FunctionContext, node: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and body.file.means(call.func, "vegakit.parallel")
 
 
-def _plain_kind(kind: TypeExpr) -> TypeExpr | None:
+def _plain_kind(kind: tree.TypeExpr) -> tree.TypeExpr | None:
     """Written where it is known all through."""
     inner = kind
-    while isinstance(inner, ListType | MapType | OptionalType):
+    while isinstance(inner, tree.ListType | tree.MapType | tree.OptionalType):
         inner = inner.inner
-    return None if isinstance(inner, NamedType) and inner.name == "any" else kind
+    return None if isinstance(inner, tree.NamedType) and inner.name == "any" else kind
 
 
-def _empty_value(kind: TypeExpr, node: ast.stmt, body: FunctionContext) -> Expr | None:
-    at = body.file.span(node).at
+def _empty_value(kind: tree.TypeExpr, node: ast.stmt, body: FunctionContext) -> tree.Expr | None:
+    at = body.span(node).at
     match kind:
-        case NamedType(name="str"):
-            return Text(at, at, ())
-        case NamedType(name="int"):
-            return Whole(at, at, 0)
-        case NamedType(name="float"):
-            return Decimal(at, at, 0.0)
-        case NamedType(name="bool"):
-            return Word(at, at, False)
-        case ListType():
-            return ListLit(at, at, ())
-        case MapType():
-            return MapLit(at, at, ())
-        case ChoiceType(choices=choices):
-            return Text(at, at, choices[:1])
-        case OptionalType():
-            return Word(at, at, None)
+        case tree.NamedType(name="str"):
+            return tree.Text(at, at, ())
+        case tree.NamedType(name="int"):
+            return tree.Whole(at, at, 0)
+        case tree.NamedType(name="float"):
+            return tree.Decimal(at, at, 0.0)
+        case tree.NamedType(name="bool"):
+            return tree.Word(at, at, False)
+        case tree.ListType():
+            return tree.ListLit(at, at, ())
+        case tree.MapType():
+            return tree.MapLit(at, at, ())
+        case tree.ChoiceType(choices=choices):
+            return tree.Text(at, at, choices[:1])
+        case tree.OptionalType():
+            return tree.Word(at, at, None)
         case _:
             return None
 
@@ -116,36 +97,33 @@ def _empty_value(kind: TypeExpr, node: ast.stmt, body: FunctionContext) -> Expr 
 # Assignments: a first one declares, a later one assigns; changes in place are new values.
 
 
-def bind(body: FunctionContext, target: ast.Name, value: Expr, at: ast.AST) -> Stmt:
+def bind(body: FunctionContext, target: ast.Name, value: tree.Expr, at: ast.AST) -> tree.Stmt:
     """The variable gets the value; here it is declared if it was not."""
-    span, where = body.file.span(at), body.file.span(target)
+    span = body.span(at)
     name = target.id
     if name in body.reasons:
-        body.file.refuse(
-            "python-shadow",
-            target,
-            f"`{name}` is the error that was caught",
-            "choose another name",
+        body.refuse(
+            "python-shadow", target, f"`{name}` is the error that was caught", "choose another name"
         )
     if body.is_known(name):
-        return Assign(span.at, span.end, Name(where.at, where.end, name), value)
+        return tree.Assign(*span, tree.Name(*body.span(target), name), value)
     check_variable_name(body, target, name)
-    return Let(span.at, span.end, name, None, value)
+    return tree.Let(*span, name, None, value)
 
 
-def store(body: FunctionContext, target: ast.Name, value: ast.expr, at: ast.AST) -> Stmt:
+def store(body: FunctionContext, target: ast.Name, value: ast.expr, at: ast.AST) -> tree.Stmt:
+    """Return `name = value` as a declaration or an assignment."""
     made, kind = expression(body, value), kind_of(body, value)
     statement = bind(body, target, made, at)
-    if isinstance(statement, Let):
+    if isinstance(statement, tree.Let):
         body.declare(target.id, kind)
     return statement
 
 
-def assignment(body: FunctionContext, node: ast.Assign) -> list[Stmt]:
+def assignment(body: FunctionContext, node: ast.Assign) -> list[tree.Stmt]:
+    """Return an assignment to a variable, a field or an item."""
     if len(node.targets) > 1:
-        body.file.refuse(
-            "python-assign", node, "one variable is assigned at a time", "write two lines"
-        )
+        body.refuse("python-assign", node, "one variable is assigned at a time", "write two lines")
     target = node.targets[0]
     match target:
         case ast.Name():
@@ -153,7 +131,7 @@ def assignment(body: FunctionContext, node: ast.Assign) -> list[Stmt]:
         case ast.Attribute() | ast.Subscript():
             return [_replaced(body, node, target, expression(body, node.value))]
         case _:
-            return body.file.refuse(
+            return body.refuse(
                 "python-assign",
                 target,
                 "there are no tuples to take apart",
@@ -161,7 +139,8 @@ def assignment(body: FunctionContext, node: ast.Assign) -> list[Stmt]:
             )
 
 
-def annotated_assignment(body: FunctionContext, node: ast.AnnAssign) -> list[Stmt]:
+def annotated_assignment(body: FunctionContext, node: ast.AnnAssign) -> list[tree.Stmt]:
+    """Return `name: T = value`, which declares."""
     file, target = body.file, node.target
     if not isinstance(target, ast.Name):
         file.refuse("python-assign", node, "only a variable is annotated", "leave it out here")
@@ -181,15 +160,15 @@ def annotated_assignment(body: FunctionContext, node: ast.AnnAssign) -> list[Stm
         )
     kind = type_of(file, node.annotation)
     check_variable_name(body, target, target.id)
-    span, value = file.span(node), expression(body, node.value)
+    value = expression(body, node.value)
     body.declare(target.id, kind)
-    return [Let(span.at, span.end, target.id, kind, value)]
+    return [tree.Let(*file.span(node), target.id, kind, value)]
 
 
 def _owned(body: FunctionContext, node: ast.stmt, what: str, written: str) -> None:
     why = body.shared.get(id(node), "")
     if why:
-        body.file.refuse(
+        body.refuse(
             "python-in-place",
             node,
             f"this changes {what} in place, and {why}: in Python the change would be seen there",
@@ -201,8 +180,8 @@ def _replaced(
     body: FunctionContext,
     node: ast.Assign | ast.AugAssign,
     target: ast.Attribute | ast.Subscript,
-    value: Expr,
-) -> Stmt:
+    value: tree.Expr,
+) -> tree.Stmt:
     """`x.f = v`, `x[i] = v`: one step behind the name of a variable."""
     file, root = body.file, target_root(target)
     if not isinstance(root, ast.Name) or target.value is not root:
@@ -214,32 +193,30 @@ def _replaced(
         )
     written = f"{root.id} = …"
     _owned(body, node, f"`{root.id}`", written)
-    span, of = file.span(target), expression(body, root)
+    of = expression(body, root)
     if isinstance(target, ast.Attribute):
-        place: Member | Index = Member(span.at, span.end, of, target.attr)
+        place: tree.Member | tree.Index = tree.Member(*file.span(target), of, target.attr)
     else:
         place = _index(body, target, of)
-    whole = file.span(node)
-    return Assign(whole.at, whole.end, place, value)
+    return tree.Assign(*file.span(node), place, value)
 
 
-def _index(body: FunctionContext, target: ast.Subscript, of: Expr) -> Index:
-    span = body.file.span(target)
+def _index(body: FunctionContext, target: ast.Subscript, of: tree.Expr) -> tree.Index:
     if isinstance(target.slice, ast.Slice) or not is_pure(target.slice):
-        body.file.refuse(
+        body.refuse(
             "python-in-place",
             target,
             "one item is replaced, at an index that calls nothing",
             "give the index a name first",
         )
-    made = Index(span.at, span.end, of, expression(body, target.slice))
+    made = tree.Index(*body.span(target), of, expression(body, target.slice))
     body.demand("index", made, target, is_proven=is_natural(target.slice, body.natural))
     return made
 
 
-def augmented_assignment(body: FunctionContext, node: ast.AugAssign) -> list[Stmt]:
+def augmented_assignment(body: FunctionContext, node: ast.AugAssign) -> list[tree.Stmt]:
     """`x += 1` is `x = x + 1`; of a list Python changes it in place."""
-    file, target, span = body.file, node.target, body.file.span(node)
+    file, target = body.file, node.target
     if isinstance(target, ast.Name):
         if not body.is_known(target.id):
             expression(body, ast.copy_location(ast.Name(target.id, ast.Load()), target))
@@ -249,8 +226,7 @@ def augmented_assignment(body: FunctionContext, node: ast.AugAssign) -> list[Stm
         why = body.shared.get(id(node), "")
         if isinstance(node.op, ast.Add | ast.BitOr) and why:
             body.demand("grown", value, node)
-        where = file.span(target)
-        return [Assign(span.at, span.end, Name(where.at, where.end, target.id), value)]
+        return [tree.Assign(*body.span(node), tree.Name(*file.span(target), target.id), value)]
     if type(node.op) not in BINARY or isinstance(node.op, ast.Div):
         file.refuse("python-operator", node, "this cannot be done in place", "write it out")
     was = ast.copy_location(_loaded(target), target)
@@ -266,16 +242,18 @@ def _loaded(target: ast.Attribute | ast.Subscript) -> ast.expr:
     return ast.Subscript(target.value, target.slice, ast.Load())
 
 
-def append(body: FunctionContext, node: ast.Expr, name: ast.Name, call: ast.Call) -> list[Stmt]:
-    file, span = body.file, body.file.span(node)
+def append(
+    body: FunctionContext, node: ast.Expr, name: ast.Name, call: ast.Call
+) -> list[tree.Stmt]:
+    """Return `xs.append(x)` as `xs = xs + [x]`, where nobody else can see the change."""
+    file, span = body.file, body.span(node)
     if len(call.args) != 1 or call.keywords:
         file.refuse("python-in-place", node, "`append` takes one item", f"write `{name.id} + [x]`")
     item = file.source(call.args[0])
     if body.is_known(name.id):
         _owned(body, node, f"`{name.id}`", f"{name.id} = {name.id} + [{item}]")
-    made = ListLit(span.at, span.end, (expression(body, call.args[0]),))
+    made = tree.ListLit(*span, (expression(body, call.args[0]),))
     of = expression(body, name)
-    where = file.span(name)
-    value = Binary(span.at, span.end, "+", of, made)
+    value = tree.Binary(*span, "+", of, made)
     body.demand("list", of, name)
-    return [Assign(span.at, span.end, Name(where.at, where.end, name.id), value)]
+    return [tree.Assign(*span, tree.Name(*file.span(name), name.id), value)]

@@ -3,21 +3,22 @@
 import ast
 
 from vegakit.lang.diagnostics import did_you_mean
+from vegakit.lang.library import VEGA_ERRORS
 from vegakit.lang.python.analysis import is_pure
 from vegakit.lang.python.context import FunctionContext, FunctionHead, RecordHead, Rule, expression
 from vegakit.lang.python.expressions import is_made_list, items_in, library, text_value
 from vegakit.lang.python.operators import method, plain_arguments
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES, is_vega, send, spawn, vega_call
-from vegakit.lang.python.subset import FUNCTIONS, NO_BUILTINS, VEGA_ERRORS
-from vegakit.lang.syntax.tree import Binary, Call, Expr, ListLit, Member, Name, Text, Whole
+from vegakit.lang.python.subset import FUNCTIONS, NO_BUILTINS
+from vegakit.lang.syntax import tree
 
 
-def _call(body: FunctionContext, node: ast.Call) -> Expr:
+def _call(body: FunctionContext, node: ast.Call) -> tree.Expr:
     for arg in node.args:
         if isinstance(arg, ast.Starred):
             expression(body, arg)
     if any(keyword.arg is None for keyword in node.keywords):
-        body.file.refuse(
+        body.refuse(
             "python-expression",
             node,
             "`**` cannot be written here: which arguments there are must be known",
@@ -29,12 +30,12 @@ def _call(body: FunctionContext, node: ast.Call) -> Expr:
         case ast.Attribute():
             return _by_attribute(body, node, node.func)
         case _:
-            return body.file.refuse(
+            return body.refuse(
                 "python-call", node, "only a name can be called", "give it a name first"
             )
 
 
-def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
+def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.Expr:
     """What the file declares hides what Python has."""
     file, name = body.file, callee.id
     if body.is_known(name) or name in file.agents:
@@ -42,7 +43,9 @@ def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
     if name in file.functions:
         return _function(body, node, file.functions[name])
     if name in file.tools:
-        return Call(*_span(body, node), Name(*_span(body, callee), name), *_arguments(body, node))
+        return tree.Call(
+            *body.span(node), tree.Name(*body.span(callee), name), *_arguments(body, node)
+        )
     if name in file.records:
         return _record(body, node, name, file.records[name])
     if name in file.imported or name in file.foreign:
@@ -50,7 +53,7 @@ def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
     return _of_python(body, node, callee)
 
 
-def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
+def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.Expr:
     file, name = body.file, callee.id
     if name in _BUILT:
         return _BUILT[name](body, node)
@@ -67,7 +70,7 @@ def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> Expr:
     )
 
 
-def _imported(body: FunctionContext, node: ast.Call, name: str) -> Expr:
+def _imported(body: FunctionContext, node: ast.Call, name: str) -> tree.Expr:
     origin = body.file.imported.get(name, "")
     if origin == "vegakit.spawn":
         return spawn(body, node)
@@ -79,15 +82,12 @@ def _imported(body: FunctionContext, node: ast.Call, name: str) -> Expr:
         advice = f'declare it at the top of the file: `writer = {name}("writer")`'
     else:
         advice = f"put what needs `{name}` into a function with `@tool(capabilities=[...])`"
-    return body.file.refuse("python-call", node, f"`{name}` cannot be called here", advice)
+    return body.refuse("python-call", node, f"`{name}` cannot be called here", advice)
 
 
-def _span(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
-    span = body.file.span(node)
-    return span.at, span.end
-
-
-def _arguments(body: FunctionContext, node: ast.Call) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
+def _arguments(
+    body: FunctionContext, node: ast.Call
+) -> tuple[tuple[tree.Expr, ...], tuple[str, ...]]:
     given = [(arg, "") for arg in node.args]
     given += [(keyword.value, keyword.arg or "") for keyword in node.keywords]
     values = tuple(expression(body, arg) for arg, _ in given)
@@ -99,7 +99,7 @@ def _in_order(body: FunctionContext, node: ast.Call, names: list[str]) -> None:
     written = [names.index(k.arg) for k in node.keywords if k.arg in names]
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
     if written != sorted(written) and not all(map(is_pure, values)):
-        body.file.refuse(
+        body.refuse(
             "python-order",
             node,
             "arguments that call something stand in the order in which they are declared",
@@ -107,7 +107,7 @@ def _in_order(body: FunctionContext, node: ast.Call, names: list[str]) -> None:
         )
 
 
-def _function(body: FunctionContext, node: ast.Call, head: FunctionHead) -> Expr:
+def _function(body: FunctionContext, node: ast.Call, head: FunctionHead) -> tree.Expr:
     """What is left out is filled in by its default."""
     names = [param.name for param in head.params]
     _in_order(body, node, names)
@@ -117,13 +117,15 @@ def _function(body: FunctionContext, node: ast.Call, head: FunctionHead) -> Expr
         if name in head.defaults and name not in placed:
             default = head.defaults[name]
             values, given = (*values, expression(body, default)), (*given, name)
-    return Call(*_span(body, node), Name(*_span(body, node.func), head.node.name), values, given)
+    return tree.Call(
+        *body.span(node), tree.Name(*body.span(node.func), head.node.name), values, given
+    )
 
 
-def _record(body: FunctionContext, node: ast.Call, name: str, head: RecordHead) -> Expr:
+def _record(body: FunctionContext, node: ast.Call, name: str, head: RecordHead) -> tree.Expr:
     fields = list(head.fields)
     if node.args and not head.by_place:
-        body.file.refuse(
+        body.refuse(
             "python-record",
             node,
             f"the fields of {name} are named",
@@ -135,19 +137,19 @@ def _record(body: FunctionContext, node: ast.Call, name: str, head: RecordHead) 
         given = (*fields[: len(node.args)], *given[len(node.args) :])
     missing = [field for field in fields if field in head.needed and field not in given]
     if missing:
-        body.file.refuse(
+        body.refuse(
             "python-record",
             node,
             f"{name} also needs {', '.join(f'`{field}`' for field in missing)}",
             f"give it, or declare it with a default: `{missing[0]}: … | None = None`",
         )
-    return Call(*_span(body, node), Name(*_span(body, node.func), name), values, given)
+    return tree.Call(*body.span(node), tree.Name(*body.span(node.func), name), values, given)
 
 
 # Builtins
 
 
-def _builtin(body: FunctionContext, node: ast.Call, name: str) -> Expr:
+def _builtin(body: FunctionContext, node: ast.Call, name: str) -> tree.Expr:
     called, least, most = FUNCTIONS[name]
     args = plain_arguments(body, node, least, most)
     if name == "sorted" or (name == "len" and _has_length(args[0])):
@@ -164,28 +166,28 @@ def _has_length(node: ast.expr) -> bool:
             return is_made_list(node)
 
 
-def _print(body: FunctionContext, node: ast.Call) -> Expr:
+def _print(body: FunctionContext, node: ast.Call) -> tree.Expr:
     """Several values stand on one line, a blank between them."""
     args = plain_arguments(body, node, 0, 255)
     if len(args) == 1:
         return library(body, node, "print", text_value(body, args[0]))
-    parts: list[str | Expr] = []
+    parts: list[str | tree.Expr] = []
     for number, arg in enumerate(args):
         parts += [" ", text_value(body, arg)] if number else [text_value(body, arg)]
-    return library(body, node, "print", Text(*_span(body, node), tuple(parts)))
+    return library(body, node, "print", tree.Text(*body.span(node), tuple(parts)))
 
 
-def _str(body: FunctionContext, node: ast.Call) -> Expr:
+def _str(body: FunctionContext, node: ast.Call) -> tree.Expr:
     [of] = plain_arguments(body, node, 1, 1)
     made = text_value(body, of)
     is_reason = isinstance(of, ast.Name) and of.id in body.reasons
     return made if is_reason else library(body, node, "str", made)
 
 
-def _least_or_most(body: FunctionContext, node: ast.Call) -> Expr:
+def _least_or_most(body: FunctionContext, node: ast.Call) -> tree.Expr:
     name = body.file.source(node.func)
     if len(node.args) == 1 and not node.keywords:
-        body.file.refuse(
+        body.refuse(
             "python-builtin",
             node,
             f"`{name}` of an empty list raises in Python",
@@ -197,35 +199,35 @@ def _least_or_most(body: FunctionContext, node: ast.Call) -> Expr:
     return first
 
 
-def _sum(body: FunctionContext, node: ast.Call) -> Expr:
+def _sum(body: FunctionContext, node: ast.Call) -> tree.Expr:
     """Of no items it is 0 in Python, so that is where it begins."""
     [of] = plain_arguments(body, node, 1, 1)
-    at, end = _span(body, node)
+    at, end = body.span(node)
     items = items_in(body, of)
-    whole = Binary(at, end, "+", ListLit(at, end, (Whole(at, end, 0),)), items)
+    whole = tree.Binary(at, end, "+", tree.ListLit(at, end, (tree.Whole(at, end, 0),)), items)
     body.demand("ints", items, of)
     return library(body, node, "list::sum", whole)
 
 
-def _as_list(body: FunctionContext, node: ast.Call) -> Expr:
-    at, end = _span(body, node)
+def _as_list(body: FunctionContext, node: ast.Call) -> tree.Expr:
+    at, end = body.span(node)
     if not node.args and not node.keywords:
-        return ListLit(at, end, ())
+        return tree.ListLit(at, end, ())
     [of] = plain_arguments(body, node, 1, 1)
     over = items_in(body, of)
     if is_made_list(of):
         return over
-    return Binary(at, end, "+", over, ListLit(at, end, ()))
+    return tree.Binary(at, end, "+", over, tree.ListLit(at, end, ()))
 
 
-def _by_attribute(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _by_attribute(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
     file, name = body.file, callee.attr
     if is_vega(file, callee):
         return vega_call(body, node, callee)
     if isinstance(callee.value, ast.Name) and callee.value.id in file.servers:
-        at, end = _span(body, callee)
-        of = Name(*_span(body, callee.value), callee.value.id)
-        return Call(*_span(body, node), Member(at, end, of, name), *_arguments(body, node))
+        at, end = body.span(callee)
+        of = tree.Name(*body.span(callee.value), callee.value.id)
+        return tree.Call(*body.span(node), tree.Member(at, end, of, name), *_arguments(body, node))
     if name in METHODS_OF_PROCESSES:
         return send(body, node, callee.value, name)
     return method(body, node, callee)

@@ -13,33 +13,22 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vegakit.lang import types
 from vegakit.lang.check.program import check_program
 from vegakit.lang.check.symbols import Checked, ReadSource
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import Diagnostic, Edit
 from vegakit.lang.python.context import Demand, SourceMap
 from vegakit.lang.python.lowering import lower
+from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.parser import Parsed
-from vegakit.lang.syntax.tree import Binary, Expr, Index
-from vegakit.lang.types import (
-    FILE,
-    FLOAT,
-    INT,
-    STR,
-    ChoiceOf,
-    ListOf,
-    MapOf,
-    OptionalOf,
-    Plain,
-    RecordOf,
-    Signature,
-    Type,
-)
 
 # A demand on types as it is asked, and what is said where it is not met.
 
 
 class UnmetDemand(Struct, frozen=True):
+    """A diagnostic in the making. `replacement` is the text that would fix it, if it is known."""
+
     code: str
     message: str
     help: str
@@ -55,10 +44,12 @@ class DemandQuery:
         self.place = demand.place
         self._types, self._source_map = checked.types, source_map
 
-    def type(self, node: Expr) -> Type | None:
+    def type(self, node: tree.Expr) -> types.Type | None:
+        """Return the type that the checker found for a node, None if it found none."""
         return self._types.get(id(node))
 
     def source(self, node: ast.AST) -> str:
+        """Return the text of a Python node."""
         return self._source_map.source(node)
 
 
@@ -85,6 +76,7 @@ class DemandQuery:
 def unmet_demands(
     demands: Iterable[Demand], checked: Checked, text: str, file: str
 ) -> tuple[Diagnostic, ...]:
+    """Return a diagnostic for every demand on types that does not hold."""
     source_map = SourceMap(text)
     found: dict[tuple[str, int], Diagnostic] = {}
     for demand in demands:
@@ -92,15 +84,15 @@ def unmet_demands(
         problem = RULES[demand.rule](query)
         if problem is not None:
             span = source_map.span(demand.place)
-            edit = Edit(span.at, span.end, problem.replacement) if problem.replacement else None
+            edit = Edit(*span, problem.replacement) if problem.replacement else None
             found[(problem.code, span.at)] = Diagnostic(
-                problem.code, problem.message, file, span.at, span.end, problem.help, edit
+                problem.code, problem.message, file, *span, problem.help, edit
             )
     return tuple(sorted(found.values(), key=lambda one: one.at))
 
 
-def _is_plain(kind: Type | None) -> bool:
-    return kind is None or kind in (STR, INT) or isinstance(kind, ChoiceOf)
+def _is_plain(kind: types.Type | None) -> bool:
+    return kind is None or kind in (types.STR, types.INT) or isinstance(kind, types.ChoiceOf)
 
 
 def _text(query: DemandQuery) -> UnmetDemand | None:
@@ -116,17 +108,17 @@ def _text(query: DemandQuery) -> UnmetDemand | None:
     )
 
 
-def _type_in_words(kind: Type | None) -> str:
+def _type_in_words(kind: types.Type | None) -> str:
     match kind:
-        case OptionalOf():
+        case types.OptionalOf():
             return "None"
-        case ListOf():
+        case types.ListOf():
             return "a list"
-        case MapOf():
+        case types.MapOf():
             return "a dict"
-        case RecordOf(name=name):
+        case types.RecordOf(name=name):
             return f"a {name}"
-        case Plain(name=name) if name in ("bool", "float"):
+        case types.Plain(name=name) if name in ("bool", "float"):
             return f"a {name}"
         case _:
             return "this value"
@@ -134,15 +126,15 @@ def _type_in_words(kind: Type | None) -> str:
 
 def _message(query: DemandQuery) -> UnmetDemand | None:
     kind = query.type(query.node)
-    if _is_plain(kind) or kind == FILE:
+    if _is_plain(kind) or kind == types.FILE:
         return None
-    if isinstance(kind, ListOf) and isinstance(query.place, ast.List):
+    if isinstance(kind, types.ListOf) and isinstance(query.place, ast.List):
         return None
     return _text(query)
 
 
 def _whole(query: DemandQuery) -> UnmetDemand | None:
-    if query.type(query.node) != FLOAT:
+    if query.type(query.node) != types.FLOAT:
         return None
     return UnmetDemand(
         "python-whole",
@@ -152,9 +144,9 @@ def _whole(query: DemandQuery) -> UnmetDemand | None:
     )
 
 
-def _sides(query: DemandQuery) -> tuple[Type | None, Type | None, str, str]:
+def _sides(query: DemandQuery) -> tuple[types.Type | None, types.Type | None, str, str]:
     node, place = query.node, query.place
-    assert isinstance(node, Binary)
+    assert isinstance(node, tree.Binary)
     if isinstance(place, ast.BinOp):
         one, other = query.source(place.left), query.source(place.right)
     elif isinstance(place, ast.AugAssign):
@@ -166,7 +158,7 @@ def _sides(query: DemandQuery) -> tuple[Type | None, Type | None, str, str]:
 
 def _divide(query: DemandQuery) -> UnmetDemand | None:
     left, right, one, other = _sides(query)
-    if (left, right) != (INT, INT):
+    if (left, right) != (types.INT, types.INT):
         return None
     return UnmetDemand(
         "python-divide",
@@ -178,11 +170,11 @@ def _divide(query: DemandQuery) -> UnmetDemand | None:
 
 def _floor(query: DemandQuery) -> UnmetDemand | None:
     left, right, one, other = _sides(query)
-    if (left, right) == (INT, INT) and query.is_proven:
+    if (left, right) == (types.INT, types.INT) and query.is_proven:
         return None
-    assert isinstance(query.node, Binary)
+    assert isinstance(query.node, tree.Binary)
     sign, name = ("//", "quotient") if query.node.op == "/" else ("%", "remainder")
-    if (left, right) != (INT, INT):
+    if (left, right) != (types.INT, types.INT):
         return UnmetDemand(
             "python-divide",
             f"`{sign}` is for ints that are not negative here",
@@ -202,9 +194,9 @@ def _floor(query: DemandQuery) -> UnmetDemand | None:
 
 
 def _index(query: DemandQuery) -> UnmetDemand | None:
-    assert isinstance(query.node, Index)
+    assert isinstance(query.node, tree.Index)
     of = query.type(query.node.of)
-    if query.is_proven or not (of == STR or isinstance(of, ListOf)):
+    if query.is_proven or not (of == types.STR or isinstance(of, types.ListOf)):
         return None
     assert isinstance(query.place, ast.Subscript)
     one, at = query.source(query.place.value), query.source(query.place.slice)
@@ -227,19 +219,19 @@ def _index(query: DemandQuery) -> UnmetDemand | None:
 
 def _add(query: DemandQuery) -> UnmetDemand | None:
     left, _, one, other = _sides(query)
-    if not isinstance(left, MapOf):
+    if not isinstance(left, types.MapOf):
         return None
     return UnmetDemand("python-add", "dicts are not added in Python", f"write `{one} | {other}`")
 
 
 def _maps(query: DemandQuery) -> UnmetDemand | None:
-    if query.type(query.node) is None or isinstance(query.type(query.node), MapOf):
+    if query.type(query.node) is None or isinstance(query.type(query.node), types.MapOf):
         return None
     return UnmetDemand("python-operator", "this joins dicts", "write `+` for lists and texts")
 
 
 def _grown(query: DemandQuery) -> UnmetDemand | None:
-    if not isinstance(query.type(query.node), ListOf | MapOf):
+    if not isinstance(query.type(query.node), types.ListOf | types.MapOf):
         return None
     assert isinstance(query.place, ast.AugAssign)
     name, value = query.source(query.place.target), query.source(query.place.value)
@@ -255,7 +247,7 @@ def _grown(query: DemandQuery) -> UnmetDemand | None:
 
 def _ints(query: DemandQuery) -> UnmetDemand | None:
     kind = query.type(query.node)
-    if not isinstance(kind, ListOf) or kind.inner == INT:
+    if not isinstance(kind, types.ListOf) or kind.inner == types.INT:
         return None
     return UnmetDemand(
         "python-builtin",
@@ -266,14 +258,14 @@ def _ints(query: DemandQuery) -> UnmetDemand | None:
 
 
 def _list(query: DemandQuery) -> UnmetDemand | None:
-    if isinstance(query.type(query.node), ListOf):
+    if isinstance(query.type(query.node), types.ListOf):
         return None
     return UnmetDemand("python-in-place", "`append` is for lists", "write `x + …`")
 
 
 def _default(query: DemandQuery) -> UnmetDemand | None:
     kind = query.type(query.node)
-    if not (isinstance(kind, MapOf) and isinstance(kind.inner, OptionalOf)):
+    if not (isinstance(kind, types.MapOf) and isinstance(kind.inner, types.OptionalOf)):
         return None
     return UnmetDemand(
         "python-method",
@@ -283,7 +275,7 @@ def _default(query: DemandQuery) -> UnmetDemand | None:
 
 
 def _listed(query: DemandQuery) -> UnmetDemand | None:
-    if not isinstance(query.type(query.node), MapOf):
+    if not isinstance(query.type(query.node), types.MapOf):
         return None
     return UnmetDemand(
         "python-loop",
@@ -293,7 +285,7 @@ def _listed(query: DemandQuery) -> UnmetDemand | None:
 
 
 def _mapped(query: DemandQuery) -> UnmetDemand | None:
-    if isinstance(query.type(query.node), MapOf):
+    if isinstance(query.type(query.node), types.MapOf):
         return None
     return UnmetDemand("python-loop", "only a dict has items", "write `enumerate(xs)` for a list")
 
@@ -364,6 +356,7 @@ _QUOTED = re.compile(r"(`[^`]*`)")
 
 
 def python_diagnostic(found: Diagnostic, text: str) -> Diagnostic:
+    """Return a diagnostic of the checker in the words of someone who writes Python."""
     changes: dict[str, Any] = {
         "message": _in_python_words(found.message),
         "help": _help(found, text[found.at : found.end]),
@@ -437,22 +430,17 @@ def check_python(
     file: str,
     read: ReadSource,
     *,
-    tools: Mapping[str, Signature | None] | None = None,
-    types: Mapping[str, Type] | None = None,
+    tools: Mapping[str, types.Signature | None] | None = None,
+    types: Mapping[str, types.Type] | None = None,
     agents: Sequence[AgentSpec] = (),
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
-    """Faults of the lowering are told alone, as those of spelling are; so are those of types."""
+    """Check a program in Python. Faults of the lowering are reported alone, as those of spelling
+    are; so are those of types."""
     lowered = lower(text, file, frozenset(spec.name for spec in agents))
     parsed = Parsed(lowered.source, lowered.diagnostics)
     known = {**(tools or {}), **lowered.tools}
     checked, found = check_program(
-        text,
-        file,
-        read,
-        tools=known,
-        types=types,
-        agents=agents,
-        parse=lambda _text, _file: parsed,
+        text, file, read, tools=known, types=types, agents=agents, parse=lambda _text, _file: parsed
     )
     if lowered.diagnostics:
         return None, lowered.diagnostics

@@ -1,5 +1,5 @@
-"""What all lowering rules share: positions in the source, the file, the function being lowered, and
-the table of rules (pure).
+"""All lowering rules share what is in this module: positions in the source, the file, the function
+being lowered, and the table of rules (pure).
 
 A rule takes a node of Python and returns a node of the tree with the same position. What depends
 on types is recorded as a demand and checked later.
@@ -8,11 +8,11 @@ on types is recorded as a demand and checked later.
 import ast
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from vegakit.lang.diagnostics import DiagnosticCollector, Edit, count_steps
 from vegakit.lang.python.subset import RESERVED
-from vegakit.lang.syntax.tree import Expr, Node, Param, TypeExpr
+from vegakit.lang.syntax import tree
 from vegakit.lang.types import Signature
 
 # Where nodes of Python stand, in characters of the text: Python itself counts lines and bytes.
@@ -21,7 +21,16 @@ from vegakit.lang.types import Signature
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
+class SourceSpan(NamedTuple):
+    """Offsets of a piece of the text. A node begins with the two: `tree.Name(*span, "x")`."""
+
+    at: int
+    end: int
+
+
 class SourceMap:
+    """Offsets of nodes of Python in the text."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
@@ -36,15 +45,17 @@ class SourceMap:
         head = self.text[start:end].encode()[:column]
         return start + len(head.decode(errors="ignore"))
 
-    def span(self, node: ast.AST) -> Node:
+    def span(self, node: ast.AST) -> SourceSpan:
+        """Return where a node stands."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", None) or line
         end_column = getattr(node, "end_col_offset", None)
         at = self.at(line, column)
         end = at + 1 if end_column is None else self.at(end_line, end_column)
-        return Node(at, max(at, end))
+        return SourceSpan(at, max(at, end))
 
     def source(self, node: ast.AST) -> str:
+        """Return the text of a node."""
         span = self.span(node)
         return self.text[span.at : span.end]
 
@@ -57,7 +68,7 @@ class SourceMap:
 
 
 class RefusedError(Exception):
-    """This statement is reported; the next one is looked at."""
+    """A statement was refused and reported. The next one is looked at."""
 
 
 class Demand:
@@ -65,7 +76,9 @@ class Demand:
 
     __slots__ = ("is_proven", "node", "place", "rule")
 
-    def __init__(self, rule: str, node: Expr, place: ast.AST, *, is_proven: bool = False) -> None:
+    def __init__(
+        self, rule: str, node: tree.Expr, place: ast.AST, *, is_proven: bool = False
+    ) -> None:
         self.rule, self.node, self.place, self.is_proven = rule, node, place, is_proven
 
 
@@ -74,15 +87,17 @@ class RecordHead:
 
     def __init__(self, by_place: bool) -> None:
         self.by_place = by_place
-        self.fields: dict[str, TypeExpr] = {}
+        self.fields: dict[str, tree.TypeExpr] = {}
         self.needed: set[str] = set()
 
 
 class FunctionHead:
+    """A function with its parameters, result and defaults, as far as they are read."""
+
     def __init__(self, node: ast.FunctionDef) -> None:
         self.node = node
-        self.params: tuple[Param, ...] = ()
-        self.result: TypeExpr | None = None
+        self.params: tuple[tree.Param, ...] = ()
+        self.result: tree.TypeExpr | None = None
         self.defaults: dict[str, ast.expr] = {}
 
 
@@ -95,7 +110,7 @@ class PythonFile:
         self.imported: dict[str, str] = {}
         self.foreign: set[str] = set()
         self.records: dict[str, RecordHead] = {}
-        self.aliases: dict[str, TypeExpr] = {}
+        self.aliases: dict[str, tree.TypeExpr] = {}
         self.functions: dict[str, FunctionHead] = {}
         self.agents: set[str] = set()
         self.servers: set[str] = set()
@@ -103,43 +118,48 @@ class PythonFile:
         self.tools: dict[str, Signature | None] = {}
         self.demands: list[Demand] = []
 
-    def span(self, node: ast.AST) -> Node:
+    def span(self, node: ast.AST) -> SourceSpan:
+        """Return the offsets of a Python node in the file."""
         return self.source_map.span(node)
 
     def source(self, node: ast.AST) -> str:
+        """Return the text of a Python node."""
         return self.source_map.source(node)
 
     def report(
         self,
         code: str,
-        where: ast.AST | Node,
+        where: ast.AST | SourceSpan,
         message: str,
         help: str = "",  # noqa: A002  (the field's name)
         edit: Edit | None = None,
     ) -> None:
-        span = where if isinstance(where, Node) else self.span(where)
-        self.findings.report(code, message, span.at, span.end, help, edit)
+        """Report a fault and go on."""
+        span = where if isinstance(where, SourceSpan) else self.span(where)
+        self.findings.report(code, message, *span, help, edit)
 
     def refuse(
         self,
         code: str,
-        where: ast.AST | Node,
+        where: ast.AST | SourceSpan,
         message: str,
         help: str = "",  # noqa: A002
         edit: Edit | None = None,
     ) -> NoReturn:
+        """Report a fault and leave the statement."""
         self.report(code, where, message, help, edit)
         raise RefusedError
 
     def replaced(self, node: ast.AST, text: str) -> Edit:
-        span = self.span(node)
-        return Edit(span.at, span.end, text)
+        """Return the edit that puts `text` in place of a node."""
+        return Edit(*self.span(node), text)
 
     def means(self, node: ast.AST, name: str) -> bool:
         """Whether it is this name of another module: `vegakit.session`."""
         return isinstance(node, ast.Name) and self.imported.get(node.id) == name
 
     def is_declared(self, name: str) -> bool:
+        """Return whether a name is declared at the top of the file."""
         return any(
             name in known
             for known in (
@@ -166,7 +186,7 @@ class FunctionContext:
         self, file: PythonFile, assigned: Mapping[str, ast.AST], natural: set[str]
     ) -> None:
         self.file = file
-        self.scopes: list[dict[str, TypeExpr | None]] = [{}]
+        self.scopes: list[dict[str, tree.TypeExpr | None]] = [{}]
         self.assigned = assigned
         self.natural = natural
         self.shared: dict[int, str] = {}
@@ -174,19 +194,40 @@ class FunctionContext:
         self.returns_nothing = False
         self.read_after: Callable[[str, ast.AST], bool] = lambda _name, _node: False
 
-    def declare(self, name: str, kind: TypeExpr | None = None) -> None:
+    def span(self, node: ast.AST) -> SourceSpan:
+        """Return the offsets of a Python node in the file of this function."""
+        return self.file.span(node)
+
+    def refuse(
+        self,
+        code: str,
+        where: ast.AST | SourceSpan,
+        message: str,
+        help: str = "",  # noqa: A002
+        edit: Edit | None = None,
+    ) -> NoReturn:
+        """Report a fault and leave the statement."""
+        self.file.refuse(code, where, message, help, edit)
+
+    def declare(self, name: str, kind: tree.TypeExpr | None = None) -> None:
+        """Declare a variable in the innermost block, with its type if that is known."""
         self.scopes[-1][name] = kind
 
     def is_known(self, name: str) -> bool:
+        """Return whether a variable is declared here."""
         return any(name in scope for scope in self.scopes)
 
-    def kind(self, name: str) -> TypeExpr | None:
+    def kind(self, name: str) -> tree.TypeExpr | None:
+        """Return the type of a variable as far as it is known."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
         return None
 
-    def demand(self, rule: str, node: Expr, place: ast.AST, *, is_proven: bool = False) -> None:
+    def demand(
+        self, rule: str, node: tree.Expr, place: ast.AST, *, is_proven: bool = False
+    ) -> None:
+        """Note a demand on types, to be checked when they are known."""
         self.file.demands.append(Demand(rule, node, place, is_proven=is_proven))
 
 
@@ -197,7 +238,8 @@ STATEMENTS: dict[type, Rule] = {}
 """The rule of each kind of node, put together where a whole file is lowered."""
 
 
-def expression(body: FunctionContext, node: ast.expr) -> Expr:
+def expression(body: FunctionContext, node: ast.expr) -> tree.Expr:
+    """Return an expression of Python as a node of the tree."""
     count_steps(4)
     return EXPRESSIONS[type(node)](body, node)
 
@@ -206,11 +248,12 @@ def expression(body: FunctionContext, node: ast.expr) -> Expr:
 
 
 def check_variable_name(body: FunctionContext, node: ast.AST, name: str) -> None:
-    """A variable has a name of its own."""
+    """Refuse a variable whose name is taken."""
     check_name(body.file, node, name, "a variable")
 
 
 def check_name(file: PythonFile, node: ast.AST, name: str, what: str) -> None:
+    """Refuse a name that is a builtin of Python or declared at the top of the file."""
     if name in RESERVED or file.is_declared(name):
         taken = "a builtin of Python" if name in RESERVED else "declared at the top of the file"
         file.refuse(

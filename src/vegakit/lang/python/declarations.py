@@ -4,6 +4,8 @@
 
 import ast
 
+from vegakit.lang import types
+from vegakit.lang.library import VEGA_ERRORS
 from vegakit.lang.python.context import (
     FunctionHead,
     PythonFile,
@@ -11,44 +13,20 @@ from vegakit.lang.python.context import (
     RefusedError,
     check_name,
 )
-from vegakit.lang.python.subset import DECLARING, RESERVED, VEGA_ERRORS
+from vegakit.lang.python.subset import DECLARING, RESERVED
 from vegakit.lang.python.types import is_none, type_of
-from vegakit.lang.syntax.tree import (
-    ChoiceType,
-    Decl,
-    Field,
-    ListType,
-    MapType,
-    NamedType,
-    OptionalType,
-    Param,
-    TypeDecl,
-    TypeExpr,
-    UseMcp,
-)
-from vegakit.lang.types import (
-    ANY,
-    NOTHING,
-    PLAIN_TYPES,
-    ChoiceOf,
-    ListOf,
-    MapOf,
-    OptionalOf,
-    Parameter,
-    RecordOf,
-    Signature,
-    Type,
-)
+from vegakit.lang.syntax import tree
 
 # First pass: what the file declares, before any function is read.
 
 
-VEGA_NAMES = (
-    frozenset("Agent Max Process parallel program session spawn tool vega".split()) | VEGA_ERRORS
-)
+VEGA_NAMES = frozenset("Agent MaxLen Process parallel program session spawn tool vega".split()) | {
+    *VEGA_ERRORS
+}
 
 
 def import_module(file: PythonFile, node: ast.Import) -> None:
+    """Take `import x`: only functions that stay Python may use it."""
     for alias in node.names:
         name = alias.asname or alias.name.partition(".")[0]
         if alias.name.partition(".")[0] == "vegakit":
@@ -62,6 +40,7 @@ def import_module(file: PythonFile, node: ast.Import) -> None:
 
 
 def import_from(file: PythonFile, node: ast.ImportFrom) -> None:
+    """Take `from x import y`. Names of vegakit and of types mean something in programs."""
     module = node.module or ""
     for alias in node.names:
         name = alias.asname or alias.name
@@ -86,7 +65,8 @@ def import_from(file: PythonFile, node: ast.ImportFrom) -> None:
 
 
 def constant(file: PythonFile, name: str, node: ast.Assign | ast.AnnAssign) -> bool:
-    """`LIMIT = 3`: fixed text and numbers may be named."""
+    """Take `LIMIT = 3` and return True if that is what it is: fixed text and numbers may be
+    named."""
     if isinstance(node.value, ast.Constant) and type(node.value.value) in (str, int, float, bool):
         _check_new_name(file, node, name)
         file.constants[name] = node.value
@@ -100,7 +80,7 @@ def _check_new_name(file: PythonFile, node: ast.AST, name: str) -> None:
         file.refuse("python-shadow", node, f"`{name}` is {what}", "choose another name")
 
 
-def server(file: PythonFile, name: str, node: ast.Assign) -> UseMcp | None:
+def server(file: PythonFile, name: str, node: ast.Assign) -> tree.UseMcp | None:
     """`github = vega.mcp("github")`."""
     match node.value:
         case ast.Call(
@@ -110,8 +90,7 @@ def server(file: PythonFile, name: str, node: ast.Assign) -> UseMcp | None:
         ) if file.means(of, "vegakit.vega"):
             _check_new_name(file, node, name)
             file.servers.add(name)
-            span = file.span(node)
-            return UseMcp(span.at, span.end, called, name)
+            return tree.UseMcp(*file.span(node), called, name)
         case _:
             return None
 
@@ -120,6 +99,7 @@ def server(file: PythonFile, name: str, node: ast.Assign) -> UseMcp | None:
 
 
 def record_head(file: PythonFile, node: ast.ClassDef) -> None:
+    """Take the name of a record, before its fields may be of other records."""
     _check_new_name(file, node, node.name)
     is_dataclass = any(_is_dataclass(file, one) for one in node.decorator_list)
     is_model = [file.imported.get(b.id) for b in node.bases if isinstance(b, ast.Name)] == [
@@ -146,8 +126,9 @@ def _head_of(file: PythonFile, node: ast.ClassDef | ast.FunctionDef):  # noqa: A
     return type(span)(span.at, min(span.end, first if first >= 0 else span.end))
 
 
-def record(file: PythonFile, node: ast.ClassDef) -> Decl:
-    head, fields = file.records[node.name], list[Field]()
+def record(file: PythonFile, node: ast.ClassDef) -> tree.Decl:
+    """Return a class of fields as the declaration of a record."""
+    head, fields = file.records[node.name], list[tree.Field]()
     for one in node.body:
         match one:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
@@ -163,8 +144,7 @@ def record(file: PythonFile, node: ast.ClassDef) -> Decl:
                 )
             case _:
                 file.report("python-class", one, "a record has fields only", "write `name: type`")
-    span = file.span(node)
-    return TypeDecl(span.at, span.end, node.name, tuple(fields))
+    return tree.TypeDecl(*file.span(node), node.name, tuple(fields))
 
 
 def _field(
@@ -174,7 +154,7 @@ def _field(
     name: str,
     annotation: ast.expr,
     value: ast.expr | None,
-) -> Field:
+) -> tree.Field:
     kind = type_of(file, annotation)
     if name.startswith("_"):
         file.refuse(
@@ -182,7 +162,7 @@ def _field(
         )
     if value is None:
         head.needed.add(name)
-    elif not (is_none(value) and isinstance(kind, OptionalType)):
+    elif not (is_none(value) and isinstance(kind, tree.OptionalType)):
         file.refuse(
             "python-default",
             value,
@@ -190,14 +170,14 @@ def _field(
             f"leave it out, or write `{name}: {file.source(annotation)} | None = None`",
         )
     head.fields[name] = kind
-    span = file.span(node)
-    return Field(span.at, span.end, name, kind)
+    return tree.Field(*file.span(node), name, kind)
 
 
 # Functions
 
 
 def head(file: PythonFile, node: ast.FunctionDef) -> FunctionHead:
+    """Return the parameters, result and defaults of a function."""
     made, args = FunctionHead(node), node.args
     if args.vararg or args.kwarg or args.posonlyargs or args.kwonlyargs:
         odd = args.vararg or args.kwarg or next(iter([*args.posonlyargs, *args.kwonlyargs]))
@@ -210,7 +190,7 @@ def head(file: PythonFile, node: ast.FunctionDef) -> FunctionHead:
         )
     if file.imported.keys() & {node.name} or node.name in {*RESERVED, "fail", "link", "file"}:
         file.report("python-shadow", _head_of(file, node), f"`{node.name}` is taken", "rename it")
-    params: list[Param] = []
+    params: list[tree.Param] = []
     for arg in args.args:
         span = file.span(arg)
         check_name(file, arg, arg.arg, "a parameter")
@@ -223,7 +203,7 @@ def head(file: PythonFile, node: ast.FunctionDef) -> FunctionHead:
             )
             continue
         try:
-            params.append(Param(span.at, span.end, arg.arg, type_of(file, arg.annotation)))
+            params.append(tree.Param(*span, arg.arg, type_of(file, arg.annotation)))
         except RefusedError:
             continue
     made.params = tuple(params)
@@ -251,9 +231,10 @@ def _default(file: PythonFile, head: FunctionHead, arg: ast.arg, default: ast.ex
 
 def signature_of(
     file: PythonFile, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Signature | None:
-    """None where an annotation says more than a program knows: then anything may be passed."""
-    params: list[Parameter] = []
+) -> types.Signature | None:
+    """Return the signature of a function that stays Python, or None where an annotation says more
+    than a program knows: then anything may be passed."""
+    params: list[types.Parameter] = []
     optional = {arg.arg for arg in node.args.args[len(node.args.args) - len(node.args.defaults) :]}
     for arg in [*node.args.args, *node.args.kwonlyargs]:
         if _is_context(arg):
@@ -267,13 +248,13 @@ def signature_of(
             )
         kind = _type(file, type_of(file, arg.annotation))
         is_optional = arg.arg in optional
-        if is_optional and not isinstance(kind, OptionalOf):
-            kind = OptionalOf(kind)
-        params.append(Parameter(arg.arg, kind, is_optional))
-    result = NOTHING
+        if is_optional and not isinstance(kind, types.OptionalOf):
+            kind = types.OptionalOf(kind)
+        params.append(types.Parameter(arg.arg, kind, is_optional))
+    result = types.NOTHING
     if node.returns is not None and not is_none(node.returns):
         result = _type(file, type_of(file, node.returns))
-    return Signature(node.name, tuple(params), result)
+    return types.Signature(node.name, tuple(params), result)
 
 
 def _is_context(arg: ast.arg) -> bool:
@@ -283,20 +264,20 @@ def _is_context(arg: ast.arg) -> bool:
     return name == "ToolContext"
 
 
-def _type(file: PythonFile, written: TypeExpr) -> Type:
+def _type(file: PythonFile, written: tree.TypeExpr) -> types.Type:
     match written:
-        case NamedType(name=name) if name in file.records:
+        case tree.NamedType(name=name) if name in file.records:
             fields = file.records[name].fields.items()
-            return RecordOf(name, tuple((field, _type(file, kind)) for field, kind in fields))
-        case NamedType(name=name) if name in file.aliases:
+            return types.RecordOf(name, tuple((field, _type(file, kind)) for field, kind in fields))
+        case tree.NamedType(name=name) if name in file.aliases:
             return _type(file, file.aliases[name])
-        case NamedType(name=name):
-            return PLAIN_TYPES.get(name, ANY)
-        case OptionalType(inner=inner):
-            return OptionalOf(_type(file, inner))
-        case ListType(inner=inner, most=most):
-            return ListOf(_type(file, inner), most)
-        case MapType(inner=inner):
-            return MapOf(_type(file, inner))
-        case ChoiceType(choices=choices):
-            return ChoiceOf(choices)
+        case tree.NamedType(name=name):
+            return types.PLAIN_TYPES.get(name, types.ANY)
+        case tree.OptionalType(inner=inner):
+            return types.OptionalOf(_type(file, inner))
+        case tree.ListType(inner=inner, most=most):
+            return types.ListOf(_type(file, inner), most)
+        case tree.MapType(inner=inner):
+            return types.MapOf(_type(file, inner))
+        case tree.ChoiceType(choices=choices):
+            return types.ChoiceOf(choices)

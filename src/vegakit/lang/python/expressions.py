@@ -9,43 +9,25 @@ from vegakit.lang.python.analysis import is_natural
 from vegakit.lang.python.context import FunctionContext, Rule, check_variable_name, expression
 from vegakit.lang.python.subset import NO_EXPRESSIONS
 from vegakit.lang.python.types import kind_of, space_of
-from vegakit.lang.syntax.tree import (
-    Binary,
-    Build,
-    Call,
-    Decimal,
-    Expr,
-    Index,
-    ListLit,
-    ListType,
-    MapLit,
-    MapType,
-    Member,
-    Name,
-    NamedType,
-    Pair,
-    Text,
-    TypeExpr,
-    Whole,
-    Word,
-)
+from vegakit.lang.syntax import tree
 
 # What a loop may walk over: lists, dicts, `range`, `enumerate`, `items`, streams.
 
 
-_STR, _INT = NamedType(0, 0, "str"), NamedType(0, 0, "int")
+_STR, _INT = tree.NamedType(0, 0, "str"), tree.NamedType(0, 0, "int")
 
 
 class LoopSource(Struct):
     """`pairs` where two variables are wanted; `kind` of the item, and `key` of what is first."""
 
-    value: Expr
+    value: tree.Expr
     pairs: bool = False
-    kind: TypeExpr | None = None
-    key: TypeExpr | None = None
+    kind: tree.TypeExpr | None = None
+    key: tree.TypeExpr | None = None
 
 
 def loop_source(body: FunctionContext, node: ast.expr) -> LoopSource:
+    """Return what a `for` or a comprehension walks over."""
     match node:
         case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]):
             return LoopSource(_range(body, node, args), kind=_INT)
@@ -56,7 +38,7 @@ def loop_source(body: FunctionContext, node: ast.expr) -> LoopSource:
             body.demand("listed", inner.value, node)
             return LoopSource(inner.value, True, inner.kind, _INT)
         case ast.Call(func=ast.Name(id="enumerate")):
-            return body.file.refuse(
+            return body.refuse(
                 "python-loop", node, "`enumerate` counts from 0 here", "add to the index instead"
             )
         case ast.Call(func=ast.Name(id="reversed"), args=[of], keywords=[]):
@@ -75,8 +57,8 @@ def loop_source(body: FunctionContext, node: ast.expr) -> LoopSource:
             return LoopSource(expression(body, node), kind=_item(body, node))
 
 
-def items_in(body: FunctionContext, node: ast.expr) -> Expr:
-    """Where a list is wanted that is made on the spot: in `sorted(…)`, `list(…)`, `x in …`."""
+def items_in(body: FunctionContext, node: ast.expr) -> tree.Expr:
+    """Return a list that is made on the spot: in `sorted(…)`, `list(…)`, `x in …`."""
     over = loop_source(body, node)
     if over.pairs:
         _no_pairs(body, node)
@@ -96,33 +78,33 @@ def is_made_list(node: ast.expr) -> bool:
 
 
 def _no_pairs(body: FunctionContext, node: ast.expr) -> None:
-    body.file.refuse("python-loop", node, "there are no pairs here", "write a `for` with two names")
+    body.refuse("python-loop", node, "there are no pairs here", "write a `for` with two names")
 
 
-def _called(body: FunctionContext, node: ast.expr, name: str, of: Expr) -> Expr:
-    span = body.file.span(node)
-    return Call(span.at, span.end, Name(span.at, span.end, name), (of,), ("",))
+def _called(body: FunctionContext, node: ast.expr, name: str, of: tree.Expr) -> tree.Expr:
+    span = body.span(node)
+    return tree.Call(*span, tree.Name(*span, name), (of,), ("",))
 
 
-def _range(body: FunctionContext, node: ast.Call, args: list[ast.expr]) -> Expr:
+def _range(body: FunctionContext, node: ast.Call, args: list[ast.expr]) -> tree.Expr:
     if len(args) not in (1, 2):
-        body.file.refuse(
+        body.refuse(
             "python-loop",
             node,
             "`range` has no step here",
             "walk over `range(n)` and multiply inside the loop",
         )
-    span = body.file.span(node)
+    span = body.span(node)
     given = tuple(expression(body, arg) for arg in args)
-    return Call(span.at, span.end, Name(span.at, span.end, "range"), given, ("",) * len(given))
+    return tree.Call(*span, tree.Name(*span, "range"), given, ("",) * len(given))
 
 
-def _item(body: FunctionContext, node: ast.expr, *, values: bool = False) -> TypeExpr | None:
+def _item(body: FunctionContext, node: ast.expr, *, values: bool = False) -> tree.TypeExpr | None:
     """Of a dict its keys, or with `values` what they lead to."""
     match kind_of(body, node):
-        case ListType(inner=inner):
+        case tree.ListType(inner=inner):
             return inner
-        case MapType(inner=inner):
+        case tree.MapType(inner=inner):
             return inner if values else _STR
         case _:
             return None
@@ -134,28 +116,24 @@ def _item(body: FunctionContext, node: ast.expr, *, values: bool = False) -> Typ
 _LARGEST = 2**63 - 1
 
 
-def library(body: FunctionContext, node: ast.AST, name: str, *args: Expr) -> Call:
-    at, end = _span(body, node)
-    return Call(at, end, Name(at, end, name), args, ("",) * len(args))
+def library(body: FunctionContext, node: ast.AST, name: str, *args: tree.Expr) -> tree.Call:
+    """Return a call of the library at the place of `node`."""
+    at, end = body.span(node)
+    return tree.Call(at, end, tree.Name(at, end, name), args, ("",) * len(args))
 
 
-def _span(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
-    span = body.file.span(node)
-    return span.at, span.end
-
-
-def text_value(body: FunctionContext, node: ast.expr) -> Expr:
-    """Where it becomes text: the text has to be the same under Python."""
+def text_value(body: FunctionContext, node: ast.expr) -> tree.Expr:
+    """Return an expression that becomes text. The text has to be the same under Python."""
     if isinstance(node, ast.Name) and node.id in body.reasons:
         if not body.reasons[node.id]:
-            body.file.refuse(
+            body.refuse(
                 "python-error-text",
                 node,
                 "the text of this error is another one under Python",
                 f"write `vega.reason({node.id})` for Vega's own words",
                 body.file.replaced(node, f"vega.reason({node.id})"),
             )
-        return Name(*_span(body, node), node.id)
+        return tree.Name(*body.span(node), node.id)
     made = expression(body, node)
     body.demand("text", made, node)
     return made
@@ -164,96 +142,96 @@ def text_value(body: FunctionContext, node: ast.expr) -> Expr:
 # Literals
 
 
-def _constant(body: FunctionContext, node: ast.Constant) -> Expr:
-    at, end = _span(body, node)
+def _constant(body: FunctionContext, node: ast.Constant) -> tree.Expr:
+    at, end = body.span(node)
     match node.value:
         case bool() | None:
-            return Word(at, end, node.value)
+            return tree.Word(at, end, node.value)
         case str() as text:
-            return Text(at, end, (text,) if text else ())
+            return tree.Text(at, end, (text,) if text else ())
         case int() as number if number > _LARGEST:
-            return body.file.refuse(
+            return body.refuse(
                 "python-int",
                 node,
                 "an int has 64 bits here, in Python as many as it needs",
                 f"the largest is {_LARGEST}; write a float, or text",
             )
         case int() as number:
-            made = Whole(at, end, number)
+            made = tree.Whole(at, end, number)
             body.demand("whole", made, node)
             return made
         case float() as number if not isfinite(number):
-            return body.file.refuse(
+            return body.refuse(
                 "python-literal", node, "a float is never infinite here", "write a smaller one"
             )
         case float() as number:
-            return Decimal(at, end, number)
+            return tree.Decimal(at, end, number)
         case _:
             what = "..." if node.value is Ellipsis else type(node.value).__name__
-            return body.file.refuse(
+            return body.refuse(
                 "python-literal", node, f"there is no {what} here", "use a str or a number"
             )
 
 
-def _joined(body: FunctionContext, node: ast.JoinedStr) -> Expr:
+def _joined(body: FunctionContext, node: ast.JoinedStr) -> tree.Expr:
     """Python 3.11 misplaces what is inside, so it is kept within the string."""
-    at, end = _span(body, node)
-    parts: list[str | Expr] = []
+    at, end = body.span(node)
+    parts: list[str | tree.Expr] = []
     for value in node.values:
         if isinstance(value, ast.Constant):
             parts.append(str(value.value))
         elif isinstance(value, ast.FormattedValue):
             if value.conversion != -1 or value.format_spec is not None:
-                body.file.refuse(
+                body.refuse(
                     "python-format",
                     node,
                     "what stands behind `!` or `:` formats otherwise than Vega does",
                     "write `vega.math.round(x, 2)` or `vega.str.pad_left(text, 8)` around it",
                 )
             parts.append(text_value(body, value.value))
-    return Text(at, end, tuple(parts))
+    return tree.Text(at, end, tuple(parts))
 
 
-def _list(body: FunctionContext, node: ast.List) -> Expr:
-    return ListLit(*_span(body, node), tuple(expression(body, item) for item in node.elts))
+def _list(body: FunctionContext, node: ast.List) -> tree.Expr:
+    return tree.ListLit(*body.span(node), tuple(expression(body, item) for item in node.elts))
 
 
-def _dict(body: FunctionContext, node: ast.Dict) -> Expr:
+def _dict(body: FunctionContext, node: ast.Dict) -> tree.Expr:
     """`{**a, "k": 1, **b}` joins maps."""
-    at, end = _span(body, node)
-    made: list[Expr] = []
-    pairs: list[Pair] = []
+    at, end = body.span(node)
+    made: list[tree.Expr] = []
+    pairs: list[tree.Pair] = []
     for key, value in zip(node.keys, node.values, strict=True):
         if key is not None:
             one = expression(body, key)
-            pairs.append(Pair(one.at, _span(body, value)[1], one, expression(body, value)))
+            pairs.append(tree.Pair(one.at, body.span(value)[1], one, expression(body, value)))
             continue
         if pairs:
-            made.append(MapLit(at, end, tuple(pairs)))
+            made.append(tree.MapLit(at, end, tuple(pairs)))
             pairs = []
         made.append(expression(body, value))
     if pairs or not made:
-        made.append(MapLit(at, end, tuple(pairs)))
+        made.append(tree.MapLit(at, end, tuple(pairs)))
     if None in node.keys and len(made) == 1:
-        made.insert(0, MapLit(at, end, ()))
+        made.insert(0, tree.MapLit(at, end, ()))
     whole = made[0]
     for other in made[1:]:
-        whole = Binary(at, end, "+", whole, other)
+        whole = tree.Binary(at, end, "+", whole, other)
         body.demand("maps", whole, node)
     return whole
 
 
-def _comprehension(body: FunctionContext, node: ast.ListComp) -> Expr:
+def _comprehension(body: FunctionContext, node: ast.ListComp) -> tree.Expr:
     one = node.generators[0]
     if len(node.generators) > 1 or len(one.ifs) > 1 or one.is_async:
-        body.file.refuse(
+        body.refuse(
             "python-comprehension",
             node,
             "a comprehension here has one `for` and at most one `if`",
             "join conditions by `and`; write the outer loop as a `for`",
         )
     if not isinstance(one.target, ast.Name):
-        body.file.refuse(
+        body.refuse(
             "python-comprehension",
             one.target,
             "a comprehension here has one variable",
@@ -262,7 +240,7 @@ def _comprehension(body: FunctionContext, node: ast.ListComp) -> Expr:
     check_variable_name(body, one.target, one.target.id)
     over = loop_source(body, one.iter)
     if over.pairs:
-        body.file.refuse(
+        body.refuse(
             "python-comprehension",
             one.iter,
             "this gives pairs, and a comprehension here has one variable",
@@ -272,14 +250,14 @@ def _comprehension(body: FunctionContext, node: ast.ListComp) -> Expr:
     where = expression(body, one.ifs[0]) if one.ifs else None
     item = expression(body, node.elt)
     body.scopes.pop()
-    return Build(*_span(body, node), one.target.id, over.value, where, item)
+    return tree.Build(*body.span(node), one.target.id, over.value, where, item)
 
 
 # Names and places
 
 
-def _name(body: FunctionContext, node: ast.Name) -> Expr:
-    at, end = _span(body, node)
+def _name(body: FunctionContext, node: ast.Name) -> tree.Expr:
+    at, end = body.span(node)
     file = body.file
     if node.id in body.reasons:
         file.refuse(
@@ -290,7 +268,7 @@ def _name(body: FunctionContext, node: ast.Name) -> Expr:
             file.replaced(node, f"str({node.id})"),
         )
     if body.is_known(node.id):
-        return Name(at, end, node.id)
+        return tree.Name(at, end, node.id)
     if node.id in file.constants:
         return expression(
             body, ast.copy_location(ast.Constant(file.constants[node.id].value), node)
@@ -312,32 +290,32 @@ def _name(body: FunctionContext, node: ast.Name) -> Expr:
         )
     if node.id.startswith("__"):
         file.refuse("python-dunder", node, f"`{node.id}` is Python's own", "leave it out")
-    return Name(at, end, node.id)
+    return tree.Name(at, end, node.id)
 
 
-def _attribute(body: FunctionContext, node: ast.Attribute) -> Expr:
+def _attribute(body: FunctionContext, node: ast.Attribute) -> tree.Expr:
     if node.attr.startswith("__"):
-        body.file.refuse(
+        body.refuse(
             "python-dunder",
             node,
             f"`{node.attr}` reaches into Python itself",
             "use the fields of the record",
         )
     if isinstance(node.value, ast.Name) and body.file.means(node.value, "vegakit.vega"):
-        body.file.refuse(
+        body.refuse(
             "python-vega",
             node,
             f"`vega.{node.attr}` is no value",
             f"call it: `vega.{node.attr}(…)`",
         )
-    return Member(*_span(body, node), expression(body, node.value), node.attr)
+    return tree.Member(*body.span(node), expression(body, node.value), node.attr)
 
 
-def _subscript(body: FunctionContext, node: ast.Subscript) -> Expr:
+def _subscript(body: FunctionContext, node: ast.Subscript) -> tree.Expr:
     if isinstance(node.slice, ast.Slice):
         return _slice(body, node, node.slice)
     of = expression(body, node.value)
-    made = Index(*_span(body, node), of, expression(body, node.slice))
+    made = tree.Index(*body.span(node), of, expression(body, node.slice))
     body.demand("index", made, node, is_proven=_is_place(body, node))
     return made
 
@@ -355,33 +333,31 @@ def _is_place(body: FunctionContext, node: ast.Subscript) -> bool:
             return is_natural(at, body.natural)
 
 
-def _slice(body: FunctionContext, node: ast.Subscript, cut: ast.Slice) -> Expr:
+def _slice(body: FunctionContext, node: ast.Subscript, cut: ast.Slice) -> tree.Expr:
     if cut.step is not None:
-        body.file.refuse(
-            "python-slice", node, "a slice has no step here", "build the list in a `for`"
-        )
+        body.refuse("python-slice", node, "a slice has no step here", "build the list in a `for`")
     space = space_of(body, node.value)
     if space not in ("str", "list"):
-        body.file.refuse(
+        body.refuse(
             "python-slice",
             node,
             "it cannot be told whether this is a str or a list",
             "write `vega.str.slice(x, a, b)` or `vega.list.slice(x, a, b)`",
         )
-    at, end = _span(body, node)
+    at, end = body.span(node)
     args = [expression(body, node.value)]
-    args.append(Whole(at, end, 0) if cut.lower is None else expression(body, cut.lower))
+    args.append(tree.Whole(at, end, 0) if cut.lower is None else expression(body, cut.lower))
     if cut.upper is not None:
         args.append(expression(body, cut.upper))
     return library(body, node, f"{space}::slice", *args)
 
 
-def _no(body: FunctionContext, node: ast.expr) -> Expr:
+def _no(body: FunctionContext, node: ast.expr) -> tree.Expr:
     word, why, advice = NO_EXPRESSIONS[type(node)]
     message = f"`{word}` cannot be written here" + (f": {why}" if why else "")
     if " " in word:
         message = f"{word} cannot be written here" + (f": {why}" if why else "")
-    return body.file.refuse("python-expression", node, message, advice)
+    return body.refuse("python-expression", node, message, advice)
 
 
 PLAIN_EXPRESSIONS: dict[type, Rule] = {

@@ -1,5 +1,5 @@
-"""What Python runs of a file as soon as it loads it: default values, arguments of decorators, code
-at the top. A file that declares and no more runs nothing.
+"""Python runs some code of a file as soon as it loads it: default values, arguments of decorators,
+code at the top. A file that declares and no more runs nothing.
 
 | inert                                       | everything else is code                         |
 |---------------------------------------------|-------------------------------------------------|
@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 _DECLARING: Final = {
-    "vegakit": {"Agent", "Max", "program", "tool", "vega"},
+    "vegakit": {"Agent", "MaxLen", "program", "tool", "vega"},
     "pydantic": {"ConfigDict", "Field"},
     "dataclasses": {"dataclass", "field"},
 }
@@ -28,6 +28,8 @@ _MOST_CHARS = 80
 
 
 class LoadTimeCode(Struct, frozen=True):
+    """A piece of code that runs when the file is loaded, and its line."""
+
     line: int
     code: str
 

@@ -34,6 +34,7 @@ from vegakit.lang.python.context import (
     FunctionHead,
     PythonFile,
     RefusedError,
+    SourceSpan,
 )
 from vegakit.lang.python.declarations import (
     constant,
@@ -52,13 +53,14 @@ from vegakit.lang.python.settings import (
     agent_name,
     budget_in,
     grants,
-    repeatable,
+    idempotent,
     supervisor,
 )
 from vegakit.lang.python.statements import GUARDS, PLAIN_STATEMENTS, statements
 from vegakit.lang.python.types import type_of
-from vegakit.lang.syntax.literals import without_hidden
-from vegakit.lang.syntax.tree import Block, Decl, FnDecl, Node, Source, Text, ToolDecl, TypeDecl
+from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.cursor import CLAUSES_OF
+from vegakit.lang.syntax.lexer import without_hidden
 from vegakit.lang.types import Signature
 
 # The text of a file as Python reads it, within bounds.
@@ -70,6 +72,7 @@ _SYNTAX = "fix it as Python asks: python -m py_compile FILE"
 
 
 def parsed(file: PythonFile) -> ast.Module | None:
+    """Return the syntax tree of Python, or None after reporting why there is none."""
     if len(file.text) > _MOST_CHARS:
         file.findings.report(
             "too-large",
@@ -104,7 +107,7 @@ def _is_text(file: PythonFile, module: ast.Module) -> bool:
         if number > _MOST_NODES:
             file.report(
                 "too-large",
-                Node(0, 1),
+                SourceSpan(0, 1),
                 f"a program in Python has at most {_MOST_NODES:,} names, numbers and operators",
                 "split it",
             )
@@ -121,6 +124,7 @@ def _is_text(file: PythonFile, module: ast.Module) -> bool:
 
 
 def too_deep(file: PythonFile) -> None:
+    """Report a file whose nesting is too deep to be read."""
     file.findings.report(
         "too-deep", "this is nested too deeply to be read", 0, 1, "give parts of it names"
     )
@@ -129,29 +133,24 @@ def too_deep(file: PythonFile) -> None:
 # Functions and tools of a file: their rights, and their bodies in the tree.
 
 
-_RIGHTS = ("allowed_paths", "allowed_commands", "allowed_hosts")
-_MAIN = ("may", *_RIGHTS, "budget")
-_TOOL = ("capabilities", *_RIGHTS, "repeatable")
-
-
-def function(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> Decl:
+def function(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> tree.Decl:
+    """Return the declaration of a function."""
     node = made.node
-    rights, span = grants(file, keywords, _MAIN), file.span(node)
+    rights = grants(file, keywords, CLAUSES_OF["function"])
     budget = budget_in(file, keywords)
     inner = _body(file, made, node.body)
-    return FnDecl(span.at, span.end, node.name, made.params, made.result, rights, budget, inner)
+    return tree.FnDecl(*file.span(node), node.name, made.params, made.result, rights, budget, inner)
 
 
-def tool(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> Decl:
-    """Its docstring is what the model is told."""
+def tool(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> tree.Decl:
+    """Return the declaration of a tool. Its docstring is what the model is told."""
     node = made.node
-    rights, span = grants(file, keywords, _TOOL), file.span(node)
+    rights, span = grants(file, keywords, CLAUSES_OF["tool"]), file.span(node)
     said = ast.get_docstring(node)
     description = None
     if said is not None:
-        at = file.span(node.body[0])
-        description = Text(at.at, at.end, (said,))
-    return ToolDecl(
+        description = tree.Text(*file.span(node.body[0]), (said,))
+    return tree.ToolDecl(
         span.at,
         span.end,
         node.name,
@@ -160,7 +159,7 @@ def tool(file: PythonFile, made: FunctionHead, keywords: list[ast.keyword]) -> D
         description,
         rights,
         _body(file, made, node.body),
-        repeatable(file, keywords),
+        idempotent(file, keywords),
     )
 
 
@@ -169,7 +168,7 @@ def _natural_constants(file: PythonFile) -> set[str]:
     return {name for name, value in file.constants.items() if is_natural(value, set())}
 
 
-def _body(file: PythonFile, made: FunctionHead, nodes: list[ast.stmt]) -> Block:
+def _body(file: PythonFile, made: FunctionHead, nodes: list[ast.stmt]) -> tree.Block:
     node = made.node
     body = FunctionContext(
         file, assigned_names(node), natural_names(node) | _natural_constants(file)
@@ -180,8 +179,7 @@ def _body(file: PythonFile, made: FunctionHead, nodes: list[ast.stmt]) -> Block:
     for param in made.params:
         body.declare(param.name, param.type)
     made_of = statements(body, nodes)
-    first, last = file.span(nodes[0]), file.span(nodes[-1])
-    return Block(first.at, last.end, made_of)
+    return tree.Block(file.span(nodes[0]).at, file.span(nodes[-1]).end, made_of)
 
 
 # A file of Python to the tree of a program.
@@ -199,28 +197,29 @@ _Stmt = TypeVar("_Stmt", bound=ast.stmt)
 class Lowered(Struct):
     """`tools` are functions that stay Python: programs call them from outside."""
 
-    source: Source
+    source: tree.Source
     diagnostics: tuple[Diagnostic, ...]
     demands: list[Demand]
     tools: dict[str, Signature | None]
 
 
 def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
-    """`given` are agents that are declared elsewhere."""
+    """Return the tree of a program in Python, and what it demands of types. `given` are agents that
+    are declared elsewhere."""
     findings = DiagnosticCollector(path)
     file = PythonFile(without_hidden(text, findings), findings)
     file.agents |= given
-    decls: tuple[Decl, ...] = ()
+    decls: tuple[tree.Decl, ...] = ()
     with suppress(TooManyDiagnosticsError):
         module = parsed(file)
         if module is not None:
             decls = _lowered(file, module)
-    source = Source(0, len(text), None, decls, ())
+    source = tree.Source(0, len(text), None, decls, ())
     found = {(one.code, one.at, one.message): one for one in findings.in_order()}
     return Lowered(source, tuple(found.values()), file.demands, file.tools)
 
 
-def _lowered(file: PythonFile, module: ast.Module) -> tuple[Decl, ...]:
+def _lowered(file: PythonFile, module: ast.Module) -> tuple[tree.Decl, ...]:
     try:
         return _Reader(file).read(module)
     except RecursionError:
@@ -231,11 +230,11 @@ def _lowered(file: PythonFile, module: ast.Module) -> tuple[Decl, ...]:
 class _Reader:
     def __init__(self, file: PythonFile) -> None:
         self._file = file
-        self._decls: list[Decl] = []
-        self._later: list[Callable[[], Decl | None]] = []
+        self._decls: list[tree.Decl] = []
+        self._later: list[Callable[[], tree.Decl | None]] = []
         self._has_program = False
 
-    def read(self, module: ast.Module) -> tuple[Decl, ...]:
+    def read(self, module: ast.Module) -> tuple[tree.Decl, ...]:
         """Names first, then what they are, then the bodies of functions."""
         records = [one for one in module.body if isinstance(one, ast.ClassDef)]
         for node in module.body:
@@ -334,9 +333,9 @@ class _Reader:
                 return None
 
     def _alias(self, node: ast.Assign, name: str, value: ast.expr) -> None:
-        kind, span = type_of(self._file, value), self._file.span(node)
+        kind = type_of(self._file, value)
         self._file.aliases[name] = kind
-        self._decls.append(TypeDecl(span.at, span.end, name, (), kind))
+        self._decls.append(tree.TypeDecl(*self._file.span(node), name, (), kind))
 
     # Functions
 

@@ -10,45 +10,40 @@ from vegakit.lang.python.expressions import is_made_list, items_in, library
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES
 from vegakit.lang.python.subset import BINARY, COMPARES, METHODS, NO_METHODS
 from vegakit.lang.python.types import is_none, space_of
-from vegakit.lang.syntax.tree import Binary, Expr, Unary, Whole
+from vegakit.lang.syntax import tree
 
 # Operators: arithmetic, comparison, logic, and `x if x is not None else y`.
 
 
-def _span(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
-    span = body.file.span(node)
-    return span.at, span.end
-
-
-def _operand(body: FunctionContext, node: ast.expr) -> Expr:
+def _operand(body: FunctionContext, node: ast.expr) -> tree.Expr:
     """A whole number beside a float is the same in both."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
-        return Whole(*_span(body, node), node.value)
+        return tree.Whole(*body.span(node), node.value)
     return expression(body, node)
 
 
-def _binary(body: FunctionContext, node: ast.BinOp) -> Expr:
-    at, end = _span(body, node)
+def _binary(body: FunctionContext, node: ast.BinOp) -> tree.Expr:
+    at, end = body.span(node)
     if isinstance(node.op, ast.FloorDiv | ast.Mod):
         if isinstance(node.op, ast.Mod) and space_of(body, node.left) == "str":
-            body.file.refuse(
+            body.refuse(
                 "python-format", node, "`%` formats otherwise than Vega does", "write an f-string"
             )
         op = "/" if isinstance(node.op, ast.FloorDiv) else "%"
-        made = Binary(at, end, op, _operand(body, node.left), _operand(body, node.right))
+        made = tree.Binary(at, end, op, _operand(body, node.left), _operand(body, node.right))
         proven = is_natural(node.left, body.natural) and is_natural(node.right, body.natural)
         body.demand("floor", made, node, is_proven=proven)
         return made
     if isinstance(node.op, ast.BitOr):
-        made = Binary(at, end, "+", expression(body, node.left), expression(body, node.right))
+        made = tree.Binary(at, end, "+", expression(body, node.left), expression(body, node.right))
         body.demand("maps", made, node)
         return made
     if type(node.op) not in BINARY:
         word = "write `vega.math.pow(x, y)`" if isinstance(node.op, ast.Pow) else "write it out"
-        body.file.refuse("python-operator", node, "this operator has no equal here", word)
+        body.refuse("python-operator", node, "this operator has no equal here", word)
     if isinstance(node.op, ast.Mult) and (repeated := _repeated(body, node)):
         return repeated
-    made = Binary(
+    made = tree.Binary(
         at, end, BINARY[type(node.op)], _operand(body, node.left), _operand(body, node.right)
     )
     if isinstance(node.op, ast.Div):
@@ -58,12 +53,12 @@ def _binary(body: FunctionContext, node: ast.BinOp) -> Expr:
     return made
 
 
-def _repeated(body: FunctionContext, node: ast.BinOp) -> Expr | None:
+def _repeated(body: FunctionContext, node: ast.BinOp) -> tree.Expr | None:
     """`"-" * 20`."""
     if space_of(body, node.left) != "str":
         return None
     if not is_natural(node.right, body.natural):
-        body.file.refuse(
+        body.refuse(
             "python-operator",
             node,
             "a text times a number that may be negative is empty in Python, an error here",
@@ -73,33 +68,33 @@ def _repeated(body: FunctionContext, node: ast.BinOp) -> Expr | None:
     return library(body, node, "str::repeat", left, right)
 
 
-def _unary(body: FunctionContext, node: ast.UnaryOp) -> Expr:
-    at, end = _span(body, node)
+def _unary(body: FunctionContext, node: ast.UnaryOp) -> tree.Expr:
+    at, end = body.span(node)
     match node.op:
         case ast.Not():
-            return Unary(at, end, "not", expression(body, node.operand))
+            return tree.Unary(at, end, "not", expression(body, node.operand))
         case ast.USub():
-            made = Unary(at, end, "-", _operand(body, node.operand))
-            if isinstance(made.of, Whole):
+            made = tree.Unary(at, end, "-", _operand(body, node.operand))
+            if isinstance(made.of, tree.Whole):
                 body.demand("whole", made, node)
             return made
         case _:
-            return body.file.refuse(
+            return body.refuse(
                 "python-operator", node, "this sign has no equal here", "leave it out"
             )
 
 
-def _logic(body: FunctionContext, node: ast.BoolOp) -> Expr:
+def _logic(body: FunctionContext, node: ast.BoolOp) -> tree.Expr:
     op = "and" if isinstance(node.op, ast.And) else "or"
     made = expression(body, node.values[0])
     for value in node.values[1:]:
         right = expression(body, value)
-        made = Binary(made.at, right.end, op, made, right)
+        made = tree.Binary(made.at, right.end, op, made, right)
     return made
 
 
-def _compare(body: FunctionContext, node: ast.Compare) -> Expr:
-    file, at, end = body.file, *_span(body, node)
+def _compare(body: FunctionContext, node: ast.Compare) -> tree.Expr:
+    file, at, end = body.file, *body.span(node)
     if len(node.ops) > 1:
         terms = [node.left, *node.comparators]
         written = " and ".join(
@@ -121,16 +116,16 @@ def _compare(body: FunctionContext, node: ast.Compare) -> Expr:
                 f"write `{written}`",
                 Edit(at, end, written),
             )
-        return Binary(at, end, sign, _operand(body, node.left), expression(body, other))
+        return tree.Binary(at, end, sign, _operand(body, node.left), expression(body, other))
     if isinstance(op, ast.In | ast.NotIn):
         whole = items_in(body, other) if is_made_list(other) else expression(body, other)
-        inner = Binary(at, end, "in", _operand(body, node.left), whole)
-        return inner if isinstance(op, ast.In) else Unary(at, end, "not", inner)
+        inner = tree.Binary(at, end, "in", _operand(body, node.left), whole)
+        return inner if isinstance(op, ast.In) else tree.Unary(at, end, "not", inner)
     left, right = _operand(body, node.left), _operand(body, other)
-    return Binary(at, end, COMPARES[type(op)], left, right)
+    return tree.Binary(at, end, COMPARES[type(op)], left, right)
 
 
-def _conditional(body: FunctionContext, node: ast.IfExp) -> Expr:
+def _conditional(body: FunctionContext, node: ast.IfExp) -> tree.Expr:
     """`x if x is not None else y` is `x ?? y`; others are statements."""
     match node.test:
         case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[other]) if (
@@ -139,9 +134,9 @@ def _conditional(body: FunctionContext, node: ast.IfExp) -> Expr:
             and body.file.source(left) == body.file.source(node.body)
         ):
             one, default = expression(body, node.body), expression(body, node.orelse)
-            return Binary(*_span(body, node), "??", one, default)
+            return tree.Binary(*body.span(node), "??", one, default)
         case _:
-            return body.file.refuse(
+            return body.refuse(
                 "python-conditional",
                 node,
                 "`a if c else b` stands alone behind `=` or `return`",
@@ -161,7 +156,8 @@ OPERATORS: dict[type, Rule] = {
 # Methods of str, list and dict.
 
 
-def method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
+    """Return a method of str, list or dict as a call of the library."""
     if callee.attr in _MADE:
         return _MADE[callee.attr](body, node, callee)
     if callee.attr in METHODS:
@@ -170,12 +166,13 @@ def method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr
 
 
 def plain_arguments(body: FunctionContext, node: ast.Call, least: int, most: int) -> list[ast.expr]:
+    """Return the arguments of a builtin. Refuse named ones, too few and too many."""
     name = body.file.source(node.func)
     if node.keywords or not least <= len(node.args) <= most:
         count = str(least) if least == most else f"{least} to {most}"
         extra = f", and no `{node.keywords[0].arg}=`" if node.keywords else ""
         advice = "write `vega.list.reverse(sorted(xs))` for the other way round; there is no key"
-        body.file.refuse(
+        body.refuse(
             "python-builtin",
             node,
             f"`{name}` takes {count} argument{'' if count == '1' else 's'} here{extra}",
@@ -184,13 +181,13 @@ def plain_arguments(body: FunctionContext, node: ast.Call, least: int, most: int
     return node.args
 
 
-def _method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
     called, count = METHODS[callee.attr]
     if callee.attr == "split" and not node.args and not node.keywords:
         return library(body, node, "str::words", expression(body, callee.value))
     args = plain_arguments(body, node, count, count)
     if callee.attr in ("split", "replace") and not _is_something(args[0]):
-        body.file.refuse(
+        body.refuse(
             "python-method",
             args[0],
             f"`{callee.attr}` of an empty text differs, so what is looked for is written out",
@@ -204,39 +201,38 @@ def _is_something(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
 
 
-def _join(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _join(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
     [parts] = plain_arguments(body, node, 1, 1)
     if not is_pure(callee.value):
-        body.file.refuse(
+        body.refuse(
             "python-order", callee.value, "what joins is read last here", "give it a name first"
         )
     items = items_in(body, parts)
     return library(body, node, "str::join", items, expression(body, callee.value))
 
 
-def _get(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _get(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
     args = plain_arguments(body, node, 1, 2)
     of, key = expression(body, callee.value), expression(body, args[0])
     made = library(body, node, "map::get", of, key)
     if len(args) == 1:
         return made
     if not is_pure(args[1]):
-        body.file.refuse(
+        body.refuse(
             "python-order",
             args[1],
             "here a default is worked out only when it is needed",
             "give it a name first",
         )
     body.demand("default", of, node)
-    span = body.file.span(node)
-    return Binary(span.at, span.end, "??", made, expression(body, args[1]))
+    return tree.Binary(*body.span(node), "??", made, expression(body, args[1]))
 
 
-def _count(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _count(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
     [what] = plain_arguments(body, node, 1, 1)
     space = space_of(body, callee.value)
     if space not in ("str", "list") or (space == "str" and not _is_something(what)):
-        body.file.refuse(
+        body.refuse(
             "python-method",
             node,
             "it cannot be told what is counted",
@@ -247,8 +243,8 @@ def _count(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr
     )
 
 
-def _append(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
-    return body.file.refuse(
+def _append(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
+    return body.refuse(
         "python-in-place",
         node,
         "`append` stands alone on its line, behind the name of a variable",
@@ -256,18 +252,16 @@ def _append(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Exp
     )
 
 
-def _no_method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def _no_method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
     of = body.file.source(callee.value)
     root = target_root(callee.value)
     if isinstance(root, ast.Name) and root.id in body.file.foreign:
         expression(body, root)
     if callee.attr in NO_METHODS:
         why, advice = NO_METHODS[callee.attr]
-        return body.file.refuse(
-            "python-method", node, f"`{callee.attr}` {why}", advice.format(of=of)
-        )
+        return body.refuse("python-method", node, f"`{callee.attr}` {why}", advice.format(of=of))
     known = [*METHODS, *_MADE, *METHODS_OF_PROCESSES]
-    return body.file.refuse(
+    return body.refuse(
         "python-method",
         node,
         f"there is no method `{callee.attr}` here",

@@ -8,7 +8,6 @@ from vegakit.lang.library import LIBRARY, LibraryFunction
 from vegakit.lang.python.analysis import is_pure
 from vegakit.lang.python.context import FunctionContext, PythonFile, expression
 from vegakit.lang.python.settings import (
-    SPAWN_RULES,
     duration,
     duration_value,
     money,
@@ -16,20 +15,8 @@ from vegakit.lang.python.settings import (
     setting,
 )
 from vegakit.lang.python.types import type_of
-from vegakit.lang.syntax.tree import (
-    Ask,
-    Await,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Index,
-    Name,
-    NamedType,
-    Setting,
-    Spawn,
-    TypeExpr,
-)
+from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.cursor import SPAWN_RULES
 from vegakit.lang.types import DURATION, MONEY, Parameter
 
 # Sends and spawns: `reviewer("…")`, `reviewer.ask("…", returns=Finding)`, `spawn(reviewer)`.
@@ -47,12 +34,13 @@ _OPTIONS = ("returns", "timeout", "budget")
 _BRACED = re.compile(r"\{([A-Za-z_]\w*)")
 
 
-def send(body: FunctionContext, node: ast.Call, to: ast.expr, method: str = "ask") -> Expr:
-    file, span = body.file, body.file.span(node)
+def send(body: FunctionContext, node: ast.Call, to: ast.expr, method: str = "ask") -> tree.Expr:
+    """Return a send, or with the method `result` the wait for one."""
+    file, span = body.file, body.span(node)
     if method == "result":
         if node.args or node.keywords:
             file.refuse("python-send", node, "`result` takes nothing here", "write `f.result()`")
-        return Await(span.at, span.end, expression(body, to))
+        return tree.Await(*span, expression(body, to))
     if len(node.args) != 1:
         what = "nothing" if not node.args else f"{len(node.args)} values"
         file.refuse(
@@ -63,11 +51,11 @@ def send(body: FunctionContext, node: ast.Call, to: ast.expr, method: str = "ask
         )
     options = _options(body, node)
     answer = options.get("returns")
-    typed: TypeExpr | None = None if answer is None else type_of(file, answer)
+    typed: tree.TypeExpr | None = None if answer is None else type_of(file, answer)
     if typed is None and method == "ask":
-        typed = NamedType(span.at, span.end, "str")
+        typed = tree.NamedType(*span, "str")
     timeout, budget = options.get("timeout"), options.get("budget")
-    return Ask(
+    return tree.Ask(
         span.at,
         span.end,
         _addressed(body, to),
@@ -84,7 +72,7 @@ def _options(body: FunctionContext, node: ast.Call) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
     for keyword in node.keywords:
         if keyword.arg not in _OPTIONS:
-            body.file.refuse(
+            body.refuse(
                 "python-send",
                 keyword,
                 f"a send has no `{keyword.arg}`",
@@ -94,14 +82,13 @@ def _options(body: FunctionContext, node: ast.Call) -> dict[str, ast.expr]:
     return found
 
 
-def _addressed(body: FunctionContext, to: ast.expr) -> Expr:
+def _addressed(body: FunctionContext, to: ast.expr) -> tree.Expr:
     if isinstance(to, ast.Name) and to.id in body.file.agents and not body.is_known(to.id):
-        span = body.file.span(to)
-        return Name(span.at, span.end, to.id)
+        return tree.Name(*body.span(to), to.id)
     return expression(body, to)
 
 
-def _message(body: FunctionContext, node: ast.expr) -> Expr:
+def _message(body: FunctionContext, node: ast.expr) -> tree.Expr:
     made = expression(body, node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         braced = [name for name in _BRACED.findall(node.value) if body.is_known(name)]
@@ -118,14 +105,15 @@ def _message(body: FunctionContext, node: ast.expr) -> Expr:
     return made
 
 
-def spawn(body: FunctionContext, node: ast.Call) -> Expr:
-    """`spawn(a, wallet="$2", named="x", strategy="restart", max_restarts=3, under=team)`."""
-    file, span = body.file, body.file.span(node)
+def spawn(body: FunctionContext, node: ast.Call) -> tree.Expr:
+    """Return a spawn: `spawn(a, wallet="$2", named="x", strategy="restart", max_restarts=3,
+    under=team)`."""
+    file = body.file
     if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
         file.refuse("python-send", node, "one agent is spawned, by its name", "write `spawn(a)`")
     wallet = named = under = None
     later = False
-    rules: list[Setting] = []
+    rules: list[tree.Setting] = []
     for keyword in node.keywords:
         match keyword.arg:
             case "wallet":
@@ -146,10 +134,9 @@ def spawn(body: FunctionContext, node: ast.Call) -> Expr:
                     f"a spawn has no `{keyword.arg}`",
                     f"there are: {', '.join(known)}",
                 )
-    at = file.span(node.args[0])
-    agent = Name(at.at, at.end, node.args[0].id)
-    return Spawn(
-        span.at, span.end, agent, later, wallet, named, under, tuple(rules) if rules else None
+    agent = tree.Name(*file.span(node.args[0]), node.args[0].id)
+    return tree.Spawn(
+        *body.span(node), agent, later, wallet, named, under, tuple(rules) if rules else None
     )
 
 
@@ -163,12 +150,14 @@ _TOP = frozenset({"fail", "link", "exec", "file", "range"})
 
 
 def is_vega(file: PythonFile, node: ast.expr) -> bool:
+    """Return whether a name begins with the `vega` of vegakit."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return file.means(node, "vegakit.vega")
 
 
-def vega_call(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> Expr:
+def vega_call(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> tree.Expr:
+    """Return `vega.space.name(…)` as a call of the library, or as an operator."""
     path = _path(callee)
     if len(path) == 1 and path[0] in _OWN:
         return _own(body, node, path[0])
@@ -177,7 +166,7 @@ def vega_call(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> E
     if row is None:
         known = [found.replace("::", ".") for found in LIBRARY if "::" in found]
         said = ".".join(path)
-        body.file.refuse(
+        body.refuse(
             "python-vega",
             callee,
             f"there is no `vega.{said}`",
@@ -201,10 +190,9 @@ def _path(callee: ast.expr) -> list[str]:
     return path
 
 
-def _library(body: FunctionContext, node: ast.Call, row: LibraryFunction) -> Expr:
-    span = body.file.span(node)
+def _library(body: FunctionContext, node: ast.Call, row: LibraryFunction) -> tree.Expr:
     params = {param.name: param for param in row.params}
-    values: list[Expr] = []
+    values: list[tree.Expr] = []
     names: list[str] = []
     for param, arg in zip(row.params, node.args, strict=False):
         values.append(_value(body, arg, param))
@@ -216,12 +204,11 @@ def _library(body: FunctionContext, node: ast.Call, row: LibraryFunction) -> Exp
         name = (keyword.arg or "").rstrip("_")
         values.append(_value(body, keyword.value, params.get(name)))
         names.append(name)
-    at = body.file.span(node.func)
-    callee = Name(at.at, at.end, row.name)
-    return Call(span.at, span.end, callee, tuple(values), tuple(names))
+    callee = tree.Name(*body.span(node.func), row.name)
+    return tree.Call(*body.span(node), callee, tuple(values), tuple(names))
 
 
-def _value(body: FunctionContext, node: ast.expr, param: Parameter | None) -> Expr:
+def _value(body: FunctionContext, node: ast.expr, param: Parameter | None) -> tree.Expr:
     if param is not None and param.type == DURATION:
         return duration_value(body, node)
     if param is not None and param.type == MONEY:
@@ -229,8 +216,8 @@ def _value(body: FunctionContext, node: ast.expr, param: Parameter | None) -> Ex
     return expression(body, node)
 
 
-def _own(body: FunctionContext, node: ast.Call, name: str) -> Expr:
-    file, span = body.file, body.file.span(node)
+def _own(body: FunctionContext, node: ast.Call, name: str) -> tree.Expr:
+    file, span = body.file, body.span(node)
     count, sample = _OWN[name]
     if len(node.args) != count or node.keywords:
         file.refuse("python-vega", node, f"`vega.{name}` is not written so", f"write `{sample}`")
@@ -242,28 +229,28 @@ def _own(body: FunctionContext, node: ast.Call, name: str) -> Expr:
             return duration(file, args[0])
         case "text":
             made = expression(body, args[0])
-            return Call(span.at, span.end, Name(span.at, span.end, "str"), (made,), ("",))
+            return tree.Call(*span, tree.Name(*span, "str"), (made,), ("",))
         case "reason":
             return _reason(body, node, args[0])
         case "cast":
             made = expression(body, args[0])
-            return Cast(span.at, span.end, made, type_of(file, args[1]))
+            return tree.Cast(*span, made, type_of(file, args[1]))
         case "default":
             one, other = expression(body, args[0]), _plain_default(body, args[1])
-            return Binary(span.at, span.end, "??", one, other)
+            return tree.Binary(*span, "??", one, other)
         case "at":
             one, other = expression(body, args[0]), expression(body, args[1])
-            return Index(span.at, span.end, one, other)
+            return tree.Index(*span, one, other)
         case "quotient" | "remainder":
             one, other = expression(body, args[0]), expression(body, args[1])
-            return Binary(span.at, span.end, "/" if name == "quotient" else "%", one, other)
+            return tree.Binary(*span, "/" if name == "quotient" else "%", one, other)
         case _:
             return file.refuse("python-vega", node, f"`vega.{name}` cannot stand here", sample)
 
 
-def _plain_default(body: FunctionContext, node: ast.expr) -> Expr:
+def _plain_default(body: FunctionContext, node: ast.expr) -> tree.Expr:
     if not is_pure(node):
-        body.file.refuse(
+        body.refuse(
             "python-order",
             node,
             "a default that calls something would be worked out only when it is needed",
@@ -272,16 +259,15 @@ def _plain_default(body: FunctionContext, node: ast.expr) -> Expr:
     return expression(body, node)
 
 
-def _reason(body: FunctionContext, node: ast.Call, of: ast.expr) -> Expr:
+def _reason(body: FunctionContext, node: ast.Call, of: ast.expr) -> tree.Expr:
     if not (isinstance(of, ast.Name) and of.id in body.reasons):
-        body.file.refuse(
+        body.refuse(
             "python-vega",
             node,
             "this is no error that was caught",
             "write `except AgentFailed as e:` and `vega.reason(e)`",
         )
-    span = body.file.span(node)
-    return Name(span.at, span.end, of.id)
+    return tree.Name(*body.span(node), of.id)
 
 
 _OWN: dict[str, tuple[int, str]] = {

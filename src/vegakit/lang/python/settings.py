@@ -6,27 +6,9 @@ import ast
 import re
 
 from vegakit.lang.python.context import FunctionContext, PythonFile, expression
-from vegakit.lang.syntax.literals import MAX_INT, MAX_MS, duration_ms, money_nanos
-from vegakit.lang.syntax.tree import (
-    AgentDecl,
-    AgentField,
-    Call,
-    CapName,
-    Decimal,
-    Duration,
-    Expr,
-    Grants,
-    ListLit,
-    MoneyLit,
-    Name,
-    Setting,
-    SupervisorDecl,
-    Text,
-    ToolRef,
-    Unary,
-    Whole,
-    Word,
-)
+from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.cursor import GRANTS, SPAWN_RULES, SUPERVISOR_SETTINGS
+from vegakit.lang.syntax.lexer import MAX_INT, MAX_MS, duration_ms, money_nanos
 
 # Money, durations and settings that are written as text: `"$0.50"`, `"30s"`.
 
@@ -44,26 +26,27 @@ def text_in(file: PythonFile, node: ast.expr) -> str | None:
     return None
 
 
-def money(file: PythonFile, node: ast.expr) -> MoneyLit:
-    span, text = file.span(node), text_in(file, node)
+def money(file: PythonFile, node: ast.expr) -> tree.MoneyLit:
+    """Return an amount that is written as text."""
+    text = text_in(file, node)
     found = _MONEY_TEXT.fullmatch(text or "")
     if found is None:
         file.refuse("python-money", node, "this is no amount of money", 'write it like "$1.50"')
     nanos = money_nanos(f"${found[1]}.{found[2] or '0'}")
     if nanos is None:
         file.refuse("python-money", node, "this is too much", "the most is a billion dollars")
-    return MoneyLit(span.at, span.end, nanos, found[3] or "")
+    return tree.MoneyLit(*file.span(node), nanos, found[3] or "")
 
 
-def duration(file: PythonFile, node: ast.expr) -> Duration:
-    """Text such as "30s", or a number of seconds."""
+def duration(file: PythonFile, node: ast.expr) -> tree.Duration:
+    """Return a duration that is written as text such as "30s", or as a number of seconds."""
     span = file.span(node)
     match node:
         # Compared first: an int of Python may be too long to become a float, and a float infinite.
         case ast.Constant(value=int() | float() as seconds) if 0 <= seconds <= MAX_MS // 1000:
             ms = seconds * 1000
             if type(seconds) is not bool and ms == int(ms):
-                return Duration(span.at, span.end, int(ms))
+                return tree.Duration(*span, int(ms))
         case _:
             pass
     found = _DURATION_TEXT.fullmatch(text_in(file, node) or "")
@@ -75,15 +58,16 @@ def duration(file: PythonFile, node: ast.expr) -> Duration:
             "this is no duration",
             'write it like "30s", "500ms", "5m", "2h" or "1d"',
         )
-    return Duration(span.at, span.end, lasts)
+    return tree.Duration(*span, lasts)
 
 
-def money_value(body: FunctionContext, node: ast.expr) -> Expr:
-    """Fixed text is an amount; anything else has to be money already."""
+def money_value(body: FunctionContext, node: ast.expr) -> tree.Expr:
+    """Return money. Fixed text is an amount; anything else has to be money already."""
     return money(body.file, node) if _is_fixed(body, node) else expression(body, node)
 
 
-def duration_value(body: FunctionContext, node: ast.expr) -> Expr:
+def duration_value(body: FunctionContext, node: ast.expr) -> tree.Expr:
+    """Return a duration. Fixed text is one; anything else has to be a duration already."""
     return duration(body.file, node) if _is_fixed(body, node) else expression(body, node)
 
 
@@ -95,8 +79,6 @@ def _is_fixed(body: FunctionContext, node: ast.expr) -> bool:
 # Settings of agents, supervisors, sessions and spawns, written as arguments.
 
 
-SPAWN_RULES = ("strategy", "max_restarts", "window")
-SESSION_SETTINGS = ("on_exceed", "speculate", "confirm")
 BLOCKS = {"retry": "retry", "breaker": "circuit_breaker", "rate": "rate_limit"}
 """Arguments of an agent that are blocks of their own: `retry=vega.retry(max_attempts=3)`."""
 
@@ -105,7 +87,8 @@ _TIMES = frozenset({"window", "timeout", "reset_after", "per"})
 _WORDS = frozenset({"strategy", "on_exceed", "memory", "priority", "resend_unknown"})
 
 
-def fixed_text(file: PythonFile, node: ast.expr) -> Text:
+def fixed_text(file: PythonFile, node: ast.expr) -> tree.Text:
+    """Return text that is written out, or the name of a constant that is."""
     text = text_in(file, node)
     if text is None:
         file.refuse(
@@ -114,38 +97,39 @@ def fixed_text(file: PythonFile, node: ast.expr) -> Text:
             "this is fixed text: nothing is worked out where it is declared",
             "write it in quotes, or name a constant of the file",
         )
-    span = file.span(node)
-    return Text(span.at, span.end, (text,) if text else ())
+    return tree.Text(*file.span(node), (text,) if text else ())
 
 
-def setting(file: PythonFile, keyword: ast.keyword) -> Setting:
-    span, name = file.span(keyword), keyword.arg or ""
-    return Setting(span.at, span.end, name, plain(file, name, keyword.value))
+def setting(file: PythonFile, keyword: ast.keyword) -> tree.Setting:
+    """Return a named argument as a setting."""
+    name = keyword.arg or ""
+    return tree.Setting(*file.span(keyword), name, plain(file, name, keyword.value))
 
 
-def plain(file: PythonFile, name: str, node: ast.expr) -> Expr:  # noqa: C901
+def plain(file: PythonFile, name: str, node: ast.expr) -> tree.Expr:  # noqa: C901
+    """Return the value of a setting. `name` says whether it is money, a time or a word."""
     span = file.span(node)
     if name in _MONEY:
         return money(file, node)
     if name in _TIMES:
         return duration(file, node)
     if name in _WORDS and (word := text_in(file, node)) is not None:
-        return Name(span.at, span.end, word)
+        return tree.Name(*span, word)
     match node:
         case ast.Constant(value=bool() as value):
-            return Word(span.at, span.end, value)
+            return tree.Word(*span, value)
         case ast.Constant(value=int() as value) if value > MAX_INT:
             help_ = f"the largest is {MAX_INT}"
             return file.refuse("python-int", node, "an int has 64 bits here", help_)
         case ast.Constant(value=int() as value):
-            return Whole(span.at, span.end, value)
+            return tree.Whole(*span, value)
         case ast.Constant(value=float() as value):
-            return Decimal(span.at, span.end, value)
+            return tree.Decimal(*span, value)
         case ast.UnaryOp(op=ast.USub(), operand=of):
-            return Unary(span.at, span.end, "-", plain(file, name, of))
+            return tree.Unary(*span, "-", plain(file, name, of))
         case ast.List(elts=items):
-            words = (Name(*_at(file, item), fixed_text(file, item).parts[0]) for item in items)  # pyright: ignore[reportArgumentType]
-            return ListLit(span.at, span.end, tuple(words))
+            words = (tree.Name(*file.span(item), fixed_text(file, item).parts[0]) for item in items)  # pyright: ignore[reportArgumentType]
+            return tree.ListLit(*span, tuple(words))
         case ast.Call() if _vega_name(file, node.func) in ("exponential", "constant"):
             return _growth(file, node)
         case ast.Name(id=constant) if type(file.constants.get(constant)) is ast.Constant:
@@ -154,24 +138,19 @@ def plain(file: PythonFile, name: str, node: ast.expr) -> Expr:  # noqa: C901
             return fixed_text(file, node)
 
 
-def _at(file: PythonFile, node: ast.AST) -> tuple[int, int]:
-    span = file.span(node)
-    return span.at, span.end
-
-
-def _growth(file: PythonFile, node: ast.Call) -> Expr:
+def _growth(file: PythonFile, node: ast.Call) -> tree.Expr:
     """`vega.exponential("100ms", 2.0, "5s")`."""
-    at, end = _at(file, node)
-    args: list[Expr] = []
+    at, end = file.span(node)
+    args: list[tree.Expr] = []
     for arg in node.args:
         is_text = text_in(file, arg) is not None
         args.append(duration(file, arg) if is_text else plain(file, "", arg))
-    callee = Name(at, end, _vega_name(file, node.func))
-    return Call(at, end, callee, tuple(args), ("",) * len(args))
+    callee = tree.Name(at, end, _vega_name(file, node.func))
+    return tree.Call(at, end, callee, tuple(args), ("",) * len(args))
 
 
-def block(file: PythonFile, node: ast.expr, name: str) -> tuple[Setting, ...]:
-    """`vega.retry(…)`, `vega.circuit_breaker(…)`, `vega.rate_limit(…)`."""
+def block(file: PythonFile, node: ast.expr, name: str) -> tuple[tree.Setting, ...]:
+    """Return the settings in `vega.retry(…)`, `vega.circuit_breaker(…)` or `vega.rate_limit(…)`."""
     if not (isinstance(node, ast.Call) and _vega_name(file, node.func) == name and not node.args):
         file.refuse(
             "python-setting", node, "this is a block of settings", f"write `vega.{name}(…)`"
@@ -186,15 +165,6 @@ def _vega_name(file: PythonFile, node: ast.expr) -> str:
 
 
 # Agents, supervisors and rights, as they are declared at the top of a file.
-
-
-_GRANTS = {
-    "may": "capabilities",
-    "capabilities": "capabilities",
-    "allowed_paths": "paths",
-    "allowed_commands": "commands",
-    "allowed_hosts": "hosts",
-}
 
 
 def agent_name(file: PythonFile, name: str, call: ast.Call) -> None:
@@ -219,18 +189,18 @@ def agent_name(file: PythonFile, name: str, call: ast.Call) -> None:
     )
 
 
-def agent(file: PythonFile, name: str, node: ast.Assign, call: ast.Call) -> AgentDecl:
+def agent(file: PythonFile, name: str, node: ast.Assign, call: ast.Call) -> tree.AgentDecl:
+    """Return the declaration of an agent."""
     fields = [_field(file, keyword) for keyword in call.keywords]
-    span = file.span(node)
-    return AgentDecl(span.at, span.end, name, tuple(fields), ())
+    return tree.AgentDecl(*file.span(node), name, tuple(fields), ())
 
 
-def _field(file: PythonFile, keyword: ast.keyword) -> AgentField:
+def _field(file: PythonFile, keyword: ast.keyword) -> tree.AgentField:
     span, name, value = file.span(keyword), keyword.arg or "", keyword.value
     if name == "tools":
-        return AgentField(span.at, span.end, name, _tools(file, value))
+        return tree.AgentField(*span, name, _tools(file, value))
     if name in BLOCKS:
-        return AgentField(span.at, span.end, BLOCKS[name], block(file, value, BLOCKS[name]))
+        return tree.AgentField(*span, BLOCKS[name], block(file, value, BLOCKS[name]))
     if name == "output":
         file.refuse(
             "python-agent",
@@ -238,26 +208,26 @@ def _field(file: PythonFile, keyword: ast.keyword) -> AgentField:
             "the type of an answer is said where it is asked for",
             f"write `.ask(message, returns={file.source(value)})`",
         )
-    return AgentField(span.at, span.end, name, plain(file, name, value))
+    return tree.AgentField(*span, name, plain(file, name, value))
 
 
-def _tools(file: PythonFile, node: ast.expr) -> tuple[ToolRef, ...]:
+def _tools(file: PythonFile, node: ast.expr) -> tuple[tree.ToolRef, ...]:
     if not isinstance(node, ast.List | ast.Tuple):
         file.refuse("python-agent", node, "tools are listed", "write `tools=[read, write]`")
     return tuple(_tool(file, item) for item in node.elts)
 
 
-def _tool(file: PythonFile, node: ast.expr) -> ToolRef:
+def _tool(file: PythonFile, node: ast.expr) -> tree.ToolRef:
     span = file.span(node)
     match node:
         case ast.Name(id=name) if name in file.servers:
-            return ToolRef(span.at, span.end, name, "mcp")
+            return tree.ToolRef(*span, name, "mcp")
         case ast.Name(id=name):
-            return ToolRef(span.at, span.end, name)
+            return tree.ToolRef(*span, name)
         case ast.Call(func=ast.Attribute(value=of, attr="yaml"), args=[path], keywords=[]) if (
             file.means(of, "vegakit.vega")
         ):
-            return ToolRef(span.at, span.end, text_in(file, path) or "", "yaml")
+            return tree.ToolRef(*span, text_in(file, path) or "", "yaml")
         case _:
             return file.refuse(
                 "python-agent",
@@ -267,39 +237,42 @@ def _tool(file: PythonFile, node: ast.expr) -> ToolRef:
             )
 
 
-def supervisor(file: PythonFile, name: str, node: ast.Assign, call: ast.Call) -> SupervisorDecl:
-    settings: list[Setting] = []
-    children: tuple[Name, ...] = ()
+def supervisor(
+    file: PythonFile, name: str, node: ast.Assign, call: ast.Call
+) -> tree.SupervisorDecl:
+    """Return the declaration of a supervisor."""
+    settings: list[tree.Setting] = []
+    children: tuple[tree.Name, ...] = ()
     for keyword in call.keywords:
         if keyword.arg == "children" and isinstance(keyword.value, ast.List):
             children = tuple(_child(file, item) for item in keyword.value.elts)
         elif keyword.arg in SPAWN_RULES:
             settings.append(setting(file, keyword))
         else:
-            known = ", ".join((*SPAWN_RULES, "children"))
+            known = ", ".join(SUPERVISOR_SETTINGS)
             file.refuse(
                 "python-agent",
                 keyword,
                 f"a supervisor has no such `{keyword.arg}`",
                 f"there are: {known}; children are a list of agents",
             )
-    span = file.span(node)
-    return SupervisorDecl(span.at, span.end, name, tuple(settings), children)
+    return tree.SupervisorDecl(*file.span(node), name, tuple(settings), children)
 
 
-def _child(file: PythonFile, node: ast.expr) -> Name:
+def _child(file: PythonFile, node: ast.expr) -> tree.Name:
     if not isinstance(node, ast.Name):
         file.refuse("python-agent", node, "a child is the name of an agent", "write its name")
-    span = file.span(node)
-    return Name(span.at, span.end, node.id)
+    return tree.Name(*file.span(node), node.id)
 
 
 # Rights
 
 
-def grants(file: PythonFile, keywords: list[ast.keyword], known: tuple[str, ...]) -> Grants | None:
+def grants(
+    file: PythonFile, keywords: list[ast.keyword], known: tuple[str, ...]
+) -> tree.Grants | None:
     """`may=["fs::read"]`, `allowed_paths=["src/**"]`; `known` are all words that may stand here."""
-    found: dict[str, tuple[CapName, ...] | tuple[Text, ...]] = {}
+    found: dict[str, tuple[tree.CapName, ...] | tuple[tree.Text, ...]] = {}
     for keyword in keywords:
         word = keyword.arg or ""
         if word not in known:
@@ -309,34 +282,39 @@ def grants(file: PythonFile, keywords: list[ast.keyword], known: tuple[str, ...]
                 f"there is no `{word}` here",
                 f"one of: {', '.join(known)}",
             )
-        if word in _GRANTS:
-            found[_GRANTS[word]] = _rows(file, word, keyword.value)
+        if word in GRANTS:
+            found[GRANTS[word]] = _rows(file, word, keyword.value)
     if not found:
         return None
-    first, last = file.span(keywords[0]), file.span(keywords[-1])
-    return Grants(first.at, last.end, **found)  # pyright: ignore[reportArgumentType]
+    return tree.Grants(file.span(keywords[0]).at, file.span(keywords[-1]).end, **found)  # pyright: ignore[reportArgumentType]
 
 
-def _rows(file: PythonFile, word: str, node: ast.expr) -> tuple[CapName, ...] | tuple[Text, ...]:
+def _rows(
+    file: PythonFile, word: str, node: ast.expr
+) -> tuple[tree.CapName, ...] | tuple[tree.Text, ...]:
     if not isinstance(node, ast.List | ast.Tuple):
         file.refuse("python-rights", node, f"`{word}` is a list", f'write `{word}=["…"]`')
     texts = tuple(fixed_text(file, item) for item in node.elts)
-    if _GRANTS[word] != "capabilities":
+    if GRANTS[word] != "capabilities":
         return texts
-    return tuple(CapName(one.at, one.end, str(one.parts[0]) if one.parts else "") for one in texts)
+    return tuple(
+        tree.CapName(one.at, one.end, str(one.parts[0]) if one.parts else "") for one in texts
+    )
 
 
-def budget_in(file: PythonFile, keywords: list[ast.keyword]) -> Expr | None:
+def budget_in(file: PythonFile, keywords: list[ast.keyword]) -> tree.Expr | None:
+    """Return the budget among the arguments of a decorator, if there is one."""
     for keyword in keywords:
         if keyword.arg == "budget":
             return money(file, keyword.value)
     return None
 
 
-def repeatable(file: PythonFile, keywords: list[ast.keyword]) -> tuple[Setting, ...]:
+def idempotent(file: PythonFile, keywords: list[ast.keyword]) -> tuple[tree.Setting, ...]:
+    """Return the setting `idempotent` if a decorator has it."""
     for keyword in keywords:
         value = keyword.value
-        if keyword.arg == "repeatable" and isinstance(value, ast.Constant) and value.value is True:
+        if keyword.arg == "idempotent" and isinstance(value, ast.Constant) and value.value is True:
             span = file.span(keyword)
-            return (Setting(span.at, span.end, "repeatable", Word(span.at, span.end, True)),)
+            return (tree.Setting(*span, "idempotent", tree.Word(*span, True)),)
     return ()

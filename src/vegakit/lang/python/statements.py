@@ -3,6 +3,7 @@
 import ast
 
 from vegakit.lang.diagnostics import count_steps
+from vegakit.lang.library import BUILTIN_ERRORS, CATCHABLE, VEGA_ERRORS
 from vegakit.lang.python.analysis import is_pure
 from vegakit.lang.python.assignments import (
     annotated_assignment,
@@ -23,32 +24,18 @@ from vegakit.lang.python.context import (
 )
 from vegakit.lang.python.expressions import library, loop_source
 from vegakit.lang.python.sends import is_vega
-from vegakit.lang.python.settings import SESSION_SETTINGS, money_value, setting
-from vegakit.lang.python.subset import BUILTIN_ERRORS, NO_STATEMENTS, VEGA_ERRORS
+from vegakit.lang.python.settings import money_value, setting
+from vegakit.lang.python.subset import NO_STATEMENTS
 from vegakit.lang.python.types import is_none, kind_of
-from vegakit.lang.syntax.tree import (
-    Block,
-    Break,
-    Catch,
-    Continue,
-    ExprStmt,
-    For,
-    If,
-    Parallel,
-    Return,
-    Session,
-    Setting,
-    Stmt,
-    Try,
-    While,
-)
+from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.cursor import SESSION_SETTINGS
 
 # Statements: branches, loops, and what stands alone on a line.
 
 
-def statements(body: FunctionContext, nodes: list[ast.stmt]) -> tuple[Stmt, ...]:
-    """What is refused is left out, and the next is looked at."""
-    made: list[Stmt] = []
+def statements(body: FunctionContext, nodes: list[ast.stmt]) -> tuple[tree.Stmt, ...]:
+    """Return statements. One that is refused is left out, and the next is looked at."""
+    made: list[tree.Stmt] = []
     for node in nodes:
         try:
             made += hoisted_declarations(body, node)
@@ -66,19 +53,20 @@ def _declare_all(body: FunctionContext, node: ast.stmt) -> None:
             body.declare(one.id)
 
 
-def block(body: FunctionContext, nodes: list[ast.stmt], around: ast.AST) -> Block:
+def block(body: FunctionContext, nodes: list[ast.stmt], around: ast.AST) -> tree.Block:
+    """Return a block with a scope of its own."""
     body.scopes.append({})
     made = statements(body, nodes)
     body.scopes.pop()
-    first = body.file.span(nodes[0]) if nodes else body.file.span(around)
-    last = body.file.span(nodes[-1]) if nodes else first
-    return Block(first.at, last.end, made)
+    first = body.span(nodes[0]) if nodes else body.span(around)
+    last = body.span(nodes[-1]) if nodes else first
+    return tree.Block(first.at, last.end, made)
 
 
 # Assignments
 
 
-def _assign(body: FunctionContext, node: ast.Assign | ast.AnnAssign) -> list[Stmt]:
+def _assign(body: FunctionContext, node: ast.Assign | ast.AnnAssign) -> list[tree.Stmt]:
     value = node.value
     if isinstance(value, ast.IfExp) and not _is_default(body, value):
         return _chosen(body, node, value)
@@ -99,7 +87,7 @@ def _is_default(body: FunctionContext, node: ast.IfExp) -> bool:
 
 def _chosen(
     body: FunctionContext, node: ast.Assign | ast.AnnAssign, value: ast.IfExp
-) -> list[Stmt]:
+) -> list[tree.Stmt]:
     """`x = a if c else b` is `if c: x = a` and `else: x = b`; a new variable is declared before,
     with the side that cannot fail if there is one."""
     file = body.file
@@ -111,20 +99,20 @@ def _chosen(
             "`a if c else b` is assigned to a variable",
             "give it a name first",
         )
-    made: list[Stmt] = []
+    made: list[tree.Stmt] = []
     if not body.is_known(target.id):
         made.append(_first(body, node, target, value))
     span, test = file.span(value), expression(body, value.test)
     then, other = (
-        Block(span.at, span.end, (bind(body, target, expression(body, side), node),))
+        tree.Block(*span, (bind(body, target, expression(body, side), node),))
         for side in (value.body, value.orelse)
     )
-    return [*made, If(span.at, span.end, test, then, other)]
+    return [*made, tree.If(*span, test, then, other)]
 
 
 def _first(
     body: FunctionContext, node: ast.Assign | ast.AnnAssign, target: ast.Name, value: ast.IfExp
-) -> Stmt:
+) -> tree.Stmt:
     for side in (value.orelse, value.body):
         if is_pure(side):
             if isinstance(node, ast.AnnAssign):
@@ -134,7 +122,7 @@ def _first(
     kind = kind_of(body, value)
     made = None if kind is None else empty_declaration(body, target.id, kind, node)
     if made is None:
-        body.file.refuse(
+        body.refuse(
             "python-conditional",
             value,
             "both sides of this may fail or call something, and one of them shall not be done",
@@ -146,7 +134,7 @@ def _first(
 # What stands alone
 
 
-def _alone(body: FunctionContext, node: ast.Expr) -> list[Stmt]:
+def _alone(body: FunctionContext, node: ast.Expr) -> list[tree.Stmt]:
     match node.value:
         case ast.Constant(value=str()):
             return []
@@ -155,57 +143,48 @@ def _alone(body: FunctionContext, node: ast.Expr) -> list[Stmt]:
         case ast.Constant(value=value) if value is Ellipsis:
             return []
         case _:
-            span = body.file.span(node)
-            return [ExprStmt(span.at, span.end, expression(body, node.value))]
+            return [tree.ExprStmt(*body.span(node), expression(body, node.value))]
 
 
-def _return(body: FunctionContext, node: ast.Return) -> list[Stmt]:
-    span, value = body.file.span(node), node.value
+def _return(body: FunctionContext, node: ast.Return) -> list[tree.Stmt]:
+    span, value = body.span(node), node.value
     if isinstance(value, ast.IfExp) and not _is_default(body, value):
         test = expression(body, value.test)
         one, other = (
-            Block(
-                *_at(body, side),
-                (Return(*_at(body, side), expression(body, side)),),
-            )
+            tree.Block(*body.span(side), (tree.Return(*body.span(side), expression(body, side)),))
             for side in (value.body, value.orelse)
         )
-        return [If(span.at, span.end, test, one, other)]
+        return [tree.If(*span, test, one, other)]
     if value is None or (is_none(value) and body.returns_nothing):
-        return [Return(span.at, span.end, None)]
-    return [Return(span.at, span.end, expression(body, value))]
+        return [tree.Return(*span, None)]
+    return [tree.Return(*span, expression(body, value))]
 
 
-def _at(body: FunctionContext, node: ast.AST) -> tuple[int, int]:
-    span = body.file.span(node)
-    return span.at, span.end
+def _break(body: FunctionContext, node: ast.Break) -> list[tree.Stmt]:
+    return [tree.Break(*body.span(node))]
 
 
-def _break(body: FunctionContext, node: ast.Break) -> list[Stmt]:
-    return [Break(*_at(body, node))]
+def _continue(body: FunctionContext, node: ast.Continue) -> list[tree.Stmt]:
+    return [tree.Continue(*body.span(node))]
 
 
-def _continue(body: FunctionContext, node: ast.Continue) -> list[Stmt]:
-    return [Continue(*_at(body, node))]
-
-
-def _pass(_body: FunctionContext, _node: ast.Pass) -> list[Stmt]:
+def _pass(_body: FunctionContext, _node: ast.Pass) -> list[tree.Stmt]:
     return []
 
 
 # Branches and loops
 
 
-def _if(body: FunctionContext, node: ast.If) -> list[Stmt]:
+def _if(body: FunctionContext, node: ast.If) -> list[tree.Stmt]:
     test = expression(body, node.test)
     then = block(body, node.body, node)
     other = block(body, node.orelse, node) if node.orelse else None
-    return [If(*_at(body, node), test, then, other)]
+    return [tree.If(*body.span(node), test, then, other)]
 
 
 def _no_else(body: FunctionContext, node: ast.While | ast.For) -> None:
     if node.orelse:
-        body.file.refuse(
+        body.refuse(
             "python-loop",
             node.orelse[0],
             "a loop has no `else` here",
@@ -213,7 +192,7 @@ def _no_else(body: FunctionContext, node: ast.While | ast.For) -> None:
         )
 
 
-def _while(body: FunctionContext, node: ast.While) -> list[Stmt]:
+def _while(body: FunctionContext, node: ast.While) -> list[tree.Stmt]:
     """`while vega.limit(10, x > 0):` ends by LimitReached after 10 rounds."""
     _no_else(body, node)
     test, limit = node.test, None
@@ -225,16 +204,16 @@ def _while(body: FunctionContext, node: ast.While) -> list[Stmt]:
         case _:
             pass
     tested = expression(body, test)
-    return [While(*_at(body, node), tested, block(body, node.body, node), limit)]
+    return [tree.While(*body.span(node), tested, block(body, node.body, node), limit)]
 
 
-def _for(body: FunctionContext, node: ast.For) -> list[Stmt]:
+def _for(body: FunctionContext, node: ast.For) -> list[tree.Stmt]:
     _no_else(body, node)
     targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     over = loop_source(body, node.iter)
     if len(names) != len(targets) or len(names) != 1 + over.pairs:
-        body.file.refuse(
+        body.refuse(
             "python-loop",
             node.target,
             "a loop has one variable, or two over `enumerate(xs)` and `d.items()`",
@@ -242,7 +221,7 @@ def _for(body: FunctionContext, node: ast.For) -> list[Stmt]:
         )
     for target, name in zip(targets, names, strict=True):
         if body.is_known(name) and name != "_":
-            body.file.refuse(
+            body.refuse(
                 "python-shadow",
                 target,
                 f"`{name}` has a value already, which the loop would replace",
@@ -253,12 +232,12 @@ def _for(body: FunctionContext, node: ast.For) -> list[Stmt]:
     body.scopes.append(dict(zip(names, kinds, strict=True)))
     inner = block(body, node.body, node)
     body.scopes.pop()
-    return [For(*_at(body, node), tuple(names), over.value, inner)]
+    return [tree.For(*body.span(node), tuple(names), over.value, inner)]
 
 
-def _no(body: FunctionContext, node: ast.stmt) -> list[Stmt]:
+def _no(body: FunctionContext, node: ast.stmt) -> list[tree.Stmt]:
     word, why, advice = NO_STATEMENTS[type(node)]
-    return body.file.refuse("python-statement", node, f"`{word}` cannot stand here: {why}", advice)
+    return body.refuse("python-statement", node, f"`{word}` cannot stand here: {why}", advice)
 
 
 PLAIN_STATEMENTS: dict[type, Rule] = {
@@ -280,7 +259,7 @@ PLAIN_STATEMENTS: dict[type, Rule] = {
 # Blocks that can fail: `try`, `raise`, `with session(…)` and `with parallel()`.
 
 
-def _try(body: FunctionContext, node: ast.Try) -> list[Stmt]:
+def _try(body: FunctionContext, node: ast.Try) -> list[tree.Stmt]:
     file = body.file
     if node.finalbody or node.orelse:
         word = "finally" if node.finalbody else "else"
@@ -290,17 +269,17 @@ def _try(body: FunctionContext, node: ast.Try) -> list[Stmt]:
             f"a `try` has no `{word}` here",
             "write it behind the `try`; processes and budgets are given back by themselves",
         )
-    span, inner = file.span(node), block(body, node.body, node)
+    inner = block(body, node.body, node)
     catches = [one for handler in node.handlers for one in _handler(body, handler)]
-    return [Try(span.at, span.end, inner, tuple(catches))]
+    return [tree.Try(*file.span(node), inner, tuple(catches))]
 
 
-def _handler(body: FunctionContext, node: ast.ExceptHandler) -> list[Catch]:
+def _handler(body: FunctionContext, node: ast.ExceptHandler) -> list[tree.Catch]:
     """One for each kind that it names."""
-    span, name = body.file.span(node), node.name or ""
+    name = node.name or ""
     if name:
         if body.is_known(name) or name in body.reasons:
-            body.file.refuse(
+            body.refuse(
                 "python-shadow",
                 node,
                 f"`{name}` has a value already, which Python would take away here",
@@ -308,12 +287,12 @@ def _handler(body: FunctionContext, node: ast.ExceptHandler) -> list[Catch]:
             )
         check_variable_name(body, node, name)
     kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-    found: list[Catch] = []
+    found: list[tree.Catch] = []
     for one in kinds:
         kind = "" if one is None else _kind(body, one)
         if name:
             body.reasons[name] = kind in VEGA_ERRORS and len(kinds) == 1
-        found.append(Catch(span.at, span.end, kind, name, block(body, node.body, node)))
+        found.append(tree.Catch(*body.span(node), kind, name, block(body, node.body, node)))
         body.reasons.pop(name, None)
     return found
 
@@ -325,7 +304,7 @@ def _kind(body: FunctionContext, node: ast.expr) -> str:
     is_imported = body.file.imported.get(name) == f"vegakit.{name}"
     if name in BUILTIN_ERRORS or (name in VEGA_ERRORS and is_imported):
         return name
-    known = ", ".join(sorted(VEGA_ERRORS | BUILTIN_ERRORS))
+    known = ", ".join(sorted(CATCHABLE))
     advice = f"there are: {known}"
     if name in VEGA_ERRORS:
         advice = f"import it: `from vegakit import {name}`"
@@ -335,19 +314,19 @@ def _kind(body: FunctionContext, node: ast.expr) -> str:
         advice = "write `except Timeout:`, and import it from vegakit"
     elif name == "BaseException":
         advice = "write `except Exception:`"
-    return body.file.refuse(
+    return body.refuse(
         "python-except", node, f"`{body.file.source(node)}` is no error of a program", advice
     )
 
 
-def _raise(body: FunctionContext, node: ast.Raise) -> list[Stmt]:
-    file, span = body.file, body.file.span(node)
+def _raise(body: FunctionContext, node: ast.Raise) -> list[tree.Stmt]:
+    file = body.file
     match node.exc, node.cause:
         case ast.Call(func=func, args=[reason], keywords=[]), None if file.means(
             func, "vegakit.Failed"
         ):
             said = expression(body, reason)
-            return [ExprStmt(span.at, span.end, library(body, node, "fail", said))]
+            return [tree.ExprStmt(*body.span(node), library(body, node, "fail", said))]
         case None, _:
             advice = "write `raise Failed(str(e))` with the reason, or do not catch it"
         case _:
@@ -355,15 +334,19 @@ def _raise(body: FunctionContext, node: ast.Raise) -> list[Stmt]:
     return file.refuse("python-raise", node, "a program raises Failed only", advice)
 
 
-def _with(body: FunctionContext, node: ast.With) -> list[Stmt]:
-    file, span = body.file, body.file.span(node)
+def _with(body: FunctionContext, node: ast.With) -> list[tree.Stmt]:
+    file = body.file
     item = node.items[0]
     call = item.context_expr
     if len(node.items) == 1 and item.optional_vars is None and isinstance(call, ast.Call):
         if file.means(call.func, "vegakit.parallel") and not (call.args or call.keywords):
             inner = statements(body, node.body)
-            first, last = file.span(node.body[0]), file.span(node.body[-1])
-            return [Parallel(span.at, span.end, Block(first.at, last.end, inner))]
+            return [
+                tree.Parallel(
+                    *body.span(node),
+                    tree.Block(file.span(node.body[0]).at, file.span(node.body[-1]).end, inner),
+                )
+            ]
         if file.means(call.func, "vegakit.session"):
             return [_session(body, node, call)]
     return file.refuse(
@@ -374,15 +357,15 @@ def _with(body: FunctionContext, node: ast.With) -> list[Stmt]:
     )
 
 
-def _session(body: FunctionContext, node: ast.With, call: ast.Call) -> Stmt:
-    file, span = body.file, body.file.span(node)
+def _session(body: FunctionContext, node: ast.With, call: ast.Call) -> tree.Stmt:
+    file = body.file
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     budget = call.args[0] if call.args else given.get("budget")
     if budget is None or len(call.args) > 1:
         file.refuse(
             "python-with", call, "a session has a budget", 'write `with session(budget="$1"):`'
         )
-    settings: list[Setting] = []
+    settings: list[tree.Setting] = []
     for keyword in call.keywords:
         if keyword.arg in SESSION_SETTINGS:
             settings.append(setting(file, keyword))
@@ -392,7 +375,7 @@ def _session(body: FunctionContext, node: ast.With, call: ast.Call) -> Stmt:
                 "python-with", keyword, f"a session has no `{keyword.arg}`", f"there are: {known}"
             )
     amount = money_value(body, budget)
-    return Session(span.at, span.end, amount, block(body, node.body, node), tuple(settings))
+    return tree.Session(*body.span(node), amount, block(body, node.body, node), tuple(settings))
 
 
 GUARDS: dict[type, Rule] = {ast.Try: _try, ast.Raise: _raise, ast.With: _with}

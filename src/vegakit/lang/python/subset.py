@@ -15,12 +15,6 @@ DECLARING: dict[str, frozenset[str]] = {
 }
 """Names of other modules that say what types are; those of `vegakit` mean something everywhere."""
 
-VEGA_ERRORS = frozenset(
-    "AgentFailed BudgetExceeded Cancelled CapabilityDenied CircuitOpen ContractViolated Failed"
-    " LimitReached OutputTruncated RateLimited Timeout ToolFailed".split()
-)
-BUILTIN_ERRORS = frozenset({"ArithmeticError", "IndexError", "KeyError", "ValueError"})
-
 BUILTIN_TYPES = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
 
 BINARY: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -138,6 +132,12 @@ NO_METHODS: dict[str, tuple[str, str]] = {
     "items": ("gives pairs", "write `for key, value in {of}.items():`"),
 }
 
+
+def _newer(**rows: tuple[str, str, str]) -> dict[type, tuple[str, str, str]]:
+    """Return the rows whose nodes this version of Python has: it may be older than they are."""
+    return {getattr(ast, name): row for name, row in rows.items() if hasattr(ast, name)}
+
+
 NO_STATEMENTS: dict[type, tuple[str, str, str]] = {
     ast.AsyncFunctionDef: ("async def", "sends wait by themselves", "write `def`"),
     ast.AsyncFor: ("async for", "sends wait by themselves", "write `for`"),
@@ -159,6 +159,10 @@ NO_STATEMENTS: dict[type, tuple[str, str, str]] = {
         'write `if not …:` and `raise Failed("…")`',
     ),
     ast.Match: ("match", "patterns have no equal here", "write `if … elif … else`"),
+    ast.TryStar: ("except*", "an error comes alone here", "write `except`"),
+    **_newer(
+        TypeAlias=("type", "types are named at the top of the file", "move it there: `T = …`")
+    ),
 }
 
 NO_EXPRESSIONS: dict[type, tuple[str, str, str]] = {
@@ -174,4 +178,5 @@ NO_EXPRESSIONS: dict[type, tuple[str, str, str]] = {
     ast.Starred: ("*", "how many arguments there are must be known", "write them one by one"),
     ast.Tuple: ("a tuple", "there are lists and records", "write `[a, b]`, or declare a record"),
     ast.Slice: ("a slice", "it stands behind a list or str", "write `xs[a:b]`"),
+    **_newer(TemplateStr=("a t-string", "it is no text", 'write an f-string: f"…"')),
 }

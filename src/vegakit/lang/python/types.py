@@ -8,15 +8,8 @@ from typing import NoReturn
 from vegakit.lang.library import LIBRARY
 from vegakit.lang.python.context import FunctionContext, PythonFile, RefusedError
 from vegakit.lang.python.subset import BUILTIN_TYPES
-from vegakit.lang.syntax.literals import MAX_INT
-from vegakit.lang.syntax.tree import (
-    ChoiceType,
-    ListType,
-    MapType,
-    NamedType,
-    OptionalType,
-    TypeExpr,
-)
+from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.lexer import MAX_INT
 from vegakit.lang.types import INT, STR, ListOf, MapOf
 
 # Annotations of Python as types of the tree.
@@ -25,7 +18,7 @@ from vegakit.lang.types import INT, STR, ListOf, MapOf
 # |--------------------------------------|-----------------|
 # | `str int float bool`                 | the same        |
 # | `X \| None`, `Optional[X]`           | `X?`            |
-# | `list[X]`, `Annotated[list[X], Max(9)]` | `[X]`, `[X; 9]` |
+# | `list[X]`, `Annotated[list[X], MaxLen(9)]` | `[X]`, `[X; 9]` |
 # | `dict[str, X]`                       | `{str: X}`      |
 # | `Literal["a", "b"]`                  | `"a" \| "b"`    |
 # | `Any`                                | `any`           |
@@ -59,20 +52,22 @@ _INSTEAD = {
 
 
 def is_none(node: ast.AST | None) -> bool:
+    """Return whether a node is the literal None."""
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def type_of(file: PythonFile, node: ast.expr) -> TypeExpr:
+def type_of(file: PythonFile, node: ast.expr) -> tree.TypeExpr:
+    """Return an annotation as a type of the tree."""
     span = file.span(node)
     match node:
         case ast.Constant(value=str() as text):
             return _quoted(file, node, text)
         case ast.Name(id=name):
-            return NamedType(span.at, span.end, _named(file, node, name))
+            return tree.NamedType(*span, _named(file, node, name))
         case ast.Attribute(value=ast.Name(id=root), attr=name) if (
             file.imported.get(root) == "vegakit.vega" and name in VEGA_TYPES
         ):
-            return NamedType(span.at, span.end, VEGA_TYPES[name])
+            return tree.NamedType(*span, VEGA_TYPES[name])
         case ast.BinOp(op=ast.BitOr()):
             return _union(file, node)
         case ast.Subscript(value=ast.Name(id=name), slice=inner):
@@ -81,12 +76,11 @@ def type_of(file: PythonFile, node: ast.expr) -> TypeExpr:
             return _refuse(file, node)
 
 
-def _quoted(file: PythonFile, node: ast.Constant, text: str) -> TypeExpr:
+def _quoted(file: PythonFile, node: ast.Constant, text: str) -> tree.TypeExpr:
     """`"Finding"`, where a class is named before it is declared."""
     if not text.isidentifier():
         _refuse(file, node)
-    span = file.span(node)
-    return NamedType(span.at, span.end, _named(file, node, text))
+    return tree.NamedType(*file.span(node), _named(file, node, text))
 
 
 def _named(file: PythonFile, node: ast.expr, name: str) -> str:
@@ -103,11 +97,10 @@ def _named(file: PythonFile, node: ast.expr, name: str) -> str:
             return _refuse(file, node)
 
 
-def _union(file: PythonFile, node: ast.BinOp) -> TypeExpr:
-    span = file.span(node)
+def _union(file: PythonFile, node: ast.BinOp) -> tree.TypeExpr:
     for one, other in ((node.left, node.right), (node.right, node.left)):
         if is_none(other) and not is_none(one):
-            return OptionalType(span.at, span.end, type_of(file, one))
+            return tree.OptionalType(*file.span(node), type_of(file, one))
     return file.refuse(
         "python-type",
         node,
@@ -116,19 +109,19 @@ def _union(file: PythonFile, node: ast.BinOp) -> TypeExpr:
     )
 
 
-def _subscript(file: PythonFile, node: ast.Subscript, name: str, inner: ast.expr) -> TypeExpr:
+def _subscript(file: PythonFile, node: ast.Subscript, name: str, inner: ast.expr) -> tree.TypeExpr:
     span, origin = file.span(node), file.imported.get(name, "")
     items = inner.elts if isinstance(inner, ast.Tuple) else [inner]
     if name == "list" and len(items) == 1:
-        return ListType(span.at, span.end, type_of(file, inner))
+        return tree.ListType(*span, type_of(file, inner))
     if name == "dict" and len(items) == 2:
         if not (isinstance(items[0], ast.Name) and items[0].id == "str"):
             file.refuse("python-type", items[0], "the keys of a dict are text", "write `str`")
-        return MapType(span.at, span.end, type_of(file, items[1]))
+        return tree.MapType(*span, type_of(file, items[1]))
     if origin == "typing.Optional":
-        return OptionalType(span.at, span.end, type_of(file, inner))
+        return tree.OptionalType(*span, type_of(file, inner))
     if origin == "typing.Literal":
-        return ChoiceType(span.at, span.end, tuple(_choice(file, item) for item in items))
+        return tree.ChoiceType(*span, tuple(_choice(file, item) for item in items))
     if origin == "typing.Annotated" and len(items) == 2:
         return _bounded(file, node, items[0], items[1])
     return _refuse(file, node)
@@ -140,19 +133,21 @@ def _choice(file: PythonFile, node: ast.expr) -> str:
     return file.refuse("python-type", node, "a choice is text", 'write `Literal["a", "b"]`')
 
 
-def _bounded(file: PythonFile, node: ast.expr, of: ast.expr, bound: ast.expr) -> TypeExpr:
-    inner, span = type_of(file, of), file.span(node)
+def _bounded(file: PythonFile, node: ast.expr, of: ast.expr, bound: ast.expr) -> tree.TypeExpr:
+    inner = type_of(file, of)
     match bound:
         case ast.Call(func=func, args=[ast.Constant(value=int() as most)], keywords=[]) if (
-            file.means(func, "vegakit.Max") and isinstance(inner, ListType) and most <= MAX_INT
+            file.means(func, "vegakit.MaxLen")
+            and isinstance(inner, tree.ListType)
+            and most <= MAX_INT
         ):
-            return ListType(span.at, span.end, inner.inner, most)
+            return tree.ListType(*file.span(node), inner.inner, most)
         case _:
             return file.refuse(
                 "python-type",
                 node,
                 "only the length of a list is bounded by a type",
-                "write `Annotated[list[T], Max(20)]`",
+                "write `Annotated[list[T], MaxLen(20)]`",
             )
 
 
@@ -176,9 +171,9 @@ def _refuse(file: PythonFile, node: ast.expr) -> NoReturn:
 # `list::slice` of a list. The checker holds the choice to the real types.
 
 
-_STR, _INT = NamedType(0, 0, "str"), NamedType(0, 0, "int")
-_FLOAT, _BOOL = NamedType(0, 0, "float"), NamedType(0, 0, "bool")
-_RESULTS: dict[str, TypeExpr] = {
+_STR, _INT = tree.NamedType(0, 0, "str"), tree.NamedType(0, 0, "int")
+_FLOAT, _BOOL = tree.NamedType(0, 0, "float"), tree.NamedType(0, 0, "bool")
+_RESULTS: dict[str, tree.TypeExpr] = {
     "str": _STR,
     "int": _INT,
     "len": _INT,
@@ -186,14 +181,14 @@ _RESULTS: dict[str, TypeExpr] = {
     "float": _FLOAT,
     "round": _FLOAT,
 }
-_GIVEN: dict[str, TypeExpr] = {
+_GIVEN: dict[str, tree.TypeExpr] = {
     "strip": _STR,
     "lower": _STR,
     "upper": _STR,
     "replace": _STR,
     "join": _STR,
-    "split": ListType(0, 0, _STR),
-    "keys": ListType(0, 0, _STR),
+    "split": tree.ListType(0, 0, _STR),
+    "keys": tree.ListType(0, 0, _STR),
     "count": _INT,
     "startswith": _BOOL,
     "endswith": _BOOL,
@@ -201,19 +196,20 @@ _GIVEN: dict[str, TypeExpr] = {
 
 
 def space_of(body: FunctionContext, node: ast.expr) -> str:
-    """`str`, `list` or `map`; '' where it cannot be told."""
+    """Return `str`, `list` or `map`, or empty where it cannot be told."""
     match kind_of(body, node):
-        case NamedType(name="str") | ChoiceType():
+        case tree.NamedType(name="str") | tree.ChoiceType():
             return "str"
-        case ListType():
+        case tree.ListType():
             return "list"
-        case MapType():
+        case tree.MapType():
             return "map"
         case _:
             return ""
 
 
-def kind_of(body: FunctionContext, node: ast.expr) -> TypeExpr | None:  # noqa: C901, PLR0912
+def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # noqa: C901, PLR0912
+    """Return the type of an expression as far as its lines show it."""
     match node:
         case ast.Constant(value=value):
             return _constant(value)
@@ -225,12 +221,12 @@ def kind_of(body: FunctionContext, node: ast.expr) -> TypeExpr | None:  # noqa: 
             return _resolved(body, body.kind(name))
         case ast.List(elts=items):
             inner = kind_of(body, items[0]) if items else None
-            return ListType(0, 0, inner or NamedType(0, 0, "any"))
+            return tree.ListType(0, 0, inner or tree.NamedType(0, 0, "any"))
         case ast.Dict(values=values):
             inner = kind_of(body, values[0]) if values else None
-            return MapType(0, 0, inner or NamedType(0, 0, "any"))
+            return tree.MapType(0, 0, inner or tree.NamedType(0, 0, "any"))
         case ast.ListComp(elt=item):
-            return ListType(0, 0, kind_of(body, item) or NamedType(0, 0, "any"))
+            return tree.ListType(0, 0, kind_of(body, item) or tree.NamedType(0, 0, "any"))
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return _BOOL
         case ast.UnaryOp(operand=of):
@@ -252,33 +248,35 @@ def kind_of(body: FunctionContext, node: ast.expr) -> TypeExpr | None:  # noqa: 
             return None
 
 
-def _constant(value: object) -> TypeExpr | None:
-    kinds: dict[type, TypeExpr] = {str: _STR, int: _INT, float: _FLOAT, bool: _BOOL}
+def _constant(value: object) -> tree.TypeExpr | None:
+    kinds: dict[type, tree.TypeExpr] = {str: _STR, int: _INT, float: _FLOAT, bool: _BOOL}
     return kinds.get(type(value))
 
 
-def _resolved(body: FunctionContext, kind: TypeExpr | None) -> TypeExpr | None:
-    if isinstance(kind, NamedType) and kind.name in body.file.aliases:
+def _resolved(body: FunctionContext, kind: tree.TypeExpr | None) -> tree.TypeExpr | None:
+    if isinstance(kind, tree.NamedType) and kind.name in body.file.aliases:
         return body.file.aliases[kind.name]
     return kind
 
 
-def _field(body: FunctionContext, of: TypeExpr | None, name: str) -> TypeExpr | None:
-    record = body.file.records.get(of.name) if isinstance(of, NamedType) else None
+def _field(body: FunctionContext, of: tree.TypeExpr | None, name: str) -> tree.TypeExpr | None:
+    record = body.file.records.get(of.name) if isinstance(of, tree.NamedType) else None
     return _resolved(body, record.fields.get(name)) if record else None
 
 
-def _item(body: FunctionContext, of: TypeExpr | None, *, is_slice: bool) -> TypeExpr | None:
+def _item(
+    body: FunctionContext, of: tree.TypeExpr | None, *, is_slice: bool
+) -> tree.TypeExpr | None:
     match of:
-        case ListType(inner=inner) | MapType(inner=inner):
+        case tree.ListType(inner=inner) | tree.MapType(inner=inner):
             return of if is_slice else _resolved(body, inner)
-        case NamedType(name="str") | ChoiceType():
+        case tree.NamedType(name="str") | tree.ChoiceType():
             return _STR
         case _:
             return None
 
 
-def _called(body: FunctionContext, node: ast.Call) -> TypeExpr | None:  # noqa: C901
+def _called(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:  # noqa: C901
     match node.func:
         case ast.Name(id="list" | "sorted"):
             return _listed(body, node)
@@ -289,7 +287,7 @@ def _called(body: FunctionContext, node: ast.Call) -> TypeExpr | None:  # noqa: 
         case ast.Name(id=name) if name in body.file.functions:
             return _resolved(body, body.file.functions[name].result)
         case ast.Name(id=name) if name in body.file.records:
-            return NamedType(0, 0, name)
+            return tree.NamedType(0, 0, name)
         case ast.Name(id=name) if name in body.file.agents or body.is_known(name):
             return _STR
         case ast.Attribute(attr="ask"):
@@ -298,7 +296,7 @@ def _called(body: FunctionContext, node: ast.Call) -> TypeExpr | None:  # noqa: 
             return _GIVEN[name]
         case ast.Attribute(attr="values", value=of):
             kind = kind_of(body, of)
-            return ListType(0, 0, kind.inner) if isinstance(kind, MapType) else None
+            return tree.ListType(0, 0, kind.inner) if isinstance(kind, tree.MapType) else None
         case ast.Attribute(value=ast.Attribute(attr=space), attr=name):
             return _from_library(space, name)
         case ast.Attribute(attr="text"):
@@ -307,17 +305,17 @@ def _called(body: FunctionContext, node: ast.Call) -> TypeExpr | None:  # noqa: 
             return None
 
 
-def _listed(body: FunctionContext, node: ast.Call) -> TypeExpr | None:
+def _listed(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:
     match node.args:
         case [ast.Call(func=ast.Name(id="range"))]:
-            return ListType(0, 0, _INT)
+            return tree.ListType(0, 0, _INT)
         case [ast.Call(func=ast.Name(id="reversed"), args=[of])] | [of]:
             return kind_of(body, of)
         case _:
             return None
 
 
-def _returned(body: FunctionContext, node: ast.Call) -> TypeExpr | None:
+def _returned(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:
     for keyword in node.keywords:
         if keyword.arg == "returns":
             try:
@@ -327,12 +325,12 @@ def _returned(body: FunctionContext, node: ast.Call) -> TypeExpr | None:
     return _STR
 
 
-def _from_library(space: str, name: str) -> TypeExpr | None:
+def _from_library(space: str, name: str) -> tree.TypeExpr | None:
     row = LIBRARY.get(f"{space}::{name}")
     match row.result if row else None:
         case ListOf(inner=inner):
-            return ListType(0, 0, _STR if inner == STR else NamedType(0, 0, "any"))
+            return tree.ListType(0, 0, _STR if inner == STR else tree.NamedType(0, 0, "any"))
         case MapOf():
-            return MapType(0, 0, NamedType(0, 0, "any"))
+            return tree.MapType(0, 0, tree.NamedType(0, 0, "any"))
         case kind:
             return {STR: _STR, INT: _INT}.get(kind) if kind in (STR, INT) else None

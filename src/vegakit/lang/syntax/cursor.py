@@ -48,7 +48,7 @@ _NARROWING = ("allowed_paths", "allowed_commands", "allowed_hosts")
 CLAUSES_OF = {
     "program": ("may", *_NARROWING),
     "function": ("may", *_NARROWING, "budget"),
-    "tool": ("capabilities", *_NARROWING, "repeatable"),
+    "tool": ("capabilities", *_NARROWING, "idempotent"),
 }
 
 TOP_WORDS = frozenset("agent tool type use supervisor program".split())
@@ -60,41 +60,23 @@ STATEMENT_WORDS = (
 LINE_STARTERS = frozenset([*STATEMENT_WORDS, "fn"]) & RESERVED
 """Keywords that begin a statement and nothing else, so that parsing can go on there."""
 
-FOREIGN_WORDS = {
-    "def": "fn",
-    "func": "fn",
-    "function": "fn",
-    "fun": "fn",
-    "proc": "fn",
-    "var": "let",
-    "const": "let",
-    "val": "let",
-    "mut": "let",
-    "class": "type",
-    "struct": "type",
-    "record": "type",
-    "enum": "type",
-    "interface": "type",
-    "import": 'use "lib/text.vega"',
-    "from": 'use "lib/text.vega"',
-    "include": 'use "lib/text.vega"',
-    "require": 'use "lib/text.vega"',
-    "elif": "else if",
-    "elsif": "else if",
-    "elseif": "else if",
-    "except": "catch",
-    "finally": "catch",
-    "foreach": "for",
-    "switch": "if … else if",
-    "match": "if … else if",
-    "loop": "while true",
-    "until": "while not",
-    "raise": "fail(reason)",
-    "throw": "fail(reason)",
-    "yield": "process::yield()",
-    "with": "session budget",
+_MEANT = {
+    "fn": "def func function fun proc",
+    "let": "var const val mut",
+    "type": "class struct record enum interface",
+    'use "lib/text.vega"': "import from include require",
+    "else if": "elif elsif elseif",
+    "catch": "except finally",
+    "for": "foreach",
+    "if … else if": "switch match",
+    "while true": "loop",
+    "while not": "until",
+    "fail(reason)": "raise throw",
+    "process::yield()": "yield",
+    "session budget": "with",
 }
-"""What other languages call it."""
+FOREIGN_WORDS = {word: meant for meant, words in _MEANT.items() for word in words.split()}
+"""Words of other languages, by what is written here."""
 
 
 # Where the parser stands in the tokens: taking them, saying what was expected, going on after a
@@ -125,10 +107,13 @@ _LONGEST_SHOWN = 30
 
 
 class ParseError(Exception):
-    """Reported already; parsing goes on further down."""
+    """A fault that is reported already. Parsing goes on further down."""
 
 
 class Cursor:
+    """The position of the parser. `depth` counts open brackets and blocks, `height` is that of the
+    last expression, `suspect` a `{` whose `}` is probably missing."""
+
     i: int
     depth: int
     height: int
@@ -151,6 +136,7 @@ class Cursor:
     # Looking
 
     def line_start(self, at: int) -> int:
+        """Return the offset at which the line of offset `at` begins."""
         return self.source.rfind("\n", 0, at) + 1
 
     def place(self, at: int) -> str:
@@ -162,15 +148,18 @@ class Cursor:
         return i == 0 or "\n" in self.source[self.ends[i - 1] : self.starts[i]]
 
     def indent(self, at: int) -> int:
-        """How far the line of offset `at` is indented."""
+        """Return how many blanks and tabs the line of offset `at` begins with."""
         start = self.line_start(at)
         blanks = _BLANKS.match(self.source, start)
         return blanks.end() - start if blanks else 0
 
     def is_word(self, word: str) -> bool:
+        """Return whether the token here is this word, as a name and not as a keyword."""
         return self.values[self.i] == word and self.kinds[self.i] == "name"
 
     def shown(self, i: int | None = None) -> str:
+        """Return how a message calls token i, or the token here: quoted, shortened if it is
+        long."""
         i = self.i if i is None else i
         kind, value = self.kinds[i], self.values[i]
         if kind == "eof":
@@ -205,6 +194,8 @@ class Cursor:
         edit: Edit | None = None,
         i: int | None = None,
     ) -> NoReturn:
+        """Report a fault at token i, or at the token here, and raise `ParseError`. At the end of
+        the file the caret stands behind the last token."""
         i = self.i if i is None else i
         at, end = self.starts[i], self.ends[i]
         if self.kinds[i] == "eof" and i:
@@ -222,7 +213,8 @@ class Cursor:
         self.fail("expected", found, help)
 
     def hint(self) -> str:
-        """What was perhaps meant by the token here, which cannot stand behind a value."""
+        """Return what was perhaps meant by the token here, which cannot stand behind a value; empty
+        if nothing comes to mind."""
         kind, i = self.kinds[self.i], self.i
         if (
             kind in {"text", "open"}
@@ -240,22 +232,27 @@ class Cursor:
         return ""
 
     def too_deep(self) -> NoReturn:
+        """Report that the program is nested too deep, and end the parse as a whole."""
         found = f"the program is nested more than {MAX_NESTING} levels deep"
         at, end = self.starts[self.i], self.ends[self.i]
         self.report("too-deep", found, at, end, "give parts of it names by `let` or `fn`")
         raise TooManyDiagnosticsError
 
     def deeper(self) -> None:
+        """Enter a bracket or block, unless that is too deep; the caller lowers `depth` when it
+        leaves."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             self.too_deep()
 
     def grown(self) -> None:
+        """Count one more level of the expression that was just parsed, upward."""
         self.height += 1
         if self.height + self.depth > MAX_NESTING:
             self.too_deep()
 
     def no_ternary(self) -> NoReturn:
+        """Report `a ? b : c` or `a?.b`, which the language does not have."""
         remedy = "use `if`, or `a ?? b` for a value that may be null"
         chained = self.kinds[self.i + 1] == "."
         found = "there is no `?.`" if chained else "there is no `a ? b : c`"
@@ -319,6 +316,8 @@ class Cursor:
         return tuple(items)
 
     def semicolon(self, after: str) -> None:
+        """Take the `;`. If it is missing at the end of a line, that is reported and the parse goes
+        on as if it were there; elsewhere the statement is given up."""
         if self.kinds[self.i] == ";":
             self.i += 1
             return
@@ -345,7 +344,8 @@ class Cursor:
     # Going on after a fault
 
     def skip_statement(self) -> None:
-        """To behind the `;` or block that ends the faulty statement, or to where one begins."""
+        """Skip to behind the `;` or block that ends the faulty statement, to the `}` around it, or
+        to where another one begins."""
         kinds = self.kinds
         began = self.i
         while (kind := kinds[self.i]) != "eof":
@@ -374,7 +374,7 @@ class Cursor:
         return kind in LINE_STARTERS and self.begins_line(self.i)
 
     def skip_braces(self) -> None:
-        """From a `{` to behind its `}`."""
+        """Skip from a `{` to behind its `}`."""
         depth = 0
         while (kind := self.kinds[self.i]) != "eof":
             depth += (kind == "{") - (kind == "}")
@@ -383,7 +383,7 @@ class Cursor:
                 return
 
     def skip_to_block(self) -> None:
-        """To the `{` on this line; when there is none the fault goes up."""
+        """Skip to the `{` on this line; when there is none the fault goes up."""
         i = self.i
         while self.kinds[i] not in {"eof", ";", "}"} and (i == self.i or not self.begins_line(i)):
             if self.kinds[i] == "{":

@@ -3,33 +3,9 @@
 from typing import NoReturn, TypeAlias
 
 from vegakit.lang.diagnostics import Edit
-from vegakit.lang.syntax.cursor import SPAWN_RULES, ParseError
-from vegakit.lang.syntax.lexer import RESERVED
-from vegakit.lang.syntax.literals import duration_ms, money_nanos
-from vegakit.lang.syntax.tree import (
-    Ask,
-    Await,
-    Binary,
-    Build,
-    Call,
-    Cast,
-    Decimal,
-    Duration,
-    Expr,
-    Index,
-    ListLit,
-    MapLit,
-    Member,
-    MoneyLit,
-    Name,
-    Pair,
-    Setting,
-    Spawn,
-    TypeExpr,
-    Unary,
-    Whole,
-    Word,
-)
+from vegakit.lang.syntax import tree
+from vegakit.lang.syntax.cursor import SPAWN_OPTIONS, SPAWN_RULES, ParseError
+from vegakit.lang.syntax.lexer import RESERVED, duration_ms, money_nanos
 from vegakit.lang.syntax.type_parser import SettingParser
 
 # Sends, spawns and waiting; and what is said when an expression is none.
@@ -58,11 +34,12 @@ _INSTEAD = {
 
 _SEND_PREFIXES = frozenset(["spawn", "async", "await"])
 _ASK_OPTIONS = frozenset(["timeout", "budget", "as"])
-_SPAWN_OPTIONS = ("wallet", "named", "supervised")
 
 
 class SendParser(SettingParser):
-    def prefixed(self) -> Expr:
+    """Parses sends, spawns and waits, and reports what is no expression."""
+
+    def prefixed(self) -> tree.Expr:
         """`spawn`, `async` or `await` and what follows."""
         i = self.i
         kind = self.kinds[i]
@@ -74,7 +51,7 @@ class SendParser(SettingParser):
             of = self.prefixed() if self.kinds[i + 1] in _SEND_PREFIXES else self.operand()
             self.depth -= 1
             self.grown()
-            return Await(self.starts[i], self.ends[self.i - 1], of)
+            return tree.Await(self.starts[i], self.ends[self.i - 1], of)
         to = self.operand()
         self.depth -= 1
         if self.kinds[self.i] not in {"<-", "<~"} or self.kinds[i + 1] == "-":
@@ -82,14 +59,14 @@ class SendParser(SettingParser):
             self.expected("`<-` after `async` and an agent", remedy)
         return self.ask(to, i, later=True)
 
-    def ask(self, to: Expr, first: int, later: bool = False) -> Ask:
-        """From the arrow on; `first` is the token where the whole send begins."""
+    def ask(self, to: tree.Expr, first: int, later: bool = False) -> tree.Ask:
+        """Parse a send from the arrow on; `first` is the token where the whole send begins."""
         height, stream = self.height, self.kinds[self.i] == "<~"
         self.i += 1
         message = self.operators(_OR)
         height = max(height, self.height)
-        options: dict[str, Expr] = {}
-        answer: TypeExpr | None = None
+        options: dict[str, tree.Expr] = {}
+        answer: tree.TypeExpr | None = None
         while True:
             word = self.values[self.i]
             if word not in _ASK_OPTIONS:
@@ -110,9 +87,9 @@ class SendParser(SettingParser):
         self.grown()
         at, end = self.starts[first], self.ends[self.i - 1]
         timeout, budget = options.get("timeout"), options.get("budget")
-        return Ask(at, end, to, message, stream, later, timeout, budget, answer)
+        return tree.Ask(at, end, to, message, stream, later, timeout, budget, answer)
 
-    def spawn(self) -> Spawn:
+    def spawn(self) -> tree.Spawn:
         first = self.i
         self.i += 1
         later = self.kinds[self.i] == "async"
@@ -123,11 +100,11 @@ class SendParser(SettingParser):
         if self.kinds[self.i] == "(":
             remedy = f"write: spawn {agent.name}"
             self.fail("expected", "an agent is spawned without parentheses", remedy)
-        found: dict[str, Expr] = {}
-        rules: tuple[Setting, ...] | None = None
+        found: dict[str, tree.Expr] = {}
+        rules: tuple[tree.Setting, ...] | None = None
         height = 0
         self.deeper()
-        while (word := self.values[self.i]) in _SPAWN_OPTIONS:
+        while (word := self.values[self.i]) in SPAWN_OPTIONS:
             if word in found or (word == "supervised" and rules is not None):
                 self.fail("twice", f"this spawn has `{word}` twice", "remove one of them")
             self.i += 1
@@ -142,20 +119,22 @@ class SendParser(SettingParser):
         self.height = height
         self.grown()
         at, end = self.starts[first], self.ends[self.i - 1]
-        wallet, named, under = map(found.get, _SPAWN_OPTIONS)
-        return Spawn(at, end, agent, later, wallet, named, under, rules)
+        wallet, named, under = map(found.get, SPAWN_OPTIONS)
+        return tree.Spawn(at, end, agent, later, wallet, named, under, rules)
 
     def by(self) -> None:
+        """Take the `by` that stands behind `supervised`."""
         if not self.is_word("by"):
             self.expected("`by` after `supervised`")
         self.i += 1
 
-    def name_path(self, where: str) -> Name:
+    def name_path(self, where: str) -> tree.Name:
+        """Parse `a` or `a::b` into a name."""
         i = self.i
         if self.kinds[i] != "name":
             self.name(where)
         path = self.path()
-        return Name(self.starts[i], self.ends[self.i - 1], path)
+        return tree.Name(self.starts[i], self.ends[self.i - 1], path)
 
     # Values of literals
 
@@ -168,6 +147,7 @@ class SendParser(SettingParser):
         return nanos or 0
 
     def ms(self, i: int) -> int:
+        """Return the milliseconds of a duration; one that is too long is reported and is 0."""
         ms = duration_ms(self.values[i])
         if ms is None:
             found = f"{self.shown(i)} is too long a time"
@@ -175,6 +155,7 @@ class SendParser(SettingParser):
         return ms or 0
 
     def decimal(self, i: int) -> float:
+        """Return the value of a float; one that is too large is reported and is 0."""
         value = float(self.values[i])
         if value == float("inf"):
             found = f"{self.shown(i)} is too large for a float"
@@ -195,10 +176,12 @@ class SendParser(SettingParser):
         return word
 
     def chained(self) -> NoReturn:
+        """Report comparisons in a row, such as `a < b < c`."""
         remedy = "write both comparisons: a < b and b < c"
         self.fail("chained-comparison", "comparisons cannot be chained", remedy)
 
     def member_name(self) -> str:
+        """Take the name behind a `.` that is taken already, and report `..` as what it is."""
         if self.kinds[self.i] == ".":
             remedy = "write range(0, 10) for the numbers from 0 to 9"
             self.fail("foreign-operator", "there is no `..`", remedy)
@@ -213,6 +196,7 @@ class SendParser(SettingParser):
         self.fail("expected-value", found, f"write a value after `{self.values[opener - 1]}`")
 
     def not_an_agent(self) -> NoReturn:
+        """Report an arrow behind a value that cannot be an agent, such as `a + b <- c`."""
         arrow = self.values[self.i]
         remedy = "put it in parentheses"
         if arrow == "<-":
@@ -221,6 +205,7 @@ class SendParser(SettingParser):
         self.fail("not-an-agent", found, remedy)
 
     def no_expression(self, kind: str) -> NoReturn:
+        """Report a token that begins no value, with what to write instead where that is known."""
         found = f"expected a value, found {self.shown()}"
         if kind in _INSTEAD:
             self.fail("expected-value", found, _INSTEAD[kind])
@@ -230,7 +215,8 @@ class SendParser(SettingParser):
         self.no_value_after(found)
 
     def no_value_after(self, found: str) -> NoReturn:
-        """At the end of a line or statement the place to write is behind the token before."""
+        """Report that a value is missing. At the end of a line or statement the place to write is
+        behind the token before."""
         end = self.ends[self.i - 1] if self.i else 0
         if self.i and (
             self.begins_line(self.i) or self.kinds[self.i] in {";", ",", "}", "|}", "eof"}
@@ -240,10 +226,12 @@ class SendParser(SettingParser):
             raise ParseError
         self.fail("expected-value", found)
 
-    def operators(self, least: int, left: Expr | None = None, at: int = 0) -> Expr:
+    def operators(self, least: int, left: tree.Expr | None = None, at: int = 0) -> tree.Expr:
+        """Parse operators from level `least` up; `ExpressionParser` does it."""
         raise NotImplementedError
 
-    def operand(self) -> Expr:
+    def operand(self) -> tree.Expr:
+        """Parse an atom and what clings to it; `ExpressionParser` does it."""
         raise NotImplementedError
 
 
@@ -267,43 +255,27 @@ class SendParser(SettingParser):
 # announces.
 
 
-_LEVELS = {
-    "??": 1,
-    "or": 2,
-    "||": 2,
-    "and": 3,
-    "&&": 3,
-    "==": 5,
-    "!=": 5,
-    "<": 5,
-    "<=": 5,
-    ">": 5,
-    ">=": 5,
-    "in": 5,
-    "+": 6,
-    "-": 6,
-    "*": 7,
-    "/": 7,
-    "%": 7,
-}
+_OPERATORS = {1: "??", 2: "or ||", 3: "and &&", 5: "== != < <= > >= in", 6: "+ -", 7: "* / %"}
+_LEVELS = {word: level for level, words in _OPERATORS.items() for word in words.split()}
 _NOT, _COMPARE = 4, 5
 _NOTS = frozenset(["not", "!"])
 _FOREIGN = frozenset(["||", "&&", "!"])
 _SENDS = frozenset(["<-", "<~"])
-_PREFIXES = frozenset(["spawn", "async", "await"])
 _CLINGING = frozenset(["(", "[", "."])
 _TEXTS = frozenset(["text", "open"])
 _WORDS = {"true": True, "false": False, "null": None}
 
-_Waiting: TypeAlias = tuple[int, str, int, Expr | None, int]
+_Waiting: TypeAlias = tuple[int, str, int, tree.Expr | None, int]
 """Level, operator, where it begins, left side (none of `not`), and the height of that."""
 
 
 class ExpressionParser(SendParser):
-    def expr(self) -> Expr:
+    """Parses expressions by the levels of their operators."""
+
+    def expr(self) -> tree.Expr:
         kinds = self.kinds
         i = self.i
-        if kinds[i] in _PREFIXES:
+        if kinds[i] in _SEND_PREFIXES:
             return self.prefixed()
         if kinds[i] in _NOTS:
             value = self.operators(1)
@@ -317,13 +289,13 @@ class ExpressionParser(SendParser):
         while kinds[self.i] == "as":
             self.i += 1
             to = self.type("after `as`")
-            value = Cast(self.starts[i], self.ends[self.i - 1], value, to)
+            value = tree.Cast(self.starts[i], self.ends[self.i - 1], value, to)
             self.grown()
         if kinds[self.i] in _SENDS:
             self.not_an_agent()
         return value
 
-    def operators(self, least: int, left: Expr | None = None, at: int = 0) -> Expr:
+    def operators(self, least: int, left: tree.Expr | None = None, at: int = 0) -> tree.Expr:
         """Operators from level `least` up, and their operands; `left` is the first one if it was
         taken already. What waits for its right side waits in a list, not on Python's stack."""
         kinds = self.kinds
@@ -346,6 +318,8 @@ class ExpressionParser(SendParser):
             left = None
 
     def operator(self) -> str:
+        """Take an operator. One of another language is reported, and ours is returned in its
+        place."""
         kind = self.kinds[self.i]
         if kind in _FOREIGN:
             kind = self.meant(kind)
@@ -353,22 +327,25 @@ class ExpressionParser(SendParser):
         return kind
 
     def negation(self, waiting: "list[_Waiting]", least: int) -> "_Waiting":
+        """Take a `not`, which then waits for its operand. Behind an operator that binds more
+        tightly it needs parentheses."""
         if least > _NOT or (waiting and waiting[-1][0] > _NOT):
             remedy = "put it in parentheses: (not …)"
             self.fail("expected", "`not` binds more loosely than what stands before it", remedy)
         at = self.starts[self.i]
         return (_NOT, self.operator(), at, None, 0)
 
-    def joined(self, waiting: "_Waiting", right: Expr) -> Expr:
+    def joined(self, waiting: "_Waiting", right: tree.Expr) -> tree.Expr:
+        """Return the node of an operator that waited and of its right side."""
         _, operator, at, left, height = waiting
         end = self.ends[self.i - 1]
         self.height = max(height, self.height)
         self.grown()
         if left is None:
-            return Unary(at, end, operator, right)
-        return Binary(at, end, operator, left, right)
+            return tree.Unary(at, end, operator, right)
+        return tree.Binary(at, end, operator, left, right)
 
-    def operand(self) -> Expr:  # noqa: C901, PLR0912  (one frame, see above)
+    def operand(self) -> tree.Expr:  # noqa: C901, PLR0912  (one frame, see above)
         """An atom and what clings to it."""
         i = self.i
         kind = self.kinds[i]
@@ -377,10 +354,10 @@ class ExpressionParser(SendParser):
         if kind == "name":
             if self.kinds[i + 1] == "::":
                 path = self.path()
-                value = Name(at, self.ends[self.i - 1], path)
+                value = tree.Name(at, self.ends[self.i - 1], path)
             else:
                 self.i = i + 1
-                value = Name(at, self.ends[i], self.values[i])
+                value = tree.Name(at, self.ends[i], self.values[i])
         elif kind == "(":
             self.i = i + 1
             self.deeper()
@@ -405,11 +382,12 @@ class ExpressionParser(SendParser):
             else:
                 self.i += 1
                 name = self.member_name()
-                value = Member(at, self.ends[self.i - 1], value, name)
+                value = tree.Member(at, self.ends[self.i - 1], value, name)
                 self.grown()
         return value
 
-    def index(self, of: Expr, at: int) -> Expr:
+    def index(self, of: tree.Expr, at: int) -> tree.Expr:
+        """Parse `[i]` behind the value `of`, which begins at offset `at`."""
         opener, height = self.i, self.height
         self.i += 1
         self.deeper()
@@ -418,12 +396,12 @@ class ExpressionParser(SendParser):
         self.close("]", opener)
         self.height = max(height, self.height)
         self.grown()
-        return Index(at, self.ends[self.i - 1], of, index)
+        return tree.Index(at, self.ends[self.i - 1], of, index)
 
-    def call(self, callee: Expr, at: int) -> Expr:
+    def call(self, callee: tree.Expr, at: int) -> tree.Expr:
         opener, height = self.i, self.height
         kinds = self.kinds
-        args: list[Expr] = []
+        args: list[tree.Expr] = []
         names: list[str] = []
         self.i += 1
         self.deeper()
@@ -442,26 +420,28 @@ class ExpressionParser(SendParser):
         self.depth -= 1
         self.height = height
         self.grown()
-        return Call(at, self.ends[self.i - 1], callee, tuple(args), tuple(names))
+        return tree.Call(at, self.ends[self.i - 1], callee, tuple(args), tuple(names))
 
-    def atom(self, kind: str, i: int) -> Expr:
-        """What `operand` did not see to itself."""
+    def atom(self, kind: str, i: int) -> tree.Expr:
+        """Parse an atom that `operand` did not see to itself."""
         at, end = self.starts[i], self.ends[i]
         self.i = i + 1
         if kind == "int":
-            return Whole(at, end, self.whole(i))
+            return tree.Whole(at, end, self.whole(i))
         if kind in _WORDS:
-            return Word(at, end, _WORDS[kind])
+            return tree.Word(at, end, _WORDS[kind])
         if kind == "money":
-            return MoneyLit(at, end, self.nanos(i))
+            return tree.MoneyLit(at, end, self.nanos(i))
         if kind == "float":
-            return Decimal(at, end, self.decimal(i))
+            return tree.Decimal(at, end, self.decimal(i))
         if kind == "duration":
-            return Duration(at, end, self.ms(i))
+            return tree.Duration(at, end, self.ms(i))
         self.i = i
         return self.no_expression(kind)
 
-    def minus(self) -> Expr:
+    def minus(self) -> tree.Expr:
+        """Parse any number of `-` and their operand, in a loop, so that many of them need no deep
+        stack."""
         first = self.i
         while self.kinds[self.i] == "-":
             self.i += 1
@@ -470,13 +450,14 @@ class ExpressionParser(SendParser):
         value = self.operand()
         self.depth -= 1
         for i in range(last - 1, first - 1, -1):
-            value = Unary(self.starts[i], self.ends[self.i - 1], "-", value)
+            value = tree.Unary(self.starts[i], self.ends[self.i - 1], "-", value)
             self.grown()
         return value
 
-    def list(self) -> Expr:
+    def list(self) -> tree.Expr:
+        """Parse `[a, b]`, with a comma after the last one if you like."""
         opener = self.i
-        items: list[Expr] = []
+        items: list[tree.Expr] = []
         height = 0
         self.i += 1
         self.deeper()
@@ -490,9 +471,10 @@ class ExpressionParser(SendParser):
         self.depth -= 1
         self.height = height
         self.grown()
-        return ListLit(self.starts[opener], self.ends[self.i - 1], tuple(items))
+        return tree.ListLit(self.starts[opener], self.ends[self.i - 1], tuple(items))
 
-    def build(self) -> Expr:
+    def build(self) -> tree.Expr:
+        """Parse `[for x in xs if test { item }]`."""
         opener = self.i
         self.i += 2
         self.deeper()
@@ -510,11 +492,12 @@ class ExpressionParser(SendParser):
         self.depth -= 1
         self.height = max(height, self.height)
         self.grown()
-        return Build(self.starts[opener], self.ends[self.i - 1], name, over, where, item)
+        return tree.Build(self.starts[opener], self.ends[self.i - 1], name, over, where, item)
 
-    def map(self) -> Expr:
+    def map(self) -> tree.Expr:
+        """Parse `{"key": value}`, with a comma after the last one if you like."""
         opener = self.i
-        pairs: list[Pair] = []
+        pairs: list[tree.Pair] = []
         height = 0
         self.i += 1
         self.deeper()
@@ -526,7 +509,7 @@ class ExpressionParser(SendParser):
             self.i += 1
             value = self.expr()
             height = max(height, self.height)
-            pairs.append(Pair(at, self.ends[self.i - 1], key, value))
+            pairs.append(tree.Pair(at, self.ends[self.i - 1], key, value))
             if self.kinds[self.i] != ",":
                 break
             self.i += 1
@@ -534,4 +517,4 @@ class ExpressionParser(SendParser):
         self.depth -= 1
         self.height = height
         self.grown()
-        return MapLit(self.starts[opener], self.ends[self.i - 1], tuple(pairs))
+        return tree.MapLit(self.starts[opener], self.ends[self.i - 1], tuple(pairs))

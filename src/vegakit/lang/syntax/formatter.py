@@ -7,25 +7,10 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from vegakit.lang.diagnostics import DiagnosticCollector
+from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import GRANTS
 from vegakit.lang.syntax.lexer import Tokens, tokenize
 from vegakit.lang.syntax.parser import parse
-from vegakit.lang.syntax.tree import (
-    AgentField,
-    Block,
-    Decl,
-    Field,
-    MapLit,
-    MapType,
-    MoneyLit,
-    Monitor,
-    Node,
-    Setting,
-    Source,
-    Spawn,
-    SupervisorDecl,
-    below,
-)
 
 # What a formatter moves about: tokens and comments, each string as one; and what the tree says of
 # them.
@@ -54,57 +39,60 @@ class Landmarks(Struct):
     supervisors: list[tuple[int, int]] = field(default_factory=list)
 
     def starts(self, at: int) -> bool:
+        """Return whether a statement, a setting or a declaration begins at this offset."""
         return at in self.statements or at in self.settings or at in self.declarations
 
 
-def landmarks_of(source: Source) -> Landmarks:
+def landmarks_of(source: tree.Source) -> Landmarks:
+    """Return where the things of a file begin that the layout depends on."""
     marks = Landmarks()
-    for node in below(source):
+    for node in tree.below(source):
         _mark(node, marks)
     return marks
 
 
-def _mark(node: Node, marks: Landmarks) -> None:
-    if isinstance(node, Decl):
+def _mark(node: tree.Node, marks: Landmarks) -> None:
+    if isinstance(node, tree.Decl):
         marks.declarations[node.at] = node.end
     match node:
-        case Source(body=body):
+        case tree.Source(body=body):
             marks.statements.update(stmt.at for stmt in body)
-        case Block(at=at, body=body) if not _is_else_if(node):
+        case tree.Block(at=at, body=body) if not _is_else_if(node):
             marks.statements.update(stmt.at for stmt in body)
-        case Monitor(body=Block(at=at)):
+        case tree.Monitor(body=tree.Block(at=at)):
             marks.monitors.add(at)
-        case MapLit(at=at) | MapType(at=at):
+        case tree.MapLit(at=at) | tree.MapType(at=at):
             marks.maps.add(at)
-        case MoneyLit(at=at, end=end, period=period) if period:
+        case tree.MoneyLit(at=at, end=end, period=period) if period:
             marks.periods[at] = end
-        case Field(at=at):
+        case tree.Field(at=at):
             marks.settings.add(at)
         case _:
             _mark_settings(node, marks)
 
 
-def _is_else_if(block: Block) -> bool:
+def _is_else_if(block: tree.Block) -> bool:
     """The block that stands for what follows `else` has no braces."""
     return bool(block.body) and block.body[0].at == block.at
 
 
-def _mark_settings(node: Node, marks: Landmarks) -> None:
+def _mark_settings(node: tree.Node, marks: Landmarks) -> None:
     settings: tuple[object, ...] = ()
     match node:
-        case AgentField(at=at, value=value):
+        case tree.AgentField(at=at, value=value):
             marks.settings.add(at)
             settings = value if isinstance(value, tuple) else ()
-        case Spawn(rules=rules):
+        case tree.Spawn(rules=rules):
             settings = rules or ()
-        case SupervisorDecl(settings=settings, at=at, end=end):
+        case tree.SupervisorDecl(settings=settings, at=at, end=end):
             marks.supervisors.append((at, end))
         case _:
             pass
-    marks.settings.update(found.at for found in settings if isinstance(found, Setting))
+    marks.settings.update(found.at for found in settings if isinstance(found, tree.Setting))
 
 
 def atoms_of(text: str, tokens: Tokens, marks: Landmarks) -> list[Atom]:
+    """Return the tokens and comments of a file in order."""
     spans = sorted(
         [*_token_spans(tokens, marks), *(("", *span) for span in tokens.comments)], key=_at
     )
@@ -151,7 +139,7 @@ def _closing(tokens: Tokens, i: int) -> int:
 # What stands between two atoms on one line: nothing, a blank, or two.
 
 
-_CLAUSES = frozenset([*GRANTS, "budget", "repeatable"])
+_CLAUSES = frozenset([*GRANTS, "budget", "idempotent"])
 _OPTIONS = frozenset("timeout budget limit wallet named by confirm speculate".split())
 _VALUES = frozenset("name text int float money duration true false null".split())
 _NONE_BEFORE = frozenset([")", "]", ",", ";", ".", "::", ":", "?"])
@@ -242,7 +230,7 @@ _COMMENTS = frozenset(["comment", "note"])
 
 
 def format_source(text: str) -> str:
-    """A text with a fault in it is given back as it came."""
+    """Return source laid out. A text with a fault in it is returned as it came."""
     parsed = parse(text)
     if parsed.diagnostics:
         return text

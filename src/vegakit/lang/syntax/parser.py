@@ -14,6 +14,7 @@ from vegakit.lang.diagnostics import (
     count_steps,
     nearest,
 )
+from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import (
     AGENT_BLOCKS,
     AGENT_FIELDS,
@@ -25,30 +26,6 @@ from vegakit.lang.syntax.cursor import (
 )
 from vegakit.lang.syntax.lexer import tokenize
 from vegakit.lang.syntax.statement_parser import StatementParser, UnclosedBlockError
-from vegakit.lang.syntax.tree import (
-    AgentDecl,
-    AgentField,
-    CapName,
-    Decl,
-    Expr,
-    Field,
-    FnDecl,
-    Grants,
-    Name,
-    Param,
-    Setting,
-    Source,
-    Stmt,
-    SupervisorDecl,
-    Text,
-    ToolDecl,
-    ToolRef,
-    TypeDecl,
-    TypeExpr,
-    UseFile,
-    UseMcp,
-    Word,
-)
 
 # Declarations: functions, tools, types, supervisors, `use` and the header of the program.
 
@@ -57,11 +34,14 @@ _OR = 2
 _OTHER_WORD = {"may": "capabilities", "capabilities": "may"}
 """A tool has capabilities, a function or program may."""
 
-_Head: TypeAlias = tuple[tuple[Param, ...], TypeExpr | None, dict[str, Any]]
+_Head: TypeAlias = tuple[tuple[tree.Param, ...], tree.TypeExpr | None, dict[str, Any]]
 
 
 class DeclarationParser(StatementParser):
-    def function(self) -> FnDecl:
+    """Parses functions, tools, types, supervisors and `use`."""
+
+    def function(self) -> tree.FnDecl:
+        """Parse `fn name(…) -> T` with its clauses and its body."""
         i = self.i
         self.i += 1
         name = self.name("after `fn`")
@@ -69,18 +49,21 @@ class DeclarationParser(StatementParser):
         body = self.block("and the body of the function")
         end = self.ends[self.i - 1]
         budget = found.get("budget")
-        return FnDecl(self.starts[i], end, name, params, result, self.grants(found), budget, body)
+        return tree.FnDecl(
+            self.starts[i], end, name, params, result, self.grants(found), budget, body
+        )
 
-    def tool(self) -> ToolDecl:
+    def tool(self) -> tree.ToolDecl:
+        """Parse `tool name(…) -> T` with its description, its clauses and its body."""
         i = self.i
         self.i += 1
         name = self.name("after `tool`")
         params, result, found = self.head_of("tool")
         body = self.block("and the body of the tool")
         end = self.ends[self.i - 1]
-        described: Text | None = found.get("description")
-        grants, settings = self.grants(found), found.get("repeatable", ())
-        return ToolDecl(
+        described: tree.Text | None = found.get("description")
+        grants, settings = self.grants(found), found.get("idempotent", ())
+        return tree.ToolDecl(
             self.starts[i], end, name, params, result, described, grants, body, settings
         )
 
@@ -95,7 +78,8 @@ class DeclarationParser(StatementParser):
             self.skip_to_block()
             return (), None, {}
 
-    def signature(self) -> tuple[tuple[Param, ...], TypeExpr | None]:
+    def signature(self) -> tuple[tuple[tree.Param, ...], tree.TypeExpr | None]:
+        """Parse the parameters and the result, which is None if none is written."""
         if self.kinds[self.i] != "(":
             self.expected("`(` and the parameters", "without parameters write ()")
         params = self.series("(", self.param)
@@ -107,7 +91,8 @@ class DeclarationParser(StatementParser):
         self.i += 1
         return params, self.type("after `->`")
 
-    def param(self) -> Param:
+    def param(self) -> tree.Param:
+        """Parse `name: T`; a default is refused, since parameters have none."""
         i = self.i
         name = self.name("of a parameter")
         if self.kinds[self.i] != ":":
@@ -117,12 +102,13 @@ class DeclarationParser(StatementParser):
         if self.kinds[self.i] == "=":
             remedy = f"give it the type T? and use `{name} ?? …`"
             self.fail("expected", "a parameter has no default", remedy)
-        return Param(self.starts[i], self.ends[self.i - 1], name, written)
+        return tree.Param(self.starts[i], self.ends[self.i - 1], name, written)
 
     # Clauses: what a function, tool or program may do
 
     def clauses(self, owner: str) -> dict[str, Any]:
-        """What stands between the signature and the body, in any order, by name."""
+        """Parse what stands between the signature and the body, in any order, and return it by
+        name. `first` and `last` are the offsets between which the grants stand."""
         found: dict[str, Any] = {}
         while (word := self.clause_word(owner)) != "":
             if word in found:
@@ -152,7 +138,7 @@ class DeclarationParser(StatementParser):
             return known[0]
         return self.nearly(self.i, known, "unknown-clause", f"a {owner} has no `{word}`")
 
-    def header(self) -> Grants | None:
+    def header(self) -> tree.Grants | None:
         """`program may [...] allowed_paths [...]`."""
         self.i += 1
         found = self.clauses("program")
@@ -162,13 +148,15 @@ class DeclarationParser(StatementParser):
         return self.grants(found)
 
     def clause(self, word: str) -> object:
+        """Parse the clause of this word. Its value depends on the word: a text, settings, an
+        amount, or a list of capabilities or texts."""
         i = self.i
         if word == "description":
             return self.plain_text()
         self.i += 1
-        if word == "repeatable":
+        if word == "idempotent":
             at, end = self.starts[i], self.ends[i]
-            return (Setting(at, end, word, Word(at, end, True)),)
+            return (tree.Setting(at, end, word, tree.Word(at, end, True)),)
         if word == "budget":
             return self.allowance() or self.operators(_OR)
         if self.kinds[self.i] != "[":
@@ -178,41 +166,45 @@ class DeclarationParser(StatementParser):
             "[", self.capability if GRANTS[word] == "capabilities" else self.plain_text
         )
 
-    def capability(self) -> CapName:
+    def capability(self) -> tree.CapName:
+        """Parse the name of a capability, such as `fs::read`."""
         i = self.i
         if self.kinds[i] == "text":
             edit = Edit(self.starts[i], self.ends[i], self.values[i][1:-1])
             self.fail("expected", "a capability has no quotes", "write it like: fs::read", edit)
         path = self.path()
-        return CapName(self.starts[i], self.ends[self.i - 1], path)
+        return tree.CapName(self.starts[i], self.ends[self.i - 1], path)
 
-    def grants(self, found: dict[str, Any]) -> Grants | None:
+    def grants(self, found: dict[str, Any]) -> tree.Grants | None:
+        """Return the grants among the clauses that were found, None if there are none."""
         given = {GRANTS[word]: value for word, value in found.items() if word in GRANTS}
-        return Grants(found["first"], found["last"], **given) if given else None
+        return tree.Grants(found["first"], found["last"], **given) if given else None
 
     # The rest
 
-    def type_decl(self) -> TypeDecl:
+    def type_decl(self) -> tree.TypeDecl:
+        """Parse `type Name { … }`, or `type Name = T`."""
         i = self.i
         self.i += 1
         name = self.name("after `type`")
-        fields: tuple[Field, ...] = ()
-        alias: TypeExpr | None = None
+        fields: tuple[tree.Field, ...] = ()
+        alias: tree.TypeExpr | None = None
         if self.kinds[self.i] == "=":
             self.i += 1
             alias = self.type("after `=`")
             self.optional_semicolon()
         else:
             fields = self.fields(name)
-        return TypeDecl(self.starts[i], self.ends[self.i - 1], name, fields, alias)
+        return tree.TypeDecl(self.starts[i], self.ends[self.i - 1], name, fields, alias)
 
-    def fields(self, record: str) -> tuple[Field, ...]:
+    def fields(self, record: str) -> tuple[tree.Field, ...]:
+        """Parse the fields of a record in braces. A faulty one is reported and left out."""
         if self.kinds[self.i] != "{":
             sample = f"type {record} {{ note: str }}"
             self.expected("`{` or `=` after the name of a type", f"write it like: {sample}")
         opener = self.i
         self.i += 1
-        found: list[Field] = []
+        found: list[tree.Field] = []
         while self.kinds[self.i] not in {"}", "eof"}:
             try:
                 found.append(self.field())
@@ -225,30 +217,32 @@ class DeclarationParser(StatementParser):
         self.close("}", opener)
         return tuple(found)
 
-    def field(self) -> Field:
+    def field(self) -> tree.Field:
+        """Parse `name: T`."""
         i = self.i
         name = self.name("of a field")
         if self.kinds[self.i] != ":":
             self.expected(f"`:` and the type of `{name}`", f"write it like: {name}: str")
         self.i += 1
         written = self.type("after `:`")
-        return Field(self.starts[i], self.ends[self.i - 1], name, written)
+        return tree.Field(self.starts[i], self.ends[self.i - 1], name, written)
 
     def skip_field(self) -> None:
-        """To the next `name:`, or to the end of the record."""
+        """Skip to the next `name:` or comma, or to the end of the record."""
         self.i += self.kinds[self.i] not in {"}", "eof"}
         while self.kinds[self.i] not in {"}", "eof", ","}:
             if self.kinds[self.i] == "name" and self.kinds[self.i + 1] == ":":
                 return
             self.i += 1
 
-    def supervisor(self) -> SupervisorDecl:
+    def supervisor(self) -> tree.SupervisorDecl:
+        """Parse `supervisor Name { … }`. A faulty setting is reported and left out."""
         i = self.i
         self.i += 1
         name = self.name("after `supervisor`")
         opener = self.take("{", "after the name")
-        settings: list[Setting] = []
-        children: list[tuple[Name, ...]] = []
+        settings: list[tree.Setting] = []
+        children: list[tuple[tree.Name, ...]] = []
         while self.kinds[self.i] not in {"}", "eof"}:
             try:
                 self.supervisor_setting(settings, children)
@@ -257,20 +251,26 @@ class DeclarationParser(StatementParser):
         self.close("}", opener)
         end = self.ends[self.i - 1]
         first = children[0] if children else ()
-        return SupervisorDecl(self.starts[i], end, name, tuple(settings), first)
+        return tree.SupervisorDecl(self.starts[i], end, name, tuple(settings), first)
 
-    def supervisor_setting(self, settings: list[Setting], children: list[tuple[Name, ...]]) -> None:
+    def supervisor_setting(
+        self, settings: list[tree.Setting], children: list[tuple[tree.Name, ...]]
+    ) -> None:
+        """Parse one setting of a supervisor into `settings`, or its list of children into
+        `children`."""
         i = self.i
         word = self.setting_name(SUPERVISOR_SETTINGS, "a supervisor")
         if word in SPAWN_RULES:
             value = self.setting_value(word, SUPERVISOR_SETTINGS)
-            settings.append(Setting(self.starts[i], self.ends[self.i - 1], word, value))
+            settings.append(tree.Setting(self.starts[i], self.ends[self.i - 1], word, value))
             return
         if children:
             self.fail("twice", "`children` stands here twice", "join them into one", i=i)
         children.append(self.series("[", lambda: self.name_path("of a child")))
 
-    def use(self) -> UseMcp | UseFile:
+    def use(self) -> tree.UseMcp | tree.UseFile:
+        """Parse `use mcp "server"` or `use "file.vega"`. Without `as`, a server has its own name,
+        and a file that of its path."""
         i = self.i
         self.i += 1
         mcp = self.is_word("mcp")
@@ -280,19 +280,20 @@ class DeclarationParser(StatementParser):
             self.expected(what, 'write it like: use mcp "github", or: use "lib/text.vega"')
         text = self.plain_text()
         path = "".join(part for part in text.parts if isinstance(part, str))
-        name = "" if mcp else path.rpartition("/")[2].removesuffix(".vega")
-        name = self.given_name() or (path if mcp else name)
+        name = self.given_name() or (path if mcp else tree.name_of_file(path))
         self.optional_semicolon()
-        made = UseMcp if mcp else UseFile
+        made = tree.UseMcp if mcp else tree.UseFile
         return made(self.starts[i], self.ends[self.i - 1], path, name)
 
     def given_name(self) -> str:
+        """Parse `as name`; empty if there is none."""
         if self.kinds[self.i] != "as":
             return ""
         self.i += 1
         return self.name("after `as`")
 
     def optional_semicolon(self) -> None:
+        """Take a `;` if there is one."""
         if self.kinds[self.i] == ";":
             self.i += 1
 
@@ -301,7 +302,10 @@ class DeclarationParser(StatementParser):
 
 
 class AgentParser(DeclarationParser):
-    def agent(self) -> AgentDecl:
+    """Parses agents."""
+
+    def agent(self) -> tree.AgentDecl:
+        """Parse `agent Name { … }`. A faulty part is reported and left out."""
         i = self.i
         self.i += 1
         name = self.name("after `agent`")
@@ -311,8 +315,8 @@ class AgentParser(DeclarationParser):
         opener = self.i
         self.i += 1
         self.open_blocks.append(opener)
-        fields: list[AgentField] = []
-        tools: list[ToolDecl] = []
+        fields: list[tree.AgentField] = []
+        tools: list[tree.ToolDecl] = []
         while self.kinds[self.i] not in {"}", "eof"}:
             depth = self.depth
             try:
@@ -325,9 +329,10 @@ class AgentParser(DeclarationParser):
         self.open_blocks.pop()
         self.i += 1
         end = self.ends[self.i - 1]
-        return AgentDecl(self.starts[i], end, name, tuple(fields), tuple(tools))
+        return tree.AgentDecl(self.starts[i], end, name, tuple(fields), tuple(tools))
 
-    def part(self, fields: list[AgentField], tools: list[ToolDecl]) -> None:
+    def part(self, fields: list[tree.AgentField], tools: list[tree.ToolDecl]) -> None:
+        """Parse one part of an agent: a field into `fields`, or a tool of its own into `tools`."""
         i = self.i
         if self.kinds[i] == "fn" or (self.is_word("agent") and self.kinds[i + 1] == "name"):
             self.declaration_inside()
@@ -337,7 +342,7 @@ class AgentParser(DeclarationParser):
             tools.append(self.tool())
             return
         value = self.field_value(word)
-        fields.append(AgentField(self.starts[i], self.ends[self.i - 1], word, value))
+        fields.append(tree.AgentField(self.starts[i], self.ends[self.i - 1], word, value))
 
     def field_name(self) -> str:
         """A word that is nearly right is reported and then taken for the right one."""
@@ -349,7 +354,10 @@ class AgentParser(DeclarationParser):
         found = f"an agent has no field `{word}`"
         return self.nearly(i, AGENT_FIELDS, "unknown-setting", found)
 
-    def field_value(self, word: str) -> "Expr | tuple[Setting, ...] | tuple[ToolRef, ...]":
+    def field_value(
+        self, word: str
+    ) -> tree.Expr | tuple[tree.Setting, ...] | tuple[tree.ToolRef, ...]:
+        """Parse the value of a field: settings in braces, a list of tools, or a single value."""
         if word in AGENT_BLOCKS:
             if self.kinds[self.i] != "{":
                 first = AGENT_BLOCKS[word][0]
@@ -365,19 +373,20 @@ class AgentParser(DeclarationParser):
             self.expected("the end of the amount", "a period is /hour, /day or /month")
         return value
 
-    def tool_ref(self) -> ToolRef:
+    def tool_ref(self) -> tree.ToolRef:
+        """Parse a tool in a list: its name, or `mcp` or `yaml` and a text."""
         i = self.i
         word = self.values[i]
         if word in {"mcp", "yaml"} and self.kinds[i + 1] in {"text", "open"}:
             self.i += 1
             text = self.plain_text()
             name = "".join(part for part in text.parts if isinstance(part, str))
-            return ToolRef(self.starts[i], self.ends[self.i - 1], name, word)
+            return tree.ToolRef(self.starts[i], self.ends[self.i - 1], name, word)
         if self.kinds[i] in {"text", "open"}:
             remedy = 'write the tool\'s name without quotes, or mcp "server"'
             self.fail("expected", "a tool is named without quotes", remedy)
         path = self.path()
-        return ToolRef(self.starts[i], self.ends[self.i - 1], path)
+        return tree.ToolRef(self.starts[i], self.ends[self.i - 1], path)
 
 
 # One file of source to its tree.
@@ -392,15 +401,16 @@ _AFTER_VALUES = frozenset(
 
 
 class Parsed(Struct, frozen=True):
-    """With diagnostics, the tree holds only what could be read."""
+    """The tree of a file. With diagnostics, it holds only what could be read."""
 
-    source: Source
+    source: tree.Source
     diagnostics: tuple[Diagnostic, ...]
 
 
 def parse(text: str, file: str = "main.vega") -> Parsed:
+    """Return the tree of a file, and all faults that could be found in its form."""
     findings = DiagnosticCollector(file)
-    source = Source(0, len(text), None, (), ())
+    source = tree.Source(0, len(text), None, (), ())
     count_steps(1 + len(text) // 20)
     with suppress(TooManyDiagnosticsError):
         parser = _Parser(text, tokenize(text, findings), findings)
@@ -410,32 +420,32 @@ def parse(text: str, file: str = "main.vega") -> Parsed:
 
 
 class _Parser(AgentParser):
-    def file(self) -> Source:
+    def file(self) -> tree.Source:
         """200 levels fit on a fresh stack; whoever calls may have used some of it already."""
         try:
             return self.program()
         except RecursionError:
             self.too_deep()
 
-    def program(self) -> Source:
-        decls: list[Decl] = []
-        body: list[Stmt] = []
+    def program(self) -> tree.Source:
+        decls: list[tree.Decl] = []
+        body: list[tree.Stmt] = []
         header = self.recovered(self.header) if self.has_header() else None
         while (kind := self.kinds[self.i]) != "eof":
             if kind in {";", "}"}:
                 self.stray(kind)
                 continue
             found = self.recovered(self.item)
-            if isinstance(found, Decl):
+            if isinstance(found, tree.Decl):
                 decls.append(found)
             elif found is not None:
                 body.append(found)
-        return Source(0, len(self.source), header, tuple(decls), tuple(body))
+        return tree.Source(0, len(self.source), header, tuple(decls), tuple(body))
 
     def has_header(self) -> bool:
         return self.is_word("program") and self.kinds[1] == "name"
 
-    def item(self) -> Decl | Stmt:
+    def item(self) -> tree.Decl | tree.Stmt:
         kind, word, follows = self.kinds[self.i], self.values[self.i], self.kinds[self.i + 1]
         if kind != "name":
             return self.function() if kind == "fn" else self.statement(kind)
@@ -454,7 +464,7 @@ class _Parser(AgentParser):
         self.report("unopened", "this `}` closes nothing", at, end, "remove it", Edit(at, end, ""))
         self.i += 1
 
-    def late_header(self) -> Decl:
+    def late_header(self) -> tree.Decl:
         if self.i == 0:
             self.i = 1
             self.expected("`may [...]` after `program`")
@@ -476,7 +486,7 @@ class _Parser(AgentParser):
         return None
 
 
-_DECLARATIONS: dict[str, Callable[[_Parser], Decl]] = {
+_DECLARATIONS: dict[str, Callable[[_Parser], tree.Decl]] = {
     "fn": _Parser.function,
     "agent": _Parser.agent,
     "tool": _Parser.tool,

@@ -4,32 +4,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from vegakit.lang.diagnostics import Edit
+from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import FOREIGN_WORDS, SESSION_SETTINGS, TOP_WORDS, ParseError
 from vegakit.lang.syntax.expression_parser import ExpressionParser
-from vegakit.lang.syntax.tree import (
-    Assign,
-    Block,
-    Break,
-    Catch,
-    Continue,
-    Expr,
-    ExprStmt,
-    For,
-    If,
-    Index,
-    Let,
-    Member,
-    Monitor,
-    Name,
-    Parallel,
-    Return,
-    Session,
-    Setting,
-    Stmt,
-    Try,
-    While,
-    Word,
-)
 
 # Blocks in braces, and what is said of a brace that is missing.
 #
@@ -42,7 +19,10 @@ class UnclosedBlockError(Exception):
 
 
 class BlockParser(ExpressionParser):
-    def block(self, where: str = "") -> Block:
+    """Parses blocks, and reports the brace that is missing."""
+
+    def block(self, where: str = "") -> tree.Block:
+        """Parse a block in braces; `where` says in a message what it should follow."""
         opener = self.i
         if self.kinds[opener] != "{":
             self.no_block(where)
@@ -56,10 +36,12 @@ class BlockParser(ExpressionParser):
         self.open_blocks.pop()
         self.watch_indent(opener)
         self.i += 1
-        return Block(self.starts[opener], self.ends[self.i - 1], body)
+        return tree.Block(self.starts[opener], self.ends[self.i - 1], body)
 
-    def statements(self) -> tuple[Stmt, ...]:
-        body: list[Stmt] = []
+    def statements(self) -> tuple[tree.Stmt, ...]:
+        """Parse statements up to a `}` or the end of the file. A faulty one is reported and left
+        out."""
+        body: list[tree.Stmt] = []
         kinds = self.kinds
         while (kind := kinds[self.i]) not in {"}", "eof"}:
             if kind == ";":
@@ -74,16 +56,20 @@ class BlockParser(ExpressionParser):
         return tuple(body)
 
     def go_on(self, began: int) -> None:
+        """Skip the faulty statement that began at token `began`, and one token at least, so that
+        the parse comes to an end."""
         self.skip_statement()
         if self.i == began:
             self.i += 1
 
-    def statement(self, kind: str) -> Stmt:
+    def statement(self, kind: str) -> tree.Stmt:
+        """Parse a statement that begins with a token of this kind; `StatementParser` does it."""
         raise NotImplementedError
 
     # Faults
 
     def no_block(self, where: str) -> NoReturn:
+        """Report that there is no `{`, or that `=` was written to compare."""
         if self.kinds[self.i] == "=":
             edit = Edit(self.starts[self.i], self.ends[self.i], "==")
             self.fail("expected", "`=` does not compare", "write `==`", edit)
@@ -98,6 +84,7 @@ class BlockParser(ExpressionParser):
             self.suspect = opener
 
     def never_closed(self, opener: int) -> NoReturn:
+        """Report a `{` without its `}`: one that the indentation made suspect, else `opener`."""
         opener = self.suspect if self.suspect >= 0 else opener
         at = self.starts[opener]
         found = "this `{` is never closed"
@@ -105,6 +92,7 @@ class BlockParser(ExpressionParser):
         raise UnclosedBlockError
 
     def declaration_inside(self) -> NoReturn:
+        """Report a declaration inside a block. At the left margin, a brace is missing before it."""
         word = self.values[self.i]
         if self.suspect >= 0 or self.indent(self.starts[self.i]) == 0:
             self.missing_brace(word)
@@ -112,6 +100,7 @@ class BlockParser(ExpressionParser):
         self.fail("misplaced", found, "move the declaration to top level")
 
     def missing_brace(self, word: str) -> NoReturn:
+        """Report that a declaration begins before the block around it was closed."""
         opener = self.suspect if self.suspect >= 0 else self.open_blocks[-1]
         where = f"the `{{` at {self.place(self.starts[opener])}"
         at, end = self.starts[self.i], self.ends[self.i]
@@ -133,7 +122,9 @@ _AFTER_KEYWORDS = frozenset(["name", "text", "open", "{"])
 
 
 class StatementParser(BlockParser):
-    def statement(self, kind: str) -> Stmt:
+    """Parses statements."""
+
+    def statement(self, kind: str) -> tree.Stmt:
         parse = _STATEMENTS.get(kind)
         if parse is not None:
             return parse(self)
@@ -145,21 +136,21 @@ class StatementParser(BlockParser):
                 return self.odd(follows)
         return self.simple()
 
-    def odd(self, follows: str) -> Stmt:
+    def odd(self, follows: str) -> tree.Stmt:
         """A word and another one: a declaration inside a block, or a misspelt keyword."""
         if follows == "name" and self.values[self.i] in TOP_WORDS:
             self.declaration_inside()
         meant = self.meant_word(outside=False)
         return self.meant_statement(meant) if meant else self.simple()
 
-    def meant_statement(self, word: str) -> Stmt:
-        """What follows is parsed as if the keyword were spelled right."""
+    def meant_statement(self, word: str) -> tree.Stmt:
+        """Parse what follows as if the keyword were spelled right."""
         parse = _STATEMENTS.get(word)
         if parse is None or word in {"else", "catch"}:
             raise ParseError
         return parse(self)
 
-    def simple(self) -> Stmt:
+    def simple(self) -> tree.Stmt:
         """An expression or an assignment."""
         i = self.i
         value = self.expr()
@@ -169,18 +160,21 @@ class StatementParser(BlockParser):
         if kind != ";":
             self.no_statement_end(i)
         self.semicolon("the statement")
-        return ExprStmt(self.starts[i], self.ends[self.i - 1], value)
+        return tree.ExprStmt(self.starts[i], self.ends[self.i - 1], value)
 
-    def assignment(self, target: Expr, i: int) -> Stmt:
-        if not isinstance(target, Name | Member | Index) or not _rooted(target):
+    def assignment(self, target: tree.Expr, i: int) -> tree.Stmt:
+        """Parse `= value;` behind a target that began at token i, and refuse what cannot be
+        assigned to."""
+        if not isinstance(target, tree.Name | tree.Member | tree.Index) or not _rooted(target):
             remedy = "only a variable, a field or an item can get a new value"
             self.fail("not-assignable", "nothing can be assigned to this", remedy, i=i)
         self.i += 1
         value = self.expr()
         self.semicolon("the assignment")
-        return Assign(self.starts[i], self.ends[self.i - 1], target, value)
+        return tree.Assign(self.starts[i], self.ends[self.i - 1], target, value)
 
-    def let(self) -> Stmt:
+    def let(self) -> tree.Stmt:
+        """Parse `let name: T = value;`, where the type may be left out."""
         i = self.i
         self.i += 1
         name = self.name("after `let`")
@@ -194,31 +188,35 @@ class StatementParser(BlockParser):
         self.take("=", f"and a value: let {name} = …")
         value = self.expr()
         self.semicolon("`let`")
-        return Let(self.starts[i], self.ends[self.i - 1], name, written, value)
+        return tree.Let(self.starts[i], self.ends[self.i - 1], name, written, value)
 
-    def returns(self) -> Stmt:
+    def returns(self) -> tree.Stmt:
+        """Parse `return;` or `return value;`."""
         i = self.i
         self.i += 1
         value = None
         if self.kinds[self.i] not in {";", "}", "eof"}:
             value = self.expr()
         self.semicolon("`return`")
-        return Return(self.starts[i], self.ends[self.i - 1], value)
+        return tree.Return(self.starts[i], self.ends[self.i - 1], value)
 
-    def breaks(self) -> Stmt:
+    def breaks(self) -> tree.Stmt:
+        """Parse `break;`."""
         i = self.i
         self.i += 1
         self.semicolon("`break`")
-        return Break(self.starts[i], self.ends[self.i - 1])
+        return tree.Break(self.starts[i], self.ends[self.i - 1])
 
-    def continues(self) -> Stmt:
+    def continues(self) -> tree.Stmt:
+        """Parse `continue;`."""
         i = self.i
         self.i += 1
         self.semicolon("`continue`")
-        return Continue(self.starts[i], self.ends[self.i - 1])
+        return tree.Continue(self.starts[i], self.ends[self.i - 1])
 
-    def head(self, parse: Callable[[], Expr], where: str) -> Expr:
-        """What stands between a keyword and its block; a fault in it does not hide the block."""
+    def head(self, parse: Callable[[], tree.Expr], where: str) -> tree.Expr:
+        """Parse what stands between a keyword and its block; a fault in it does not hide the
+        block."""
         depth = self.depth
         try:
             value = parse()
@@ -227,14 +225,14 @@ class StatementParser(BlockParser):
         except ParseError:
             self.depth = depth
             self.skip_to_block()
-            value = Word(self.starts[self.i], self.starts[self.i], None)
+            value = tree.Word(self.starts[self.i], self.starts[self.i], None)
         return value
 
-    def ifs(self) -> Stmt:
+    def ifs(self) -> tree.Stmt:
         """`if … else if … else …`, from the first to the last."""
         depth = self.depth
-        heads: list[tuple[int, Expr, Block]] = []
-        other: Block | None = None
+        heads: list[tuple[int, tree.Expr, tree.Block]] = []
+        other: tree.Block | None = None
         while True:
             i = self.i
             self.i += 1
@@ -250,40 +248,46 @@ class StatementParser(BlockParser):
         self.depth = depth
         return self.nested(heads, other)
 
-    def nested(self, heads: list[tuple[int, Expr, Block]], other: Block | None) -> If:
+    def nested(
+        self, heads: list[tuple[int, tree.Expr, tree.Block]], other: tree.Block | None
+    ) -> tree.If:
         end = self.ends[self.i - 1]
         at, test, then = heads.pop()
-        inner = If(at, end, test, then, other)
+        inner = tree.If(at, end, test, then, other)
         while heads:
             at, test, then = heads.pop()
-            inner = If(at, end, test, then, Block(inner.at, end, (inner,)))
+            inner = tree.If(at, end, test, then, tree.Block(inner.at, end, (inner,)))
         return inner
 
-    def whiles(self) -> Stmt:
+    def whiles(self) -> tree.Stmt:
+        """Parse `while test limit n { … }`, where the limit may be left out."""
         i = self.i
         self.i += 1
-        limits: list[Expr] = []
+        limits: list[tree.Expr] = []
         test = self.head(lambda: self.condition(limits), "after the condition")
         body = self.block()
         limit = limits[0] if limits else None
-        return While(self.starts[i], self.ends[self.i - 1], test, body, limit)
+        return tree.While(self.starts[i], self.ends[self.i - 1], test, body, limit)
 
-    def condition(self, limits: list[Expr]) -> Expr:
+    def condition(self, limits: list[tree.Expr]) -> tree.Expr:
+        """Parse the test of a `while`, and put its limit into `limits` if it has one."""
         test = self.expr()
         if self.is_word("limit"):
             self.i += 1
             limits.append(self.expr())
         return test
 
-    def fors(self) -> Stmt:
+    def fors(self) -> tree.Stmt:
+        """Parse `for x in xs { … }` or `for k, v in m { … }`."""
         i = self.i
         self.i += 1
         names: list[str] = []
         over = self.head(lambda: self.walk(names), "after what the loop walks")
         body = self.block()
-        return For(self.starts[i], self.ends[self.i - 1], tuple(names), over, body)
+        return tree.For(self.starts[i], self.ends[self.i - 1], tuple(names), over, body)
 
-    def walk(self, names: list[str]) -> Expr:
+    def walk(self, names: list[str]) -> tree.Expr:
+        """Parse `x in xs`: put the one or two names into `names`, and return what is walked."""
         if self.kinds[self.i] == "(":
             self.fail("expected", "a loop has no parentheses", "write `for x in xs { … }`")
         names.append(self.name("after `for`"))
@@ -296,7 +300,8 @@ class StatementParser(BlockParser):
         self.i += 1
         return self.expr()
 
-    def tries(self) -> Stmt:
+    def tries(self) -> tree.Stmt:
+        """Parse `try { … }` and its catches, at least one of which has to follow."""
         i = self.i
         self.i += 1
         body = self.block("after `try`")
@@ -306,10 +311,11 @@ class StatementParser(BlockParser):
             found = f"`try` needs a `catch`, found {self.shown()}"
             remedy = "write `catch Timeout { … }`, or `catch { … }` for all errors"
             self.report("missing-catch", found, end - 1, end, remedy)
-        return Try(self.starts[i], self.ends[self.i - 1], body, catches)
+        return tree.Try(self.starts[i], self.ends[self.i - 1], body, catches)
 
-    def catches(self) -> tuple[Catch, ...]:
-        found: list[Catch] = []
+    def catches(self) -> tuple[tree.Catch, ...]:
+        """Parse any number of `catch Kind(reason) { … }`; an empty kind catches all errors."""
+        found: list[tree.Catch] = []
         while self.kinds[self.i] == "catch":
             i = self.i
             self.i += 1
@@ -325,10 +331,12 @@ class StatementParser(BlockParser):
             self.deeper()
             body = self.block()
             self.depth -= 1
-            found.append(Catch(self.starts[i], self.ends[self.i - 1], kind, reason, body))
+            found.append(tree.Catch(self.starts[i], self.ends[self.i - 1], kind, reason, body))
         return tuple(found)
 
     def reason(self) -> str:
+        """Parse the name in parentheses that a catch gives to the reason; empty if there is
+        none."""
         if self.kinds[self.i] != "(":
             return ""
         opener = self.i
@@ -337,17 +345,19 @@ class StatementParser(BlockParser):
         self.close(")", opener)
         return reason
 
-    def session(self) -> Stmt:
+    def session(self) -> tree.Stmt:
+        """Parse `session budget $5.00 { … }` with its settings and catches."""
         i = self.i
         self.i += 1
-        settings: list[Setting] = []
+        settings: list[tree.Setting] = []
         budget = self.head(lambda: self.session_head(settings), "after the budget")
         body = self.block()
         catches = self.catches()
         end = self.ends[self.i - 1]
-        return Session(self.starts[i], end, budget, body, tuple(settings), catches)
+        return tree.Session(self.starts[i], end, budget, body, tuple(settings), catches)
 
-    def session_head(self, settings: list[Setting]) -> Expr:
+    def session_head(self, settings: list[tree.Setting]) -> tree.Expr:
+        """Parse the budget of a session, and put the settings behind it into `settings`."""
         if not self.is_word("budget"):
             self.expected("`budget` after `session`", "write `session budget $5.00 { … }`")
         self.i += 1
@@ -356,23 +366,27 @@ class StatementParser(BlockParser):
             settings.append(self.session_setting())
         return budget
 
-    def session_setting(self) -> Setting:
+    def session_setting(self) -> tree.Setting:
+        """Parse one setting of a session; a name that is nearly right is reported and taken for
+        it."""
         i = self.i
         name = self.name()
         if name not in SESSION_SETTINGS:
             found = f"a session has no setting `{name}`"
             name = self.nearly(i, SESSION_SETTINGS, "unknown-setting", found)
         value = self.name_path("such as `ask`") if name == "on_exceed" else self.operators(_OR)
-        return Setting(self.starts[i], self.ends[self.i - 1], name, value)
+        return tree.Setting(self.starts[i], self.ends[self.i - 1], name, value)
 
-    def parallel(self) -> Stmt:
+    def parallel(self) -> tree.Stmt:
+        """Parse `parallel { … }` and its catches."""
         i = self.i
         self.i += 1
         body = self.block("after `parallel`")
         catches = self.catches()
-        return Parallel(self.starts[i], self.ends[self.i - 1], body, catches)
+        return tree.Parallel(self.starts[i], self.ends[self.i - 1], body, catches)
 
-    def monitor(self) -> Stmt:
+    def monitor(self) -> tree.Stmt:
+        """Parse `monitor(process) { reason -> … }`."""
         i = self.i
         self.i += 2
         of = self.expr()
@@ -388,24 +402,25 @@ class StatementParser(BlockParser):
         if self.kinds[self.i] == "eof":
             self.never_closed(opener)
         self.i += 1
-        inner = Block(self.starts[opener], self.ends[self.i - 1], body)
-        return Monitor(self.starts[i], self.ends[self.i - 1], of, reason, inner)
+        inner = tree.Block(self.starts[opener], self.ends[self.i - 1], body)
+        return tree.Monitor(self.starts[i], self.ends[self.i - 1], of, reason, inner)
 
     def belongs_to_nothing(self) -> NoReturn:
+        """Report an `else` or `catch` that follows no block it could belong to."""
         word = self.values[self.i]
         owner = "`if`" if word == "else" else "`try`, `session` or `parallel`"
         found = f"this `{word}` belongs to no {owner}"
         self.fail("misplaced", found, f"it stands right behind the block of {owner}")
 
 
-def _rooted(target: Expr) -> bool:
+def _rooted(target: tree.Expr) -> bool:
     """A variable, and from there fields and items."""
-    while isinstance(target, Member | Index):
+    while isinstance(target, tree.Member | tree.Index):
         target = target.of
-    return isinstance(target, Name) and "::" not in target.name
+    return isinstance(target, tree.Name) and "::" not in target.name
 
 
-_STATEMENTS: dict[str, Callable[[StatementParser], Stmt]] = {
+_STATEMENTS: dict[str, Callable[[StatementParser], tree.Stmt]] = {
     "let": StatementParser.let,
     "if": StatementParser.ifs,
     "for": StatementParser.fors,

@@ -13,6 +13,8 @@ from vegakit.lang.diagnostics import count_steps
 
 
 class Node(Struct, frozen=True, gc=False):
+    """A node of the tree. `at` and `end` are its offsets in the text."""
+
     at: int
     end: int
 
@@ -27,6 +29,8 @@ class NamedType(Node, frozen=True, gc=False):
 
 
 class OptionalType(Node, frozen=True, gc=False):
+    """A value that may be null: `T?`."""
+
     inner: "TypeExpr"
 
 
@@ -38,10 +42,14 @@ class ListType(Node, frozen=True, gc=False):
 
 
 class MapType(Node, frozen=True, gc=False):
+    """A map: `{str: T}`."""
+
     inner: "TypeExpr"
 
 
 class ChoiceType(Node, frozen=True, gc=False):
+    """One of some texts: `"low" | "high"`."""
+
     choices: tuple[str, ...]
 
 
@@ -52,10 +60,14 @@ TypeExpr: TypeAlias = NamedType | OptionalType | ListType | MapType | ChoiceType
 
 
 class Whole(Node, frozen=True, gc=False):
+    """A whole number: `3`."""
+
     value: int
 
 
 class Decimal(Node, frozen=True, gc=False):
+    """A float: `2.5`."""
+
     value: float
 
 
@@ -67,6 +79,8 @@ class MoneyLit(Node, frozen=True, gc=False):
 
 
 class Duration(Node, frozen=True, gc=False):
+    """A duration: `30s`."""
+
     ms: int
 
 
@@ -89,15 +103,21 @@ class Name(Node, frozen=True, gc=False):
 
 
 class ListLit(Node, frozen=True, gc=False):
+    """A list: `[a, b]`."""
+
     items: "tuple[Expr, ...]"
 
 
 class Pair(Node, frozen=True, gc=False):
+    """An entry of a map: `"key": value`."""
+
     key: "Expr"
     value: "Expr"
 
 
 class MapLit(Node, frozen=True, gc=False):
+    """A map: `{"a": 1, "b": 2}`."""
+
     pairs: tuple[Pair, ...]
 
 
@@ -126,11 +146,15 @@ class Binary(Node, frozen=True, gc=False):
 
 
 class Member(Node, frozen=True, gc=False):
+    """A field: `x.name`."""
+
     of: "Expr"
     name: str
 
 
 class Index(Node, frozen=True, gc=False):
+    """An item: `x[i]`."""
+
     of: "Expr"
     index: "Expr"
 
@@ -168,6 +192,8 @@ class Spawn(Node, frozen=True, gc=False):
 
 
 class Await(Node, frozen=True, gc=False):
+    """A wait for a future: `await f`."""
+
     of: "Expr"
 
 
@@ -205,10 +231,14 @@ Expr: TypeAlias = (
 
 
 class Block(Node, frozen=True, gc=False):
+    """Statements in braces: `{ … }`."""
+
     body: "tuple[Stmt, ...]"
 
 
 class Let(Node, frozen=True, gc=False):
+    """A declaration of a variable: `let x: T = e;`."""
+
     name: str
     type: TypeExpr | None
     value: Expr
@@ -222,19 +252,23 @@ class Assign(Node, frozen=True, gc=False):
 
 
 class ExprStmt(Node, frozen=True, gc=False):
+    """An expression as a statement: `print(x);`."""
+
     value: Expr
 
 
 class Return(Node, frozen=True, gc=False):
+    """`return e;`, or `return;` with None."""
+
     value: Expr | None
 
 
 class Break(Node, frozen=True, gc=False):
-    pass
+    """`break;`."""
 
 
 class Continue(Node, frozen=True, gc=False):
-    pass
+    """`continue;`."""
 
 
 class If(Node, frozen=True, gc=False):
@@ -246,6 +280,8 @@ class If(Node, frozen=True, gc=False):
 
 
 class While(Node, frozen=True, gc=False):
+    """`while test limit 5 { … }`."""
+
     test: Expr
     body: Block
     limit: Expr | None = None
@@ -268,6 +304,8 @@ class Catch(Node, frozen=True, gc=False):
 
 
 class Try(Node, frozen=True, gc=False):
+    """`try { … } catch Timeout { … }`."""
+
     body: Block
     catches: tuple[Catch, ...]
 
@@ -282,6 +320,8 @@ class Session(Node, frozen=True, gc=False):
 
 
 class Parallel(Node, frozen=True, gc=False):
+    """`parallel { … }`: each statement inside is a task."""
+
     body: Block
     catches: tuple[Catch, ...] = ()
 
@@ -325,6 +365,8 @@ class Setting(Node, frozen=True, gc=False):
 
 
 class Field(Node, frozen=True, gc=False):
+    """A field of a record: `note: str`."""
+
     name: str
     type: TypeExpr
 
@@ -338,6 +380,8 @@ class TypeDecl(Node, frozen=True, gc=False):
 
 
 class Param(Node, frozen=True, gc=False):
+    """A parameter: `path: str`."""
+
     name: str
     type: TypeExpr | None
 
@@ -358,6 +402,8 @@ class Grants(Node, frozen=True, gc=False):
 
 
 class FnDecl(Node, frozen=True, gc=False):
+    """`fn main(paths: [str]) -> int may [fs::read] budget $2 { … }`."""
+
     name: str
     params: tuple[Param, ...]
     result: TypeExpr | None
@@ -367,6 +413,8 @@ class FnDecl(Node, frozen=True, gc=False):
 
 
 class ToolDecl(Node, frozen=True, gc=False):
+    """`tool page(name: str) -> str "One page." capabilities [fs::read] { … }`."""
+
     name: str
     params: tuple[Param, ...]
     result: TypeExpr | None
@@ -377,7 +425,8 @@ class ToolDecl(Node, frozen=True, gc=False):
 
 
 class ToolRef(Node, frozen=True, gc=False):
-    """In `tools [read_file, mcp "github", yaml "tools.yaml"]`; `kind` is '', `mcp` or `yaml`."""
+    """A tool is named in `tools [read_file, mcp "github", yaml "tools.yaml"]`; `kind` is '', `mcp`
+    or `yaml`."""
 
     name: str
     kind: str = ""
@@ -391,6 +440,8 @@ class AgentField(Node, frozen=True, gc=False):
 
 
 class AgentDecl(Node, frozen=True, gc=False):
+    """`agent Coder { model smart  tool run() { … } }`."""
+
     name: str
     fields: tuple[AgentField, ...]
     tools: tuple[ToolDecl, ...]
@@ -418,6 +469,11 @@ class UseFile(Node, frozen=True, gc=False):
     name: str
 
 
+def name_of_file(path: str) -> str:
+    """Return the name that a used file has where none is given: `text` of `lib/text.vega`."""
+    return path.rpartition("/")[2].removesuffix(".vega")
+
+
 Decl: TypeAlias = FnDecl | ToolDecl | AgentDecl | SupervisorDecl | TypeDecl | UseMcp | UseFile
 
 
@@ -433,7 +489,7 @@ class Source(Node, frozen=True, gc=False):
 
 
 def below(node: object) -> Iterator[Node]:
-    """The node itself first; a tuple of nodes will do."""
+    """Yield all nodes below one, itself first; a tuple of nodes will do."""
     due = [node]
     while due:
         one = due.pop()
@@ -446,7 +502,7 @@ def below(node: object) -> Iterator[Node]:
 
 
 def root_of(target: Expr) -> Name:
-    """The variable of `x.f[i]`."""
+    """Return the variable of `x.f[i]`."""
     while isinstance(target, Member | Index):
         target = target.of
     assert isinstance(target, Name)
@@ -454,5 +510,6 @@ def root_of(target: Expr) -> Name:
 
 
 def assigned_in(node: object) -> set[str]:
-    """Names that get a new value somewhere below; some may be of variables declared there."""
+    """Return the names that get a new value somewhere below; some may be of variables declared
+    there."""
     return {root_of(one.target).name for one in below(node) if isinstance(one, Assign)}

@@ -6,23 +6,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from vegakit.lang.diagnostics import Edit, nearest
+from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.cursor import FOREIGN_WORDS, STATEMENT_WORDS, Cursor, ParseError
-from vegakit.lang.syntax.literals import MAX_INT, unescaped, without_indent
-from vegakit.lang.syntax.tree import (
-    ChoiceType,
-    Expr,
-    ListLit,
-    ListType,
-    MapType,
-    MoneyLit,
-    Name,
-    NamedType,
-    OptionalType,
-    Setting,
-    Text,
-    TypeExpr,
-    Unary,
-)
+from vegakit.lang.syntax.lexer import MAX_INT, unescaped, without_indent
 
 # What was meant where no statement or declaration begins: misspelt and foreign keywords.
 
@@ -33,6 +19,8 @@ _ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
 
 
 class MisspellingParser(Cursor):
+    """Finds the keyword that was meant where no statement or declaration begins."""
+
     def meant_word(self, outside: bool) -> str:
         """The keyword that the word here stands for: reported, or '' when it is none."""
         i = self.i
@@ -49,7 +37,8 @@ class MisspellingParser(Cursor):
         return meant
 
     def no_statement_end(self, i: int) -> None:
-        """Behind an expression that began at token i stands no `;`: often one sees why."""
+        """Report why no `;` stands behind an expression that began at token i, where one can see
+        it."""
         kind = self.kinds[self.i]
         if kind in _ASSIGNING:
             target = self.source[self.starts[i] : self.ends[self.i - 1]]
@@ -62,6 +51,7 @@ class MisspellingParser(Cursor):
             )
 
     def stray_semicolon(self) -> None:
+        """Report a `;` that ends nothing, and go on behind it."""
         at, end = self.starts[self.i], self.ends[self.i]
         found = "this `;` ends no statement"
         self.report("stray-semicolon", found, at, end, "remove it", Edit(at, end, ""))
@@ -79,14 +69,17 @@ _FOREIGN_TYPES = {
 
 
 class TypeParser(MisspellingParser):
-    def type(self, where: str = "") -> TypeExpr:
+    """Parses types and texts."""
+
+    def type(self, where: str = "") -> tree.TypeExpr:
+        """Parse a type; `where` says in a message what it should follow."""
         i = self.i
         at = self.starts[i]
         kind = self.kinds[i]
-        found: TypeExpr
+        found: tree.TypeExpr
         if kind == "name":
             path = self.path()
-            found = NamedType(at, self.ends[self.i - 1], path)
+            found = tree.NamedType(at, self.ends[self.i - 1], path)
             if where != "after `=`" and self.kinds[self.i] in _FOREIGN_TYPES:
                 self.expected("the end of the type", _FOREIGN_TYPES[self.kinds[self.i]])
         elif kind == "[":
@@ -100,7 +93,7 @@ class TypeParser(MisspellingParser):
             self.expected(what, "types are like str, int?, [str], {str: float} or a record's name")
         if self.kinds[self.i] == "?":
             self.i += 1
-            found = OptionalType(at, self.ends[self.i - 1], found)
+            found = tree.OptionalType(at, self.ends[self.i - 1], found)
         return found
 
     def path(self) -> str:
@@ -111,7 +104,8 @@ class TypeParser(MisspellingParser):
             path += "::" + self.name("after `::`")
         return path
 
-    def list_type(self) -> ListType:
+    def list_type(self) -> tree.ListType:
+        """Parse `[T]`, or `[T; 20]` of 20 items at most."""
         opener = self.i
         self.i += 1
         self.deeper()
@@ -121,9 +115,10 @@ class TypeParser(MisspellingParser):
             self.i += 1
             most = self.count("after `;`: how many items there are at most")
         self.close("]", opener)
-        return ListType(self.starts[opener], self.ends[self.i - 1], inner, most)
+        return tree.ListType(self.starts[opener], self.ends[self.i - 1], inner, most)
 
-    def map_type(self) -> MapType:
+    def map_type(self) -> tree.MapType:
+        """Parse `{str: T}`; keys are always strings."""
         opener = self.i
         self.i += 1
         if not self.is_word("str"):
@@ -134,21 +129,24 @@ class TypeParser(MisspellingParser):
         inner = self.type()
         self.depth -= 1
         self.close("}", opener)
-        return MapType(self.starts[opener], self.ends[self.i - 1], inner)
+        return tree.MapType(self.starts[opener], self.ends[self.i - 1], inner)
 
-    def choice(self) -> ChoiceType:
+    def choice(self) -> tree.ChoiceType:
+        """Parse `"low" | "high"`, or a single text."""
         first = self.plain_text()
         choices = [_only(first)]
         while self.kinds[self.i] == "|":
             self.i += 1
             choices.append(_only(self.plain_text("after `|`")))
-        return ChoiceType(first.at, self.ends[self.i - 1], tuple(choices))
+        return tree.ChoiceType(first.at, self.ends[self.i - 1], tuple(choices))
 
     def count(self, where: str) -> int:
+        """Take a whole number; `where` says in a message what it should follow."""
         i = self.take("int", where)
         return self.whole(i)
 
     def whole(self, i: int) -> int:
+        """Return the value of an int; one beyond 64 bits is reported and is 0."""
         digits = self.values[i].replace("_", "")
         if len(digits) > 19 or (value := int(digits)) > MAX_INT:
             found = f"{self.shown(i)} does not fit in 64 bits"
@@ -157,7 +155,7 @@ class TypeParser(MisspellingParser):
             return 0
         return value
 
-    def plain_text(self, where: str = "") -> Text:
+    def plain_text(self, where: str = "") -> tree.Text:
         """A text that says the same every time: no interpolation."""
         i = self.i
         if self.kinds[i] not in {"text", "open"}:
@@ -169,25 +167,27 @@ class TypeParser(MisspellingParser):
             self.report(
                 "not-plain", found, text.at, text.end, "write it without {…}; for a brace write \\{"
             )
-            return Text(text.at, text.end, ())
+            return tree.Text(text.at, text.end, ())
         return text
 
-    def text(self) -> Text:
+    def text(self) -> tree.Text:
         """A string, from its first quote on."""
         i = self.i
         self.i = i + 1
         if self.kinds[i] == "text":
             inner = self.values[i][1:-1]
-            return Text(self.starts[i], self.ends[i], (inner,) if inner else ())
+            return tree.Text(self.starts[i], self.ends[i], (inner,) if inner else ())
         parts = self.parts()
         if self.values[i] == '"""':
             parts = without_indent(parts)
         literal = [unescaped(part) if isinstance(part, str) else part for part in parts]
         kept = tuple(part for part in literal if part != "")
-        return Text(self.starts[i], self.ends[self.i - 1], kept)
+        return tree.Text(self.starts[i], self.ends[self.i - 1], kept)
 
-    def parts(self) -> list[str | Expr]:
-        parts: list[str | Expr] = []
+    def parts(self) -> list[str | tree.Expr]:
+        """Parse the inside of a text with insertions, up to its end: strings and expressions in
+        turn."""
+        parts: list[str | tree.Expr] = []
         height = 0
         self.deeper()
         while (kind := self.kinds[self.i]) != "close":
@@ -208,14 +208,16 @@ class TypeParser(MisspellingParser):
         return parts
 
     def nothing_inserted(self, opener: int) -> NoReturn:
+        """Report empty braces in a text."""
         remedy = "write what to insert, or \\{\\} for braces in the text"
         self.fail("empty-interpolation", "nothing stands between these braces", remedy, i=opener)
 
-    def expr(self) -> Expr:
+    def expr(self) -> tree.Expr:
+        """Parse an expression; `ExpressionParser` does it."""
         raise NotImplementedError
 
 
-def _only(text: Text) -> str:
+def _only(text: tree.Text) -> str:
     return "".join(part for part in text.parts if isinstance(part, str))
 
 
@@ -230,9 +232,13 @@ _SIMPLE = frozenset("int float money duration true false null".split())
 
 
 class SettingParser(TypeParser):
-    def settings(self, known: Sequence[str], owner: str) -> tuple[Setting, ...]:
+    """Parses settings between braces."""
+
+    def settings(self, known: Sequence[str], owner: str) -> tuple[tree.Setting, ...]:
+        """Parse settings in braces; `known` are the names that `owner` may have. A faulty one is
+        reported and left out."""
         opener = self.take("{")
-        found: list[Setting] = []
+        found: list[tree.Setting] = []
         while self.kinds[self.i] not in {"}", "eof"}:
             try:
                 found.append(self.setting(known, owner))
@@ -241,11 +247,12 @@ class SettingParser(TypeParser):
         self.close("}", opener)
         return tuple(found)
 
-    def setting(self, known: Sequence[str], owner: str) -> Setting:
+    def setting(self, known: Sequence[str], owner: str) -> tree.Setting:
+        """Parse a name of `known` and its value."""
         i = self.i
         name = self.setting_name(known, owner)
         value = self.setting_value(name)
-        return Setting(self.starts[i], self.ends[self.i - 1], name, value)
+        return tree.Setting(self.starts[i], self.ends[self.i - 1], name, value)
 
     def setting_name(self, known: Sequence[str], owner: str) -> str:
         """A word that is nearly right is reported and then taken for the right one."""
@@ -264,7 +271,9 @@ class SettingParser(TypeParser):
             self.report("separator", found, at, end, remedy, Edit(at, end, ""))
             self.i += 1
 
-    def setting_value(self, name: str, known: Sequence[str] = ()) -> Expr:
+    def setting_value(self, name: str, known: Sequence[str] = ()) -> tree.Expr:
+        """Parse the value of a setting: a literal, a word, a call or a list. A word of `known` at
+        the start of a line is the next setting and no value, unless what follows says otherwise."""
         i = self.i
         if self.kinds[i] in {":", "="}:
             at, end = self.starts[i], self.ends[i]
@@ -278,15 +287,15 @@ class SettingParser(TypeParser):
             self.deeper()
             items = self.series("[", lambda: self.setting_value(name))
             self.depth -= 1
-            return ListLit(self.starts[i], self.ends[self.i - 1], items)
+            return tree.ListLit(self.starts[i], self.ends[self.i - 1], items)
         if kind == "name" and not self.no_value_here(known):
             path = self.path()
-            word = Name(self.starts[i], self.ends[self.i - 1], path)
+            word = tree.Name(self.starts[i], self.ends[self.i - 1], path)
             return self.call(word, word.at) if self.kinds[self.i] == "(" else word
         if kind == "-" and self.kinds[i + 1] in {"int", "float"}:
             self.i = i + 1
             value = self.atom(self.kinds[i + 1], i + 1)
-            return Unary(self.starts[i], self.ends[self.i - 1], "-", value)
+            return tree.Unary(self.starts[i], self.ends[self.i - 1], "-", value)
         if kind in _SIMPLE:
             return self.atom(kind, i)
         return self.no_setting_value(name)
@@ -297,6 +306,7 @@ class SettingParser(TypeParser):
         return follows and self.values[self.i] in known and self.begins_line(self.i)
 
     def no_setting_value(self, name: str) -> NoReturn:
+        """Report that a setting has no value, behind its name if the line ends there."""
         end = self.ends[self.i - 1]
         found = f"expected the value of `{name}`, found {self.shown()}"
         if self.begins_line(self.i) or self.kinds[self.i] in {"}", "eof"}:
@@ -305,7 +315,7 @@ class SettingParser(TypeParser):
         self.fail("expected-value", found, "a value is a number, a text, a word or a list")
 
     def skip_setting(self, known: Sequence[str]) -> None:
-        """To the next setting there is, or to the end of the braces."""
+        """Skip to the next setting there is, to behind a block, or to the end of the braces."""
         began = self.i
         while (kind := self.kinds[self.i]) not in {"}", "eof"}:
             if kind == "{":
@@ -315,7 +325,7 @@ class SettingParser(TypeParser):
                 return
             self.i += 1
 
-    def allowance(self) -> Expr | None:
+    def allowance(self) -> tree.Expr | None:
         """`$5/day`, or None when there is no period."""
         i = self.i
         if self.kinds[i] != "money":
@@ -325,13 +335,15 @@ class SettingParser(TypeParser):
         if not period:
             self.i = i
             return None
-        return MoneyLit(self.starts[i], self.ends[self.i - 1], self.nanos(i), period)
+        return tree.MoneyLit(self.starts[i], self.ends[self.i - 1], self.nanos(i), period)
 
-    def atom(self, kind: str, i: int) -> Expr:
+    def atom(self, kind: str, i: int) -> tree.Expr:
+        """Parse the literal at token i, which is of this kind; `ExpressionParser` does it."""
         raise NotImplementedError
 
-    def call(self, callee: Expr, at: int) -> Expr:
+    def call(self, callee: tree.Expr, at: int) -> tree.Expr:
         raise NotImplementedError
 
     def nanos(self, i: int) -> int:
+        """Return the nano-dollars of an amount; `SendParser` does it."""
         raise NotImplementedError

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from vegakit.errors import InvalidRuleError
 
-# What may be asked of the world, and the two answers a grant gives.
+# Requests to the world, and the two verdicts of a grant.
 #
 # `Allowed.wanted` is the one spelling that was checked (`./src//a.py` becomes `src/a.py`).
 # Perform that one, not the text that was asked: a second reading of the same text is how checks
@@ -30,10 +30,14 @@ class WritePath(Struct, frozen=True, tag=True):
 
 
 class RunCommand(Struct, frozen=True, tag=True):
+    """Run a command, given as its words."""
+
     argv: tuple[str, ...]
 
 
 class Fetch(Struct, frozen=True, tag=True):
+    """Send a request to a host."""
+
     method: str
     host: str
     port: int = 443
@@ -49,6 +53,8 @@ AccessRequest: TypeAlias = ReadPath | WritePath | RunCommand | Fetch | Use
 
 
 class Allowed(Struct, frozen=True, tag=True):
+    """The request may be carried out, as it is spelled here."""
+
     wanted: AccessRequest
 
 
@@ -69,10 +75,12 @@ _SHOWN_CHARACTERS = 80
 
 
 def first_ambiguity(text: str, doubts: Ambiguities) -> str | None:
+    """Return the first reason why `text` could be read in two ways, or None."""
     return next((why for holds, why in doubts if holds(text)), None)
 
 
 def refused(subject: str, text: str, why: str) -> Denied:
+    """Return a denial that shows the text and says why."""
     return Denied(f"the {subject} {shown(text)} is refused: {why}")
 
 
@@ -101,15 +109,18 @@ _EXPECTED = "a capability is up to 8 names of letters, digits and _ joined by ::
 
 
 def covers(branch: str, name: str) -> bool:
+    """Return whether a capability includes another: `fs` includes `fs::read`."""
     return name == branch or name.startswith(f"{branch}::")
 
 
 def clean_use(wanted: Use) -> Use | Denied:
+    """Return the request if its capability is well formed, else a denial."""
     name = wanted.capability
     return wanted if _is_name(name) else refused("capability", name, _EXPECTED)
 
 
 def check_capability(name: str) -> None:
+    """Raise `InvalidRuleError` unless `name` names a capability."""
     if not _is_name(name):
         raise InvalidRuleError(f"{shown(name)} names no capability: {_EXPECTED}")
 

@@ -20,7 +20,7 @@ from vegakit.policy.capability.access import (
     shown,
 )
 
-# What common programs do with their arguments, so that a wildcard is as harmless as it reads.
+# A table of what common programs do with their arguments, so that a wildcard is harmless.
 #
 # `find **` is meant to look for files, yet `find . -delete` and `find . -exec sh x ;` fit it too.
 # The table says with which arguments a program writes a file, runs something else or loads code;
@@ -234,14 +234,15 @@ def words_run_by(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def program_name(program: str) -> str:
-    """Without its folder, in whatever case."""
+    """Return the name of a program without its folder, in lower case."""
     return program.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
 
 
 def _risky_argument(
     argv: tuple[str, ...], start: int, opened: Collection[int]
 ) -> tuple[str | None, int | None]:
-    """Of the program at `start`: a risky word, or where the program begins that it runs."""
+    """Look at the arguments of the program at `start`: return a risky word, or where the program
+    begins that it runs."""
     row, operands, value = _row(argv[start]), 0, False
     for at in range(start + 1, len(argv)):
         word = argv[at]
@@ -283,7 +284,8 @@ def _is_risky(row: _Program, option: str, operands: int) -> bool:
 
 
 def _has_letter(letters: str, risky: list[str], valued: list[str]) -> bool:
-    """What follows a letter that takes a value is its value."""
+    """Return whether a group of short options holds a risky one. After a letter that takes a value,
+    the rest is that value."""
     for letter in letters:
         if f"-{letter}" in risky or f"-{letter}" in valued:
             return f"-{letter}" in risky
@@ -291,7 +293,8 @@ def _has_letter(letters: str, risky: list[str], valued: list[str]) -> bool:
 
 
 def _below(program: str, word: str, row: _Program) -> _Program:
-    """After its subcommand, whose options are others; those of the program itself are over."""
+    """Return the row for what follows a subcommand, whose options are its own: those of the program
+    itself no longer apply."""
     if row.leading is None:
         return row
     below = _PROGRAMS.get(f"{_known(program)} {word}", _NOTHING_KNOWN)
@@ -304,7 +307,7 @@ def _row(program: str) -> _Program:
 
 
 def _known(program: str) -> str:
-    """As the table calls it: `python3.12` is python."""
+    """Return the name the table has for a program: `python3.12` is python."""
     name = program_name(program)
     name = _SAME.get(name, name)
     return name if name in _PROGRAMS else _VERSION.sub("", name)
@@ -368,6 +371,7 @@ _PROGRAM_AMBIGUITIES: Ambiguities = (
 
 
 def parse_command(line: str) -> RunCommand | Denied:
+    """Split a line into words, or deny it if a shell could read it in another way."""
     if not line.expandtabs().isprintable():
         return refused("command", line, "it holds a new line or another control character")
     rest = line.strip()
@@ -383,6 +387,7 @@ def parse_command(line: str) -> RunCommand | Denied:
 
 
 def clean_command(wanted: RunCommand) -> RunCommand | Denied:
+    """Return the command if it can be read in one way only, else a denial."""
     argv = wanted.argv
     if not argv:
         return Denied("the command is refused: it has no words")
@@ -398,6 +403,7 @@ def clean_command(wanted: RunCommand) -> RunCommand | Denied:
 
 
 def check_command_rule(rule: str) -> None:
+    """Raise `InvalidRuleError` unless the rule allows a command that can be told exactly."""
     program, *arguments = rule.split(" ")
     why = first_ambiguity(program, _PROGRAM_AMBIGUITIES)
     if why is not None:

@@ -1,5 +1,5 @@
-"""Grants: what a tool, function or program may ask of the world, how grants shrink by delegation,
-and whether two of them overlap (pure).
+"""Grants: what a tool, function or program may ask of the world, and how grants shrink by
+delegation (pure).
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ from vegakit.policy.capability.commands import (
     rule_for,
 )
 from vegakit.policy.capability.hosts import check_host_rule, clean_fetch, hosts_allowing
-from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits, rules_touch
+from vegakit.policy.capability.paths import check_path_rule, clean_path, path_fits
 
 # Capabilities: what a tool, function or program may ask of the world.
 #
@@ -89,7 +89,7 @@ class Grant(Struct, frozen=True):
 
 
 def delegate(parent: Grant, requested: Grant) -> Grant:
-    """What both allow, exactly."""
+    """Return the grant that allows exactly what both allow."""
     own = replace(requested, within=())
     above = {replace(link, within=()): None for link in (*requested.links(), *parent.links())}
     del above[own]
@@ -97,6 +97,7 @@ def delegate(parent: Grant, requested: Grant) -> Grant:
 
 
 def decide(grant: Grant, wanted: AccessRequest) -> Allowed | Denied:
+    """Return whether a grant allows a request, with the reason if it does not and what to add."""
     clean = _clean(wanted)
     if isinstance(clean, Denied):
         return clean
@@ -124,6 +125,7 @@ def _clean(wanted: AccessRequest) -> AccessRequest | Denied:
 
 
 def capability_of(wanted: AccessRequest) -> str:
+    """Return the capability that a request needs."""
     match wanted:
         case ReadPath():
             return READ
@@ -171,7 +173,8 @@ def _rule_objection(link: Grant, wanted: AccessRequest) -> str | None:
 
 
 def _missing_command(argv: tuple[str, ...], rules: tuple[str, ...]) -> str:
-    """With the word that a rule would have to spell, if but for it one fits."""
+    """Describe a command that no rule fits, with the word that a rule would have to spell out if
+    one fits but for it."""
     risky = next(filter(None, (risk_under(rule, argv) for rule in rules)), None)
     why = f"; no wildcard stands for {shown(risky)}: with it {argv[0]} does more" if risky else ""
     to_add = rule_for(argv)
@@ -197,47 +200,3 @@ def _check_each(rules: tuple[str, ...], check: Callable[[str], None]) -> None:
         )
     for rule in rules:
         check(rule)
-
-
-# Whether two pieces of work could notice each other, so that their order matters.
-#
-# | one has         | the other has             | order matters                                  |
-# |-----------------|---------------------------|------------------------------------------------|
-# | nothing         | anything                  | no                                             |
-# | `fs::read`      | `fs::read`                | no                                             |
-# | `fs::write`     | `fs::read` or `fs::write` | if a path of one is, holds or lies in another  |
-# | `net::get`      | `fs::*` or `net::get`     | no                                             |
-# | `process::exec` | anything                  | yes                                            |
-# | `net::post`     | anything                  | yes                                            |
-# | any other name  | anything                  | yes: nobody knows what it does                 |
-#
-# `fs` alone is such another name: it covers more than reading and writing. What stands below one
-# of the three mild names in the tree is a kind of it. The answer may be "yes" too often and is
-# never "no" wrongly, as long as no path is a link to another.
-
-
-_MILD = frozenset({READ, WRITE, GET})
-
-
-def overlap(a: Grant, b: Grant) -> bool:
-    """A grant does no more than any of its links, so one pair that keeps apart is enough."""
-    return all(_links_overlap(x, y) for x in a.links() for y in b.links())
-
-
-def _links_overlap(x: Grant, y: Grant) -> bool:
-    x_uses, y_uses = _uses(x), _uses(y)
-    if not x_uses or not y_uses:
-        return False
-    if not x_uses | y_uses <= _MILD:
-        return True
-    if WRITE not in x_uses | y_uses or {GET} in (x_uses, y_uses):
-        return False
-    return any(rules_touch(one, other) for one in x.paths for other in y.paths)
-
-
-def _uses(link: Grant) -> set[str]:
-    return {
-        name
-        for name in link.capabilities
-        if not any(covers(denial, name) for denial in link.denials)
-    }

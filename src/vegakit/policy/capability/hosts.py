@@ -72,6 +72,7 @@ _URL_AMBIGUITIES: Ambiguities = (
 
 
 def parse_url(method: str, url: str) -> Fetch | Denied:
+    """Return the request that a URL stands for, or a denial if it could be read in two ways."""
     why = first_ambiguity(url, _URL_AMBIGUITIES)
     if why is not None:
         return refused("URL", url, why)
@@ -83,6 +84,7 @@ def parse_url(method: str, url: str) -> Fetch | Denied:
 
 
 def clean_fetch(wanted: Fetch) -> Fetch | Denied:
+    """Return the request with its host spelled one way, or a denial."""
     host = _clean_host(wanted.host)
     if isinstance(host, Denied):
         return host
@@ -101,6 +103,7 @@ def hosts_allowing(host: str, port: int) -> Iterator[str]:
 
 
 def check_host_rule(rule: str) -> None:
+    """Raise `InvalidRuleError` unless the rule names a host, `*.host` or `host:port`."""
     match = _RULE.fullmatch(rule)
     if match is None:
         raise InvalidRuleError(f"{shown(rule)} is no host rule; write host, *.host or host:port")

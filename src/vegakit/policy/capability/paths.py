@@ -72,6 +72,7 @@ _PATH_AMBIGUITIES: Ambiguities = (
 
 
 def clean_path(text: str) -> str | Denied:
+    """Return the path without empty names and dots, or a denial if it could be read in two ways."""
     why = first_ambiguity(text, _PATH_AMBIGUITIES)
     if why is not None:
         return refused("path", text, why)
@@ -79,6 +80,7 @@ def clean_path(text: str) -> str | Denied:
 
 
 def check_path_rule(rule: str) -> None:
+    """Raise `InvalidRuleError` unless the rule can fit a clean path."""
     without_stars = rule.replace("*", "x")
     why = first_ambiguity(without_stars, _PATH_AMBIGUITIES)
     if why is not None:

@@ -26,10 +26,12 @@ from vegakit.store.conversations import (
     search_words,
     whole_turns,
 )
+from vegakit.store.journal import EffectRow
 from vegakit.store.ledger import SqlLedger
 from vegakit.store.ledger_rows import LEDGER, LedgerRows
 from vegakit.store.seals import RowSeals, user_seal
-from vegakit.store.sqlite import Format, SqliteHandle, SqliteThread, Synchronous
+from vegakit.store.sqlite.connection import SqliteHandle, SqliteThread, Synchronous
+from vegakit.store.thread import Format
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,12 +50,11 @@ class LedgerHandle(SqliteHandle):
     def __init__(self, file: "sqlite3.Connection", place: str) -> None:
         super().__init__(file)
         self.seals = RowSeals(place, user_seal)
-        self.seals.install(file)
         self.rows = _FileRows(file, self.seals)
-        self.claimed: dict[str, tuple[Any, ...]] = {}
-        """For the journal: effects that were claimed at this desk and have no outcome yet."""
+        self.claimed: dict[str, EffectRow] = {}
 
     def begin(self) -> None:
+        """Ask anew, once in this transaction, whether another process has written."""
         self.rows.forget_version()
 
     def flush(self) -> None:
@@ -62,6 +63,8 @@ class LedgerHandle(SqliteHandle):
 
 
 class SqliteLedger(SqlLedger):
+    """Implements `ports.Ledger` on a file."""
+
     def __init__(
         self,
         path: str | PathLike[str],
@@ -73,16 +76,7 @@ class SqliteLedger(SqlLedger):
         place = fspath(path)
         make = partial(LedgerHandle, place=place)
         own = thread or SqliteThread(place, LEDGER, synchronous, make)
-        super().__init__(own, _rows_at)
-        self._owns_thread = thread is None
-
-    def is_on(self, thread: SqliteThread[Any]) -> bool:
-        return self._thread is thread
-
-    async def aclose(self) -> None:
-        """Everything called before is carried out first."""
-        if self._owns_thread:
-            await super().aclose()
+        super().__init__(own, _rows_at, owns_thread=thread is None)
 
 
 def _rows_at(handle: LedgerHandle) -> LedgerRows:
@@ -125,6 +119,8 @@ _KEYS = "SELECT key FROM documents WHERE kind = ? AND key > ? ORDER BY key LIMIT
 
 
 class SqliteStore:
+    """Implements `ports.Store` on a file."""
+
     def __init__(
         self,
         path: str | PathLike[str],
@@ -231,6 +227,7 @@ _KNOWS = "SELECT 1 FROM turn_keys WHERE owner = ? AND key = ?"
 
 
 def has_fts5(connection: "sqlite3.Connection") -> bool:
+    """Say whether this SQLite can index words."""
     import sqlite3
 
     try:
@@ -242,6 +239,8 @@ def has_fts5(connection: "sqlite3.Connection") -> bool:
 
 
 class SqliteMemory:
+    """Implements `ports.Memory` on a file."""
+
     def __init__(self, path: str | PathLike[str], *, synchronous: Synchronous = "normal") -> None:
         import sqlite3
 

@@ -11,6 +11,7 @@ from vegakit.testing.provider.server import Provider
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Serve until interrupted."""
     parser = argparse.ArgumentParser(
         prog="python -m vegakit.testing.provider",
         description="A provider on 127.0.0.1; words in the last user message choose its answer.",

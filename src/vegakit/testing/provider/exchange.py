@@ -27,7 +27,7 @@ from vegakit.testing.provider.script import (
 )
 from vegakit.testing.provider.wire import WireFormat, resolve_reply
 
-# As much of HTTP/1.1 as a provider needs, over asyncio streams.
+# The part of HTTP/1.1 that a provider needs, over asyncio streams.
 #
 #     in    requests with a content-length, one after the other on one connection
 #     out   whole bodies with a content-length, or chunks until the stream is ended
@@ -47,6 +47,8 @@ class ClosedError(Exception):
 
 
 class BadRequestError(Exception):
+    """The request is no HTTP that we take."""
+
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -62,10 +64,13 @@ class HttpRequest(NamedTuple):
 
     @property
     def keeps_alive(self) -> bool:
+        """Return whether the client may send another request on this connection."""
         return self.headers.get("connection", "").lower() != "close"
 
 
 class ProviderConnection:
+    """One connection of a client."""
+
     __slots__ = ("_in", "_out", "_reader", "_writer")
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,6 +79,7 @@ class ProviderConnection:
         self._out: list[bytes] = []
 
     async def next_request(self) -> HttpRequest:
+        """Read the next request."""
         while (end := self._in.find(b"\r\n\r\n")) < 0:
             if len(self._in) > _MAX_HEAD_BYTES:
                 raise BadRequestError(431, f"expected headers of at most {_MAX_HEAD_BYTES} bytes")
@@ -104,15 +110,19 @@ class ProviderConnection:
         self._out.append(body[:upto])
 
     def start_stream(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begin a streamed answer."""
         self._send_head(status, {**headers, "transfer-encoding": "chunked"})
 
     def send_chunk(self, chunk: bytes) -> None:
+        """Add a chunk to the stream."""
         self._out.append(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def end_stream(self) -> None:
+        """End the stream."""
         self._out.append(b"0\r\n\r\n")
 
     async def flush(self) -> None:
+        """Send what was added."""
         if not self._out:
             return
         self._writer.write(b"".join(self._out))
@@ -123,7 +133,8 @@ class ProviderConnection:
             raise ClosedError from error
 
     async def aclose(self) -> None:
-        """What was flushed still goes out, unless the client does not take it."""
+        """Close the connection. Bytes that were flushed still go out, unless the client does not
+        take them."""
         self._writer.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
@@ -180,6 +191,8 @@ _KEYS = frozenset({"authorization", "x-api-key", "api-key"})
 
 
 class RequestLog:
+    """The requests that came, safe to read from other threads."""
+
     def __init__(self, path: Path | None) -> None:
         self.requests: list[ProviderRequest] = []
         self._attempts: Counter[tuple[Api, bytes]] = Counter()
@@ -188,6 +201,7 @@ class RequestLog:
         self._path = path
 
     def reset(self) -> None:
+        """Forget all requests."""
         self.requests.clear()
         self._attempts.clear()
 
@@ -211,12 +225,15 @@ class RequestLog:
         self._tell()
 
     def received_so_far(self) -> list[ProviderRequest]:
+        """Return the requests that have come."""
         return list(self.requests)
 
     def ended_so_far(self) -> list[ProviderRequest]:
+        """Return the requests that are over."""
         return [request for request in self.requests if request.ended_ms is not None]
 
     def when(self, holds: Callable[[], bool]) -> Future[None]:
+        """Return a future that is done once the condition holds."""
         future: Future[None] = Future()
         with self._lock:
             self._waiting.append((holds, future))
@@ -284,6 +301,7 @@ class Exchange:
         self._connection, self._format, self._request, self._log = connection, form, request, log
 
     async def carry_out(self, choose: Choose) -> None:
+        """Answer the request as the script says."""
         try:
             answer = choose(self._request)
             await self._perform(ProviderReply(answer) if isinstance(answer, str) else answer)

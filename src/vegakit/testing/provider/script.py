@@ -1,4 +1,4 @@
-"""What a client asked and what the test provider answers: by script, or by words in the last user
+"""Requests and scripted answers of the test provider: in order, or by words in the last user
 message (kit).
 """
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from vegakit.conversation import Finish, Usage
 
-# What a client asked, read alike from the three wire formats, and what became of it.
+# A request is read alike from the three wire formats, and notes what became of it.
 #
 # `text` is that of the last user message that has any, so the rounds of tool results that follow a
 # question keep its text; `tool_results` counts those that came since.
@@ -30,6 +30,8 @@ _USUAL_OUTPUT_TOOL = "final_result"
 
 
 class Api(StrEnum):
+    """The wire formats."""
+
     ANTHROPIC = "anthropic"
     CHAT = "chat"
     RESPONSES = "responses"
@@ -77,6 +79,7 @@ class ProviderRequest(Struct):
 
     @property
     def body(self) -> dict[str, Any]:
+        """Return the body as JSON."""
         return msgspec.json.decode(self.raw)
 
 
@@ -201,7 +204,7 @@ def _output_schema(body: _Body) -> Schema | None:
     return next((found.schema for found in (chat, *others) if found), None)
 
 
-# What the provider answers: data, in a list, by text, or by a function.
+# Answers of the provider are data, in a list, by text, or by a function.
 #
 # A string is short for a `ProviderReply` with that text. Without a script the words of the last
 # user message choose, see `words`.
@@ -235,7 +238,7 @@ class Failure(Struct, frozen=True):
 
 
 class Break(Struct, frozen=True):
-    """How a stream ends early: after so many pieces, by a drop, a stall or an error in it.
+    """An early end of a stream: after so many pieces, by a drop, a stall or an error in it.
 
     An answer that is not streamed breaks off in the middle of its body; a failure comes in its
     place.
@@ -316,6 +319,7 @@ _PLAIN: dict[str, Callable[[int], object]] = {
 
 
 def example(schema: Schema, nth: int = 0) -> object:
+    """Return a value that fits a JSON schema."""
     return _example(schema, nth, schema)
 
 
@@ -346,7 +350,7 @@ def _definition(reference: str, root: Schema) -> Schema:
     return root
 
 
-# What is answered without a script: words in the last user message choose.
+# Without a script, words in the last user message choose the answer.
 #
 # | word             | answer                                                                    |
 # |------------------|---------------------------------------------------------------------------|
@@ -390,6 +394,7 @@ _USUAL_STREAM_ERROR = {
 
 
 def default_answer(request: ProviderRequest) -> ProviderAnswer:
+    """Return the answer that the words of the last user message ask for."""
     words = set(request.text.split())
     changes: dict[str, Any] = {}
     for name, number, times in _NUMBERED.findall(request.text):
@@ -419,7 +424,7 @@ def _plain_reply(request: ProviderRequest, words: set[str]) -> ProviderReply:
 
 
 def _two_calls(request: ProviderRequest) -> list[ProviderToolCall]:
-    """Of the first two tools, or twice of the only one."""
+    """Return calls of the first two tools, or two of the only one."""
     names = [name for name in request.tools if name != request.output_tool] or list(request.tools)
     chosen = enumerate(islice(cycle(names), 2))
     return [ProviderToolCall(name, example(request.tools[name], nth)) for nth, name in chosen]

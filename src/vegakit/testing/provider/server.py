@@ -64,7 +64,7 @@ _OTHER_ROUTES: dict[tuple[str, str], Callable[[HttpRequest], object]] = {
 
 
 async def serve(connection: ProviderConnection, log: RequestLog, choose: Choose) -> None:
-    """Until the client leaves or is dropped."""
+    """Serve a connection until the client leaves or is dropped."""
     try:
         while await _serve_one(connection, log, choose):
             pass
@@ -168,6 +168,7 @@ class Provider:
 
     @contextmanager
     def in_thread(self) -> Generator[Self]:
+        """Run the provider in a thread, for clients that block."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="loopback-provider", daemon=True)
         thread.start()
@@ -185,13 +186,14 @@ class Provider:
 
     @property
     def url(self) -> str:
+        """Return the address to give to clients."""
         if self._server is None:
             raise RuntimeError("the provider does not run; write `async with Provider() as p:`")
         return f"http://{_HOST}:{self._port}"
 
     @property
     def requests(self) -> list[ProviderRequest]:
-        """In order of arrival, since the start or the last `reset`."""
+        """Return the requests in order of arrival, since the start or the last `reset`."""
         return self._log.requests
 
     def reset(self) -> None:

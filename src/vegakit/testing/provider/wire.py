@@ -23,10 +23,12 @@ from vegakit.testing.provider.script import (
     ProviderToolCall,
 )
 
-# How each provider says that it failed: the same cause has another status, type and wording.
+# Providers fail in their own ways: the same cause has another status, type and wording.
 
 
 class WireError(NamedTuple):
+    """An error as a provider spells it."""
+
     status: int
     kind: str
     code: str | None
@@ -67,6 +69,7 @@ _OPENAI_CAUSES = {
 
 
 def anthropic_error(failure: Failure) -> WireError:
+    """Return a failure as Anthropic spells it."""
     if isinstance(failure.cause, int):
         status, message = failure.cause, f"status {failure.cause}, as scripted"
     else:
@@ -78,6 +81,7 @@ def anthropic_error(failure: Failure) -> WireError:
 
 
 def openai_error(failure: Failure) -> WireError:
+    """Return a failure as OpenAI spells it."""
     if isinstance(failure.cause, int):
         status, message = failure.cause, f"status {failure.cause}, as scripted"
         usual = "server_error" if status >= 500 else "invalid_request_error"
@@ -104,6 +108,8 @@ class ResolvedCall(Struct, frozen=True):
 
 
 class ResolvedReply(Struct, frozen=True):
+    """A reply with everything filled in that the script left out."""
+
     text: str
     refusal: str
     calls: list[ResolvedCall]
@@ -112,6 +118,7 @@ class ResolvedReply(Struct, frozen=True):
 
 
 def resolve_reply(reply: ProviderReply, request: ProviderRequest) -> ResolvedReply:
+    """Fill in what the script left out."""
     text, calls = reply.text, list(reply.calls)
     if reply.output is not UNSET:
         if request.output_tool and not request.output_schema:
@@ -135,7 +142,7 @@ def _estimated_usage(request: ProviderRequest, text: str, calls: list[ResolvedCa
     return Usage(request.characters // _CHARACTERS_A_TOKEN + 1, min(output, most))
 
 
-# What the three wire formats share: server-sent events, and a stream as opening, pieces, closing.
+# The three wire formats share server-sent events, and a stream as opening, pieces, closing.
 #
 # A piece is what arrives at once: one delta, together with the events that must go before or after
 # it. Pauses and breaks fall between pieces, so they mean the same in every format.
@@ -145,6 +152,8 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 
 class Stream(NamedTuple):
+    """A streamed answer in its pieces."""
+
     opening: bytes
     pieces: list[bytes]
     closing: bytes
@@ -161,6 +170,7 @@ class WireFormat(NamedTuple):
 
 
 def event(content: object, name: str = "") -> bytes:
+    """Return a server-sent event."""
     heading = b"event: %b\n" % name.encode() if name else b""
     return b"%bdata: %b\n\n" % (heading, to_json(content))
 
@@ -173,10 +183,12 @@ def joined(start: bytes, pieces: list[bytes], stop: bytes) -> list[bytes]:
 
 
 def split_words(text: str) -> list[str]:
+    """Split a text into words with the space that follows."""
     return _WORD.findall(text)
 
 
 def halves(text: str) -> tuple[str, str]:
+    """Split a text in two."""
     middle = len(text) // 2
     return text[:middle], text[middle:]
 

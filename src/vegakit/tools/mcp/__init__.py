@@ -3,26 +3,7 @@
 McpServer ── described by a person ──▶ McpServers.tools ──▶ accepted tools, for `Agent(tools=…)`
                                            │ first call
                                            ▼
-                         Connection ── starts, checks, starts again ──▶ Life ──▶ the server
+                         Connection ── starts, checks, starts again ──▶ Session ──▶ the server
 """
 
-from vegakit.tools.mcp.pins import McpPins, McpReview
-from vegakit.tools.mcp.registry import McpServers
-from vegakit.tools.mcp.servers import (
-    McpSamplingRequest,
-    McpSamplingResult,
-    McpServer,
-    SamplingHandler,
-    mcp_server,
-)
-
-__all__ = [
-    "McpPins",
-    "McpReview",
-    "McpSamplingRequest",
-    "McpSamplingResult",
-    "McpServer",
-    "McpServers",
-    "SamplingHandler",
-    "mcp_server",
-]
+__all__ = []

@@ -29,11 +29,12 @@ _MOST = 64
 
 
 def model_name(server: str, tool: str) -> str:
+    """Return the name a model sees: `server__tool`."""
     return f"{server}__{tool.replace('.', '_')}"
 
 
 def name_problem(server: str, tool: str) -> str:
-    """Why a tool of this name is not offered; empty if it is."""
+    """Return why a tool of this name is not offered; empty if it is."""
     if not _TOOL.fullmatch(tool):
         return "its name has other letters than A-Z, a-z, 0-9, _, - and ."
     if len(model_name(server, tool)) > _MOST:
@@ -41,7 +42,7 @@ def name_problem(server: str, tool: str) -> str:
     return ""
 
 
-# What a server says it offers, taken in within bounds, and made harmless to read.
+# The list of a server's tools is taken in within bounds, and made harmless to read.
 #
 # A tool is left out, with the reason, if its name or its schema holds what could not be shown to a
 # model as it is. Instructions, prompts, resources, icons and hints of a server are not taken in.
@@ -64,6 +65,7 @@ class ListedTool(Struct, frozen=True):
 
     @property
     def digest(self) -> Digest:
+        """Return a digest of all that the server says of the tool."""
         return Digest(digest128([self.name, self.description, self.schema]))
 
 
@@ -75,7 +77,7 @@ class ToolList(Struct, frozen=True):
 
 
 def tool_list_of(server: str, listed: Iterable[tuple[str, str, Any]]) -> ToolList:
-    """From names, descriptions and schemas."""
+    """Return the tools of a server from names, descriptions and schemas."""
     found = [ListedTool(*one) for one in listed]
     if len(found) > MOST_TOOLS:
         raise LimitReached(
@@ -91,7 +93,7 @@ def tool_list_of(server: str, listed: Iterable[tuple[str, str, Any]]) -> ToolLis
 
 
 def shown_schema(schema: Json, *, in_words: bool = False) -> Json:
-    """What is read is made harmless; all else was found to be so."""
+    """Return a schema whose texts are harmless to read; the rest was found to be so."""
     if isinstance(schema, dict):
         return {
             key: shown_schema(part, in_words=key in _WORDS and isinstance(part, str))
@@ -160,10 +162,14 @@ class _PinsFile(Struct):
 
 
 class McpPins:
+    """The file of what people accepted, server by server."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def of(self, server: McpServer) -> McpPin | None:
+        """Return what was accepted of a server, or raise `StoreError` if the file was changed by
+        hand."""
         pinned = self._load().servers.get(_key(server))
         if pinned is not None and digest_of(pinned.tools) != pinned.digest:
             raise StoreError(
@@ -201,13 +207,14 @@ class McpPins:
 
 
 def digest_of(tools: Iterable[ListedTool]) -> Digest:
-    """Of all tools of a server, in whatever order it lists them."""
+    """Return a digest of all tools of a server, in whatever order it lists them."""
     return Digest(digest128(sorted(tool.digest for tool in tools)))
 
 
 class McpReview(Struct, frozen=True):
-    """What a server offers now beside what was accepted, for a person to look at; nothing in it is
-    harmful to read. `changed` are accepted tools that are no longer what they were."""
+    """A comparison of what a server offers now with what was accepted, for a person to look at;
+    nothing in it is harmful to read. `changed` are accepted tools that are no longer what they
+    were."""
 
     tool_list: ToolList
     accepted: bool
@@ -216,10 +223,12 @@ class McpReview(Struct, frozen=True):
 
     @property
     def digest(self) -> Digest:
+        """Return a digest of what is offered now."""
         return digest_of(self.tool_list.tools)
 
     @property
     def is_settled(self) -> bool:
+        """Return whether everything offered was accepted as it is."""
         return self.accepted and not self.changed and not self.added
 
     @property
@@ -232,6 +241,7 @@ class McpReview(Struct, frozen=True):
 
 
 def review_of(pinned: McpPin | None, tool_list: ToolList) -> McpReview:
+    """Compare what was accepted with what is offered."""
     before = pinned.tools if pinned else ()
     known = {tool.name for tool in before}
     added = {tool.name: _shown(tool) for tool in tool_list.tools if tool.name not in known}
@@ -239,7 +249,7 @@ def review_of(pinned: McpPin | None, tool_list: ToolList) -> McpReview:
 
 
 def changes(before: Iterable[ListedTool], tool_list: ToolList) -> dict[str, str]:
-    """What became of each accepted tool that is no longer what it was, line by line."""
+    """Return what became of each accepted tool that is no longer what it was, line by line."""
     now = {tool.name: tool for tool in tool_list.tools}
     left_out = dict(tool_list.left_out)
     found: dict[str, str] = {}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from vegakit.errors import CapabilityDenied, UserError
 from vegakit.policy import sanitise
 from vegakit.ports import ChildLauncher, Clock, Tool
+from vegakit.tools.functions import Approver
 from vegakit.tools.mcp.pins import McpPin, McpPins, McpReview, review_of
 from vegakit.tools.mcp.servers import McpServer, SamplingHandler
-from vegakit.tools.middleware import Approver
 
 if TYPE_CHECKING:
     from vegakit.tools.mcp.sessions import McpConnection, McpSession
@@ -79,17 +79,18 @@ class McpServers:
         return review_of(self.pins.of(server), tool_list)
 
     def accept(self, server: McpServer, review: McpReview) -> McpPin:
-        """What a person has seen, and nothing else."""
+        """Accept what a person has seen, and nothing else."""
         return self.pins.accept(server, review.tool_list.tools, self._clock.now())
 
     def end_of(self, owner: str) -> None:
-        """At once; `aclose` waits for it."""
+        """End the servers of an owner at once; `aclose` waits for it."""
         for key in [key for key in self._open if key[1] == owner]:
             closing = asyncio.ensure_future(self._open.pop(key).aclose())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
     async def aclose(self) -> None:
+        """End all servers and wait until they are gone."""
         for _, owner in [*self._open]:
             self.end_of(owner)
         if self._closing:
@@ -155,7 +156,7 @@ def _not_accepted(server: McpServer) -> UserError:
 
 
 async def _loaded() -> None:
-    """In a thread: it takes a while, and others should not wait for it."""
+    """Import the client in a thread: it takes a while, and others should not wait for it."""
     try:
         await asyncio.to_thread(import_module, "mcp.client")
     except ImportError as error:

@@ -14,13 +14,10 @@ from vegakit.config import Key, McpTable, Settings, SourceKind, parse_duration_m
 from vegakit.conversation import Message
 from vegakit.errors import SettingsError, UserError
 from vegakit.ids import Digest
-from vegakit.money import Money, dollars
 from vegakit.policy import Allowed, Denied, Fetch, Grant, Untrusted, Use, decide, parse_url
 from vegakit.ports import Model
 from vegakit.records import digest128
 from vegakit.tools.sandbox import SandboxKind
-
-# What a server may ask of a model, and who answers it.
 
 
 class McpSamplingRequest(Struct, frozen=True):
@@ -32,6 +29,8 @@ class McpSamplingRequest(Struct, frozen=True):
 
 
 class McpSamplingResult(Struct, frozen=True):
+    """The answer of a model to a server."""
+
     text: str
     model: str
 
@@ -95,21 +94,24 @@ class McpServer:
 
     @property
     def identity(self) -> Digest:
-        """Of what is started or reached: another command is another server."""
+        """Return a digest of what is started or reached: another command is another server."""
         return Digest(digest128([[*self.command], self.url]))
 
     @property
     def place(self) -> str:
-        """For people. What follows a ? may be a secret."""
+        """Return the command or address for people. A part after a ? may be a secret and is not
+        shown."""
         path, mark, _ = self.url.partition("?")
         return f"{path}{mark}{'…' * bool(mark)}" or " ".join(map(repr, self.command))
 
     @property
     def may_write(self) -> bool:
+        """Return whether the server may write to its folder."""
         return isinstance(decide(Grant(tuple(self.capabilities), paths=("**",)), _WRITE), Allowed)
 
     @property
     def net_grant(self) -> Grant:
+        """Return the grant for the server's own host."""
         if not self.url:
             return Grant()
         asked = parse_url("POST", self.url)
@@ -119,11 +121,8 @@ class McpServer:
         return Grant(("net",), hosts=(f"{asked.host}:{asked.port}", *self.hosts))
 
     @property
-    def sampling_cap(self) -> Money | None:
-        return None if self.sampling is None else dollars(self.sampling)
-
-    @property
     def timeout_ms(self) -> int:
+        """Return how long a call may take."""
         return round(self.timeout * 1000)
 
 

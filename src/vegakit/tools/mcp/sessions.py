@@ -52,7 +52,7 @@ from vegakit.errors import (
 from vegakit.policy import Grant, Use, mark_untrusted, sanitise
 from vegakit.ports import Clock, Tool
 from vegakit.records import canonical
-from vegakit.tools.functions import ToolRights
+from vegakit.tools.functions import ApprovedTool, Approver, ToolRights
 from vegakit.tools.mcp.pins import (
     MOST_TOOLS,
     ListedTool,
@@ -69,7 +69,6 @@ from vegakit.tools.mcp.servers import (
     SamplingHandler,
 )
 from vegakit.tools.mcp.transport import BoundedReader, Streams
-from vegakit.tools.middleware import Approver, approved
 
 if TYPE_CHECKING:
     from mcp import MCPError
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, SamplingFnT
 
 
-# What a tool of a server answered, as text: what is no text is named, and never fetched.
+# A result becomes text: a part that is no text is named, and never fetched.
 
 
 _MOST_BYTES = 60_000
@@ -85,7 +84,7 @@ _MOST_BYTES = 60_000
 
 
 def result_text(result: CallToolResult) -> str:
-    """Between the marks of what is not to be trusted."""
+    """Return a result as text, between the marks of what is not to be trusted."""
     text = "\n".join(map(_block, result.content))
     if not text and result.structured_content is not None:
         text = canonical(result.structured_content).decode()
@@ -118,6 +117,8 @@ def _block(block: ContentBlock) -> str:
 
 
 def make_sampling_callback(answer: SamplingHandler) -> "SamplingFnT":
+    """Return the callback by which a server asks a model of ours."""
+
     async def sample(
         context: "ClientRequestContext", params: CreateMessageRequestParams
     ) -> CreateMessageResult | ErrorData:
@@ -159,7 +160,7 @@ def _result(result: McpSamplingResult) -> CreateMessageResult:
     )
 
 
-# One life of a server: from its start, or the first request to it, until it ends or is ended.
+# One session with a server: from its start, or the first request to it, until it ends or is ended.
 #
 #     who calls ── call, listing ──▶ session ◀── messages ──▶ the server
 #                                       ▲
@@ -209,11 +210,12 @@ class McpSession:
 
     @property
     def has_ended(self) -> bool:
+        """Return whether the session is over or ending."""
         return self._ending.is_set() or self._task.done()
 
     async def call(self, tool: str, arguments: Mapping[str, Any], timeout_s: float) -> str:
-        """Without `ClientSession.call_tool`, which holds results against a schema of the server's
-        own: a pattern in it could take for ever."""
+        """Call a tool, without `ClientSession.call_tool`, which holds results against a schema of
+        the server's own: a pattern in it could take for ever."""
         params = CallToolRequestParams(name=tool, arguments=dict(arguments))
         request = CallToolRequest(params=params)
         answer = await self._ask(request, _Raw, timeout_s)
@@ -253,6 +255,7 @@ class McpSession:
         raise self._failure("did not start")
 
     async def aclose(self) -> None:
+        """End the session, by force if it does not end in time."""
         self._ending.set()
         await asyncio.wait([self._task], timeout=_CLOSE_S)
         self._task.cancel()
@@ -309,7 +312,8 @@ class McpSession:
         return ToolFailed(f"{self._name} refused: {mark_untrusted(sanitise(error.message, 4_000))}")
 
     def _failure(self, what: str) -> VegaError:
-        """What a person must do, such as install a sandbox, is said as it is."""
+        """Return the error for a failed start. An error that a person must fix, such as a missing
+        sandbox, is returned as it is."""
         cause = _cause(self._task)
         if isinstance(cause, UserError):
             return cause
@@ -327,7 +331,8 @@ class McpSession:
 
 
 async def _handshake(session: "ClientSession") -> None:
-    """In the words that every server knows; those who know only newer ones say so."""
+    """Greet the server in the version that every server knows; one that knows only newer ones says
+    so."""
     from mcp import MCPError
 
     try:
@@ -353,7 +358,8 @@ def _discard_error(task: "asyncio.Task[None]") -> None:
 
 
 def _tame_logs() -> None:
-    """What a server says reaches a log, or a terminal, harmless to read and in one line."""
+    """Make what a server says harmless to read, and one line, before it reaches a log or a
+    terminal."""
     theirs = [name for name in logging.root.manager.loggerDict if name.startswith("mcp.")]
     for name in ("client", *theirs):
         logging.getLogger(name).addFilter(_harmless)
@@ -382,6 +388,9 @@ _WINDOW_MS = 60_000
 
 
 class McpConnection:
+    """A connection starts a server when it is first used, checks its tools, and starts it again if
+    it dies."""
+
     def __init__(
         self,
         server: McpServer,
@@ -407,12 +416,13 @@ class McpConnection:
         return await session.call(tool.name, arguments, self._server.timeout)
 
     async def tool_list(self) -> ToolList:
-        """What the server offers now, accepted or not."""
+        """Return what the server offers now, accepted or not."""
         async with self._checking:
             await self._refresh(await self._live_session())
             return self._tool_list
 
     async def aclose(self) -> None:
+        """End the server."""
         self._closed = True
         await self._end()
 
@@ -461,7 +471,9 @@ _MOST_DESCRIPTION_BYTES = 4_096
 
 
 class RemoteMcpTool:
-    repeatable = False
+    """A tool of an MCP server."""
+
+    idempotent = False
 
     def __init__(
         self, server: McpServer, listed: ListedTool, connect: Callable[[], McpConnection]
@@ -497,7 +509,7 @@ class _RefusedTool:
     """Nobody said what it does, and nobody can be asked."""
 
     def __init__(self, inner: RemoteMcpTool, server: str) -> None:
-        self.spec, self.timeout_ms, self.repeatable = inner.spec, inner.timeout_ms, False
+        self.spec, self.timeout_ms, self.idempotent = inner.spec, inner.timeout_ms, False
         self._server = server
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
@@ -516,10 +528,12 @@ def tool_of(
     *,
     asked: bool,
 ) -> Tool:
+    """Return a listed tool. One of a server of which nobody said what it does needs an approval for
+    each call."""
     tool = RemoteMcpTool(server, listed, connect)
     if server.capabilities or (asked and approver is None):
         return tool
     if approver is None:
         return _RefusedTool(tool, server.name)
     wanted = Use(f"mcp::{server.name.replace('-', '_')}")
-    return approved(approver, lambda _: wanted)(tool)
+    return ApprovedTool(tool, approver, wanted)

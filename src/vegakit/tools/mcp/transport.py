@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-# What comes from a server, message by message, within bounds whoever it is.
+# Messages from a server are read within bounds, whoever it is.
 #
 # | a server that                                    | is                                          |
 # |--------------------------------------------------|---------------------------------------------|
@@ -60,40 +60,35 @@ _IN_A_TURN = 64
 """Messages, before others have their turn."""
 
 
-class MessageReader(Protocol):
-    """As the sessions of `mcp` want it."""
-
-    async def receive(self) -> "SessionMessage | Exception": ...
+class MessageStream(Protocol):
+    """An end of a transport; leaving `async with` closes it."""
 
     async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None: ...
+
+
+class MessageReader(MessageStream, Protocol):
+    """The reading end of a transport, as the sessions of `mcp` want it."""
+
+    async def receive(self) -> "SessionMessage | Exception": ...
 
     def __aiter__(self) -> "MessageReader": ...
 
     async def __anext__(self) -> "SessionMessage | Exception": ...
 
-    async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None: ...
+class MessageWriter(MessageStream, Protocol):
+    """The writing end of a transport."""
 
-
-class MessageWriter(Protocol):
     async def send(self, item: "SessionMessage", /) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None: ...
 
 
 Streams: TypeAlias = tuple[MessageReader, MessageWriter]
@@ -183,7 +178,7 @@ class LineWriter(_Stream):
 
 
 class BoundedReader(_Stream):
-    """Around what any transport reads."""
+    """A reader around that of any transport, which bounds what a server may send unasked."""
 
     def __init__(
         self,
@@ -199,7 +194,7 @@ class BoundedReader(_Stream):
         self._bytes_before = 0
 
     def on_asked(self) -> None:
-        """What comes now may be an answer."""
+        """Note that an answer may come now."""
         self._unasked = 0
         self._bytes_before = self._bytes
 
@@ -233,7 +228,8 @@ class BoundedReader(_Stream):
 
     @property
     def _bytes(self) -> int:
-        """Of a transport that counts them; the others have bounds of their own."""
+        """Return the bytes read by a transport that counts them; the others have bounds of their
+        own."""
         return getattr(self._inner, "bytes", 0)
 
     def _count(self, item: "SessionMessage | Exception") -> None:
@@ -269,6 +265,7 @@ class StderrTail:
         self.last = b""
 
     async def read(self, stream: ChildOutput, clock: Clock, on_end: Callable[[str], None]) -> None:
+        """Read a server's stderr, keep its end, and end the server if it floods us."""
         since, received = clock.now(), 0
         while chunk := await stream.read(_STDERR_CHUNK):
             self.last = (self.last + chunk)[-_KEPT:]
@@ -280,6 +277,7 @@ class StderrTail:
                 return
 
     def text(self) -> str:
+        """Return the last words of the server."""
         return f"its last words: {self.last.decode(errors='replace').strip()}" if self.last else ""
 
 
@@ -292,6 +290,7 @@ async def command_streams(
     stderr_tail: StderrTail,
     on_end: Callable[[str], None],
 ) -> AsyncGenerator[Streams]:
+    """Start a server in the sandbox and yield its streams."""
     async with AsyncExitStack() as open_now:
         folder = server.folder or open_now.enter_context(TemporaryDirectory(prefix="vega-mcp-"))
         sandbox = await open_sandbox(
@@ -327,6 +326,7 @@ _NOT_FOUND = 404
 
 @asynccontextmanager
 async def http_streams(server: McpServer, on_end: Callable[[str], None]) -> AsyncGenerator[Streams]:
+    """Open the streams of a server at its address."""
     from mcp.client.streamable_http import streamable_http_client
 
     timeout = httpx2.Timeout(_CONNECT_S, read=None)  # how long an answer may take is the call's

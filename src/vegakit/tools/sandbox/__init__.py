@@ -3,23 +3,11 @@
 Where no sandbox is, nothing runs.
 """
 
-from vegakit.tools.sandbox.bubblewrap import Bubblewrap
-from vegakit.tools.sandbox.command import ExecTool, SandboxLimits
-from vegakit.tools.sandbox.selection import (
-    CONTAINER_FLAGS,
-    Container,
-    SandboxKind,
-    Seatbelt,
-    open_sandbox,
-)
+from vegakit.tools.sandbox.command import SandboxLimits
+from vegakit.tools.sandbox.selection import SandboxKind, open_sandbox
 
 __all__ = [
-    "CONTAINER_FLAGS",
-    "Bubblewrap",
-    "Container",
-    "ExecTool",
     "SandboxKind",
     "SandboxLimits",
-    "Seatbelt",
     "open_sandbox",
 ]

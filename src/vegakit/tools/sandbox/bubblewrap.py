@@ -146,8 +146,9 @@ _HINTS = {
 
 
 class _Stubs:
-    """What was made in a workspace so that it can be guarded, with all sandboxes of this process
-    that have commands there: who took a stub away would take the guards of the others off it."""
+    """The files and folders made in a workspace so that they can be guarded, with all sandboxes of
+    this process that have commands there: who took a stub away would take the guards of the others
+    off it."""
 
     def __init__(self) -> None:
         self.made: dict[str, Identity] = {}
@@ -175,9 +176,9 @@ _stubs: WeakValueDictionary[Path, _Stubs] = WeakValueDictionary()
 
 
 class Bubblewrap:
-    """`readable` are folders outside the workspace that commands need, such as another Python;
-    `path` are folders searched for programs before the system's. A workspace that is not `writable`
-    is only looked at."""
+    """A sandbox by bubblewrap. `readable` are folders outside the workspace that commands need,
+    such as another Python; `path` are folders searched for programs before the system's. A
+    workspace that is not `writable` is only looked at."""
 
     name = "bubblewrap"
 
@@ -210,10 +211,11 @@ class Bubblewrap:
 
     @property
     def workspace(self) -> Path:
+        """Return the folder that commands may write to."""
         return self._workspace
 
     async def probe(self) -> None:
-        """Raises what must be done before commands can run."""
+        """Run a command that does nothing, or raise `UserError` with what must be done first."""
         ran = await self.run(["true"], owner="probe")
         if ran.exit_code:
             said = ran.stderr.strip()
@@ -222,6 +224,8 @@ class Bubblewrap:
             raise UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
 
     async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+        # Between the scan and the mounts somebody may swap what was found. The launcher compares
+        # device and inode and refuses then; we look again, a few times.
         for tries_left in reversed(range(_LOOKS)):
             try:
                 async with self._scanned() as (found, notes):
@@ -245,8 +249,9 @@ class Bubblewrap:
     async def serve(
         self, argv: Sequence[str], *, owner: str, env: Mapping[str, str]
     ) -> AsyncGenerator[LaunchedChild]:
-        """Variables go through our own environment, which holds nothing else: a command line can be
-        read by every user of the machine."""
+        """Start a command that is talked to, in the sandbox."""
+        # Variables go through our own environment, which holds nothing else: a command line can be
+        # read by every user of the machine.
         wrapped = self.wrap(argv, cleared=not env)
         for tries_left in reversed(range(_LOOKS)):
             async with AsyncExitStack() as stack:
@@ -277,7 +282,10 @@ class Bubblewrap:
 
     @asynccontextmanager
     async def _scanned(self) -> AsyncGenerator[tuple[WorkspaceScan, Sequence[str]]]:
-        """What there was before; and what was done about what came, which is known afterwards."""
+        """Yield what there was before, and what was done about what came, which is known
+        afterwards."""
+        # Stubs are kept around all of it: a guard is mounted on each, and the look afterwards must
+        # not take one for something that the command planted.
         await self._usage.check()
         with self._stubs.kept(self._workspace):
             before = await scan_workspace(
@@ -285,7 +293,8 @@ class Bubblewrap:
                 stubs=self._stubs.made if self._writable else None,
                 known=self._secret,
             )
-            # what a link called `.env` leads to stays a secret when a command changes the link
+            # A file that a link called `.env` leads to stays a secret when a command changes the
+            # link.
             self._secret |= before.led_to
             if not self._writable:
                 yield before, ()
@@ -295,11 +304,12 @@ class Bubblewrap:
                     yield before, notes
 
     def wrap(self, argv: Sequence[str], *, cleared: bool = True) -> list[str]:
+        """Return the command line that runs `argv` in the sandbox."""
         clear = ["--clearenv"] if cleared else []
         return [self._program, *clear, *self._fixed, *_SEALED, *self._last, *argv]
 
     def _fixed_options(self) -> Iterator[str]:
-        # both folders are memory
+        # Both folders are memory, so together they may not take more than a command may have.
         size = str(min(self._limits.file_bytes, self._limits.memory_bytes // 2))
         workspace = str(self._workspace)
         yield from _FLAGS
@@ -316,7 +326,8 @@ class Bubblewrap:
         yield from ("--chdir", workspace)
 
     def guarded(self, found: WorkspaceScan) -> GuardedFolder:
-        """A workspace that is only looked at need not be guarded against changes."""
+        """Return the guards of the workspace; one that is only looked at is not guarded against
+        changes."""
         return {
             "root": str(self._workspace),
             "id": [*found.root],

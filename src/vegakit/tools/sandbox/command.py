@@ -50,7 +50,7 @@ from vegakit.ports import (
 from vegakit.tools.functions import ToolArgumentsError, ToolRights
 from vegakit.tools.openat import flags
 
-# How much a command may take, and what is left of what it says.
+# Limits on what a command may take, and on what is kept of what it says.
 
 
 _MB = 1 << 20
@@ -94,8 +94,8 @@ _PRLIMIT = "prlimit"
 
 
 class LaunchOptions(Struct, frozen=True):
-    """With what a command is born: files by descriptor, control groups by their folder, and guards
-    over its workspace."""
+    """The things a command is born with: files by descriptor, control groups by their folder, and
+    guards over its workspace."""
 
     opens: Mapping[int, str] = {}
     groups: Mapping[str, Mapping[str, str]] = {}
@@ -213,6 +213,7 @@ def with_limits(limits: SandboxLimits, argv: Sequence[str]) -> list[str]:
 
 
 def with_notes(ran: CommandResult, notes: Sequence[str]) -> CommandResult:
+    """Return a result with more notes."""
     return CommandResult(
         ran.exit_code, ran.stdout, ran.stderr, ran.duration_ms, (*ran.notes, *notes)
     )
@@ -244,7 +245,8 @@ async def _write_stdin(stdin: ChildInput | None, said: bytes) -> None:
 
 
 class _DiskSpace(NamedTuple):
-    """On a disk, in bytes and files. Some file systems do not count files: then none are lost."""
+    """The free space of a disk, in bytes and files. Some file systems do not count files: then none
+    are lost."""
 
     size: int
     entries: int
@@ -259,8 +261,9 @@ def _free(folder: Path) -> _DiskSpace:
 
 
 class WorkspaceUsage:
-    """What commands have left in a workspace since `since_ms`. What the disk lost meanwhile is only
-    a hint, since others use it too: when that is too much, it is counted, which takes a while."""
+    """A count of what commands have left in a workspace since `since_ms`. The loss of free space is
+    only a hint, since others use the disk too: when that is too much, files are counted, which
+    takes a while."""
 
     def __init__(self, workspace: Path, limits: SandboxLimits, since_ms: int) -> None:
         self._workspace = workspace
@@ -270,6 +273,7 @@ class WorkspaceUsage:
 
     @contextmanager
     def measured(self) -> Generator[None]:
+        """Add what the disk loses during the block."""
         before = _free(self._workspace)
         try:
             yield
@@ -309,8 +313,9 @@ def _changed_since(folder: Path, since_s: int) -> _DiskSpace:
 
 
 def _memory_of(pid: int) -> int:
-    """Of it and of all it started, what they share counted once, and what waits in sockets; 0 where
-    the system does not say. Other memory that nobody has mapped is not seen."""
+    """Return the memory of a process and of all it started, what they share counted once, and what
+    waits in sockets; 0 where the system does not say. Other memory that nobody has mapped is not
+    seen."""
     total = _waiting_in_sockets(pid)
     for process in _tree(pid):
         with suppress(OSError):  # it has ended, or may not be looked at
@@ -331,9 +336,9 @@ def _tree(pid: int) -> Iterator[Path]:
 
 
 def _waiting_in_sockets(pid: int) -> int:
-    """What was sent on the loopback of the sandbox and not yet read belongs to no process. The
-    first process with another network than ours is in the sandbox, and its network is that of all
-    there."""
+    """Return the bytes that were sent on the loopback of the sandbox and not yet read, which belong
+    to no process. The first process with another network than ours is in the sandbox, and its
+    network is that of all there."""
     for process in _tree(pid):
         with suppress(OSError):  # it has ended, or there is no such thing here
             if not (process / "ns/net").samefile("/proc/self/ns/net"):
@@ -342,9 +347,9 @@ def _waiting_in_sockets(pid: int) -> int:
 
 
 def _queued(table: Path) -> int:
-    """By the kernel's table of sockets: the fifth column is what waits to be sent and to be read,
-    in hexadecimal. Small packets take more than they hold: a socket with anything in it counts as
-    one full of them."""
+    """Add up the kernel's table of sockets: the fifth column is what waits to be sent and to be
+    read, in hexadecimal. Small packets take more than they hold: a socket with anything in it
+    counts as one full of them."""
     total = 0
     with suppress(OSError), table.open("rb") as f:
         next(f, None)
@@ -425,7 +430,9 @@ _SCHEMA: dict[str, Any] = {
 
 
 class ExecTool:
-    repeatable = False
+    """A tool that runs one command in the sandbox."""
+
+    idempotent = False
 
     def __init__(
         self,
@@ -461,6 +468,7 @@ class ExecTool:
         return ToolRights((verdict.wanted,), grant, sandboxed=True)
 
     async def contents(self, arguments: Mapping[str, Any]) -> dict[str, Digest]:
+        """Return the digests of the files that the command names."""
         verdict = self.verdict(_command(arguments))
         if isinstance(verdict, Denied):
             return {}
@@ -468,6 +476,7 @@ class ExecTool:
         return await digests_of_named(self._sandbox, verdict.wanted.argv)
 
     def verdict(self, command: RunCommand | Denied) -> Allowed | Denied:
+        """Return whether the command may run; `automatic` lets any clean one."""
         if isinstance(command, Denied):
             return command
         if not self._automatic:
@@ -477,8 +486,9 @@ class ExecTool:
 
 
 async def digests_of_named(sandbox: Sandbox, argv: Sequence[str]) -> dict[str, Digest]:
-    """Of the files in the workspace that a command names: who approves `sh build.sh` approves what
-    stands in it now. A sandbox that does not tell its workspace has none."""
+    """Return the digests of the files in the workspace that a command names: who approves `sh
+    build.sh` approves what stands in it now. A sandbox that does not tell its workspace has
+    none."""
     workspace: Path | None = getattr(sandbox, "workspace", None)
     if workspace is None:
         return {}
@@ -522,8 +532,8 @@ def _blake2b() -> "hashlib.blake2b":
 
 
 def shown_run(ran: CommandResult) -> str:
-    """For a model: what it said, between the marks of what is not to be trusted, then how it ended.
-    Each stream is cut by itself, so that the marks stay on it."""
+    """Return a run for a model: what it said, between the marks of what is not to be trusted, then
+    how it ended. Each stream is cut by itself, so that the marks stay on it."""
     streams = [
         f"{name}:\n{mark_untrusted(sanitise(text.rstrip(), _MOST_BYTES))}"
         for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
@@ -546,7 +556,7 @@ def _command(arguments: Mapping[str, Any]) -> RunCommand | Denied:
 
 
 def _alone(command: RunCommand) -> Allowed | Denied:
-    """What is left to decide is whether it is clean."""
+    """Return whether the command is clean; nothing else is left to decide."""
     try:
         return decide(_only(command), command)
     except InvalidRuleError as error:

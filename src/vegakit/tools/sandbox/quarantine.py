@@ -1,4 +1,4 @@
-"""What a command planted gets a name that nobody acts on, as soon as the command has ended.
+"""Files that a command planted get a name that nobody acts on, as soon as the command has ended.
 
 The look after a command never stops at what it finds: what it cannot look into is set aside
 itself, and an error is told when everything else is done. A thing is renamed in the folder that
@@ -47,8 +47,8 @@ _NOTHING_LEFT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 async def quarantine(
     workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity]
 ) -> AsyncGenerator[list[str]]:
-    """What is planted in the block is set aside, however the block is left; the notes are there
-    afterwards. Who is cancelled meanwhile waits for it."""
+    """Set aside what is planted in the block, however the block is left; the notes are there
+    afterwards. A caller that is cancelled meanwhile waits for it."""
     notes: list[str] = []
     try:
         yield notes
@@ -68,7 +68,8 @@ async def _quarantine_async(
 def quarantine_sync(
     workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity]
 ) -> list[str]:
-    """What was done, a line for each. Raises when all is done, if something could not be."""
+    """Set aside what was planted and return what was done, a line for each. Raise when all is done,
+    if something could not be."""
     notes = _quarantine(workspace, before, stubs, sys.maxsize)
     assert notes is not None
     return notes
@@ -187,7 +188,8 @@ class _QuarantineVisitor:
         return self._rename(fd, trail, entry.name, "programs outside the sandbox act on that name")
 
     def _note_uncovered(self, trail: Trail, name: str) -> None:
-        """Who replaces a file, as editors do, takes the mount that hid it away with the old one."""
+        """Note a file that lost its cover: who replaces a file, as editors do, takes the mount that
+        hid it away with the old one."""
         path = (*(each for each, _ in trail), name)
         if path in self._hidden:
             self._notes.append(
@@ -259,7 +261,8 @@ class _QuarantineVisitor:
 
 
 def _renamed(fd: int, name: str) -> str:
-    """In a folder that its owner may not write to, he may all the same: he can change its mode."""
+    """Rename an entry to a name that nobody can guess. The owner of a folder that he may not write
+    to can change its mode, and so do we."""
     aside = _new_name(name)
     try:
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
@@ -289,5 +292,5 @@ def _marked(name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """On one line."""
+    """Return a name on one line."""
     return (name if name.isprintable() else ascii(name))[:300]

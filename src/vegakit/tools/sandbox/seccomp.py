@@ -1,4 +1,4 @@
-"""Which calls to the kernel a sandboxed command may not make, as a filter that bubblewrap loads.
+"""The filter of kernel calls that a sandboxed command may not make; bubblewrap loads it.
 
 | call                                            | refused                                     |
 |-------------------------------------------------|---------------------------------------------|
@@ -157,10 +157,12 @@ class _Step(NamedTuple):
 
 
 def filter_file(machine: str) -> Path:
+    """Return the file of the filter for this machine."""
     return Path(__file__).with_name(f"seccomp_{machine}.bpf")
 
 
 def program(machine: str) -> bytes:
+    """Return the filter for this machine as bytes."""
     steps = [
         _Step(_Code.LOAD, 4),
         _Step(_Code.IF_EQUAL, MACHINES[machine], yes=1),

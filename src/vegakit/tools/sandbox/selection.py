@@ -74,7 +74,7 @@ _BLOCK = 512
 
 
 class Seatbelt:
-    """`readable` and `path` as for bubblewrap."""
+    """A sandbox by macOS itself. `readable` and `path` are as for bubblewrap."""
 
     name = "seatbelt"
 
@@ -103,9 +103,12 @@ class Seatbelt:
 
     @property
     def workspace(self) -> Path:
+        """Return the folder that commands may write to."""
         return self._workspace
 
     async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+        # Scanned for each command: the profile names what is there, and the last command may have
+        # made more.
         before = await scan_workspace(self._workspace)
         wrapped = self._wrap(argv, before)
         limits, workspace = self._limits, self._workspace
@@ -188,7 +191,8 @@ def _rule(what: str, path: Path) -> str:
 
 
 def _named(what: str, workspace: Path, names: Iterable[str]) -> str:
-    """At any depth, whatever the case: most disks of a Mac take `.GIT` for `.git`."""
+    """Return a rule for these names at any depth, whatever the case: most disks of a Mac take
+    `.GIT` for `.git`."""
     root = re.escape(str(workspace)).replace('"', '\\"')
     either = _any_case("|".join(names))
     return f'({what} (regex #"^{root}/(.*/)?({either})(/.*)?$"))'
@@ -262,10 +266,11 @@ class Container:
 
     @property
     def workspace(self) -> Path:
+        """Return the folder that commands may write to."""
         return self._workspace
 
     async def probe(self) -> None:
-        """Raises unless a command runs, and cannot read what Vega was given."""
+        """Raise `UserError` unless a command runs, and cannot read what Vega was given."""
         stolen = f"cat /proc/{os.getpid()}/environ /proc/$PPID/environ 2>/dev/null; id -u"
         ran = await self.run(["sh", "-c", stolen], owner="probe")
         user = self._who("probe").user
@@ -296,6 +301,7 @@ class Container:
             yield child
 
     def wrap(self, argv: Sequence[str], owner: str, *, cleared: bool = True) -> list[str]:
+        """Return the command line that runs `argv` as another user, without rights."""
         who = self._who(owner)
         as_other = ["--reuid", str(who.user), "--regid", str(who.group), "--clear-groups"]
         without_rights = ["--inh-caps", "-all", "--no-new-privs", "--pdeathsig", "KILL"]
@@ -363,7 +369,7 @@ def _is_taken(group: int, workspace: Path) -> bool:
     return other != workspace and other.exists() and other.stat().st_gid == group
 
 
-# Which sandbox: the one that is asked for or the one of this system, tried before it is used.
+# The sandbox that is asked for, or that of this system, is tried before it is used.
 
 
 class SandboxKind(StrEnum):
@@ -386,7 +392,7 @@ async def open_sandbox(
     limits: SandboxLimits = DEFAULT_LIMITS,
     writable: bool = True,
 ) -> Sandbox:
-    """Raises `UserError` with what to install or allow where there is none: nothing runs then.
+    """Return a sandbox, or raise `UserError` with what to install or allow: nothing runs without.
     A container decides by itself what is `writable`."""
     if kind is SandboxKind.CONTAINER:
         container = Container(launcher, clock, workspace, limits=limits)

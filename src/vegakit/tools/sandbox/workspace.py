@@ -1,5 +1,5 @@
-"""What of a workspace a command may neither read nor change, found before it starts by walking the
-workspace through descriptors.
+"""The guards of a workspace: what a command may neither read nor change, found before it starts by
+walking the workspace through descriptors.
 
 No link is followed. What is found is identified by device and inode as well as by name, so that
 whoever mounts a guard can tell whether it is still the same.
@@ -57,6 +57,8 @@ _READ = flags("O_RDONLY O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_NONBLOCK")
 
 
 class Visitor(Protocol):
+    """A visitor is told of all that is in a workspace."""
+
     def visit(self, fd: int, trail: Trail, entries: list["os.DirEntry[str]"]) -> list[str]:
         """The names of the folders to go on with."""
         ...
@@ -155,6 +157,7 @@ async def shielded(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def identity_of(about: os.stat_result) -> Identity:
+    """Return the device and inode of a file."""
     return about.st_dev, about.st_ino
 
 
@@ -166,8 +169,8 @@ _statx: Any = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linu
 
 
 def known_as(fd: int, name: str, identity: Identity) -> Known:
-    """Of `name` in the folder `fd`, or of the folder itself if there is no name. Where the file
-    system does not tell when a file was made, that is 0."""
+    """Return the mark of `name` in the folder `fd`, or of the folder itself if there is no name.
+    Where the file system does not tell when a file was made, that is 0."""
     return fold_path(name), *identity, _born_ns(fd, name)
 
 
@@ -185,6 +188,7 @@ def _born_ns(fd: int, name: str) -> int:
 
 
 def is_empty(fd: int, name: str, about: os.stat_result) -> bool:
+    """Return whether a file or folder has nothing in it."""
     if not stat.S_ISDIR(about.st_mode):
         return stat.S_ISREG(about.st_mode) and about.st_size == 0
     try:
@@ -230,7 +234,7 @@ def trail_to(root: int, names: Sequence[str]) -> Trail:
     return tuple(trail)
 
 
-# What of a workspace a command may neither read nor change, found before it starts.
+# The scan finds what a command may neither read nor change, before it starts.
 #
 # found in the workspace                                  | the command
 # --------------------------------------------------------|---------------------------------------
@@ -270,10 +274,10 @@ _STRENGTH = ("pin", "freeze", "hide")
 
 
 class WorkspaceScan(Struct):
-    """What is in `known` was there before; `repositories` are folders, known again without their
-    names. `links` are known by name: those with a protected name, and where they lead; `led_to` are
-    secrets behind such links. Empty names at the top are guarded and not known again: perhaps they
-    are the stubs of another process, which takes them away."""
+    """The findings of a walk. Everything in `known` was there before; `repositories` are folders,
+    known again without their names. `links` are known by name: those with a protected name, and
+    where they lead; `led_to` are secrets behind such links. Empty names at the top are guarded and
+    not known again: perhaps they are the stubs of another process, which takes them away."""
 
     root: Identity = (0, 0)
     guards: dict[str, PathGuard] = field(default_factory=dict[str, PathGuard])
@@ -307,8 +311,9 @@ def scan_workspace_sync(
     stubs: dict[str, Identity] | None = None,
     known: Collection[Identity] = (),
 ) -> WorkspaceScan:
-    """With `stubs`, what is absent at the top is made, empty, so that it can be guarded, and
-    remembered there. `known` are files that were found to hold secrets before."""
+    """Walk the workspace. With `stubs`, protected names that are absent at the top are made, empty,
+    so that they can be guarded, and remembered there. `known` are files that were found to hold
+    secrets before."""
     found = _scan(workspace, sys.maxsize, stubs, known)
     assert found is not None
     return found
@@ -391,7 +396,8 @@ class _GuardCollector:
         return ours
 
     def unopened(self, fd: int, trail: Trail, name: str, error: OSError) -> None:
-        """What we cannot look into the command might: its owner can change its mode."""
+        """Guard a folder whole that we cannot look into: the command might, since its owner can
+        change its mode."""
         if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
             self.missed = True
             return
@@ -554,6 +560,7 @@ class _GuardCollector:
 
 
 def kind_at(trail: Trail, name: str) -> ProtectionKind | None:
+    """Return why a name is protected here, or None."""
     short = fold_path(name)
     if not trail and short in _AT_THE_TOP:
         return ProtectionKind.TRUSTED
@@ -561,7 +568,7 @@ def kind_at(trail: Trail, name: str) -> ProtectionKind | None:
 
 
 def is_repository(names: set[str]) -> bool:
-    """As git sees it, from the names in a folder, folded."""
+    """Return whether git sees a repository here, from the names in a folder, folded."""
     return "head" in names and ("commondir" in names or names >= {"objects", "refs"})
 
 

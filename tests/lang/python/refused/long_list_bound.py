@@ -1,8 +1,8 @@
 from typing import Annotated
 
-from vegakit import Max, program
+from vegakit import MaxLen, program
 
 
 @program
-def main(items: Annotated[list[str], Max(0xffffffffffffffffffffffffffffffffffffffff)]) -> None:
+def main(items: Annotated[list[str], MaxLen(0xfffffffffffffffffffffffffffffffffffff)]) -> None:
     print(len(items))

@@ -1,0 +1,162 @@
+"""The four ways to write the same work: three steps, each built on the answer to the one before.
+
+Beside the work each has a program that asks a person twice before it pays.
+"""
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """`work` and `payment` are files, the first of which is started by `command`. `plans` are what
+    a model writes for each."""
+
+    name: str
+    command: tuple[str, ...]
+    work: dict[str, str]
+    payment: dict[str, str]
+    plan: str = ""
+    payment_plan: str = ""
+
+    @property
+    def file(self) -> str:
+        return self.command[-1]
+
+
+_AGENT = """\
+import asyncio
+
+from vegakit import Agent, Runtime
+
+writer = Agent("writer", model="fast", max_tokens=50)
+
+
+async def main() -> None:
+    async with Runtime.from_config() as rt:
+        said = "nothing"
+        for step in (1, 2, 3):
+            said = str(await rt.ask(writer, f"Step {step} after {said}."))
+        print(said)
+
+
+asyncio.run(main())
+"""
+
+_AGENT_PAYS = """\
+import asyncio
+from pathlib import Path
+
+from vegakit import Agent, Runtime, tool
+
+
+@tool(capabilities=["fs::write"])
+async def pay(amount: int) -> str:
+    '''Pay an amount in dollars.'''
+    with Path("paid.txt").open("a") as file:
+        file.write(f"{amount}\\n")
+    return "paid"
+
+
+clerk = Agent("clerk", model="fast", max_tokens=50, tools=[pay])
+
+
+async def main() -> None:
+    async with Runtime.from_config(permissions={"mode": "ask"}) as rt:
+        print(await rt.ask(clerk, "Pay what is due."))
+
+
+asyncio.run(main())
+"""
+
+_PROGRAM = """\
+from vegakit import Agent, program
+
+writer = Agent("writer", model="fast", max_tokens=50)
+
+
+@program
+def main() -> str:
+    first = writer("Step 1 after nothing.")
+    second = writer(f"Step 2 after {first}.", budget="$0.01")
+    return writer(f"Step 3 after {second}.", budget="$0.01")
+"""
+
+_PROGRAM_PAYS = """\
+from vegakit import program, vega
+
+
+@program(may=["fs::write"], allowed_paths=["paid.txt"])
+def main() -> None:
+    paid = ""
+    if vega.human.approve("Pay 30?", "1h"):
+        paid = paid + "30\\n"
+    if vega.human.approve("Pay 40?", "1h"):
+        paid = paid + "40\\n"
+    vega.file.write("paid.txt", paid)
+"""
+
+_VEGA = """\
+agent Writer { model fast  max_tokens 50 }
+
+fn main() -> str {
+    let first = Writer <- "Step 1 after nothing.";
+    let second = Writer <- "Step 2 after {first}." budget $0.01;
+    return Writer <- "Step 3 after {second}." budget $0.01;
+}
+"""
+
+_VEGA_PAYS = """\
+fn main() may [fs::write] allowed_paths ["paid.txt"] {
+    let paid = "";
+    if human::approve("Pay 30?", 1h) { paid = paid + "30\\n"; }
+    if human::approve("Pay 40?", 1h) { paid = paid + "40\\n"; }
+    file::write("paid.txt", paid);
+}
+"""
+
+_PLANNER = """\
+import asyncio
+
+from vegakit import Agent, May, Runtime, run_program
+
+may = ProgramRights(capabilities=["fs::write"], paths=["paid.txt"], people=True)
+writer = Agent("writer", model="fast", max_tokens=50)
+tools = [run_program([writer], max_cost="$0.05", may=may)]
+planner = Agent("planner", model="fast", max_tokens=500, tools=tools)
+
+
+async def main() -> None:
+    async with Runtime.from_config() as rt:
+        print(await rt.ask(planner, "Plan it, and do it."))
+
+
+asyncio.run(main())
+"""
+
+ROWS = (
+    Row(
+        "Python agent",
+        ("python", "agent.py"),
+        {"agent.py": _AGENT},
+        {"agent.py": _AGENT_PAYS},
+    ),
+    Row(
+        "`@program`",
+        ("vega", "run", "steps.py"),
+        {"steps.py": _PROGRAM},
+        {"steps.py": _PROGRAM_PAYS},
+    ),
+    Row(
+        "`.vega` program",
+        ("vega", "run", "steps.vega"),
+        {"steps.vega": _VEGA},
+        {"steps.vega": _VEGA_PAYS},
+    ),
+    Row(
+        "program by a model",
+        ("python", "planner.py"),
+        {"planner.py": _PLANNER},
+        {"planner.py": _PLANNER},
+        _VEGA.partition("\n\n")[2].replace("Writer", "writer"),
+        _VEGA_PAYS,
+    ),
+)

@@ -1,0 +1,233 @@
+"""A stage for one cell: the installed wheel, a clean folder and home, and a provider on a socket.
+
+Programs and commands run as processes of the installed wheel, with default settings; only the
+address of the provider is told to them. What is judged is what they print, how they exit, which
+files they leave, and what the provider counted.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vegakit.conversation import Usage
+from vegakit.testing.provider.script import (
+    Hang,
+    ProviderAnswer,
+    ProviderReply,
+    ProviderRequest,
+    ProviderToolCall,
+    RequestStatus,
+)
+from vegakit.testing.provider.server import Provider
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+ANSWER = Usage(30, 50)
+"""Of each answer, on a model of $1 and $5 per million tokens."""
+_MARK = "CONTRACT_STAGE"
+
+
+class BrokenError(Exception):
+    """A promise that a cell saw broken."""
+
+
+def require(holds: object, why: str) -> None:
+    if not holds:
+        raise BrokenError(why)
+
+
+@contextmanager
+def installed_wheel() -> Generator[Path]:
+    """Build the wheel, install it with the hashed locks in a fresh environment outside of the
+    clone, and give the folder of its commands."""
+    with tempfile.TemporaryDirectory(prefix="vega-wheel-") as folder:
+        place = Path(folder)
+        uv, python = str(Path(sys.executable).with_name("uv")), sys.executable
+        for words in (
+            f"build --wheel --no-build-isolation --python {python} --out-dir {place}/dist",
+            f"venv --python {python} {place}/env",
+            f"pip install --python {place}/env --require-hashes -r locks/all.txt",
+        ):
+            _quietly(uv, *words.split())
+        (wheel,) = (place / "dist").glob("*.whl")
+        # What a user starts for the second time is compiled; the first start is not the promise.
+        install = f"pip install --python {place}/env --no-deps --compile-bytecode {wheel}"
+        _quietly(uv, *install.split())
+        yield place / "env" / "bin"
+
+
+def _quietly(*command: str) -> None:
+    words = [command[0], command[1], "--quiet", *command[2:]]
+    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    require(not ran.returncode, f"{' '.join(command)}: {ran.stdout}{ran.stderr}")
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def page(self) -> Any:
+        return json.loads(self.out)
+
+    def __str__(self) -> str:
+        said = " ".join(f"{self.out} {self.err}".split())
+        return f"exit {self.code}: {said[-400:]}"
+
+
+class Stage:
+    """`held` are words whose asks get no answer, `plan` is what a model with `run_program` sends,
+    `calls` what one with other tools calls, one after the other."""
+
+    def __init__(self, bin_folder: Path, folder: Path) -> None:
+        self.folder = folder / "work"
+        self.home = folder / "home"
+        self.folder.mkdir()
+        self.home.mkdir()
+        self._bin = bin_folder
+        self.provider = Provider(self.answer)
+        self.started: list[subprocess.Popen[str]] = []
+        self.environment: dict[str, str] = {}
+        self.held: set[str] = set()
+        self.plan: Iterator[str] = iter(())
+        self.calls: list[dict[str, Any]] = []
+        self.usage = ANSWER
+
+    # What the model says.
+
+    def answer(self, request: ProviderRequest) -> ProviderAnswer:
+        if any(word in request.text for word in self.held):
+            return Hang()
+        if "run_program" in request.tools:
+            return self._answer_as_planner(request)
+        if request.tools and request.tool_results < len(self.calls):
+            call = ProviderToolCall(next(iter(request.tools)), self.calls[request.tool_results])
+            return ProviderReply(calls=[call], usage=self.usage)
+        return ProviderReply(f"answer to {request.text[:6]}", usage=self.usage)
+
+    def _answer_as_planner(self, request: ProviderRequest) -> ProviderReply:
+        source = next(self.plan, None)
+        if source is not None:
+            call = ProviderToolCall("run_program", {"source": source})
+            return ProviderReply(calls=[call], usage=self.usage)
+        return ProviderReply(json.dumps(request.body["messages"][2:]), usage=self.usage)
+
+    # What the provider counted.
+
+    @property
+    def requests(self) -> list[ProviderRequest]:
+        return list(self.provider.requests)
+
+    def steps(self, *statuses: RequestStatus) -> list[str]:
+        """The asks of the work itself, in the order in which they came; those of a model that
+        writes a program are not among them."""
+        return [
+            one.text[:6]
+            for one in self.requests
+            if one.text.startswith("Step ") and (not statuses or one.status in statuses)
+        ]
+
+    def billed_usd(self, requests: int) -> float:
+        return requests * (self.usage.input_tokens * 1e-6 + self.usage.output_tokens * 5e-6)
+
+    # What is started.
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.home),
+            "PATH": f"{self._bin}:/usr/local/bin:/usr/bin:/bin",
+            "ANTHROPIC_API_KEY": "any",
+            "VEGA_PROVIDERS_ANTHROPIC_BASE_URL": self.provider.url,
+            _MARK: str(self.folder),
+            **self.environment,
+        }
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def end_of(self, process: "subprocess.Popen[str]") -> Done:
+        try:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise BrokenError(f"{process.args} did not end in {PATIENCE_S:.0f} s") from None
+        return Done(process.returncode, out, err)
+
+    def run(self, *command: str) -> Done:
+        return self.end_of(self.start(*command))
+
+    def run_well(self, *command: str) -> Done:
+        done = self.run(*command)
+        require(done.code == 0, f"{' '.join(command)}: {done}")
+        return done
+
+    def until(self, holds: Callable[[], Any], what: str) -> Any:
+        """Return the first value of `holds` that is true."""
+        ends = time.monotonic() + PATIENCE_S
+        while time.monotonic() < ends:
+            if value := holds():
+                return value
+            time.sleep(0.02)
+        raise BrokenError(f"{what}: not within {PATIENCE_S:.0f} s; it saw {self.steps()}")
+
+    def processes_left(self) -> list[int]:
+        """Processes of the operating system that this stage's commands began, however deep."""
+        mark = f"{_MARK}={self.folder}".encode()
+        return [pid for pid in _pids() if mark in _read(Path(f"/proc/{pid}/environ")).split(b"\0")]
+
+    def clear(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        for pid in self.processes_left():
+            os.kill(pid, signal.SIGKILL)
+
+
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended, or is another user's
+        return b""
+
+
+@contextmanager
+def stage(bin_folder: Path) -> Generator[Stage]:
+    folder = Path(tempfile.mkdtemp(prefix="vega-cell-"))
+    made = Stage(bin_folder, folder)
+    try:
+        with made.provider.in_thread():
+            try:
+                yield made
+            finally:
+                made.clear()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

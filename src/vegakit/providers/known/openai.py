@@ -1,0 +1,97 @@
+"""OpenAI: Responses, and Chat Completions, which with a `base_url` serves every server that speaks
+it, also one on this machine.
+"""
+
+from collections.abc import Callable
+from math import ceil
+from typing import TYPE_CHECKING, TypeAlias
+
+from vegakit.providers.provider import (
+    PLACEHOLDER_KEY,
+    LimitHeaders,
+    PixelSize,
+    ProviderRecord,
+    Wire,
+    after_duration,
+    squares,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+    from pydantic_ai.models import Model
+
+_URL = "https://api.openai.com/v1"
+_NOT_STORED = {"openai_store": False}
+"""Answers are kept by us alone, so that nothing that is billed later lies on a server."""
+
+_TokenRule: TypeAlias = Callable[[PixelSize], int]
+
+
+def _responses(model: str, base_url: str, http: "httpx2.AsyncClient") -> "Model":
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return OpenAIResponsesModel(model, provider=OpenAIProvider(openai_client=_sdk(base_url, http)))
+
+
+def _chat(model: str, base_url: str, http: "httpx2.AsyncClient") -> "Model":
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=_sdk(base_url, http)))
+
+
+def _sdk(base_url: str, http: "httpx2.AsyncClient") -> "AsyncOpenAI":
+    from openai import AsyncOpenAI
+
+    return AsyncOpenAI(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http, max_retries=0)
+
+
+# Images: tiles of 512 after scaling to 2,048 and then 768, or squares of 32 times a factor, by
+# model.
+
+
+def _tiles(base: int, each: int) -> _TokenRule:
+    def tokens(size: PixelSize) -> int:
+        shrink = min(1.0, 2_048 / max(size))
+        shrink = min(shrink, 768 / min(size))
+        return base + each * squares((ceil(size[0] * shrink), ceil(size[1] * shrink)), 512)
+
+    return tokens
+
+
+def _patches(factor: float, most: int = 1_536) -> _TokenRule:
+    return lambda size: ceil(min(most, squares(size, 32)) * factor)
+
+
+_IMAGES: tuple[tuple[str, _TokenRule], ...] = (
+    ("gpt-4o-mini", _tiles(2_833, 5_667)),
+    ("gpt-4o", _tiles(85, 170)),
+    ("gpt-4.1-mini", _patches(1.62)),
+    ("gpt-4.1-nano", _patches(2.46)),
+    ("gpt-4.1", _tiles(85, 170)),
+    ("gpt-5-mini", _patches(1.62)),
+    ("gpt-5-nano", _patches(2.46)),
+    ("o4-mini", _patches(1.72)),
+    ("o1", _tiles(75, 150)),
+    ("o3", _tiles(75, 150)),
+    ("", lambda size: max(_tiles(85, 170)(size), _patches(2.46, 10_000)(size))),
+)
+"""The first whose prefix fits. `gpt-5` and later ones change too often to be told apart."""
+
+
+def _image_tokens(model: str, size: PixelSize) -> int:
+    return next(rule for prefix, rule in _IMAGES if model.startswith(prefix))(size)
+
+
+PROVIDER = ProviderRecord(
+    name="openai",
+    wires=(
+        Wire("openai", _URL, "authorization", _responses, "Bearer {}", _NOT_STORED),
+        Wire("openai-chat", _URL, "authorization", _chat, "Bearer {}"),
+    ),
+    own_models=r"(chatgpt|gpt|ft:gpt)-|o\d",
+    image_tokens=_image_tokens,
+    limit_headers=LimitHeaders("x-ratelimit-remaining-{}", "x-ratelimit-reset-{}", after_duration),
+)

@@ -1,0 +1,30 @@
+"""Stores on a PostgreSQL server that several machines share."""
+
+from vegakit.store.backend import Backend
+from vegakit.store.postgres.connection import PostgresSession
+from vegakit.store.postgres.journal import (
+    PostgresJournal,
+    forget_runs,
+    journal_size,
+    list_runs,
+    recorded_calls,
+)
+from vegakit.store.postgres.stores import PostgresLedger, PostgresMemory, PostgresStore
+
+POSTGRES = Backend(
+    ledger=PostgresLedger,
+    journal=PostgresJournal,
+    runs=list_runs,
+    calls=recorded_calls,
+    forget=forget_runs,
+    size=journal_size,
+)
+
+__all__ = [
+    "POSTGRES",
+    "PostgresJournal",
+    "PostgresLedger",
+    "PostgresMemory",
+    "PostgresSession",
+    "PostgresStore",
+]

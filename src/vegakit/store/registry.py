@@ -1,0 +1,80 @@
+"""The registry knows which backend a place is of: it is the one table that knows them all, with the
+operations by place."""
+
+from os import PathLike, fspath
+
+from vegakit.config import hide_secrets_of_url
+from vegakit.errors import SettingsError
+from vegakit.ports import Journal, Ledger
+from vegakit.store.backend import Backend
+from vegakit.store.journal import ForgottenRuns, RetentionRule
+from vegakit.store.postgres import POSTGRES
+from vegakit.store.runs import RecordedCall, RunSummary
+from vegakit.store.sqlite import SQLITE
+
+_BACKENDS: dict[str, Backend] = {"": SQLITE, "postgresql": POSTGRES, "postgres": POSTGRES}
+"""By the scheme of the URL; the path of a file has none."""
+
+
+def _backend_of(place: str) -> Backend:
+    scheme = _scheme(place)
+    if scheme not in _BACKENDS:
+        known = ", ".join(f"{name}://…" for name in _BACKENDS if name)
+        raise SettingsError(
+            f"no store is reached by {scheme}:// in {show_place(place)}; write the path of a file, "
+            f"or one of {known}"
+        )
+    return _BACKENDS[scheme]
+
+
+def _scheme(place: str) -> str:
+    """Return the scheme of a URL; "" for the path of a file."""
+    scheme, separator, _ = place.partition("://")
+    return scheme.lower() if separator else ""
+
+
+def show_place(place: str) -> str:
+    """Return the name of a place as people may see it: a URL without user, password and options."""
+    return hide_secrets_of_url(place) if _scheme(place) else place
+
+
+def open_ledger(place: str | PathLike[str]) -> Ledger:
+    """Return the ledger in a file or on the server of a URL. Nothing is opened until it is used."""
+    return _backend_of(fspath(place)).ledger(fspath(place))
+
+
+def open_journal(
+    place: str | PathLike[str], *, shared: bool = False, keep: RetentionRule | None = None
+) -> Journal:
+    """Return the journal in a file or on the server of a URL. `shared` is one that many runs of a
+    user share; `keep` says which runs that have ended are kept."""
+    return _backend_of(fspath(place)).journal(fspath(place), shared=shared, keep=keep)
+
+
+def list_runs(place: str | PathLike[str]) -> list[RunSummary]:
+    """Return the runs in a journal, the first first. Nothing is written to it."""
+    return _backend_of(fspath(place)).runs(fspath(place))
+
+
+def recorded_calls(place: str | PathLike[str]) -> list[RecordedCall]:
+    """Return the model calls in a journal that `list_runs` can read."""
+    return _backend_of(fspath(place)).calls(fspath(place))
+
+
+def forget_runs(
+    place: str | PathLike[str],
+    before_ms: int,
+    most_bytes: int,
+    *,
+    dry_run: bool = False,
+    shrink: bool = False,
+) -> ForgottenRuns:
+    """Forget runs that ended before then, and the oldest ones while the rest is larger than
+    `most_bytes`; `shrink` gives the space back to the disk."""
+    forget = _backend_of(fspath(place)).forget
+    return forget(fspath(place), before_ms, most_bytes, dry_run=dry_run, shrink=shrink)
+
+
+def journal_size(place: str | PathLike[str]) -> int | None:
+    """Return how many bytes a journal takes; None where nothing is recorded yet."""
+    return _backend_of(fspath(place)).size(fspath(place))

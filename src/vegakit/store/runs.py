@@ -1,0 +1,94 @@
+"""The runs in a journal, seen from outside: summed up and listed, which writes nothing."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from vegakit.ids import ProgramId
+from vegakit.money import Money
+from vegakit.ports import RunRecord
+from vegakit.records import from_json
+from vegakit.store.seals import RowSeals
+
+
+class RunSummary(Struct, frozen=True):
+    """`cut_off` are calls without an outcome: of a run that goes on, they are in flight. `lost` is
+    how much of what was spent is for calls that were cut off."""
+
+    run: RunRecord
+    ended_ms: int | None
+    is_running: bool
+    recorded: int
+    cut_off: int
+    spent: Money
+    lost: Money = Money(0)
+
+
+class RecordedCall(Struct, frozen=True):
+    """A model call that was recorded. `process` is the last name in the path of the process that
+    called; `output_tokens` is None where there was no answer, or nobody counted."""
+
+    program: ProgramId
+    process: str
+    charged: Money
+    output_tokens: int | None
+    is_cut: bool
+
+
+class RunQueries:
+    """The statements by which a journal is read from outside. `number` and `text` give the SQL for
+    a field of a JSON column by its path; `own` is the condition on the user's runs."""
+
+    def __init__(
+        self, number: Callable[..., str], text: Callable[..., str], own: str = "TRUE"
+    ) -> None:
+        charged, tokens = number("charged"), number("value", "usage", "output_tokens")
+        self.runs = f"""
+            SELECT program, ended_ms, run, seal, recorded, cut_off, spent, lost
+            FROM runs LEFT JOIN (
+                SELECT program, COUNT(outcome) AS recorded, COUNT(*) - COUNT(outcome) AS cut_off,
+                    SUM(CASE kind WHEN 'CallModel' THEN {charged} END) AS spent,
+                    SUM(CASE {text("type")} WHEN 'Unknown' THEN {charged} END) AS lost
+                FROM effects GROUP BY program
+            ) AS figures USING (program) WHERE {own} ORDER BY program
+        """  # noqa: S608  (our words)
+        self.calls = f"""
+            SELECT program, path, {charged}, {tokens}, {text("value", "finish")}
+            FROM effects JOIN runs USING (program)
+            WHERE kind = 'CallModel' AND outcome IS NOT NULL AND {own}
+        """  # noqa: S608
+        self.ended = f"""
+            SELECT program, ended_ms FROM runs
+            WHERE ended_ms IS NOT NULL AND {own} ORDER BY ended_ms
+        """  # noqa: S608
+
+
+SIZE = """
+    SELECT SUM(LENGTH(key) + LENGTH(path) + LENGTH(digest) + COALESCE(LENGTH(outcome), 0))
+    FROM effects WHERE program = ?
+"""
+"""About what the rows of a run hold."""
+
+
+def summaries(
+    rows: Iterable[tuple[Any, ...]], seals: RowSeals, is_running: Callable[[RunRecord], bool]
+) -> list[RunSummary]:
+    """Return the runs, the first first. A run tells which command is started again to resume it, so
+    it must be sealed by us."""
+    found: list[RunSummary] = []
+    for program, ended_ms, text, seal, recorded, cut_off, spent, lost in rows:
+        [row] = seals.checked("runs", [(program, ended_ms, text, seal)])
+        run = from_json(RunRecord, row[2])
+        living = ended_ms is None and is_running(run)
+        money = Money(int(spent or 0)), Money(int(lost or 0))
+        found.append(RunSummary(run, ended_ms, living, recorded or 0, cut_off or 0, *money))
+    return found
+
+
+def recorded_call(row: tuple[Any, ...]) -> RecordedCall:
+    """Return a row of `RunQueries.calls`. A path `main#1/A~#1/send …` is of `A~`."""
+    program, place, charged, tokens, finish = row
+    process_path = place.partition("/send ")[0]
+    process = process_path.rpartition("/")[2].rpartition("#")[0]
+    return RecordedCall(program, process, Money(int(charged or 0)), tokens, finish == "length")
