@@ -116,7 +116,7 @@ fn main() may [fs::write] allowed_paths ["paid.txt"] {
 _PLANNER = """\
 import asyncio
 
-from vegakit import Agent, May, Runtime, run_program
+from vegakit import Agent, ProgramRights, Runtime, run_program
 
 may = ProgramRights(capabilities=["fs::write"], paths=["paid.txt"], people=True)
 writer = Agent("writer", model="fast", max_tokens=50)

@@ -203,7 +203,10 @@ class Stage:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-                process.communicate()
+                process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
         for pid in self.processes_left():
             os.kill(pid, signal.SIGKILL)
 

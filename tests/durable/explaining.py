@@ -4,7 +4,9 @@ A call whose outcome was recorded is never sent again. One that was in flight wh
 server was killed may be: between the request before and the one after there is such a kill, and the
 program was told that the call before came to nothing known. So may one that a worker began while
 the server was away, or had only just come back: the server does not know that it handed it out, or
-waits in vain for a sign of life that was sent to the server before, and hands it out again.
+waits in vain for a sign of life that was sent to the server before, and hands it out again. For
+some seconds after it came back it may even refuse what a worker tells it ("not found"); then the
+call is handed out again when the time for a sign of life is over, and not before.
 """
 
 from collections import Counter
@@ -19,6 +21,10 @@ from tests.durable.oracle import number_in
 __all__ = ["Kill", "Repeat", "check_known", "repeats", "table_of"]
 
 
+SETTLING_MS = 10_000
+"""How long after it has come back the server may refuse what workers tell it."""
+
+
 class Kill(NamedTuple):
     at_ms: int
     who: str
@@ -31,6 +37,13 @@ class Kill(NamedTuple):
         """What a worker held of a server that was killed is handed out again when no sign of life
         has come for as long as the heartbeat may stay out."""
         return self.until_ms + HEARTBEAT_MS if self.until_ms else self.at_ms
+
+    def explains(self, sent_ms: int, again_ms: int) -> bool:
+        """Return whether a call of then may have been handed out again because of this kill."""
+        if self.at_ms <= again_ms and self.felt_until_ms >= sent_ms:
+            return True
+        was_silent = again_ms - sent_ms >= HEARTBEAT_MS
+        return was_silent and 0 < self.until_ms <= sent_ms <= self.until_ms + SETTLING_MS
 
 
 class Repeat(NamedTuple):
@@ -78,7 +91,7 @@ def repeats(scene: Scene, kills: list[Kill]) -> list[Repeat]:
         for before, again in pairwise(requests):
             first, second = before["started_ms"], again["started_ms"]
             between = [k for k in kills if first <= k.at_ms <= second]
-            felt = [k for k in kills if k.at_ms <= second and k.felt_until_ms >= first]
+            felt = [k for k in kills if k.explains(first, second)]
             ended_ms = ended.get(before["n"])
             kill = next(iter(between + felt[-1:]), None)
             found.append(Repeat(number, before["started_ms"], ended_ms, again["started_ms"], kill))
