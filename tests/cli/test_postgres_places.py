@@ -141,11 +141,16 @@ def test_nobody_is_shown_the_password(tmp_path: Path, url: str) -> None:
     wrong = re.sub(r":[0-9]+/", ":1/", url)
     shown = [vega(tmp_path, {"VEGA_LEDGER_URL": url, "VEGA_JOURNAL_URL": url}, "config")]
     shown += [vega(tmp_path, {"VEGA_JOURNAL_URL": wrong}, *command) for command in (RUN, ["runs"])]
-    for strange in (f"mysql://a:{PASSWORD}@b", f"postgresql://a:{PASSWORD}%zz@b/c"):
+    for strange in (
+        f"mysql://a:{PASSWORD}@b",
+        f"postgresql://a:{PASSWORD}%zz@b/c",
+        f"postgresql://a:pa/{PASSWORD}@127.0.0.1:1/c",
+    ):
         shown.append(vega(tmp_path, {"VEGA_LEDGER_URL": strange}, *RUN))
     shown.append(vega(tmp_path, {"VEGA_LEDGER_URL": f"a:{PASSWORD}"}, "config"))
     killed(tmp_path, {}, 1, "--journal", url)
     shown.append(vega(tmp_path, {}, "runs", url))
+    shown.append(vega(tmp_path, {}, "runs", url, "--json"))
     shown.append(vega(tmp_path, {}, "resume", url))
     for ran in shown:
         assert ran.stdout or ran.stderr

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import json
+from msgspec import json, structs
 
 from vegakit.cli.display import PLAIN, amount, duration, one_line, terminal_width
 from vegakit.config import (
@@ -101,6 +101,12 @@ def _shown(command: Sequence[str]) -> str:
     return shlex.join(map(show_place, command))
 
 
+def _without_secrets(summary: RunSummary) -> RunSummary:
+    """Return a run whose command has no password: what is printed may go to a log."""
+    command = tuple(map(show_place, summary.run.command))
+    return structs.replace(summary, run=structs.replace(summary.run, command=command))
+
+
 def start_again(said: str, run: RunRecord, variables: Mapping[str, str]) -> int:
     """Start the command of a run in the place of this process. What it prints is its own, so we
     speak on stderr."""
@@ -141,7 +147,7 @@ def runs_command(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     runs = runs_in(chosen.file or journal_of_user())
     if chosen.json:
-        print(json.format(json.encode(runs)).decode())
+        print(json.format(json.encode(list(map(_without_secrets, runs)))).decode())
         return 0
     colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
     print(render_runs(runs, colour=colour, width=width))

@@ -150,7 +150,8 @@ def server_of(dsn: str, schema: str | None = None) -> Server:
         known = conninfo_to_dict(dsn)
     except ProgrammingError:
         known = {"host": "@"}
-    if "@" in str(known.get("host", "")):
+    # A `/` or `@` of a password that is not escaped moves the rest of it into host or database.
+    if any("@" in str(known.get(part, "")) for part in ("host", "port", "dbname")):
         # Neither what was written nor what libpq says of it is shown: it may quote the password.
         raise SettingsError(
             "the address of the PostgreSQL server cannot be read; write it like "
