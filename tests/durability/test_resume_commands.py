@@ -435,3 +435,22 @@ def test_a_run_that_goes_on_is_told_the_time_that_it_was_told(
     assert home.asked.count("second one") == 2
     [run] = home.runs()
     assert home.vega("replay", run["run"]["program"]).out == gone_on.out
+
+
+@scripted(first="one", second=[Hang(), "two"], other="no")
+def test_an_unfinished_run_of_a_shared_journal_is_not_taken_up_by_another_program(
+    home: Home,
+) -> None:
+    """Else that program would end it, and the answers of both would be mixed."""
+    home.killed(2, "-m", "vegakit", "run", home.write(TWO))
+    journal = str(home.data / "vega.db")
+    other = home.write(
+        'agent B { model fast }\nfn main() -> str { return B <- "other"; }\n', "b.vega"
+    )
+    refused = home.vega("run", other, "--journal", journal)
+    assert refused.status == 1
+    assert "journal that many runs share" in refused.err
+    assert "vega resume" in refused.err
+    gone_on = home.vega("resume")
+    assert (gone_on.status, gone_on.out) == (0, "one two\n"), gone_on
+    assert "other" not in home.asked

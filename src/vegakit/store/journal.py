@@ -220,6 +220,13 @@ class SqlJournal(ABC, Generic[ThreadT]):
                 )
         else:
             found = await self._run_rows("ended_ms IS NULL ORDER BY program DESC LIMIT 1")
+            if found and self._files.was_shared(found[0].program):
+                # Taken up here it would be carried on by an unrelated program, beside its owner.
+                raise UserError(
+                    f"{self.place} is a journal that many runs share, and run {found[0].program} "
+                    "in it is unfinished; go on with it by `vega resume`, or name another journal "
+                    "for this program"
+                )
         if found:
             await self._check_all()
             run = from_json(RunRecord, found[0].run)

@@ -144,6 +144,10 @@ class RunFiles:
             self._lock = lock_file(self.beside(program))
         return self._lock is not None
 
+    def was_shared(self, program: str) -> bool:
+        """Say whether this machine has carried on the run in a journal that many runs share."""
+        return Path(f"{self.beside(program)}.lock").exists()
+
     def is_locked(self, program: str) -> bool:
         """Say whether somebody holds the lock, without keeping it."""
         path = self.beside(program)
