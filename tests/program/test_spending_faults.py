@@ -1,4 +1,4 @@
-"""The property of spending can fail: each fault planted in the purses is found."""
+"""The property of spending can fail: each fault planted in the wallets is found."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

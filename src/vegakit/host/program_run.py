@@ -103,6 +103,8 @@ class ConversationMemory:
 
 _AT_ONCE = 500
 _LONGEST_TURN_MS = 5
+"""How long answers are worked off in one turn of the loop: with the longest single step it stays
+below the 20 ms that others may have to wait."""
 _RULE = RestartRule()
 
 

@@ -79,8 +79,7 @@ if TYPE_CHECKING:
         load_time_code as load_time_code,
     )
     from vegakit.lang.python.lowering import lower as lower
-    from vegakit.lang.python.printer_program import to_python as to_python
-    from vegakit.lang.python.printer_vega import to_vega as to_vega
+    from vegakit.lang.python.printer_program import to_python as to_python, to_vega as to_vega
     from vegakit.lang.schemas import (
         Problem as Problem,
         answer_of as answer_of,
@@ -145,8 +144,7 @@ __getattr__, __dir__ = lazy_exports(
         "library": "CATCHABLE CONFIRM LIBRARY",
         "python.load_time": "LoadTimeCode load_time_code",
         "python.lowering": "lower",
-        "python.printer_program": "to_python",
-        "python.printer_vega": "to_vega",
+        "python.printer_program": "to_python to_vega",
         "schemas": "Problem answer_of answer_schema arguments_of schema_of value_of",
         "syntax.formatter": "format_source",
         "syntax.parser": "parse",

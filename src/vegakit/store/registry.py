@@ -6,10 +6,9 @@ from os import PathLike, fspath
 from vegakit.config import hide_secrets_of_url
 from vegakit.errors import SettingsError
 from vegakit.ports import Journal, Ledger
-from vegakit.store.backend import Backend
 from vegakit.store.journal import ForgottenRuns, RetentionRule
 from vegakit.store.postgres import POSTGRES
-from vegakit.store.runs import RecordedCall, RunSummary
+from vegakit.store.runs import Backend, RecordedCall, RunSummary
 from vegakit.store.sqlite import SQLITE
 
 _BACKENDS: dict[str, Backend] = {"": SQLITE, "postgresql": POSTGRES, "postgres": POSTGRES}

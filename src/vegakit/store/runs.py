@@ -1,14 +1,20 @@
-"""The runs in a journal, seen from outside: summed up and listed, which writes nothing."""
+"""The runs in a journal, seen from outside: summed up and listed, which writes nothing; and what a
+place to store things in offers.
+
+A place is the path of a file, or a URL whose scheme says which backend it is of. A backend is a
+folder beside this module and a row of the table in `registry`.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from vegakit.ids import ProgramId
 from vegakit.money import Money
-from vegakit.ports import RunRecord
+from vegakit.ports import Journal, Ledger, RunRecord
 from vegakit.records import from_json
+from vegakit.store.journal import ForgottenRuns
 from vegakit.store.seals import RowSeals
 
 
@@ -34,6 +40,22 @@ class RecordedCall(Struct, frozen=True):
     charged: Money
     output_tokens: int | None
     is_cut: bool
+
+
+class Backend(NamedTuple):
+    """The operations of one kind of place, each of which takes the place as its first argument."""
+
+    ledger: Callable[[str], Ledger]
+    journal: Callable[..., Journal]
+    """Open a journal; `shared` and `keep` are those of `SqlJournal`."""
+    runs: Callable[[str], list[RunSummary]]
+    """Return the runs of a journal, the first first, without writing to it."""
+    calls: Callable[[str], list[RecordedCall]]
+    """Return the model calls of a journal."""
+    forget: Callable[..., ForgottenRuns]
+    """Forget runs that have ended, by age and size."""
+    size: Callable[[str], int | None]
+    """Return how many bytes a journal takes; None where nothing is recorded yet."""
 
 
 class RunQueries:

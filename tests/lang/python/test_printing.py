@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from vegakit.lang.frontends import check_program
-from vegakit.lang.python.printer_program import to_python
-from vegakit.lang.python.printer_vega import to_vega
+from vegakit.lang.python.printer_program import to_python, to_vega
 from vegakit.testing.programs import run_test
 
 PYTHON = Path(__file__).parents[2] / "language_python"

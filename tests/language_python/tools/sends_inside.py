@@ -1,4 +1,4 @@
-# A tool may ask other agents; that is paid from the same purse.
+# A tool may ask other agents; that is paid from the same wallet.
 # reply "outer": {"calls": [{"name": "ask", "arguments": {"q": "inner"}}]}
 # reply "inner": deep
 # reply "outer": shallow

@@ -149,7 +149,7 @@ def _says(request: ModelRequest) -> str:
 
 
 _FAST = 0.05
-_TITLE = "No key, no network, scripted models: a planner writes programs, Vega holds their purse."
+_TITLE = "No key, no network, scripted models: a planner writes programs, Vega holds their budget."
 _FRAME_S, _BAR = 0.08, 30
 _RED, _GREEN, _YELLOW, _CYAN = "1;31", "1;32", "1;33", "36"
 _WIPE, _HIDE, _SHOW = "\r\x1b[K", "\x1b[?25l", "\x1b[?25h"

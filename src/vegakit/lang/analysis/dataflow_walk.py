@@ -246,8 +246,8 @@ class WalkState:
 
 @dataclass(slots=True)
 class DataflowWalk(TreeWalk[DataflowScopes]):
-    """The walk over one function. `loops` are those around, innermost last; `carried` is what
-    the rounds of each leave to the next; `supervised` are the spawns with their own supervisor."""
+    """The walk over one function. `loops` are those around, innermost last; `carried` is what the
+    rounds of each hand on to the next; `supervised` are the spawns with their own supervisor."""
 
     facts: DataflowFacts
     unit: Unit

@@ -1,7 +1,10 @@
-"""The Python printer: statements and the whole program (pure)."""
+"""A program in its other spelling: statements and the whole program as Python, and one of Python as
+Vega (pure).
+"""
 
 import ast
-from collections.abc import Callable, Generator
+import tokenize
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -9,6 +12,8 @@ from vegakit.lang.check.symbols import Checked
 from vegakit.lang.diagnostics import Diagnostic
 from vegakit.lang.library import BUILTIN_ERRORS, VEGA_ERRORS
 from vegakit.lang.python.analysis import natural_names, shared_changes
+from vegakit.lang.python.context import SourceMap
+from vegakit.lang.python.lowering import lower
 from vegakit.lang.python.printer_calls import CALLS, agent, grants_of, record, settings, supervisor
 from vegakit.lang.python.printer_expressions import (
     EXPRESSIONS,
@@ -21,7 +26,7 @@ from vegakit.lang.python.printer_expressions import (
     quoted,
 )
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.printer import Fragment
+from vegakit.lang.syntax.printer import Comments, Fragment, print_source
 from vegakit.lang.types import FLOAT, INT, STR, ListOf, MapOf
 
 # Statements as Python.
@@ -367,3 +372,30 @@ def _learned(lines: list[str], begins: int) -> tuple[set[str], set[int]]:
         if isinstance(node, ast.stmt) and id(node) in shared
     }
     return natural_names(function), marked
+
+
+# A program in Python as Vega: the same tree in its other spelling.
+
+
+def to_vega(text: str, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
+    """Return the text, or why there is none."""
+    lowered = lower(text, file)
+    if lowered.diagnostics:
+        return "", lowered.diagnostics
+    if lowered.tools:
+        name = next(iter(lowered.tools))
+        what = f"`{name}` is a function of Python"
+        remedy = f'pass it in: load("x.vega", tools=[{name}])'
+        return "", (NotExpressibleError(lowered.source, what, remedy).diagnostic(file),)
+    return print_source(lowered.source, Comments(text, _comments(text))), ()
+
+
+def _comments(text: str) -> Iterator[tuple[int, list[str]]]:
+    source_map = SourceMap(text)
+    lines = text.split("\n")
+    readline = iter(text.splitlines(keepends=True)).__next__
+    for token in tokenize.generate_tokens(readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            at = source_map.at(line, len(lines[line - 1][:column].encode()))
+            yield at, [f"//{token.string[1:]}"]

@@ -1,6 +1,5 @@
 """Stores on a PostgreSQL server that several machines share."""
 
-from vegakit.store.backend import Backend
 from vegakit.store.postgres.connection import PostgresSession
 from vegakit.store.postgres.journal import (
     PostgresJournal,
@@ -10,6 +9,7 @@ from vegakit.store.postgres.journal import (
     recorded_calls,
 )
 from vegakit.store.postgres.stores import PostgresLedger, PostgresMemory, PostgresStore
+from vegakit.store.runs import Backend
 
 POSTGRES = Backend(
     ledger=PostgresLedger,

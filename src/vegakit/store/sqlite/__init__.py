@@ -1,6 +1,6 @@
 """Stores in SQLite files that several processes of one machine share."""
 
-from vegakit.store.backend import Backend
+from vegakit.store.runs import Backend
 from vegakit.store.sqlite.connection import SqliteHandle
 from vegakit.store.sqlite.journal import (
     SqliteJournal,
