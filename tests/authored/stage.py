@@ -7,6 +7,7 @@ from typing import Any
 
 from vegakit.conversation import ModelRequest, ToolMessage
 from vegakit.host import Agent, Reply, run_program
+from vegakit.policy import unmarked
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 
@@ -40,7 +41,7 @@ class Played:
 
     @property
     def last(self) -> dict[str, Any]:
-        return json.loads(self.told[-1])
+        return json.loads(unmarked(self.told[-1]))
 
 
 async def play(

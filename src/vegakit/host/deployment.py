@@ -40,8 +40,7 @@ from vegakit.policy import (
     RestartStrategy,
     RetryRule,
     delegate,
-    mark_untrusted,
-    sanitise,
+    unmarked,
 )
 from vegakit.ports import AuditLevel, CommandResult, LaunchedChild, Tool
 from vegakit.program import ChildSpec, FiberBody, GroupSpec, ProcessSpec
@@ -230,7 +229,6 @@ FUNCTIONS: dict[str, Callable[..., Awaitable[Any]]] = {
 
 
 _MCP = "mcp:"
-_MARKED = mark_untrusted(sanitise("|")).split("|")
 
 
 @dataclass(frozen=True)
@@ -261,7 +259,7 @@ class _ServerTool:
 
         plain = to_jsonable_python(python_value(dict(arguments)))
         said = await self._inner.call(plain, deps)
-        return said.removeprefix(_MARKED[0]).removesuffix(_MARKED[1])
+        return unmarked(said)
 
 
 async def find_externals(

@@ -111,6 +111,7 @@ from vegakit.policy.safe_text import (
     mark_untrusted,
     quote_name,
     sanitise,
+    unmarked,
     wrap_escaped,
 )
 from vegakit.policy.scopes import (
@@ -267,5 +268,6 @@ __all__ = [
     "rule_within",
     "sanitise",
     "start_retry",
+    "unmarked",
     "wrap_escaped",
 ]

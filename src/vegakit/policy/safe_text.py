@@ -90,6 +90,11 @@ def mark_untrusted(text: Untrusted) -> str:
     return f"<untrusted>\n{''.join(kept_open)}\n</untrusted>"
 
 
+def unmarked(text: str) -> str:
+    """Return the text without the marks around it, for code that reads what a model was told."""
+    return text.removeprefix("<untrusted>\n").removesuffix("\n</untrusted>")
+
+
 def _as_read(text: str) -> str:
     """Letter by letter, so that a text is read as its letters are."""
     if text.isascii():

@@ -20,7 +20,7 @@ import msgspec
 from vegakit.agent import CallTools, PlannedCall, ToolOutcome
 from vegakit.effects import CallTool
 from vegakit.money import Money, format_money
-from vegakit.policy import ChildType, sanitise
+from vegakit.policy import ChildType, mark_untrusted, sanitise
 from vegakit.program.admission import AdmittedProgram, over_remaining_budget
 from vegakit.program.bodies import MOST_KEPT, AgentBody, Author
 from vegakit.program.core import Core
@@ -161,7 +161,7 @@ class AuthoredPrograms:
             spent, quote = wallet.spent - wallet.wasted, wallet.cap or Money(0)
             account |= {"spent": format_money(Money(spent)), "quote": format_money(quote)}
         text = msgspec.json.encode(report | {"account": account}).decode()
-        return ToolOutcome(sanitise(text), is_error=isinstance(outcome, MessageFailed))
+        return ToolOutcome(_marked(text), is_error=isinstance(outcome, MessageFailed))
 
 
 def source_in(given: object) -> tuple[str, str, dict[str, Any]] | str:
@@ -174,6 +174,10 @@ def source_in(given: object) -> tuple[str, str, dict[str, Any]] | str:
     if not isinstance(arguments, dict):
         return _NO_ARGUMENTS
     return source, language, cast("dict[str, Any]", arguments)
+
+
+def _marked(text: str) -> str:
+    return mark_untrusted(sanitise(text))
 
 
 def _outcome(refusal: RefusedProgram) -> ToolOutcome:
@@ -255,13 +259,13 @@ class ToolRounds:
                 self._start(path, process, message_id, send, action.step, plan, deadline_ms)
 
     def outcome_of(self, path: str, ask: str, outcome: Outcome) -> ToolOutcome:
-        """Return the outcome for the model. The text is made harmless, since a program may pass on
-        text that it read anywhere."""
+        """Return the outcome for the model, between the marks of what is not to be trusted: a tool
+        that is written in Vega may pass on text that it read anywhere."""
         if (tool_outcome_now := self._programs.on_result(path, ask, outcome)) is not None:
             return tool_outcome_now
         if isinstance(outcome, MessageFailed):
-            return ToolOutcome(sanitise(f"{outcome.error}: {outcome.reason}"), is_error=True)
-        return ToolOutcome(sanitise(text_of(restored(outcome.value))))
+            return ToolOutcome(_marked(f"{outcome.error}: {outcome.reason}"), is_error=True)
+        return ToolOutcome(_marked(text_of(restored(outcome.value))))
 
     def withdraw(self, path: str, message_id: int, send: Send) -> None:
         """Give up the open calls of a send."""

@@ -21,6 +21,7 @@ from vegakit.conversation import ModelReply, ModelRequest, Text, ToolMessage, Us
 from vegakit.errors import BugError
 from vegakit.host import Agent, run_program
 from vegakit.money import Money, dollars, format_money
+from vegakit.policy import unmarked
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.program import ProcessSpawned, Wallet
 from vegakit.providers import ScriptedModel
@@ -296,7 +297,7 @@ async def play(screen: PlanScreen, pace: float) -> PlanSummary:
 def _account(told: str) -> dict[str, Any]:
     """Return the account of a program that has run; its planner knows no third one."""
     try:
-        return json.loads(told)["account"]
+        return json.loads(unmarked(told))["account"]
     except ValueError:
         raise BugError(f"the fixed program of the demo was refused: {told}") from None
 
