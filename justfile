@@ -77,6 +77,14 @@ contract *words:
 flow *args:
     python tools/flow.py {{args}}
 
+# Every wire of every provider over sockets, as the table of the reference (`--write` puts it there)
+providers *args:
+    python -m campaigns.providers {{args}}
+
+# Providers whose key is in the environment: our bounds beside their counts, for at most five cents; never in CI
+live *args:
+    python -m campaigns.live {{args}}
+
 # Operations per second, as ratios to a bare function call
 bench:
     python -m benchmarks
@@ -202,6 +210,10 @@ quotes programs="200":
 # Write the reference of the language anew, from the tables of the source
 reference:
     python tools/language_reference.py
+
+# Write the table of models anew, from the installed genai-prices and pydantic-ai
+catalog:
+    python tools/make_catalog.py
 
 # Pin and hash the dependencies anew
 lock:

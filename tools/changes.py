@@ -58,10 +58,13 @@ FOLDERS = {
     "test_drawing.py": Folder("cli", 2),
     "test_money.py": Folder("money", 2),
     "test_prices.py": Folder("prices", 2),
-    "test_words.py": Folder("errors ids records conversation effects events lazy ports", 2),
+    "test_words.py": Folder(
+        "errors ids records value_types conversation effects events lazy ports", 2
+    ),
     "testing": Folder("testing", 10),
     "tools": Folder("tools child_process", 20),
     "vm": Folder("vm", 15),
+    "wires": Folder("wires", 60),
 }
 """By the name below `tests`. `*` is looked at after every change. Seconds of `agent` and `config`
 are measured, the others are estimates that wait for a quiet machine."""

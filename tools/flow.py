@@ -4,8 +4,9 @@
     python tools/flow.py --files     the files too, in the order in which they are first entered
     python tools/flow.py --json      the same for machines
 
-A file is entered when one of its functions is called; loading a module does not count. Each flow
-runs in a fresh interpreter with a scripted model, so nothing leaves the machine.
+A file is entered when one of its functions is called; loading a module does not count, at the head
+of another or when one of its names is first used. Each flow runs in a fresh interpreter with a
+scripted model, so nothing leaves the machine.
 """
 
 import asyncio
@@ -24,6 +25,8 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 SRC = str(ROOT / "src" / "vegakit") + "/"
+LAZY = f"{SRC}lazy.py"
+"""Loads a module when one of its names is first used."""
 
 THREE_SENDS = """\
 agent Writer { model smart  max_tokens 50 }
@@ -171,6 +174,8 @@ class _Tracing:
 def _is_loading(frame: FrameType | None) -> bool:
     """Whether a module is being loaded: decorators, comprehensions and tables that run then are no
     steps of a flow. The flow itself runs below the script's own module, which does not count."""
+    if frame is not None and frame.f_code.co_filename == LAZY:
+        return True
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_code.co_filename != __file__:
             return frame.f_code.co_filename.startswith(SRC)

@@ -75,6 +75,7 @@ SUITES = {
     "lint": Suite(60, [["ruff", "check", "--quiet", "."]]),
     "types": Suite(420, [["basedpyright"]]),
     "layers": Suite(90, [["lint-imports", "--no-cache"]]),
+    "catalog": Suite(120, [["python", "tools/make_catalog.py", "--check"]]),
     "fast": Suite(150, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(
         2_000,
@@ -100,7 +101,8 @@ SUITES = {
 GROUPS = {
     "check": ["format", "lint", "layers", "chosen types", "chosen tests"],
     "ci": (
-        "format lint types layers properties simulate parallel kills bench wheel e2e tests".split()
+        "format lint types layers catalog properties simulate parallel kills bench wheel e2e "
+        "tests".split()
     ),
 }
 

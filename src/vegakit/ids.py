@@ -15,6 +15,7 @@ from typing import NewType
 from vegakit.errors import InvalidRecordError
 
 __all__ = [
+    "ANY_AGENT",
     "Digest",
     "EffectKey",
     "HolderId",
@@ -41,6 +42,9 @@ HolderId = NewType("HolderId", str)
 InterruptId = NewType("InterruptId", str)
 TraceId = NewType("TraceId", str)
 SpanId = NewType("SpanId", str)
+
+ANY_AGENT = "*"
+"""In place of an agent's name: it may be any."""
 
 _ENTROPY_BYTES = 10
 

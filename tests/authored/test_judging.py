@@ -216,10 +216,10 @@ async def test_a_bug_of_whoever_looks_fails_the_ask(
     monkeypatch: pytest.MonkeyPatch, ahead: str
 ) -> None:
     """It waited for ever: the answer of the model was not told to the program any more."""
-    monkeypatch.setattr("vegakit.host.registry.admit", _strange)
+    monkeypatch.setattr("vegakit.host.authors.admit", _strange)
     monkeypatch.setattr("vegakit.host.admission.inspect_program", _strange)
     if ahead == "here":
-        monkeypatch.setattr("vegakit.host.registry.HostAuthor._reviewed", _strange)
+        monkeypatch.setattr("vegakit.host.authors.HostAuthor._reviewed", _strange)
     with pytest.raises(AgentFailed, match="nobody thought of this"):
         async with asyncio.timeout(20):
             await play(call("fn main() -> int { return 7; }"))

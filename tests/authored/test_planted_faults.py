@@ -52,8 +52,8 @@ def not_compared(patch: pytest.MonkeyPatch) -> None:
     ) -> AdmittedProgram | RefusedProgram:
         return real(source, language, replace(leave, max_cost=dollars("$1000")))
 
-    patch.setattr("vegakit.host.registry.admit", any_cost)
-    patch.setattr(authored, "over_remaining_budget", lambda accepted, room: None)
+    patch.setattr("vegakit.host.authors.admit", any_cost)
+    patch.setattr("vegakit.program.admission.over_remaining_budget", lambda accepted, room: None)
 
 
 def manifest_not_compared(patch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def code(**options: Any) -> Code:
     reader = Agent("reader", model, max_tokens=30)
     tool = run_program([reader], teach=False, **options)
     rt = Runtime()
-    registry = Registry(rt.model_registry, rt.admission_service)
+    registry = Registry(rt.model_registry, lambda: rt.admission_service)
     registry.register(Agent("planner", model, tools=[tool], budget="$2", max_tokens=20))
     return registry.code
 

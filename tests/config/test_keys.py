@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.config.house import House
-from vegakit.config import KeySource, environment_secrets, explain, load, toml_of
+from vegakit.config import KeySource, environment_proxy, environment_secrets, explain, load, toml_of
 from vegakit.errors import SettingsError
 
 
@@ -135,10 +135,9 @@ def test_a_function_gives_a_key(house: House) -> None:
     )
     assert read(settings.key("openai")) == "plain"
     assert read(settings.key("new")) == "async"
-    assert {row.value for row in explain(settings) if row.name.endswith("key")} == {
-        "a Python function",
-        "env ANTHROPIC_API_KEY",
-    }
+    shown = {row.name: row.value for row in explain(settings) if row.name.endswith("key")}
+    assert shown["providers.openai.key"] == shown["providers.new.key"] == "a Python function"
+    assert shown["providers.anthropic.key"] == "env ANTHROPIC_API_KEY"
 
 
 def test_a_function_without_a_key_is_said_in_words(house: House) -> None:
@@ -227,3 +226,31 @@ def test_secrets_of_variables_are_known_by_their_names() -> None:
         "wJalrXUt": "aws_secret_access_key",
         "named-by-settings": "NOTES",
     }
+
+
+@pytest.mark.parametrize(
+    ("url", "variables", "proxy"),
+    [
+        ("https://a.test/v1", {}, None),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://a.test/v1", {"https_proxy": "p:1"}, "http://p:1"),
+        ("https://a.test/v1", {"ALL_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://a.test/v1", {"ALL_PROXY": "socks5://p:1"}, None),
+        ("http://a.test/v1", {"HTTP_PROXY": "http://p:1"}, None),
+        ("http://a.test/v1", {"http_proxy": "http://p:1"}, "http://p:1"),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "b.test, .test"}, None),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "est"}, "http://p:1"),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "no_proxy": "*"}, None),
+        ("http://127.0.0.1:9/v1", {"http_proxy": "http://p:1"}, None),
+    ],
+)
+def test_the_environment_names_a_proxy(
+    url: str, variables: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As other programs read it."""
+    for name in ("http", "https", "all", "no"):
+        for spelled in (f"{name}_proxy", f"{name}_PROXY".upper()):
+            monkeypatch.delenv(spelled, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert environment_proxy(url) == proxy

@@ -229,7 +229,7 @@ async def live(module: Module, life: Life, world: World) -> Lived:
 
     host = SimulatedHost(lambda effect: world(effect, life), world.journal)
     async with Runtime("$1000", models=lambda _: ScriptedModel("")) as rt:
-        registry = Registry(rt.model_registry, rt.admission_service)
+        registry = Registry(rt.model_registry, lambda: rt.admission_service)
         bodies = deploy(module, Path(), registry, ["read", "write"]).bodies
         program = Program(ProgramId("p"), bounds=Bounds(window=life.window), recorded=True)
         driver = Driver(Machine(program, registry.code), host, on_action)

@@ -34,7 +34,7 @@ def test_what_the_model_writes_is_answered(url: str) -> None:
     async def work(rt: Runtime) -> None:
         free = {"type": "string", "minLength": 10, "maxLength": 60}
         reply = await rt.ask(planner(free), "Write a program that asks small to say yes.")
-        assert told(reply.messages).startswith(("refused (", '{"'))
+        assert told(reply.messages).startswith(("refused (", '<untrusted>\n{"'))
         assert reply.text.strip()
         assert reply.steps == 2
 
@@ -46,7 +46,7 @@ def test_what_the_model_chooses_runs_on_the_model(url: str) -> None:
 
     async def work(rt: Runtime) -> None:
         ran = await rt.ask(planner({"enum": [GOOD]}), "Run the program.")
-        assert told(ran.messages).startswith('{"result":"')
+        assert told(ran.messages).startswith('<untrusted>\n{"result":"')
         assert '"calls":1' in told(ran.messages)
         assert ran.cost == rt.spent
         refused = await rt.ask(planner({"enum": [DEAR]}), "Run the program.")

@@ -1,4 +1,4 @@
-"""Answers of the three wire formats, over real sockets."""
+"""Answers of all wire formats, over real sockets."""
 
 import json
 from typing import Any
@@ -7,8 +7,13 @@ import pytest
 
 from tests.models.asking import (
     ANTHROPIC,
+    AZURE,
+    AZURE_CHAT,
+    BEDROCK,
     CITY,
+    GEMINI,
     KEY,
+    OLLAMA,
     RESPONSES,
     WEATHER,
     WIRES,
@@ -33,6 +38,7 @@ from vegakit.conversation import (
     Usage,
     UserMessage,
 )
+from vegakit.errors import Phase, WorldError
 from vegakit.ports.execution import Model
 from vegakit.testing.provider.script import ProviderReply, ProviderToolCall
 from vegakit.testing.provider.server import Provider
@@ -46,12 +52,18 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (64).to_bytes(4, "big") * 2
 @both_ways
 def test_a_plain_answer_is_one_request(name: str, stream: bool) -> None:
     """The text, the tokens and the finish come back; the wire saw one request."""
-    script = ProviderReply("Paris", usage=Usage(12, 3, cache_read_tokens=4))
-    reply, provider = ask(name, script, stream=stream)
+    usage = Usage(12, 3) if name == OLLAMA else Usage(12, 3, cache_read_tokens=4)
+    reply, provider = ask(name, ProviderReply("Paris", usage=usage), stream=stream)
     assert reply.message.text == "Paris"
-    assert reply.usage == Usage(12, 3, cache_read_tokens=4)
+    assert reply.usage == usage
     assert reply.finish is Finish.STOP
     assert len(provider.requests) == 1
+
+
+def found(body: Any, name: str) -> Any:
+    """The field of this name, which some formats keep among the settings of a model."""
+    places = [body, *(inner for inner in body.values() if isinstance(inner, dict))]
+    return next((place[name] for place in places if name in place), None)
 
 
 @wires
@@ -62,7 +74,7 @@ def test_settings_reach_the_wire(name: str, stream: bool) -> None:
     _, provider = ask(name, "ok", request(settings=settings, system="Be brief."), stream=stream)
     (sent,) = provider.requests
     assert sent.max_tokens == 77
-    assert sent.body["temperature"] == 0.25
+    assert found(sent.body, "temperature") == 0.25
     assert "Be brief." in sent.raw.decode()
     assert sent.stream is stream
 
@@ -131,7 +143,7 @@ def test_tool_results_go_back_under_their_ids(name: str) -> None:
     _, provider = ask(name, "ok", request(messages=history, tools=(WEATHER,)))
     wire = provider.requests[0].raw.decode()
     assert provider.requests[0].tool_results == 1
-    assert wire.count("call_a") == 2
+    assert wire.count("call_a") == 2 or wire.count("get_weather") >= 3  # some know names only
     assert "no such city" in wire
     assert "error" in wire
 
@@ -168,13 +180,19 @@ def test_an_answer_by_tool_streams_as_text(name: str) -> None:
     "image", [Media("image/png", PNG), Media("image/png", url="https://images.test/a.png")]
 )
 def test_images_reach_the_wire(name: str, image: Media) -> None:
-    """By their bytes or by their address, which is not fetched here."""
+    """By their bytes or by their address, which is not fetched here. A format that knows no
+    addresses says so before anything is sent."""
+    if image.url and name in {BEDROCK, OLLAMA}:
+        with pytest.raises(WorldError, match="send") as refused:
+            ask(name, "ok", request(messages=(UserMessage((Text("see"), image)),)))
+        assert refused.value.phase is Phase.NOTHING_SENT
+        return
     _, provider = ask(name, "ok", request(messages=(UserMessage((Text("see"), image)),)))
     assert provider.requests[0].images == 1
     assert not image.url or image.url in provider.requests[0].raw.decode()
 
 
-@wires
+@pytest.mark.parametrize("name", [name for name in WIRES if name != OLLAMA])
 @both_ways
 def test_a_filtered_answer_is_a_reply_with_its_cost(name: str, stream: bool) -> None:
     """The finish says so, the text says why."""
@@ -214,7 +232,8 @@ def test_the_key_is_read_for_every_call(name: str) -> None:
         await listen(model, request())
 
     provider = talk(name, "ok", conversation, key=key, headers={"x-team": "blue"})
-    header = "x-api-key" if name == ANTHROPIC else "authorization"
+    named = {ANTHROPIC: "x-api-key", GEMINI: "x-goog-api-key", AZURE: "api-key"}
+    header = {**named, AZURE_CHAT: "api-key"}.get(name, "authorization")
     sent = [one.headers[header].removeprefix("Bearer ") for one in provider.requests]
     assert sent == ["first-key", "second-key"]
     assert provider.requests[0].headers["x-team"] == "blue"

@@ -7,8 +7,10 @@ import pytest
 
 from tests.models.asking import WIRES, answer, request, talk
 from tests.patience import PATIENCE_S
+from vegakit.conversation import ModelReply
 from vegakit.ports.execution import Model
-from vegakit.providers.access import ADMITTED, admitted
+from vegakit.providers.admission import ADMITTED, admitted
+from vegakit.providers.connection import Connection
 from vegakit.testing.provider.script import Hang, ProviderReply, RequestStatus
 from vegakit.testing.provider.server import Provider
 
@@ -51,15 +53,28 @@ def test_cancelling_closes_the_socket(name: str, stream: bool) -> None:
 
 
 @wires
-def test_a_connection_is_used_again(name: str) -> None:
-    """One for all calls that follow each other, and none is left behind."""
+def test_a_connection_is_used_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for all calls that follow each other, also if a stream is left with its reply."""
+    opened: list[object] = []
+
+    class Counted(Connection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            opened.append(transport)
+            super().connection_made(transport)
+
+    monkeypatch.setattr("vegakit.providers.transport.Connection", Counted)
 
     async def conversation(model: Model, _: Provider) -> None:
-        for stream in (False, True, False):
-            await answer(model, request(), stream=stream)
+        for _round in range(2):
+            await answer(model, request(), stream=False)
+            async with aclosing(model.stream(request())) as chunks:
+                with admitted():
+                    while not isinstance(await anext(chunks), ModelReply):
+                        pass
 
     provider = talk(name, "ok", conversation)
-    assert len(provider.requests) == 3
+    assert len(provider.requests) == 4
+    assert len(opened) == 1
 
 
 def test_a_model_may_be_used_in_one_loop_after_another() -> None:

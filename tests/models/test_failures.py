@@ -20,10 +20,11 @@ from tests.models.asking import (
 from vegakit.conversation import ModelSettings, TextDelta
 from vegakit.errors import BugError, ErrorClass, Phase, SettingsError, VegaError, WorldError
 from vegakit.ports.execution import Model
-from vegakit.providers.access import admitted
+from vegakit.providers.admission import admitted
 from vegakit.providers.registry import build_model
 from vegakit.testing.provider.script import Break, DropConnection, Failure, Hang, ProviderReply
 from vegakit.testing.provider.server import Provider
+from vegakit.wires.openai_chat import CHAT as CHAT_WIRE
 
 wires = pytest.mark.parametrize("name", WIRES)
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -192,19 +193,8 @@ def test_a_missing_key_names_its_variable(key: object) -> None:
 
 def test_a_filter_that_is_a_status_is_a_filter() -> None:
     """Some put it into the code of a 400."""
-    from pydantic_ai.exceptions import ModelHTTPError, ModelRequestRejectedError
-
-    from vegakit.providers.access import parse_model_name
-    from vegakit.providers.conversion import decode_error
-
-    theirs = ModelHTTPError.for_category(
-        ModelRequestRejectedError,
-        status_code=400,
-        model_name="m",
-        provider_error_code="content_policy_violation",
-    )
-    error = decode_error(theirs, parse_model_name(CHAT), {})
-    assert _world(error) == (ErrorClass.CONTENT_FILTER, Phase.ANSWERED)
+    body = b'{"error": {"message": "no", "code": "content_policy_violation"}}'
+    assert CHAT_WIRE.failure(400, body).kind is ErrorClass.CONTENT_FILTER
 
 
 @wires

@@ -1,6 +1,8 @@
 """A provider is one file: what is particular to it stands in its record and nowhere else."""
 
 import ast
+import asyncio
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,16 +10,42 @@ from pathlib import Path
 import pytest
 
 import vegakit.providers
-from vegakit.providers.access import key_formats, parse_model_name
+from tests.models.asking import answer, request
+from vegakit.errors import Phase, WorldError
+from vegakit.providers.access import (
+    ProviderAccess,
+    key_formats,
+    needs_key,
+    parse_model_name,
+    provider_names,
+)
 from vegakit.providers.known import PROVIDERS
-from vegakit.providers.provider import ProviderRecord
+from vegakit.providers.provider import OutgoingRequest, ProviderRecord, ProviderWire
+from vegakit.providers.registry import build_model
 from vegakit.telemetry import Redactor
 
 SOURCE = Path(vegakit.providers.__file__).parents[1]
 KNOWN = SOURCE / "providers" / "known"
+CODECS = SOURCE / "wires"
 NAMES = {name for one in PROVIDERS for name in (one.name, *(wire.name for wire in one.wires))}
-KEYS = {"anthropic": "sk-ant-api03-" + "x" * 40, "openai": "sk-proj-" + "x" * 40}
-"""A key of each, as it looks."""
+KEYS = {
+    "anthropic": "sk-ant-api03-" + "x" * 40,
+    "openai": "sk-proj-" + "x" * 40,
+    "google": "AIza" + "x" * 35,
+    "bedrock": "ABSK" + "x" * 120,
+    "vertex": "ya29." + "x" * 60,
+}
+"""A key of each, as it looks; those of Azure and Ollama look like any other word."""
+
+
+def authorized(wire: ProviderWire) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers that carry the key `k`."""
+
+    async def run() -> tuple[tuple[bytes, bytes], ...]:
+        made = wire.authorize("k", OutgoingRequest(wire.base_url, b"{}"))
+        return await made if inspect.isawaitable(made) else made
+
+    return asyncio.run(run())
 
 
 def test_every_file_is_a_provider() -> None:
@@ -31,11 +59,13 @@ def test_a_record_is_whole(provider: ProviderRecord) -> None:
     """Names lead back to it, images have a price, and keys are known by sight."""
     for wire in provider.wires:
         assert parse_model_name(f"{wire.name}:m") == (provider, wire, "m")
-        assert wire.base_url.startswith("https://")
-        assert wire.key_form.format("k").endswith("k")
+        assert wire.base_url.startswith(("https://", "http://127.0.0.1", "{"))
+        ((_, sent),) = authorized(wire)
+        assert sent.endswith(b"k")
     assert 0 < provider.image_tokens("m", (1, 1)) < provider.image_tokens("m", (900, 900))
     assert provider.tokens_a_byte >= 1
-    key = KEYS[provider.name]
+    if (key := KEYS.get(provider.name)) is None:
+        return
     assert key not in Redactor(formats=key_formats()).redact(f"it is {key}")
 
 
@@ -70,7 +100,7 @@ def test_nobody_else_decides_by_a_providers_name() -> None:
     found = [
         f"{path.relative_to(SOURCE)}: {constant}"
         for path in sorted(SOURCE.rglob("*.py"))
-        if KNOWN not in path.parents
+        if not {KNOWN, CODECS} & {*path.parents}  # a codec knows its own name
         for constant in decisions(ast.parse(path.read_text()))
         if constant in NAMES
     ]
@@ -82,3 +112,50 @@ def test_such_a_decision_would_be_found() -> None:
     for code in ('a == "openai"', 'b["anthropic"]', 'c in {"openai-chat"}'):
         assert NAMES & {*decisions(ast.parse(code))}
     assert not re.search("openai", (SOURCE / "providers" / "model.py").read_text())
+
+
+@pytest.mark.parametrize(
+    ("wire", "variables", "address"),
+    [
+        ("azure", {"AZURE_OPENAI_ENDPOINT": "https://a.test/"}, "https://a.test/openai/v1"),
+        (
+            "azure",
+            {"AZURE_OPENAI_ENDPOINT": "https://a.test/openai/v1/"},
+            "https://a.test/openai/v1",
+        ),
+        (
+            "vertex",
+            {"GOOGLE_CLOUD_LOCATION": "global", "GOOGLE_CLOUD_PROJECT": "p"},
+            "https://aiplatform.googleapis.com/v1/projects/p/locations/global",
+        ),
+        ("bedrock", {"AWS_REGION": "r"}, "https://bedrock-runtime.r.amazonaws.com"),
+    ],
+)
+def test_an_address_is_made_of_variables(
+    wire: str, variables: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As people write them."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert parse_model_name(f"{wire}:m").wire.address(None) == address
+
+
+def test_without_its_variables_a_price_is_known_but_nothing_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever only asks what it would cost needs no address."""
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    model = build_model("bedrock:amazon.nova-lite-v1:0", ProviderAccess(lambda: "k"))
+    assert model.price is not None
+    with pytest.raises(WorldError, match="set AWS_REGION") as refused:
+        asyncio.run(answer(model, request(), stream=False))
+    assert refused.value.phase is Phase.NOTHING_SENT
+
+
+def test_who_finds_an_account_or_is_at_home_needs_no_key() -> None:
+    """A run of theirs is not refused before it begins."""
+    assert [name for name in provider_names() if not needs_key(name)] == [
+        "bedrock",
+        "ollama",
+        "vertex",
+    ]

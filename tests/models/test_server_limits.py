@@ -4,11 +4,23 @@ from contextlib import suppress
 
 import pytest
 
-from tests.models.asking import ANTHROPIC, CHAT, RESPONSES, WIRES, ask, request, talk
+from tests.models.asking import (
+    ANTHROPIC,
+    AZURE,
+    AZURE_CHAT,
+    CHAT,
+    RESPONSES,
+    WIRES,
+    WITH_LIMITS,
+    ask,
+    request,
+    talk,
+)
 from vegakit.errors import WorldError
 from vegakit.policy import Remaining
 from vegakit.ports.execution import Model
-from vegakit.providers.access import ServerLimits, admitted, parse_limits
+from vegakit.providers.access import ServerLimits, parse_limits
+from vegakit.providers.admission import admitted
 from vegakit.providers.model import ProviderModel
 from vegakit.testing.provider.script import Failure, ProviderReply, Script
 from vegakit.testing.provider.server import Provider
@@ -29,11 +41,11 @@ SAID = {
         "x-ratelimit-reset-tokens": "30s",
     },
 }
-SAID[RESPONSES] = SAID[CHAT]
+SAID.update(dict.fromkeys((RESPONSES, AZURE, AZURE_CHAT), SAID[CHAT]))
 HEARD = ServerLimits(Remaining(7, 2_000), Remaining(900, 30_000))
 
 
-@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("name", WITH_LIMITS)
 def test_each_provider_is_understood(name: str) -> None:
     """In its own words."""
     assert parse_limits(SAID[name]) == HEARD
@@ -116,13 +128,13 @@ def hear(name: str, script: Script, *, stream: bool = False) -> list[ServerLimit
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("name", WITH_LIMITS)
 def test_limits_are_told_with_every_answer(name: str, stream: bool) -> None:
     """Of a stream at its beginning, not at its end."""
     assert hear(name, ProviderReply("one two", headers=SAID[name]), stream=stream) == [HEARD]
 
 
-@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("name", WITH_LIMITS)
 def test_limits_are_told_with_a_failure(name: str) -> None:
     """A refusal is when they matter most."""
     assert hear(name, Failure(429, headers=SAID[name])) == [HEARD]

@@ -10,9 +10,10 @@ from campaigns.parallel.running import Seen, compiled, run
 from campaigns.parallel.trees import text_of
 from campaigns.parallel.writing import program
 
+from vegakit.ids import ANY_AGENT
 from vegakit.lang.analysis.effects import EffectSet
 from vegakit.lang.analysis.speculation import SpeculationRules
-from vegakit.lang.codegen.bytecode import ANY_AGENT, Module, Op
+from vegakit.lang.codegen.bytecode import Module, Op
 from vegakit.program.core import Core
 from vegakit.program.processes import Incarnations
 from vegakit.program.speculation import Speculation

@@ -307,3 +307,17 @@ def test_a_ledger_and_documents_share_a_file(path: Path) -> None:
         assert await reserved(ledger) == 1
 
     run(path, use)
+
+
+def test_a_scope_whose_name_is_damaged_is_not_begun_anew(path: Path) -> None:
+    """Nothing would be spent in it: the next who does not find his scope looks at all of them."""
+    run(path, fill)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE scopes SET id = 'roou' WHERE id = 'root'")
+        file.commit()
+
+    async def again(ledger: SqliteLedger) -> None:
+        with pytest.raises(StoreError, match=r"'roou' of its table scopes does not fit its seal"):
+            await fill(ledger)
+
+    run(path, again)

@@ -22,6 +22,7 @@ COMMANDS = {
     "cost": ("vegakit.cli.cost", "quote a program: what it may cost at most"),
     "demo": ("vegakit.cli.demo", "watch a team of agents crash, recover and stay in budget"),
     "disasm": ("vegakit.cli.compiler", "show the instructions of a program"),
+    "doctor": ("vegakit.cli.doctor", "say what is set up, and what to type for the rest"),
     "explain": (
         "vegakit.cli.explain",
         "show what overlaps, what waits for what, and what it touches",
@@ -33,6 +34,7 @@ COMMANDS = {
     "logs": ("vegakit.cli.processes", "show what a process did last, and follow it"),
     "lsp": ("vegakit.cli.compiler", "serve an editor: what is wrong, and formatting"),
     "mcp": ("vegakit.cli.mcp", "serve programs to MCP clients, or show and accept MCP servers"),
+    "models": ("vegakit.cli.models", "list models, what they cost and how much they read"),
     "ps": ("vegakit.cli.processes", "show what each process of a running runtime does"),
     "replay": ("vegakit.cli.runs", "run a recorded program again, offline, by its journal"),
     "resume": ("vegakit.cli.runs", "go on with a run that was killed, failed or paused"),

@@ -37,7 +37,7 @@ from vegakit.money import Money, dollars, format_money
 from vegakit.policy import sanitise
 from vegakit.ports import Model, Sink
 from vegakit.program import OverlapReport, Printed, WastedCost
-from vegakit.providers import provider_of
+from vegakit.providers import needs_key, provider_of
 from vegakit.sdk import Runtime, VegaProgram, interop_at, runtime_arguments
 from vegakit.store import show_place
 from vegakit.vm import restored, text_of
@@ -304,7 +304,7 @@ class _Run:
         if self._chosen.model:
             aliases = {self._chosen.model} if aliases else set[str]()
         providers = {provider_of(settings.model(alias)) for alias in aliases}
-        for provider in sorted(providers - {"scripted"}):
+        for provider in filter(needs_key, sorted(providers - {"scripted"})):
             await settings.key(provider).read()
 
     def _parts(self, settings: Settings) -> dict[str, Any]:

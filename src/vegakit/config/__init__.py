@@ -5,75 +5,70 @@ from. Only this room reads the environment. Keys are read when a call needs them
 project file may not decide for its user stands in `trust`.
 """
 
-from vegakit.config.layers import user_data_dir
-from vegakit.config.loader import check_code_trusted, default_toml, load, trust
-from vegakit.config.names import (
-    KeyFunction,
-    KeySource,
-    SettingSource,
-    SourceKind,
-    config_schema,
-    environment_secrets,
-    form_of,
-    hide_secrets_of_url,
-    toml_of,
-)
-from vegakit.config.settings import (
-    CutOffTools,
-    ModelLimits,
-    ReplayTarget,
-    ResumeTarget,
-    SettingRow,
-    Settings,
-    environment_with,
-    explain,
-    replay_target,
-    replay_variables,
-    resume_target,
-    resume_variables,
-    wants_colour,
-)
-from vegakit.config.tables import (
-    Key,
-    McpTable,
-    ProviderTable,
-    parse_backoff,
-    parse_duration_ms,
-    parse_rate,
-)
+from vegakit.lazy import lazy_exports
 
-__all__ = [
-    "CutOffTools",
-    "Key",
-    "KeyFunction",
-    "KeySource",
-    "McpTable",
-    "ModelLimits",
-    "ProviderTable",
-    "ReplayTarget",
-    "ResumeTarget",
-    "SettingRow",
-    "SettingSource",
-    "Settings",
-    "SourceKind",
-    "check_code_trusted",
-    "config_schema",
-    "default_toml",
-    "environment_secrets",
-    "environment_with",
-    "explain",
-    "form_of",
-    "hide_secrets_of_url",
-    "load",
-    "parse_backoff",
-    "parse_duration_ms",
-    "parse_rate",
-    "replay_target",
-    "replay_variables",
-    "resume_target",
-    "resume_variables",
-    "toml_of",
-    "trust",
-    "user_data_dir",
-    "wants_colour",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.config.layers import user_data_dir as user_data_dir
+    from vegakit.config.loader import (
+        check_code_trusted as check_code_trusted,
+        default_toml as default_toml,
+        load as load,
+        trust as trust,
+    )
+    from vegakit.config.names import (
+        EnvironmentKey as EnvironmentKey,
+        KeyFunction as KeyFunction,
+        KeySource as KeySource,
+        SettingSource as SettingSource,
+        SourceKind as SourceKind,
+        config_schema as config_schema,
+        environment_proxy as environment_proxy,
+        environment_secrets as environment_secrets,
+        environment_variable as environment_variable,
+        form_of as form_of,
+        hide_secrets_of_url as hide_secrets_of_url,
+        toml_of as toml_of,
+    )
+    from vegakit.config.settings import (
+        CutOffTools as CutOffTools,
+        ModelLimits as ModelLimits,
+        ReplayTarget as ReplayTarget,
+        ResumeTarget as ResumeTarget,
+        SettingRow as SettingRow,
+        Settings as Settings,
+        environment_with as environment_with,
+        explain as explain,
+        replay_target as replay_target,
+        replay_variables as replay_variables,
+        resume_target as resume_target,
+        resume_variables as resume_variables,
+        wants_colour as wants_colour,
+    )
+    from vegakit.config.tables import (
+        Key as Key,
+        McpTable as McpTable,
+        ProviderTable as ProviderTable,
+        parse_backoff as parse_backoff,
+        parse_duration_ms as parse_duration_ms,
+        parse_rate as parse_rate,
+    )
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "layers": "user_data_dir",
+        "loader": "check_code_trusted default_toml load trust",
+        "names": (
+            "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "
+            "environment_proxy environment_secrets environment_variable form_of "
+            "hide_secrets_of_url toml_of"
+        ),
+        "settings": (
+            "CutOffTools ModelLimits ReplayTarget ResumeTarget SettingRow Settings "
+            "environment_with explain replay_target replay_variables resume_target "
+            "resume_variables wants_colour"
+        ),
+        "tables": "Key McpTable ProviderTable parse_backoff parse_duration_ms parse_rate",
+    },
+)

@@ -378,6 +378,36 @@ def is_secret(name: Name) -> bool:
     )
 
 
+def environment_variable(name: str) -> str:
+    """Return the value of a variable; empty if it is not set."""
+    return os.environ.get(name, "")
+
+
+def environment_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL, as other programs read it:
+    `https_proxy`, `http_proxy` or `all_proxy`, also in capitals, but for this machine and the hosts
+    in `no_proxy`. `http_proxy` counts in small letters only: a client of a web server may set the
+    other. A proxy that speaks no HTTP is not ours to use."""
+    parts = urlsplit(url)
+    scheme, host = parts.scheme, parts.hostname or ""
+    names = (f"{scheme}_proxy", "all_proxy")
+    spelled = [name for one in names for name in (one, one.upper())]
+    proxies = [environment_variable(name) for name in spelled if name != "HTTP_PROXY"]
+    proxy = next(filter(None, proxies), None)
+    excepted = environment_variable("no_proxy") or environment_variable("NO_PROXY")
+    at_home = host in {"localhost", "::1"} or host.startswith("127.")
+    if proxy is None or at_home or any(_is_within(host, one) for one in excepted.split(",")):
+        return None
+    address = proxy if "://" in proxy else f"http://{proxy}"
+    return address if address.startswith(("http://", "https://")) else None
+
+
+def _is_within(host: str, excepted: str) -> bool:
+    """`NO_PROXY` names hosts, or domains with all below them; `*` is every host."""
+    domain = excepted.strip().lstrip(".").lower()
+    return domain == "*" or (bool(domain) and (host == domain or host.endswith(f".{domain}")))
+
+
 def environment_secrets(
     named: Iterable[str] = (), environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:

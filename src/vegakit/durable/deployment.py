@@ -61,7 +61,7 @@ class Deployment:
 
     def registry(self, runtime: Runtime) -> Registry:
         """Return the bodies by name."""
-        registry = Registry(runtime.model_registry, runtime.admission_service)
+        registry = Registry(runtime.model_registry, lambda: runtime.admission_service)
         for body in self.bodies:
             if isinstance(body, VegaProgram):
                 deploy(body.module, body.root, registry)

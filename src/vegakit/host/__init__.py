@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ToolCalled as ToolCalled,
         ToolReturned as ToolReturned,
         TurnEnded as TurnEnded,
+        current_process as current_process,
         only_in_program as only_in_program,
         read_media as read_media,
     )
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from vegakit.host.effect_handlers import (
         AskContext as AskContext,
         EffectHandlers as EffectHandlers,
-        current_process as current_process,
     )
     from vegakit.host.gate import Account as Account, Gate as Gate, ModelCall as ModelCall
     from vegakit.host.journal import (
@@ -84,12 +84,12 @@ __getattr__, __dir__ = lazy_exports(
         "admission": "AdmissionService PreparedGrant",
         "agents": (
             "Agent Body Child Process Reducer Reply StreamEvent Supervisor TextChunk ToolCalled "
-            "ToolReturned TurnEnded only_in_program read_media"
+            "ToolReturned TurnEnded current_process only_in_program read_media"
         ),
         "approvals": "Approvals PermissionPolicy Questions as_audit permission_policy_from",
         "budgets": "Budgets Lease rule_of",
         "deployment": "deploy",
-        "effect_handlers": "AskContext EffectHandlers current_process",
+        "effect_handlers": "AskContext EffectHandlers",
         "gate": "Account Gate ModelCall",
         "journal": "EffectRecorder JournaledRun as_journal as_ledger store_beside",
         "limiter": "Limiter LimiterRules Limits ModelRegistry",

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from vegakit.control import LogEntry, is_within
 from vegakit.events import CallKind, CallTraced
-from vegakit.host.effect_handlers import current_process
+from vegakit.host.agents import current_process
 from vegakit.money import Money, format_money
 from vegakit.ports import Clock, Sink
 from vegakit.program import (

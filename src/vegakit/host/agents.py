@@ -2,8 +2,8 @@
 the handle of a process (host)."""
 
 import asyncio
-import mimetypes
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +77,24 @@ class AgentStub:
     def submit(self, message: str, **_: Any) -> Any:  # noqa: ANN401
         """Ask the agent, and take its answer later with `.result()`."""
         only_in_program("asking an agent")
+
+
+# Tools of programs, told apart before the module that makes one is loaded: it needs the language,
+# and an agent without such a tool does not.
+
+
+class ValueTool:
+    """A tool that only code of a program calls: it gives a value in JSON, which no model reads."""
+
+
+class FiberTool:
+    """A tool that is written in Vega: the machine runs it as a fiber of `process`."""
+
+    process: ProcessSpec
+
+
+class AuthorTool:
+    """A tool with which a model runs programs that it writes."""
 
 
 # A Python type as the shape of an answer: its schema for the model, its check for what came back.
@@ -301,7 +319,9 @@ _MAX_BYTES = 20_000_000
 def read_media(path: str | Path) -> Media:
     """Return a file as a part of a prompt."""
     file = Path(path)
-    kind, _ = mimetypes.guess_type(file.name)
+    from mimetypes import guess_type  # reads the tables of the system when it is first used
+
+    kind, _ = guess_type(file.name)
     if kind is None:
         raise UserError(f"{file}: its ending does not say what it is; name it like photo.png")
     if not file.is_file():
@@ -404,6 +424,10 @@ def name_of(body: Body) -> str:
 
 
 ProcessT = TypeVar("ProcessT", default=Any)
+
+
+current_process: ContextVar[str] = ContextVar("vega_process", default="")
+"""The process whose body is running, so that what it spawns is its child."""
 
 
 class Process(Struct, Generic[ProcessT], frozen=True, gc=False):

@@ -44,7 +44,6 @@ from vegakit.policy import (
 )
 from vegakit.ports import Audit, AuditEntry, AuditLevel, Clock, Store, Tool
 from vegakit.records import digest128, from_json, to_json
-from vegakit.store import SqliteAudit
 from vegakit.telemetry import Redactor
 from vegakit.tools import ToolRights, audit_level, contents_of, rights_of
 
@@ -343,6 +342,8 @@ def user_name() -> str:
 def as_audit(given: "Audit | str | PathLike[str] | None") -> Audit | None:
     """Return an audit. Keys are hidden in a file that is named here."""
     if isinstance(given, str | PathLike):
+        from vegakit.store import SqliteAudit
+
         return SqliteAudit(given, Redactor(content=True).redact_json)
     return given
 

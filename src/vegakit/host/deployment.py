@@ -2,6 +2,7 @@
 functions as bodies (host).
 """
 
+import logging
 import mimetypes
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from vegakit.conversation import ToolSpec, ToolSpec as ModelTool
 from vegakit.errors import BugError, ErrorClass, SettingsError, ToolFailed, UserError
-from vegakit.host.agents import Agent
+from vegakit.host.agents import Agent, FiberTool, ValueTool
 from vegakit.host.python_interop import PYTHON, python_value
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.lang import (
@@ -46,19 +47,21 @@ from vegakit.ports import AuditLevel, CommandResult, LaunchedChild, Tool
 from vegakit.program import ChildSpec, FiberBody, GroupSpec, ProcessSpec
 from vegakit.records import digest128, to_json
 from vegakit.tools import SandboxPool, SandboxSpec, ToolContext, ToolRights, declared_rights
+from vegakit.vm import on_lookahead_bug
 
 # Library functions that touch the world, each under the rights of the function that calls it.
 #
 # They answer in JSON, in the form that values of programs have.
 
 
+_LOG = logging.getLogger("vegakit")
 _PROJECT = "/project/"
 _TIMEOUT_MS = 180_000
 _MOST_OUTPUT = 2_000
 _MOST_MEDIA = 5_000_000
 
 
-class LibraryTool:
+class LibraryTool(ValueTool):
     """A function of the library as a tool. `file::read@2` is `file::read` under the rights number 2
     of a module."""
 
@@ -391,7 +394,7 @@ class _Sandbox:
 # Tools that are written in Vega, as agents know them.
 
 
-class VegaTool:
+class VegaTool(FiberTool):
     """A tool that a program declares: the machine runs it as a fiber; no host ever calls it."""
 
     timeout_ms = 600_000
@@ -487,6 +490,13 @@ def _rate(settings: Mapping[str, Any]) -> RateRule:
 # |                        | all that it calls                                                 |
 # | a supervisor           | the spec of a group                                               |
 # | rights                 | the tools of the library that its functions may reach             |
+
+
+def _log_bug(what: str, error: Exception) -> None:
+    _LOG.error("%s failed, which is a bug; the program goes on in order", what, exc_info=error)
+
+
+on_lookahead_bug(_log_bug)  # here, because nothing looks ahead before a program is deployed
 
 
 class Bodies(Protocol):

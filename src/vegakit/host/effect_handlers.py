@@ -6,7 +6,6 @@ import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -28,12 +27,10 @@ from vegakit.effects import (
 )
 from vegakit.errors import BugError, CapabilityDenied, CatchableError, WorldError, causes_of
 from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome, Failed, Refused
-from vegakit.host.agents import Agent, StreamEvent, TextChunk
+from vegakit.host.agents import Agent, StreamEvent, TextChunk, ValueTool, current_process
 from vegakit.host.approvals import Approvals, Caller, ToolUse
-from vegakit.host.deployment import LibraryTool
 from vegakit.host.gate import Account, ModelCall
 from vegakit.host.local import EffectHandler
-from vegakit.host.python_interop import PythonTool
 from vegakit.host.services import HostServices
 from vegakit.ids import EffectKey, Pid, pid_of
 from vegakit.money import Money
@@ -250,8 +247,7 @@ async def _outcome(
         text = sanitise(f"{type(raised).__name__}: {raised}")
         return ToolOutcome(text, is_error=True, cause=cause), not isinstance(raised, _OWN_ERRORS)
     result = task.result()
-    is_value = isinstance(use.tool, LibraryTool | PythonTool)
-    return ToolOutcome(result if is_value else sanitise(result)), True
+    return ToolOutcome(result if isinstance(use.tool, ValueTool) else sanitise(result)), True
 
 
 async def _run(use: ToolUse, deps: object) -> str:
@@ -260,10 +256,6 @@ async def _run(use: ToolUse, deps: object) -> str:
 
 
 # How the local host carries out each kind of effect: the gate's do-half for processes.
-
-
-current_process: ContextVar[str] = ContextVar("vega_process", default="")
-"""The process whose body is running, so that what it spawns is its child."""
 
 
 @dataclass(slots=True)

@@ -30,12 +30,7 @@ from vegakit.ids import EffectKey, ProgramId, new_program_id
 from vegakit.money import Money
 from vegakit.policy import NotDisplayable, escape_json
 from vegakit.ports import ClaimResult, Clock, Journal, Ledger, RunRecord, Store
-from vegakit.store import (
-    MemoryStore,
-    ReplayJournal,
-    open_journal,
-    open_ledger,
-)
+from vegakit.store import MemoryStore, ReplayJournal
 
 # A run and its journal: begun or taken up again, and ended when it is done.
 
@@ -47,8 +42,14 @@ def as_journal(given: "Journal | str | PathLike[str] | None") -> Journal | None:
     """Return a journal that is given, or named by a file or a URL. Where the program is replayed, a
     runtime that has no journal is offline too."""
     if (which := replay_target()) is not None:
-        return ReplayJournal(open_journal(which.journal), which.run)
-    return open_journal(given) if isinstance(given, str | PathLike) else given
+        return ReplayJournal(_opened(which.journal), which.run)
+    return _opened(given) if isinstance(given, str | PathLike) else given
+
+
+def _opened(place: "str | PathLike[str]") -> Journal:
+    from vegakit.store import open_journal  # loads the backends, which a journal in memory does not
+
+    return open_journal(place)
 
 
 def as_ledger(
@@ -57,6 +58,8 @@ def as_ledger(
     """Return a ledger that is given, or named by a file or a URL; else the one in the place of the
     journal, since money must outlive us as answers do."""
     if isinstance(given, str | PathLike):
+        from vegakit.store import open_ledger
+
         return open_ledger(given)
     return given or (None if journal is None else journal.ledger())
 

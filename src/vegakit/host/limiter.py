@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
@@ -31,7 +31,9 @@ from vegakit.policy import (
     describe_rate_limit,
 )
 from vegakit.ports import Clock, Model
-from vegakit.providers import ServerLimits
+
+if TYPE_CHECKING:
+    from vegakit.providers import ServerLimits
 
 # Waiting for one's turn: a model's rate limit, slots and breaker, shared by all who call it.
 #
@@ -107,7 +109,7 @@ class Limiter:
         if error.retry_after_ms is not None:
             self._limiter.on_retry_after(error.retry_after_ms, self._clock.now())
 
-    def note_server_limits(self, limits: ServerLimits) -> None:
+    def note_server_limits(self, limits: "ServerLimits") -> None:
         """The call it answers is still in flight and counted by the server: so one request more is
         left than the limiter takes it for. Its tokens may not all be counted yet."""
         requests = limits.requests and structs.replace(

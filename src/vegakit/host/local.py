@@ -36,7 +36,6 @@ from vegakit.ids import EffectKey
 from vegakit.money import Money
 from vegakit.ports import Clock, Host, Journal
 from vegakit.program import Action, Event, Machine
-from vegakit.vm import on_lookahead_bug
 
 # The local host: effects as asyncio tasks, their outcomes as events.
 #
@@ -396,13 +395,6 @@ def _name_of(effect: Effect) -> str:
 #
 # submit(command) ─▶ machine.step ─ Start, Commit, Cancel ─▶ host ─ events ─▶ machine.step ─▶ …
 #                         └─ answers, news ─▶ on_action
-
-
-def _log_bug(what: str, error: Exception) -> None:
-    _LOG.error("%s failed, which is a bug; the program goes on in order", what, exc_info=error)
-
-
-on_lookahead_bug(_log_bug)
 
 
 class Driver:

@@ -12,8 +12,15 @@ from vegakit.conversation import ModelReply, ToolCall
 from vegakit.effects import Effect
 from vegakit.errors import AgentFailed, Cancelled, UserError, rebuild_error
 from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome
-from vegakit.host.agents import Agent, Reply, StreamEvent, ToolCalled, ToolReturned
-from vegakit.host.effect_handlers import AskContext, StreamBuffer, current_process
+from vegakit.host.agents import (
+    Agent,
+    Reply,
+    StreamEvent,
+    ToolCalled,
+    ToolReturned,
+    current_process,
+)
+from vegakit.host.effect_handlers import AskContext, StreamBuffer
 from vegakit.host.registry import Registry
 from vegakit.money import Money
 from vegakit.ports import Tool
@@ -34,7 +41,7 @@ from vegakit.program import (
 from vegakit.telemetry import Span, Tracer
 
 if TYPE_CHECKING:
-    from vegakit.host.registry import HostAuthor
+    from vegakit.host.authors import HostAuthor
 
 
 # Who waits for which answer: futures, their spans, and what an answer is to who asked.

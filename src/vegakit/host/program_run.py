@@ -5,15 +5,23 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from vegakit.conversation import Conversation, Text
 from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, rebuild_error
 from vegakit.events import EffectOutcome
-from vegakit.host.agents import Agent, Body, Child, Process, Supervisor, TurnEnded, read_media
-from vegakit.host.deployment import Deployed, deploy, find_externals
-from vegakit.host.effect_handlers import EffectHandlers, current_process
+from vegakit.host.agents import (
+    Agent,
+    Body,
+    Child,
+    Process,
+    Supervisor,
+    TurnEnded,
+    current_process,
+    read_media,
+)
+from vegakit.host.effect_handlers import EffectHandlers
 from vegakit.host.gate import Account
 from vegakit.host.local import Driver, EffectHandler, LocalHost
 from vegakit.host.pending_asks import LocalEffectContexts, PendingAsk, PendingAsks
@@ -60,6 +68,9 @@ from vegakit.program import (
 )
 from vegakit.records import digest128
 from vegakit.telemetry import Span
+
+if TYPE_CHECKING:
+    from vegakit.host.deployment import Deployed
 
 # What agents with memory say, kept beyond their program, by the path of each.
 
@@ -231,7 +242,10 @@ class ProgramRun:
         finally:
             self._ephemeral.leave(prefix)
 
-    async def _deploy(self, program: CompiledProgram, allowed: Sequence[str] | None) -> Deployed:
+    async def _deploy(self, program: CompiledProgram, allowed: Sequence[str] | None) -> "Deployed":
+        # A program loads the language; processes that are agents do without.
+        from vegakit.host.deployment import deploy, find_externals
+
         key = (program, None if allowed is None else tuple(sorted(allowed)))
         if key not in self._deployed:
             models = (agent.model for agent in program.module.agents)

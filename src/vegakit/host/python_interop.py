@@ -8,10 +8,11 @@ from decimal import Decimal
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from vegakit.conversation import ToolSpec
 from vegakit.errors import BugError, ContractViolated, ToolFailed, UserError
+from vegakit.host.agents import Agent, AuthorTool, ValueTool
 from vegakit.lang import (
     ANY,
     BOOL,
@@ -40,10 +41,6 @@ from vegakit.ports import AuditLevel, Tool
 from vegakit.program import LANGUAGES, MOST_BYTES, ProgramRights
 from vegakit.records import to_json
 from vegakit.tools import FunctionTool, ToolRights, function_tool
-
-if TYPE_CHECKING:
-    from vegakit.host.agents import Agent
-
 
 # Values of programs and of Python: what goes in as an argument, and what comes out.
 
@@ -328,7 +325,7 @@ def run_program(
     )
 
 
-class RunProgram:
+class RunProgram(AuthorTool):
     """The tool with which an agent runs a program it wrote: the machine of its program runs it; no
     host ever calls it."""
 
@@ -429,7 +426,7 @@ PYTHON = "python:"
 """Before the names of these functions in bytecode."""
 
 
-class PythonTool:
+class PythonTool(ValueTool):
     """A function of Python as a program calls it: it gives a value, in JSON. `tool` is the one that
     models call."""
 

@@ -8,11 +8,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Container
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
-from vegakit.config import CutOffTools
 from vegakit.effects import CallTool
 from vegakit.errors import StoreError
 from vegakit.events import Unknown
@@ -20,6 +19,9 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, format_money
 from vegakit.policy import Claim, ClaimState, Reserved
 from vegakit.ports import Clock, Journal, Ledger, RunRecord, UnfinishedEffect
+
+if TYPE_CHECKING:
+    from vegakit.config import CutOffTools
 
 # Writes that a store could not take, because it is away: tried again until it is back.
 #
@@ -191,10 +193,12 @@ async def recover(
     ledger: Ledger,
     now: int,
     not_started: Container[EffectKey] = (),
-    tools: CutOffTools = CutOffTools.ASK,
+    tools: "CutOffTools | None" = None,
 ) -> Recovered:
     """Bring journal and ledger of a run together after it was cut off. `tools` is what a person has
     decided about tool calls that may not be repeated."""
+    from vegakit.config import CutOffTools  # the settings are not part of every runtime
+
     # Replies in the spool come first: they are paid for, and their calls were not cut off.
     for kept in await journal.kept():
         if await journal.find(kept.key) is None:

@@ -11,6 +11,7 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vegakit.ids import ANY_AGENT as ANY_AGENT
     from vegakit.lang.analysis.cost_sends import (
         ModelTerms as ModelTerms,
         Quote as Quote,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     )
     from vegakit.lang.check.symbols import Checked as Checked, signature_text as signature_text
     from vegakit.lang.codegen.bytecode import (
-        ANY_AGENT as ANY_AGENT,
         AgentSpec as AgentSpec,
         CompiledTool as CompiledTool,
         Function as Function,
@@ -118,6 +118,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "vegakit.ids": "ANY_AGENT",
         "analysis.cost_sends": "ModelTerms Quote QuotedLine Unbounded",
         "analysis.dataflow": (
             "DataflowGraph DataflowLink DataflowStep LinkKind ShownStep StepKind deciding_links "
@@ -132,9 +133,7 @@ __getattr__, __dir__ = lazy_exports(
             "CARVES PAUSES STOPS SpeculationRules changes is_followed only_reads"
         ),
         "check.symbols": "Checked signature_text",
-        "codegen.bytecode": (
-            "ANY_AGENT AgentSpec CompiledTool Function Module Op Rights SupervisorSpec"
-        ),
+        "codegen.bytecode": ("AgentSpec CompiledTool Function Module Op Rights SupervisorSpec"),
         "codegen.compiler": "compile_program",
         "codegen.disassembler": "disassemble",
         "codegen.verifier": "from_vgb to_vgb",

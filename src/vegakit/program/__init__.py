@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ReducerBody as ReducerBody,
         restore as restore,
     )
+    from vegakit.program.core import NOW as NOW, time_text as time_text
     from vegakit.program.machine import Machine as Machine
     from vegakit.program.messages import (
         AgentReply as AgentReply,
@@ -95,7 +96,6 @@ if TYPE_CHECKING:
         RefusedProgram as RefusedProgram,
         refused as refused,
     )
-    from vegakit.program.requests import NOW as NOW, time_text as time_text
     from vegakit.program.state import (
         DEFAULT_WINDOW as DEFAULT_WINDOW,
         AuthoredProgram as AuthoredProgram,
@@ -119,6 +119,7 @@ __getattr__, __dir__ = lazy_exports(
             "missing_rights over_remaining_budget token_counter too_complex_inspection"
         ),
         "bodies": "AgentBody Author Body Code CoroutineBody FiberBody ReducerBody restore",
+        "core": "NOW time_text",
         "machine": "Machine",
         "messages": (
             "AgentReply Down MessageFailed Outcome ProcessMessage Prompt ResultMessage Returned"
@@ -132,7 +133,6 @@ __getattr__, __dir__ = lazy_exports(
             "ToolBegan ToolEnded TraceNote Unlink WastedCost"
         ),
         "refusals": "RefusalReason RefusedProgram refused",
-        "requests": "NOW time_text",
         "state": (
             "AuthoredProgram Bounds DEFAULT_WINDOW InFlightEffect ProcessPhase ProcessRecord "
             "Program Supervision Wallet child_path"

@@ -12,20 +12,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vegakit.agent import Check, Count, TurnRule
 from vegakit.errors import ProgramChanged
-from vegakit.lang import Module
 from vegakit.money import Money
 from vegakit.policy import BreakerRule, ExitKind, ExitReason, MailboxRule, RateRule, RetryRule
 from vegakit.prices import PriceRow
-from vegakit.program.admission import AdmittedProgram
 from vegakit.program.protocol import ChildSpec, ProcessSpec, ReducerAction
 from vegakit.program.refusals import RefusedProgram
 from vegakit.program.state import AuthoredProgram, Fiber, ProcessRecord
 from vegakit.records import digest128
-from vegakit.vm import Vm
+
+if TYPE_CHECKING:
+    from vegakit.lang import Module
+    from vegakit.program.admission import AdmittedProgram
+    from vegakit.vm import Vm
 
 # The kinds of bodies.
 
@@ -54,9 +56,9 @@ class Author(Protocol):
     @property
     def cost(self) -> Money: ...
 
-    def admit(self, source: str, language: str) -> AdmittedProgram | RefusedProgram: ...
+    def admit(self, source: str, language: str) -> "AdmittedProgram | RefusedProgram": ...
 
-    def install(self, prefix: str, accepted: AdmittedProgram) -> str: ...
+    def install(self, prefix: str, accepted: "AdmittedProgram") -> str: ...
 
     def remove(self, prefix: str) -> None: ...
 
@@ -113,7 +115,7 @@ class FiberBody:
     library. `digest` is the digest of the module: a run cannot continue with another one. `fuel` is
     how much a run may use, None for no limit."""
 
-    module: Module
+    module: "Module"
     function: int
     spawns: Mapping[str, ChildSpec] = field(default_factory=dict[str, ChildSpec])
     stateless: Mapping[str, ProcessSpec] = field(default_factory=dict[str, ProcessSpec])
@@ -187,7 +189,7 @@ class FiberRun:
     process: ProcessRecord
     message_id: int
     fiber: Fiber
-    vm: Vm
+    vm: "Vm"
     body: FiberBody
     exits: ExitReason = NORMAL
 

@@ -5,6 +5,7 @@ import heapq
 import re
 from collections import deque
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from hashlib import blake2b
 
 from msgspec import structs
@@ -411,6 +412,19 @@ class Core:
 
 def _ask_key(message: ProcessMessage) -> str:
     return f"{message.sender}|{message.ask}" if message.sender else message.ask
+
+
+# The time as programs see it.
+
+
+NOW = "time::now"
+"""The machine answers it itself, unless a journal records outcomes. Then it is a tool call, so that
+a resumed run sees the recorded time and makes the same requests."""
+
+
+def time_text(now_ms: int) -> str:
+    """Return a time in UTC as programs see it: `2026-01-31T12:00:00Z`."""
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # The interface of workers: what each kind of body does for its processes. The default is nothing.

@@ -21,8 +21,8 @@ from msgspec import Raw
 from vegakit.errors import Cancelled as CancelledError
 from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
 from vegakit.policy import ExitKind, ExitReason
-from vegakit.program.bodies import AgentBody, Code, CoroutineBody, FiberBody, ReducerBody
-from vegakit.program.core import Core
+from vegakit.program.bodies import AgentBody, Body, Code, CoroutineBody, ReducerBody
+from vegakit.program.core import Core, Worker
 from vegakit.program.messages import MessageFailed, ProcessMessage
 from vegakit.program.processes import Incarnations, Supervisors
 from vegakit.program.protocol import (
@@ -50,8 +50,21 @@ from vegakit.program.spawn import Spawner
 from vegakit.program.state import ProcessPhase, Program, Timer, TimerKind
 from vegakit.program.tool_calls import AuthoredPrograms, ToolRounds
 from vegakit.program.wallets import Wallets
-from vegakit.program.workers import CoroutineWorker, FiberWorker, ReducerWorker
+from vegakit.program.workers import CoroutineWorker, ReducerWorker
 from vegakit.records import to_json
+
+
+class _Workers(dict[type[Body], Worker]):
+    """The workers by kind of body. That of agents is there from the start; each other is made when
+    the first body of its kind is met."""
+
+    def __init__(self, make: Callable[[type[Body]], Worker]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, kind: type[Body]) -> Worker:
+        self[kind] = self._make(kind)
+        return self[kind]
 
 
 class Machine:
@@ -67,12 +80,8 @@ class Machine:
         self._incarnations.supervisors = self._supervisors
         programs = AuthoredPrograms(core, self._incarnations, self._spawner, self.wallets)
         tools = ToolRounds(core, self._incarnations, self._spawner, programs)
-        self._incarnations.workers = {
-            AgentBody: SendWorker(core, self.wallets, tools),
-            FiberBody: FiberWorker(core, self._incarnations, self._spawner, self.wallets),
-            ReducerBody: ReducerWorker(core, self._incarnations, self._spawner),
-            CoroutineBody: CoroutineWorker(core, self._incarnations),
-        }
+        self._incarnations.workers = _Workers(self._worker)
+        self._incarnations.workers[AgentBody] = SendWorker(core, self.wallets, tools)
         self._on: dict[type[Any], Callable[[Any], None]] = {
             OutcomeArrived: self._on_outcome,
             Post: lambda event: core.post(event.to, event.message, event.dedupe),
@@ -93,6 +102,18 @@ class Machine:
             Remember: self._on_remember,
             ShutDown: self._on_shut_down,
         }
+
+    def _worker(self, kind: type[Body]) -> Worker:
+        core, incarnations, spawner = self._core, self._incarnations, self._spawner
+        if kind is ReducerBody:
+            return ReducerWorker(core, incarnations, spawner)
+        if kind is CoroutineBody:
+            return CoroutineWorker(core, incarnations)
+        # The virtual machine and the language are loaded with the first fiber: a runtime whose
+        # agents run no compiled program never pays for them.
+        from vegakit.program.fibers import FiberWorker
+
+        return FiberWorker(core, incarnations, spawner, self.wallets)
 
     @property
     def state(self) -> Program:

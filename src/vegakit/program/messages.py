@@ -1,7 +1,7 @@
 """Messages to processes and the results that come back (pure)."""
 
 from base64 import b64decode
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct, convert
@@ -20,11 +20,13 @@ from vegakit.events import (
     Unknown,
 )
 from vegakit.ids import EffectKey, ScopeId
-from vegakit.lang import Problem, RecordOf, Type, answer_of, answer_schema
 from vegakit.money import Money
 from vegakit.policy import ExitReason
 from vegakit.records import Json
-from vegakit.vm import restored, text_of
+from vegakit.value_types import RecordOf, Type
+
+if TYPE_CHECKING:
+    from vegakit.lang import Problem
 
 # Messages to processes, and the results that are returned to their senders.
 
@@ -220,7 +222,11 @@ def _part(value: Json) -> UserPart:
         data = b64decode(content, validate=True)
     except ValueError:
         data = b""
-    return Media(kind, data) if data else Text(text_of(restored(value)))
+    if data:
+        return Media(kind, data)
+    from vegakit.vm import restored, text_of
+
+    return Text(text_of(restored(value)))
 
 
 def _content(value: Json) -> str:
@@ -230,28 +236,37 @@ def _content(value: Json) -> str:
     return path.removeprefix(_ADDRESS) if is_read and isinstance(path, str) else ""
 
 
-# Answers of a declared type: the schema for the model, and the check of its answer.
+# Answers of a declared type: the schema for the model, and the check of its answer. Only compiled
+# programs ask for them, so the language is loaded when the first one does.
 
 
 def output_of(answer: Type) -> OutputSpec:
     """Return the schema that a typed answer must fit."""
+    from vegakit.lang import answer_schema
+
     name = answer.name.rpartition("::")[2] if isinstance(answer, RecordOf) else "Answer"
     return OutputSpec(name, answer_schema(answer))
 
 
 def problem_of(answer: Type, text: str) -> str | None:
     """Return what is wrong with an answer in words that the model can act on, or None."""
+    from vegakit.lang import Problem
+
     read = _read(answer, text)
     return str(read) if isinstance(read, Problem) else None
 
 
 def value_in(answer: Type, text: str) -> Json:
     """Return the value of an answer that was checked before."""
+    from vegakit.lang import Problem
+
     read = _read(answer, text)
     return None if isinstance(read, Problem) else read
 
 
-def _read(answer: Type, text: str) -> Json | Problem:
+def _read(answer: Type, text: str) -> "Json | Problem":
+    from vegakit.lang import Problem, answer_of
+
     try:
         return answer_of(answer, msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError, UnicodeError):

@@ -15,11 +15,14 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from vegakit.lang import Diagnostic, Quote, QuotedLine, render
 from vegakit.money import NANOS, Money, format_money
+
+if TYPE_CHECKING:
+    from vegakit.lang import Diagnostic, Quote, QuotedLine
 
 _MOST_SHOWN = 12
 
@@ -51,8 +54,10 @@ def refused(kind: RefusalReason, what: str, *repairs: str) -> RefusedProgram:
     return RefusedProgram(kind, "\n".join([*lines, *(f"- fix: {repair}" for repair in repairs)]))
 
 
-def has_mistakes(found: Sequence[Diagnostic], texts: Mapping[str, str]) -> RefusedProgram:
+def has_mistakes(found: "Sequence[Diagnostic]", texts: Mapping[str, str]) -> RefusedProgram:
     """Refuse a program with mistakes, and show the first of them."""
+    from vegakit.lang import render
+
     errors = [one for one in found if one.severity == "error"]
     shown = errors[:_MOST_SHOWN]
     count = f"{len(errors)} mistake{'' if len(errors) == 1 else 's'}"
@@ -68,7 +73,7 @@ def has_mistakes(found: Sequence[Diagnostic], texts: Mapping[str, str]) -> Refus
 _ANEW = "change these lines and send the whole program again"
 
 
-def _edit(found: Diagnostic, texts: Mapping[str, str]) -> str:
+def _edit(found: "Diagnostic", texts: Mapping[str, str]) -> str:
     edit, text = found.edit, texts.get(found.file, "")
     assert edit is not None
     line = text.count("\n", 0, edit.at) + 1
@@ -78,7 +83,7 @@ def _edit(found: Diagnostic, texts: Mapping[str, str]) -> str:
     return f"line {line}: write `{written}` instead of `{was}`"
 
 
-def unbounded(quoted: Quote, most: Money) -> RefusedProgram:
+def unbounded(quoted: "Quote", most: Money) -> RefusedProgram:
     """Refuse a program whose cost has no bound, and say where."""
     gaps = [gap for gap in quoted.unbounded if gap.cap is None][:_MOST_SHOWN]
     where = "; ".join(f"line {gap.line}: {gap.why}" for gap in gaps) or "it has no bound"
@@ -101,7 +106,7 @@ def too_complex() -> RefusedProgram:
     )
 
 
-def too_expensive(quoted: Quote, most: Money) -> RefusedProgram:
+def too_expensive(quoted: "Quote", most: Money) -> RefusedProgram:
     """Refuse a program that may cost more than is allowed."""
     return refused(
         RefusalReason.COST,
@@ -111,7 +116,7 @@ def too_expensive(quoted: Quote, most: Money) -> RefusedProgram:
     )
 
 
-def over_remaining(quoted: Quote, room: Money) -> RefusedProgram:
+def over_remaining(quoted: "Quote", room: Money) -> RefusedProgram:
     """Refuse a program that may cost more than is left for this turn."""
     return refused(
         RefusalReason.ROOM,
@@ -121,7 +126,7 @@ def over_remaining(quoted: Quote, room: Money) -> RefusedProgram:
     )
 
 
-def _cheaper(quoted: Quote, most: Money) -> tuple[str, ...]:
+def _cheaper(quoted: "Quote", most: Money) -> tuple[str, ...]:
     session = f"session budget {_dollars(most)} {{"
     share = max(1, most * 100 // max(1, quoted.total or 1))
     fewer = f"make fewer calls on this line ({share} % of today's count fits)"
@@ -132,12 +137,12 @@ def _cheaper(quoted: Quote, most: Money) -> tuple[str, ...]:
     )
 
 
-def _at_most(quoted: Quote) -> str:
+def _at_most(quoted: "Quote") -> str:
     calls = "" if quoted.calls is None else f" in {quoted.calls:,} calls"
     return f"{_amount(Money(quoted.total or 0))}{calls}"
 
 
-def _most_expensive(quoted: Quote) -> str:
+def _most_expensive(quoted: "Quote") -> str:
     if not quoted.lines:
         return ""
     line = max(quoted.lines, key=_cost_rank)
@@ -146,7 +151,7 @@ def _most_expensive(quoted: Quote) -> str:
     return f"Most expensive is line {line.line}: `{line.what}`{calls}, {worst}."
 
 
-def _cost_rank(line: QuotedLine) -> tuple[bool, int]:
+def _cost_rank(line: "QuotedLine") -> tuple[bool, int]:
     return line.worst is None, line.worst or 0
 
 

@@ -13,7 +13,6 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -34,7 +33,7 @@ from vegakit.lang import CONFIRM, LIBRARY
 from vegakit.money import Money
 from vegakit.policy import ExitKind, ExitReason, InterruptKind
 from vegakit.program.bodies import NORMAL, FiberRun, keep_printed
-from vegakit.program.core import Core
+from vegakit.program.core import NOW, Core, time_text
 from vegakit.program.messages import (
     VOID,
     AgentReply,
@@ -82,10 +81,6 @@ from vegakit.vm import (
 
 CATCHABLE = frozenset(kind.__name__ for kind in CatchableError.__subclasses__())
 
-NOW = "time::now"
-"""The machine answers it itself, unless a journal records outcomes. Then it is a tool call, so that
-a resumed run sees the recorded time and makes the same requests."""
-
 _PYTHON = "python:"
 
 
@@ -127,11 +122,6 @@ def _names(known: Sequence[str], written: Sequence[str]) -> list[str]:
 
 def _own_path(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401
     return {"$": "process", "of": path}
-
-
-def time_text(now_ms: int) -> str:
-    """Return a time in UTC as programs see it: `2026-01-31T12:00:00Z`."""
-    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _now(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401

@@ -1,6 +1,7 @@
 """Spawning processes: names, wallets, and the bounds that stop a runaway (pure)."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -12,7 +13,9 @@ from vegakit.program.processes import Supervisors
 from vegakit.program.protocol import ChildSpec, GroupSpec, ProcessSpec, Spawn, Spawned, SpawnRefused
 from vegakit.program.state import ProcessPhase, child_path
 from vegakit.program.wallets import Wallets
-from vegakit.vm import SpawnAgent
+
+if TYPE_CHECKING:
+    from vegakit.vm import SpawnAgent
 
 _LONGEST_NAME = 200
 _MARKS = frozenset("/#|")
@@ -135,13 +138,13 @@ def _caps(path: str, spec: ProcessSpec | GroupSpec) -> Iterator[tuple[str, Money
         yield path, spec.wallet
 
 
-def not_a_child(request: SpawnAgent) -> SpawnRefused:
+def not_a_child(request: "SpawnAgent") -> SpawnRefused:
     """Return the refusal to start a child that its supervisor does not have."""
     why = f"{request.under} has no child {request.agent}; add it to the children of that supervisor"
     return SpawnRefused("AgentFailed", why)
 
 
-def spec_of(spec: ChildSpec, request: SpawnAgent) -> ChildSpec:
+def spec_of(spec: ChildSpec, request: "SpawnAgent") -> ChildSpec:
     """Return the declared spec with the settings of this `spawn`."""
     if isinstance(spec, GroupSpec):
         return spec

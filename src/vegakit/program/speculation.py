@@ -4,11 +4,13 @@ A speculative call must leave enough money for every call that comes before it i
 then does each call find the money that it would have found in sequential order.
 """
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from vegakit.effects import Cancel, Commit
 from vegakit.events import EffectOutcome, charged_for
-from vegakit.lang import ANY_AGENT
+from vegakit.ids import ANY_AGENT
 from vegakit.money import Money
 from vegakit.prices import worst_case
 from vegakit.program.bodies import AgentBody, FiberBody, FiberRun
@@ -24,7 +26,9 @@ from vegakit.program.state import (
     Wallet,
 )
 from vegakit.program.wallets import Wallets, send_budget
-from vegakit.vm import PriorSend, SpeculativeCall
+
+if TYPE_CHECKING:
+    from vegakit.vm import PriorSend, SpeculativeCall
 
 _BYTES_A_TOKEN = 8
 """The most bytes of an answer that are assumed for each token."""
@@ -44,7 +48,7 @@ class Speculation:
         self._core = core
         self._wallets = wallets
 
-    def admits(self, run: FiberRun, request: SpeculativeCall) -> int | None:
+    def admits(self, run: FiberRun, request: "SpeculativeCall") -> int | None:
         """Return the most that the call could cost, or None if it has to wait for its turn. Every
         cap is checked by itself: an older send counts against the caps in which it would be
         held."""
@@ -80,12 +84,12 @@ class Speculation:
                 return False
         return True
 
-    def _wallet(self, run: FiberRun, send: PriorSend) -> Wallet | None:
+    def _wallet(self, run: FiberRun, send: "PriorSend") -> Wallet | None:
         """Return the nearest wallet with a cap that the calls of the send have to fit."""
         path = send.to if send.to in self._core.state.processes else run.path
         return self._wallets.nearest(path, run.session(send.scope))
 
-    def _begun(self, ask_prefix: str, older: PriorSend) -> PriorSend:
+    def _begun(self, ask_prefix: str, older: "PriorSend") -> "PriorSend":
         """Return the older send, as in flight only if it holds its part by now. It does so from the
         moment its message is taken, which may be later in this step."""
         path, message_id = self._core.state.asks.get(f"{ask_prefix}{older.in_flight}", ("", 0))
@@ -101,7 +105,7 @@ class Speculation:
         top = self._wallets.top(path)
         return max(0, ceiling - top.spent - top.held)
 
-    def _worst(self, body: FiberBody, older: PriorSend, *, quoted: bool) -> int | None:
+    def _worst(self, body: FiberBody, older: "PriorSend", *, quoted: bool) -> int | None:
         """Return the most that an older send may cost, None if nothing bounds it."""
         if older.agent == ANY_AGENT:
             bodies = (self._body(body, name) for name in body.stateless)
@@ -114,7 +118,7 @@ class Speculation:
         assert isinstance(made, AgentBody)
         return made
 
-    def _worst_of(self, body: AgentBody, older: PriorSend, *, quoted: bool) -> int | None:
+    def _worst_of(self, body: AgentBody, older: "PriorSend", *, quoted: bool) -> int | None:
         """Return the most that a send to this agent may cost. In a program that a model wrote a
         send holds no part: each of its calls is held by itself."""
         budget = None if older.budget is None else Money(older.budget)
@@ -126,7 +130,7 @@ class Speculation:
             return 0 if older.in_flight else part
         return self._worst_of_calls(body, older)
 
-    def _worst_of_calls(self, body: AgentBody, older: PriorSend) -> int | None:
+    def _worst_of_calls(self, body: AgentBody, older: "PriorSend") -> int | None:
         most, room = body.rule.settings.max_tokens, body.rule.input_room
         tokens = None
         if older.size >= 0:

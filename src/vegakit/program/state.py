@@ -21,7 +21,6 @@ from vegakit.agent import ToolOutcome, Turn
 from vegakit.conversation import ModelRequest
 from vegakit.effects import Effect, Incarnation
 from vegakit.ids import EffectKey, ProgramId, ScopeId, TenantId
-from vegakit.lang import Type
 from vegakit.money import Money
 from vegakit.policy import (
     Breaker,
@@ -35,6 +34,7 @@ from vegakit.policy import (
 )
 from vegakit.program.messages import ProcessMessage
 from vegakit.program.protocol import GroupSpec, ProcessSpec
+from vegakit.value_types import Type
 
 # Wallets: what a process may spend in all its incarnations.
 

@@ -13,7 +13,7 @@ spends from its wallet. So does a program that the model has just written.
 """
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -21,7 +21,6 @@ from vegakit.agent import CallTools, PlannedCall, ToolOutcome
 from vegakit.effects import CallTool
 from vegakit.money import Money, format_money
 from vegakit.policy import ChildType, mark_untrusted, sanitise
-from vegakit.program.admission import AdmittedProgram, over_remaining_budget
 from vegakit.program.bodies import MOST_KEPT, AgentBody, Author
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, Outcome, ProcessMessage
@@ -32,7 +31,9 @@ from vegakit.program.spawn import Spawner
 from vegakit.program.state import AuthoredProgram, ProcessRecord, Send, child_path
 from vegakit.program.wallets import Wallets
 from vegakit.records import digest128
-from vegakit.vm import restored, text_of
+
+if TYPE_CHECKING:
+    from vegakit.program.admission import AdmittedProgram
 
 # Programs that the model of an agent writes: admitted here, and run below the agent.
 
@@ -114,7 +115,7 @@ class AuthoredPrograms:
 
     def _admitted(
         self, path: str, send: Send, author: Author, source: str, language: str
-    ) -> AdmittedProgram | RefusedProgram:
+    ) -> "AdmittedProgram | RefusedProgram":
         send.tries += 1
         if send.programs >= author.most or send.tries > author.most * MOST_TRIES:
             return refused(
@@ -131,6 +132,8 @@ class AuthoredPrograms:
         admitted = author.admit(source, language)
         if isinstance(admitted, RefusedProgram):
             return admitted
+        from vegakit.program.admission import over_remaining_budget
+
         return over_remaining_budget(admitted, self._wallets.room(path, send.session)) or admitted
 
     def _name(self, process: ProcessRecord, message_id: int, step: int, plan: PlannedCall) -> str:
@@ -199,6 +202,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
         case {"$": "map", "of": pairs}:
             return {key: _plain(item) for key, item in pairs}
         case {"$": _}:
+            from vegakit.vm import restored, text_of
+
             return text_of(restored(value))
         case dict():
             return {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
@@ -265,6 +270,8 @@ class ToolRounds:
             return tool_outcome_now
         if isinstance(outcome, MessageFailed):
             return ToolOutcome(_marked(f"{outcome.error}: {outcome.reason}"), is_error=True)
+        from vegakit.vm import restored, text_of
+
         return ToolOutcome(_marked(text_of(restored(outcome.value))))
 
     def withdraw(self, path: str, message_id: int, send: Send) -> None:

@@ -24,14 +24,13 @@ has only the rest of the part, so that a message does not cost more after a cras
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import convert
 
 from vegakit.effects import AskHuman
 from vegakit.errors import BudgetExceeded
 from vegakit.events import EffectOutcome, charged_for
-from vegakit.lang import AgentSpec
 from vegakit.money import Money, format_money
 from vegakit.policy import InterruptKind
 from vegakit.prices import DEFAULT_SEND_BUDGET
@@ -48,7 +47,10 @@ from vegakit.program.state import (
     root_of,
     wallet_key_of,
 )
-from vegakit.vm import AskBudget, CallHost, CloseScope, OpenScope
+
+if TYPE_CHECKING:
+    from vegakit.lang import AgentSpec
+    from vegakit.vm import AskBudget, CallHost, CloseScope, OpenScope
 
 # Money is held and settled in every wallet that a call has to fit.
 
@@ -408,7 +410,7 @@ class BudgetSessions:
         self._core = core
         self._wallets = wallets
 
-    def open(self, run: FiberRun, request: OpenScope) -> bool:
+    def open(self, run: FiberRun, request: "OpenScope") -> bool:
         """Open a session, or fail the task if it does not fit."""
         inside, key = run.session(request.inside), run.session(request.ticket)
         exhausted = self._wallets.open_session(key, run.path, Money(request.amount), inside)
@@ -425,12 +427,12 @@ class BudgetSessions:
             run.vm.fail(request.ticket, BudgetExceeded.__name__, why)
         return True
 
-    def close(self, run: FiberRun, request: CloseScope) -> bool:
+    def close(self, run: FiberRun, request: "CloseScope") -> bool:
         """Close a session."""
         self._wallets.close_session(run.session(request.scope))
         return False
 
-    def read_budget(self, run: FiberRun, request: AskBudget) -> bool:
+    def read_budget(self, run: FiberRun, request: "AskBudget") -> bool:
         """Answer as if no speculative call had been wasted. While a cancelled call is still in
         flight its cost is unknown, so the question waits until it lands."""
         if self._core.is_settling:
@@ -447,6 +449,8 @@ class BudgetSessions:
     def retry_budget_queries(self, run: FiberRun) -> None:
         """Answer the questions about money that waited for calls in flight."""
         if not self._core.is_settling:
+            from vegakit.vm import AskBudget
+
             budget_queries, run.fiber.budget_queries = run.fiber.budget_queries, {}
             for request in budget_queries.values():
                 self.read_budget(run, convert(request, AskBudget))
@@ -468,7 +472,7 @@ class LoopConfirmation:
         self._core = core
         self._wallets = wallets
 
-    def question(self, run: FiberRun, request: CallHost) -> AskHuman | None:
+    def question(self, run: FiberRun, request: "CallHost") -> AskHuman | None:
         """Return the question for a person, or None when the loop may begin without one."""
         session = run.session(request.scope)
         most = self._most(session)
@@ -504,7 +508,7 @@ class LoopConfirmation:
         return sum(int(min(cost, _NO_BOUND)) for cost in costs)
 
     def _cost(
-        self, run: FiberRun, row: list[Any], longest: int, spec: AgentSpec | None
+        self, run: FiberRun, row: list[Any], longest: int, spec: "AgentSpec | None"
     ) -> int | float:
         from vegakit.lang import ModelTerms, cost_of_round
 
@@ -521,7 +525,7 @@ class LoopConfirmation:
         return cost_of_round(row, longest, spec, lambda _: terms, rule.tools)
 
 
-def _loop_arguments(request: CallHost) -> tuple[list[Any], list[Any]]:
+def _loop_arguments(request: "CallHost") -> tuple[list[Any], list[Any]]:
     """Return the items and the sends of one round. Bytecode may hold anything: arguments that
     cannot be read count as a loop without sends."""
     if len(request.args) != _ARGUMENTS or not all(isinstance(arg, list) for arg in request.args):

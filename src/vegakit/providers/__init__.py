@@ -4,9 +4,9 @@
     build_model("scripted:answers.json", access) ──▶ the same, answered from a file
 
 What is particular to a provider is in its own module in `known`, and nowhere else.
-Only this package imports pydantic-ai, and only its model classes and message types. Importing
-the package loads neither pydantic-ai nor a provider's SDK: `build_model` does. Every request
-passes a transport that refuses what the gate did not admit: one request for each admission.
+Requests and answers are spoken by our own codecs (`vegakit.wires`) over one transport; pydantic-ai
+is an extra for every other provider, and only this package imports it. Every request uses up the
+admission that the gate gave it: one request for each.
 Tools that a provider runs itself, batches and embeddings are not offered.
 """
 
@@ -15,13 +15,25 @@ from vegakit.lazy import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vegakit.providers.access import (
-        ADMITTED as ADMITTED,
         ProviderAccess as ProviderAccess,
-        RequestAdmission as RequestAdmission,
         ServerLimits as ServerLimits,
-        admitted as admitted,
         key_formats as key_formats,
+        needs_key as needs_key,
+        provider_names as provider_names,
         provider_of as provider_of,
+    )
+    from vegakit.providers.admission import (
+        ADMITTED as ADMITTED,
+        RequestAdmission as RequestAdmission,
+        admitted as admitted,
+    )
+    from vegakit.providers.catalog import (
+        catalog_date as catalog_date,
+        catalog_sources as catalog_sources,
+        features_of as features_of,
+        known_models as known_models,
+        known_providers as known_providers,
+        listed_price as listed_price,
     )
     from vegakit.providers.registry import build_model as build_model
     from vegakit.providers.scripted import (
@@ -35,8 +47,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "access": (
-            "ADMITTED ProviderAccess RequestAdmission ServerLimits admitted key_formats provider_of"
+        "access": "ProviderAccess ServerLimits key_formats needs_key provider_names provider_of",
+        "admission": "ADMITTED RequestAdmission admitted",
+        "catalog": (
+            "catalog_date catalog_sources features_of known_models known_providers listed_price"
         ),
         "registry": "build_model",
         "scripted": "ScriptedAnswer ScriptedCall ScriptedModel ScriptedReply",

@@ -120,6 +120,13 @@ def bound_of_tools(provider: ProviderRecord, tools: list[object]) -> int:
     return sent + (_FIRST_TOOL if tools else 0)
 
 
+def bound_of_shapes(provider: ProviderRecord, sent_bytes: int, count: int) -> int:
+    """Return no fewer tokens than so many tools and shapes of an answer are, by the bytes that they
+    add to a request. What is sent may be longer than what was asked for: a provider may want a
+    schema spelled out."""
+    return ceil(sent_bytes * provider.tokens_a_byte) + count * _TOOL + _FIRST_TOOL
+
+
 def bound_of_messages(provider: ProviderRecord, model: str, request: ModelRequest) -> int:
     """Return no fewer tokens than the messages of a request are."""
     parts = [part for message in request.messages for part in _parts(message)]

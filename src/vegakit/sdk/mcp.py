@@ -9,14 +9,15 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vegakit.child_process import Children
-from vegakit.config import Settings, load
 from vegakit.conversation import Text, UserMessage
 from vegakit.errors import ToolFailed
-from vegakit.host import Agent, Approvals, Budgets, Process, ProgramRun, current_process
+from vegakit.host import Agent, Approvals, Budgets, Process, current_process
 from vegakit.ports import Clock, Tool
 from vegakit.program import ProcessExited, ProcessRestarted, Prompt
 
 if TYPE_CHECKING:
+    from vegakit.config import Settings
+    from vegakit.host import ProgramRun
     from vegakit.tools import (
         Approver,
         McpReview,
@@ -43,7 +44,7 @@ class McpRuntime(Protocol):
     budgets: Budgets
 
     @property
-    def program(self) -> ProgramRun:
+    def program(self) -> "ProgramRun":
         """The run of all processes."""
         ...
 
@@ -101,8 +102,13 @@ class Mcp:
         from vegakit.tools import mcp_server
 
         if isinstance(server, str):
-            return await mcp_server(self.settings or load(), server)
+            return await mcp_server(self._settings(), server)
         return server
+
+    def _settings(self) -> "Settings":
+        from vegakit.config import load
+
+        return self.settings or load()
 
     def _opened(self) -> "McpServers":
         from vegakit.tools import McpPins, McpServers
@@ -112,7 +118,7 @@ class Mcp:
             self._servers = servers = McpServers(
                 rt.children,
                 rt.clock,
-                McpPins((self.settings or load()).pins_path if self._pins is None else self._pins),
+                McpPins(self._settings().pins_path if self._pins is None else self._pins),
                 owner=rt.program.lasting_owner,
                 answer=lambda server, owner: _Answerer(rt, server, owner).answer,
             )

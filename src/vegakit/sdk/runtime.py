@@ -7,7 +7,6 @@ through it.
 """
 
 import asyncio
-from asyncio.subprocess import DEVNULL
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,61 +19,47 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from msgspec import structs
 
-from vegakit.child_process import ChildProcess, Children
 from vegakit.concurrency import SteadyClock, gather_all
-from vegakit.config import Settings, environment_secrets, load
-from vegakit.control import HostFacts, ProcessView, Question, views_of
+from vegakit.control import Question
 from vegakit.conversation import Conversation, Message, Text, UserPart
 from vegakit.errors import UserError
 from vegakit.events import CallTraced
 from vegakit.host import (
-    ActivityLog,
-    AdmissionService,
     Agent,
-    Approvals,
-    Backlog,
     Body,
-    Budgets,
     Child,
-    Gate,
-    HostServices,
-    JournaledRun,
-    Lease,
-    Limits,
-    ModelRegistry,
-    PermissionPolicy,
     Process,
-    ProgramRun,
     Reply,
     StreamEvent,
     Supervisor,
     TurnEnded,
-    arguments,
-    as_audit,
-    as_journal,
-    as_ledger,
-    charge_missing,
     current_process,
-    permission_policy_from,
     read_media,
-    rule_of,
-    store_beside,
 )
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, dollars
 from vegakit.policy import LEASE_MS, OnExceed, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
 from vegakit.program import DEFAULT_WINDOW, Bounds, News, Prompt
-from vegakit.sdk.composition import runtime_arguments
-from vegakit.sdk.control_server import ControlServer, control_server_from_settings
-from vegakit.sdk.mcp import Mcp
-from vegakit.sdk.programs import VegaProgram, load as load_program
-from vegakit.store import MemoryLedger
 from vegakit.telemetry import Tracer, current_span
-from vegakit.tools import SandboxPool, current_effect
+from vegakit.tools import current_effect
 
 if TYPE_CHECKING:
-    from vegakit.host import PendingAsk
+    from vegakit.child_process import ChildProcess
+    from vegakit.config import Settings
+    from vegakit.control import ProcessView
+    from vegakit.host import (
+        AdmissionService,
+        HostServices,
+        JournaledRun,
+        Lease,
+        Limits,
+        PendingAsk,
+        PermissionPolicy,
+        ProgramRun,
+    )
+    from vegakit.sdk.control_server import ControlServer
+    from vegakit.sdk.programs import VegaProgram
 
 
 # A question: asked when it is awaited, with budget, span and deadline of where it was written.
@@ -165,13 +150,15 @@ class Ask(Generic[AskT]):
 
 
 # The runtime people use: it owns ledger, limiters and traces, and every ask goes through it.
-#
-# async with Runtime(budget="$10") as rt:
-#     reply = await rt.ask(agent, "…")            scope and deadline are those of this line
-#     with rt.budget("$1/day"): …                 a cap inside the cap
 
 
 T = TypeVar("T")
+
+
+def _environment_secrets() -> Secrets:
+    from vegakit.config import environment_secrets
+
+    return environment_secrets()
 
 
 class _NoSink:
@@ -204,7 +191,7 @@ class Runtime:
         name: str = "default",
         ledger: Ledger | str | PathLike[str] | None = None,
         trace: Sink | None = None,
-        limits: Limits | None = None,
+        limits: "Limits | None" = None,
         models: Callable[[str], Model] | None = None,
         clock: Clock | None = None,
         journal: Journal | str | PathLike[str] | None = None,
@@ -212,16 +199,36 @@ class Runtime:
         memory: Memory | None = None,
         bounds: Bounds | None = None,
         window: int | None = None,
-        view: bool | ControlServer = False,
-        permissions: PermissionPolicy | Sequence[str] | None = None,
+        view: "bool | ControlServer" = False,
+        permissions: "PermissionPolicy | Sequence[str] | None" = None,
         mode: str | None = None,
         audit: Audit | str | PathLike[str] | None = None,
         store: Store | None = None,
         pins: str | PathLike[str] | None = None,
         sandbox: str = "auto",
         lease_ms: int = LEASE_MS,
-        secrets: Callable[[], Secrets] = environment_secrets,
+        secrets: Callable[[], Secrets] = _environment_secrets,
     ) -> None:
+        # The parts of a runtime are loaded when one is made, those of its run when a process is
+        # started: who only imports the name does not wait for them.
+        from vegakit.child_process import Children
+        from vegakit.host import (
+            ActivityLog,
+            Approvals,
+            Backlog,
+            Budgets,
+            ModelRegistry,
+            as_audit,
+            as_journal,
+            as_ledger,
+            permission_policy_from,
+            rule_of,
+            store_beside,
+        )
+        from vegakit.sdk.mcp import Mcp
+        from vegakit.store import MemoryLedger
+        from vegakit.tools import SandboxPool
+
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
         lasting = as_ledger(ledger, self._journal)
@@ -229,7 +236,7 @@ class Runtime:
         self._lasting = lasting is not None
         self.activity = ActivityLog(trace or _NoSink(), self.clock)
         self.children = Children(self.clock)
-        self.admission_service = AdmissionService(self.children, self.clock)
+        self._admission_service: AdmissionService | None = None
         self.backlog = Backlog(self.clock)
         self.memory = memory
         self.name = name
@@ -247,7 +254,11 @@ class Runtime:
         root = ScopeId(f"runtime:{name}")
         self.budgets = Budgets(self._ledger, self.clock, root, rule)
         self.tracer = Tracer(self.activity, self.clock)
-        self._view = control_server_from_settings() if view is True else view or None
+        if view is True:
+            from vegakit.sdk.control_server import control_server_from_settings
+
+            view = control_server_from_settings()
+        self._view = view or None
         self.approvals = Approvals(
             self.clock,
             store or store_beside(self._journal),
@@ -259,11 +270,14 @@ class Runtime:
         self.sandboxes = SandboxPool(self.children, self.clock, current_process.get, sandbox)
 
     @classmethod
-    def from_config(cls, settings: Settings | None = None, **flags: object) -> "Runtime":
+    def from_config(cls, settings: "Settings | None" = None, **flags: object) -> "Runtime":
         """Return a runtime as vega.toml and `VEGA_*` describe it: models by name, a journal, a
         ledger and traces on disk. `flags` are tables of settings, as
         `budget={"default": "$5"}`. Each runtime is a run of its own in the journal of the user;
         `vega resume` has the last unfinished one go on."""
+        from vegakit.config import load
+        from vegakit.sdk.composition import runtime_arguments
+
         settings = settings or load(flags)
         made = cls(**runtime_arguments(settings))
         made.mcp.settings = settings
@@ -271,6 +285,8 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         """Takes a lease, and settles what holders left behind who died."""
+        from vegakit.host import Gate, JournaledRun, Lease, charge_missing
+
         now = self.clock.now()
         self._holder = HolderId(f"{self.name}:{token_hex(8)}")
         self.gate = Gate(self._ledger, self.clock, self._holder, self.backlog, self._lease_ms)
@@ -309,13 +325,7 @@ class Runtime:
             await self._view.aclose()
         if kind is not None and self.journaled is not None:
             self.approvals.questions.keep_open()
-        replayed: set[EffectKey] = set()
-        if self._program is not None:
-            await self._program.aclose()
-            replayed = self._program.host.replayed
-        await self.mcp.aclose()
-        await self.admission_service.aclose()
-        await self.children.aclose()
+        replayed = await self._end_processes()
         if self.memory is not None:
             await self.memory.aclose()
         await self.backlog.aclose()
@@ -338,6 +348,18 @@ class Runtime:
                     await self.journaled.reopen(error, replayed)
                 await self.journaled.end(self.clock.now(), is_done=is_reported)
             await self._ledger.aclose()
+
+    async def _end_processes(self) -> set[EffectKey]:
+        """End the processes and what serves them, and return the effects that were replayed."""
+        replayed: set[EffectKey] = set()
+        if self._program is not None:
+            await self._program.aclose()
+            replayed = self._program.host.replayed
+        await self.mcp.aclose()
+        if self._admission_service is not None:
+            await self._admission_service.aclose()
+        await self.children.aclose()
+        return replayed
 
     def before_end(self, tell: Callable[[], object]) -> None:
         """Call it when all is settled and closed, and before the run is recorded as ended. A run
@@ -383,9 +405,11 @@ class Runtime:
         return tuple(await gather_all([_awaited(ask) for ask in asks]))
 
     @property
-    def services(self) -> HostServices:
+    def services(self) -> "HostServices":
         """The parts of this runtime that a host works with; there are all of them once it is
         entered."""
+        from vegakit.host import HostServices
+
         self._check_entered()
         return HostServices(
             clock=self.clock,
@@ -397,7 +421,7 @@ class Runtime:
             approvals=self.approvals,
             children=self.children,
             sandboxes=self.sandboxes,
-            admission_service=self.admission_service,
+            admission_service=lambda: self.admission_service,
             memory=self.memory,
             journaled=self.journaled,
             on_spent=self.on_spent,
@@ -405,10 +429,22 @@ class Runtime:
         )
 
     @property
-    def program(self) -> ProgramRun:
+    def admission_service(self) -> "AdmissionService":
+        """The one that looks at programs before they run. It loads the language, so it is made for
+        the first program."""
+        if self._admission_service is None:
+            from vegakit.host import AdmissionService
+
+            self._admission_service = AdmissionService(self.children, self.clock)
+        return self._admission_service
+
+    @property
+    def program(self) -> "ProgramRun":
         """The run of all processes of this runtime."""
         self._check_entered()
         if self._program is None:
+            from vegakit.host import ProgramRun
+
             self._program = ProgramRun(self.services, self._raised(self._bounds))
             if self._view is not None:
                 self._program.on(News, self.activity.tell)
@@ -440,14 +476,16 @@ class Runtime:
         *,
         tools: Iterable[Any] = (),
         types: Iterable[Any] = (),
-    ) -> VegaProgram:
+    ) -> "VegaProgram":
         """A `.vega` file; its functions run here: `await rt.load("review.vega").main("a.py")`.
         `tools` are functions of Python that it may call, `types` models that it knows."""
-        return load_program(path, self, tools=tools, types=types)
+        from vegakit.sdk.programs import load
+
+        return load(path, self, tools=tools, types=types)
 
     async def run(
         self,
-        program: VegaProgram,
+        program: "VegaProgram",
         *args: Any,  # noqa: ANN401
         function: str = "main",
         budget: str | float | None = None,
@@ -455,6 +493,8 @@ class Runtime:
     ) -> Any:  # noqa: ANN401
         """Run a function of a program to its end. `budget` caps all it spends; `allow` are the
         capabilities it may use at most, without it those that it declares."""
+        from vegakit.host import arguments
+
         wallet = None if budget is None else dollars(budget)
         given = arguments(program.function(function), args)
         value = await self.program.run(program, function, given, wallet, allow)
@@ -470,8 +510,8 @@ class Runtime:
         *,
         cwd: str | Path = ".",
         env: Mapping[str, str] | None = None,
-        stdin: int = DEVNULL,
-    ) -> ChildProcess:
+        stdin: int = asyncio.subprocess.DEVNULL,
+    ) -> "ChildProcess":
         """An OS process that belongs to the process whose code runs here, and ends with its life;
         in a tool of `ask` to whoever asks. It gets no environment but `env`, and no sandbox."""
         owner = self.program.lasting_owner()
@@ -498,10 +538,12 @@ class Runtime:
             )
         await self.approvals.answer(question, answer, by)
 
-    def ps(self) -> list[ProcessView]:
+    def ps(self) -> "list[ProcessView]":
         """Return a view of each process, supervisors too, each before what is below it."""
         if self._program is None:
             return []
+        from vegakit.control import HostFacts, views_of
+
         now = self.clock.now()
         owners = Counter(child.owner for child in self.children.all())
         asked = frozenset(question.process for question in self.interrupts())

@@ -6,63 +6,72 @@ PostgreSQL server that several machines share: one folder a backend, found by th
 `MEMORY_CHECKS` of `vegakit.testing`.
 """
 
-from vegakit.store.audit import (
-    AuditFault,
-    AuditFaultKind,
-    AuditLink,
-    AuditVerdict,
-    SqliteAudit,
-    parse_head,
-    read_audit,
-    verify_audit,
-)
-from vegakit.store.conversations import TransientMemory
-from vegakit.store.journal import ForgottenRuns, RetentionRule
-from vegakit.store.memory import MemoryJournal, MemoryLedger, MemoryStore, ReplayJournal
-from vegakit.store.postgres import PostgresJournal, PostgresLedger, PostgresMemory, PostgresStore
-from vegakit.store.registry import (
-    forget_runs,
-    journal_size,
-    list_runs,
-    open_journal,
-    open_ledger,
-    recorded_calls,
-    show_place,
-)
-from vegakit.store.runs import RecordedCall, RunSummary
-from vegakit.store.sqlite import SqliteJournal, SqliteLedger, SqliteMemory, SqliteStore
+from vegakit.lazy import lazy_exports
 
-__all__ = [
-    "AuditFault",
-    "AuditFaultKind",
-    "AuditLink",
-    "AuditVerdict",
-    "ForgottenRuns",
-    "MemoryJournal",
-    "MemoryLedger",
-    "MemoryStore",
-    "PostgresJournal",
-    "PostgresLedger",
-    "PostgresMemory",
-    "PostgresStore",
-    "RecordedCall",
-    "ReplayJournal",
-    "RetentionRule",
-    "RunSummary",
-    "SqliteAudit",
-    "SqliteJournal",
-    "SqliteLedger",
-    "SqliteMemory",
-    "SqliteStore",
-    "TransientMemory",
-    "forget_runs",
-    "journal_size",
-    "list_runs",
-    "open_journal",
-    "open_ledger",
-    "parse_head",
-    "read_audit",
-    "recorded_calls",
-    "show_place",
-    "verify_audit",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.store.audit import (
+        AuditFault as AuditFault,
+        AuditFaultKind as AuditFaultKind,
+        AuditLink as AuditLink,
+        AuditVerdict as AuditVerdict,
+        SqliteAudit as SqliteAudit,
+        parse_head as parse_head,
+        read_audit as read_audit,
+        verify_audit as verify_audit,
+    )
+    from vegakit.store.conversations import TransientMemory as TransientMemory
+    from vegakit.store.journal import (
+        ForgottenRuns as ForgottenRuns,
+        RetentionRule as RetentionRule,
+    )
+    from vegakit.store.memory import (
+        MemoryJournal as MemoryJournal,
+        MemoryLedger as MemoryLedger,
+        MemoryStore as MemoryStore,
+        ReplayJournal as ReplayJournal,
+    )
+    from vegakit.store.postgres import (
+        PostgresJournal as PostgresJournal,
+        PostgresLedger as PostgresLedger,
+        PostgresMemory as PostgresMemory,
+        PostgresStore as PostgresStore,
+    )
+    from vegakit.store.registry import (
+        forget_runs as forget_runs,
+        journal_size as journal_size,
+        list_runs as list_runs,
+        open_journal as open_journal,
+        open_ledger as open_ledger,
+        recorded_calls as recorded_calls,
+        show_place as show_place,
+    )
+    from vegakit.store.runs import (
+        RecordedCall as RecordedCall,
+        RunSummary as RunSummary,
+    )
+    from vegakit.store.sqlite import (
+        SqliteJournal as SqliteJournal,
+        SqliteLedger as SqliteLedger,
+        SqliteMemory as SqliteMemory,
+        SqliteStore as SqliteStore,
+    )
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "audit": (
+            "AuditFault AuditFaultKind AuditLink AuditVerdict SqliteAudit parse_head "
+            "read_audit verify_audit"
+        ),
+        "conversations": "TransientMemory",
+        "journal": "ForgottenRuns RetentionRule",
+        "memory": "MemoryJournal MemoryLedger MemoryStore ReplayJournal",
+        "postgres": "PostgresJournal PostgresLedger PostgresMemory PostgresStore",
+        "registry": (
+            "forget_runs journal_size list_runs open_journal open_ledger recorded_calls show_place"
+        ),
+        "runs": "RecordedCall RunSummary",
+        "sqlite": "SqliteJournal SqliteLedger SqliteMemory SqliteStore",
+    },
+)

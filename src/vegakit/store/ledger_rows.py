@@ -219,6 +219,7 @@ class _TableRows:
         self._read: dict[str, SqlRow | None] = {}
         self._stored: dict[str, SqlRow | None] = {}
         self._touched: set[str] = set()
+        self._is_checked = seals is None or table is not SCOPES
 
     def __len__(self) -> int:
         return len(self._read)
@@ -234,8 +235,19 @@ class _TableRows:
         self._touched.add(id_)
         if id_ not in self._read:
             found = self._execute(self._table.select_one + self._suffix, (id_,)).fetchall()
+            if not found and not self._is_checked:
+                self._check_all()
             self.keep(found, [id_])
         return self._read[id_] is not None
+
+    def _check_all(self) -> None:
+        """A scope whose name is damaged is not found by it, and would begin anew with nothing
+        spent. So the first that is not there has all rows checked, once for an open file."""
+        assert self._seals is not None
+        rows = self._execute(f"{self._table.select}1 = 1").fetchall()
+        for _ in self._seals.checked(self._table.name, rows):
+            pass
+        self._is_checked = True
 
     def load_where(self, condition: str, *values: object) -> list[str]:
         self.flush()

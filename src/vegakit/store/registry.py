@@ -1,18 +1,30 @@
 """The registry knows which backend a place is of: it is the one table that knows them all, with the
 operations by place."""
 
+from collections.abc import Callable
 from os import PathLike, fspath
 
 from vegakit.config import hide_secrets_of_url
 from vegakit.errors import SettingsError
 from vegakit.ports import Journal, Ledger
 from vegakit.store.journal import ForgottenRuns, RetentionRule
-from vegakit.store.postgres import POSTGRES
 from vegakit.store.runs import Backend, RecordedCall, RunSummary
 from vegakit.store.sqlite import SQLITE
 
-_BACKENDS: dict[str, Backend] = {"": SQLITE, "postgresql": POSTGRES, "postgres": POSTGRES}
-"""By the scheme of the URL; the path of a file has none."""
+
+def _postgres() -> Backend:
+    from vegakit.store.postgres import POSTGRES
+
+    return POSTGRES
+
+
+_BACKENDS: dict[str, Callable[[], Backend]] = {
+    "": lambda: SQLITE,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+}
+"""By the scheme of the URL; the path of a file has none. A server's backend is loaded with its
+first URL."""
 
 
 def _backend_of(place: str) -> Backend:
@@ -23,7 +35,7 @@ def _backend_of(place: str) -> Backend:
             f"no store is reached by {scheme}:// in {show_place(place)}; write the path of a file, "
             f"or one of {known}"
         )
-    return _BACKENDS[scheme]
+    return _BACKENDS[scheme]()
 
 
 def _scheme(place: str) -> str:

@@ -36,10 +36,13 @@ _OPERATIONS = {
 }
 _PROVIDERS = {
     "azure": "azure.ai.openai",
+    "azure-chat": "azure.ai.openai",
     "bedrock": "aws.bedrock",
     "google": "gcp.gemini",
     "google-gla": "gcp.gemini",
     "google-vertex": "gcp.vertex_ai",
+    "openai-chat": "openai",
+    "vertex": "gcp.vertex_ai",
     "mistral": "mistral_ai",
     "grok": "x_ai",
     "xai": "x_ai",

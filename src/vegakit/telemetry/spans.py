@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from random import Random
 from traceback import format_exception_only
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from msgspec import Struct
 
-from vegakit.config import Settings
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
 from vegakit.ports import Clock, Sink
-from vegakit.telemetry.jsonl import JsonLinesSink
-from vegakit.telemetry.otel import OtelSink
 from vegakit.telemetry.redaction import Redactor, plain
+
+if TYPE_CHECKING:
+    from vegakit.config import Settings
 
 # A trace is a run, a span is one call or block in it.
 #
@@ -167,11 +167,15 @@ class FanOutSink:
         await asyncio.gather(*(sink.aclose() for sink in self._sinks))
 
 
-def open_sink(settings: Settings, redactor: Redactor) -> Sink:
+def open_sink(settings: "Settings", redactor: Redactor) -> Sink:
     """Nothing leaves this machine unless `telemetry.otlp` is set."""
     sinks: list[Sink] = []
     if settings.traces_path:
+        from vegakit.telemetry.jsonl import JsonLinesSink
+
         sinks.append(JsonLinesSink(settings.traces_path, redactor))
     if settings.telemetry.otlp:
+        from vegakit.telemetry.otel import OtelSink
+
         sinks.append(OtelSink(endpoint=settings.telemetry.otlp, redactor=redactor))
     return SampledSink(FanOutSink(sinks), settings.telemetry.sample)

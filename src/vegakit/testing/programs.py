@@ -323,7 +323,7 @@ class _Simulated:
         module, ran = self._ran.module, self._ran
         assert module is not None
         async with Runtime("$1000", models=lambda _: self._model) as rt:
-            registry = Registry(rt.model_registry, rt.admission_service)
+            registry = Registry(rt.model_registry, lambda: rt.admission_service)
             bodies = deploy(module, Path(), registry, self._expected.allow).bodies
             bounds = Bounds(window=DEFAULT_WINDOW)
             machine = Machine(Program(ProgramId("p"), bounds=bounds), registry.code)

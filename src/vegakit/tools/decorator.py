@@ -9,9 +9,7 @@ import asyncio
 import importlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -27,11 +25,11 @@ from msgspec.structs import replace
 from vegakit.errors import CapabilityDenied, ToolFailed, UserError
 from vegakit.policy import Allowed, Denied, Grant, RunCommand, Use, decide, parse_command
 from vegakit.ports import AuditLevel, ChildLauncher, Clock, CommandResult, Sandbox
-from vegakit.tools.files import Files
 from vegakit.tools.functions import FunctionTool, ToolRights, current_effect
-from vegakit.tools.http import Http
 
 if TYPE_CHECKING:
+    from vegakit.tools.files import Files
+    from vegakit.tools.http import Http
     from vegakit.tools.sandbox import SandboxKind, SandboxLimits
 
 
@@ -87,6 +85,9 @@ class SandboxPool:
     def _nothing(self) -> Path:
         """Stays empty, because it is never writable, and goes with us."""
         if self._empty is None:
+            import shutil
+            import tempfile
+
             self._empty = Path(tempfile.mkdtemp(prefix="vega-empty-"))
             weakref.finalize(self, shutil.rmtree, self._empty, ignore_errors=True)
         return self._empty
@@ -308,13 +309,17 @@ class ToolContext:
         return await require_sandboxes().run(verdict.wanted.argv, SandboxSpec(self._root.resolve()))
 
     @cached_property
-    def files(self) -> Files:
+    def files(self) -> "Files":
         """Return the files below the tool's root, as far as its grant goes."""
+        from vegakit.tools.files import Files
+
         return Files(self._root, self.grant)
 
     @cached_property
-    def http(self) -> Http:
+    def http(self) -> "Http":
         """Return a client for the hosts of the grant."""
+        from vegakit.tools.http import Http
+
         return Http(self.grant)
 
 

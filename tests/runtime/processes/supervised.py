@@ -7,7 +7,7 @@ from typing import Any
 from tests.runtime.processes.supervision_oracle import Branch
 from vegakit.effects import Cancel, Start
 from vegakit.host import Child, Supervisor
-from vegakit.host.effect_handlers import current_process
+from vegakit.host.agents import current_process
 from vegakit.policy import ExitKind, ExitReason
 from vegakit.program import (
     Action,

@@ -9,7 +9,7 @@ import pytest
 from vegakit.control import ProcessView
 from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent, Supervisor
-from vegakit.host.effect_handlers import current_process
+from vegakit.host.agents import current_process
 from vegakit.ids import SpanId, TraceId
 from vegakit.money import dollars
 from vegakit.policy import Backoff, BreakerRule

@@ -7,14 +7,14 @@ import pytest
 
 from tests.testing.provider.clients import CITY
 from vegakit.conversation import Finish
-from vegakit.testing.provider.script import Api, ProviderReply, ProviderRequest, read_request
+from vegakit.testing.provider.script import Api, ProviderReply, ProviderRequest, Route, read_request
 from vegakit.testing.provider.wire import resolve_reply
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}}
 
 
 def read(**body: Any) -> ProviderRequest:
-    return read_request(1, Api.CHAT, json.dumps(body).encode(), {}, 1, 0)
+    return read_request(1, Route(Api.CHAT), json.dumps(body).encode(), {}, 1, 0)
 
 
 def user(*parts: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from vegakit.testing.provider.script import (
     ProviderAnswer,
     ProviderReply,
     ProviderToolCall,
+    Route,
     default_answer,
     read_request,
 )
@@ -25,7 +26,7 @@ FIVE = "w0 w1 w2 w3 w4 "
 
 def answer(text: str, *, attempt: int = 1, api: Api = Api.CHAT, **fields: Any) -> ProviderAnswer:
     body = {"messages": [{"role": "user", "content": text}], **fields}
-    return default_answer(read_request(1, api, json.dumps(body).encode(), {}, attempt, 0))
+    return default_answer(read_request(1, Route(api), json.dumps(body).encode(), {}, attempt, 0))
 
 
 @pytest.mark.parametrize(

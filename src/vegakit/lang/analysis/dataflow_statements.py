@@ -6,6 +6,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from vegakit.ids import ANY_AGENT
 from vegakit.lang.analysis.dataflow import DataflowGraph, LinkKind, StepKind, ordered
 from vegakit.lang.analysis.dataflow_expressions import (
     begin_loop,
@@ -37,7 +38,7 @@ from vegakit.lang.analysis.effects import ModuleEffects, effects_of
 from vegakit.lang.analysis.quotes import rounds_of
 from vegakit.lang.analysis.speculation import SpeculationRules
 from vegakit.lang.check.symbols import Checked
-from vegakit.lang.codegen.bytecode import ANY_AGENT, Module, Op, Rights
+from vegakit.lang.codegen.bytecode import Module, Op, Rights
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.codegen.writer import bodies_of
 from vegakit.lang.diagnostics import step_limit

@@ -11,9 +11,9 @@ from unicodedata import normalize
 
 from msgspec import Struct
 
+from vegakit.ids import ANY_AGENT
 from vegakit.lang.check.symbols import CalleeKind, Checked, NameKind, Unit
 from vegakit.lang.codegen.bytecode import (
-    ANY_AGENT,
     AgentSpec,
     CompiledTool,
     Function,

@@ -123,10 +123,6 @@ class Op(IntEnum):
 # come first.
 
 
-ANY_AGENT = "*"
-"""In place of an agent's name: it may be any."""
-
-
 class CallSite(Struct, frozen=True):
     """The place of an effect: its ordinal in the function, the registers that count the loops
     around it, and where it stands in the source."""

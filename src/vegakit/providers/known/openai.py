@@ -7,45 +7,40 @@ from math import ceil
 from typing import TYPE_CHECKING, TypeAlias
 
 from vegakit.providers.provider import (
-    PLACEHOLDER_KEY,
     LimitHeaders,
     PixelSize,
     ProviderRecord,
-    Wire,
+    ProviderWire,
     after_duration,
+    by_header,
     squares,
 )
 
 if TYPE_CHECKING:
-    import httpx2
-    from openai import AsyncOpenAI
-    from pydantic_ai.models import Model
+    from vegakit.wires import Wire
 
 _URL = "https://api.openai.com/v1"
-_NOT_STORED = {"openai_store": False}
+_BEARER = by_header("authorization", "Bearer {}")
+NOT_STORED = {"store": False}
 """Answers are kept by us alone, so that nothing that is billed later lies on a server."""
+_STANDARD_TIER = {"service_tier": "default"}
+"""Else an account's own setting may choose a more expensive tier than is reserved for."""
 
 _TokenRule: TypeAlias = Callable[[PixelSize], int]
 
 
-def _responses(model: str, base_url: str, http: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-    from pydantic_ai.providers.openai import OpenAIProvider
+def load_responses() -> "Wire":
+    """Return the codec of Responses."""
+    from vegakit.wires import RESPONSES
 
-    return OpenAIResponsesModel(model, provider=OpenAIProvider(openai_client=_sdk(base_url, http)))
-
-
-def _chat(model: str, base_url: str, http: "httpx2.AsyncClient") -> "Model":
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=_sdk(base_url, http)))
+    return RESPONSES
 
 
-def _sdk(base_url: str, http: "httpx2.AsyncClient") -> "AsyncOpenAI":
-    from openai import AsyncOpenAI
+def load_chat() -> "Wire":
+    """Return the codec of Chat Completions."""
+    from vegakit.wires import CHAT
 
-    return AsyncOpenAI(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http, max_retries=0)
+    return CHAT
 
 
 # Images: tiles of 512 after scaling to 2,048 and then 768, or squares of 32 times a factor, by
@@ -81,17 +76,18 @@ _IMAGES: tuple[tuple[str, _TokenRule], ...] = (
 """The first whose prefix fits. `gpt-5` and later ones change too often to be told apart."""
 
 
-def _image_tokens(model: str, size: PixelSize) -> int:
+def openai_image_tokens(model: str, size: PixelSize) -> int:
+    """Return the tokens of an image by the rule of its model."""
     return next(rule for prefix, rule in _IMAGES if model.startswith(prefix))(size)
 
 
 PROVIDER = ProviderRecord(
     name="openai",
     wires=(
-        Wire("openai", _URL, "authorization", _responses, "Bearer {}", _NOT_STORED),
-        Wire("openai-chat", _URL, "authorization", _chat, "Bearer {}"),
+        ProviderWire("openai", _URL, load_responses, _BEARER, NOT_STORED, _STANDARD_TIER),
+        ProviderWire("openai-chat", _URL, load_chat, _BEARER, own_fields=_STANDARD_TIER),
     ),
     own_models=r"(chatgpt|gpt|ft:gpt)-|o\d",
-    image_tokens=_image_tokens,
+    image_tokens=openai_image_tokens,
     limit_headers=LimitHeaders("x-ratelimit-remaining-{}", "x-ratelimit-reset-{}", after_duration),
 )

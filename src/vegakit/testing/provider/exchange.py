@@ -23,9 +23,11 @@ from vegakit.testing.provider.script import (
     ProviderReply,
     ProviderRequest,
     RequestStatus,
+    Route,
     read_request,
 )
-from vegakit.testing.provider.wire import WireFormat, resolve_reply
+from vegakit.testing.provider.wire import resolve_reply
+from vegakit.wires import WireServer
 
 # The part of HTTP/1.1 that a provider needs, over asyncio streams.
 #
@@ -114,8 +116,9 @@ class ProviderConnection:
         self._send_head(status, {**headers, "transfer-encoding": "chunked"})
 
     def send_chunk(self, chunk: bytes) -> None:
-        """Add a chunk to the stream."""
-        self._out.append(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        """Add a chunk to the stream. An empty one would end it."""
+        if chunk:
+            self._out.append(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def end_stream(self) -> None:
         """End the stream."""
@@ -205,11 +208,11 @@ class RequestLog:
         self.requests.clear()
         self._attempts.clear()
 
-    def received(self, api: Api, http: HttpRequest) -> ProviderRequest:
+    def received(self, route: Route, http: HttpRequest) -> ProviderRequest:
         """Raises msgspec.DecodeError for a body that no provider would take."""
-        n, same = len(self.requests) + 1, (api, http.body)
+        n, same = len(self.requests) + 1, (route.api, http.body)
         attempt = self._attempts[same] + 1
-        request = read_request(n, api, http.body, http.headers, attempt, _now_ms())
+        request = read_request(n, route, http.body, http.headers, attempt, _now_ms())
         self._attempts[same] = attempt
         self.requests.append(request)
         self._write(request, _received_line)
@@ -283,7 +286,6 @@ def _now_ms() -> int:
 
 
 _JSON_HEADERS = {"content-type": "application/json"}
-_EVENT_HEADERS = {"content-type": "text/event-stream; charset=utf-8"}
 
 
 class Exchange:
@@ -294,7 +296,7 @@ class Exchange:
     def __init__(
         self,
         connection: ProviderConnection,
-        form: WireFormat,
+        form: WireServer,
         request: ProviderRequest,
         log: RequestLog,
     ) -> None:
@@ -344,7 +346,9 @@ class Exchange:
     async def _stream(self, reply: ProviderReply) -> None:
         stream = self._format.stream(resolve_reply(reply, self._request), self._request)
         self._request.code = 200
-        self._connection.start_stream(200, self._headers(_EVENT_HEADERS, reply))
+        self._connection.start_stream(
+            200, self._headers({"content-type": self._format.content_type}, reply)
+        )
         self._connection.send_chunk(stream.opening)
         last = reply.breaks.after if reply.breaks else None
         for piece in stream.pieces[:last]:

@@ -3,10 +3,10 @@ message (kit).
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain, cycle, islice, repeat
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from vegakit.conversation import Finish, Usage
 
-# A request is read alike from the three wire formats, and notes what became of it.
+# A request is read alike from all wire formats, and notes what became of it.
 #
 # `text` is that of the last user message that has any, so the rounds of tool results that follow a
 # question keep its text; `tool_results` counts those that came since.
@@ -25,7 +25,7 @@ Schema: TypeAlias = dict[str, Any]
 _TEXT = frozenset({"text", "input_text"})
 _IMAGE = frozenset({"image", "image_url", "input_image"})
 _RESULT = frozenset({"tool_result", "function_call_output"})
-_FORCED = frozenset({"any", "required"})
+_FORCED = frozenset({"any", "required", "ANY"})
 _USUAL_OUTPUT_TOOL = "final_result"
 
 
@@ -35,6 +35,9 @@ class Api(StrEnum):
     ANTHROPIC = "anthropic"
     CHAT = "chat"
     RESPONSES = "responses"
+    GEMINI = "gemini"
+    BEDROCK = "bedrock"
+    OLLAMA = "ollama"
 
 
 class RequestStatus(StrEnum):
@@ -84,19 +87,50 @@ class ProviderRequest(Struct):
 
 
 class _Part(Struct):
+    """A part of a message. Formats that name no `type` say by a field of its own what a part is."""
+
     type: str = ""
     text: str | None = None
+    image: Any = None
+    inline_data: Any = field(default=None, name="inlineData")
+    file_data: Any = field(default=None, name="fileData")
+    tool_result: Any = field(default=None, name="toolResult")
+    function_response: Any = field(default=None, name="functionResponse")
+
+    @property
+    def said(self) -> str:
+        return (self.text or "") if not self.type or self.type in _TEXT else ""
+
+    @property
+    def is_image(self) -> bool:
+        return self.type in _IMAGE or bool(self.image or self.inline_data or self.file_data)
+
+    @property
+    def is_result(self) -> bool:
+        return self.type in _RESULT or bool(self.tool_result or self.function_response)
 
 
 class _Message(Struct):
     role: str = ""
     type: str = ""
     content: str | list[_Part] | None = None
+    parts: list[_Part] | None = None
+    images: list[str] = field(default_factory=list[str])
 
 
 class _Function(Struct):
     name: str = ""
     parameters: Schema | None = None
+    parameters_json_schema: Schema | None = field(default=None, name="parametersJsonSchema")
+
+
+class _InputSchema(Struct):
+    json: Schema | None = None
+
+
+class _ToolSpec(Struct):
+    name: str = ""
+    input_schema: _InputSchema | None = field(default=None, name="inputSchema")
 
 
 class _Tool(Struct):
@@ -104,6 +138,8 @@ class _Tool(Struct):
     input_schema: Schema | None = None
     parameters: Schema | None = None
     function: _Function | None = None
+    declarations: list[_Function] | None = field(default=None, name="functionDeclarations")
+    spec: _ToolSpec | None = field(default=None, name="toolSpec")
 
 
 class _Choice(Struct):
@@ -111,6 +147,19 @@ class _Choice(Struct):
     mode: str = ""
     name: str = ""
     function: _Function | None = None
+
+
+class _BedrockChoice(Struct):
+    any: Schema | None = None
+    tool: _Choice | None = None
+
+
+class _ToolConfig(Struct):
+    """Of Bedrock, which has the tools in it, or of Gemini."""
+
+    tools: list[_Tool] = field(default_factory=list[_Tool])
+    choice: _BedrockChoice | None = field(default=None, name="toolChoice")
+    calling: _Choice | None = field(default=None, name="functionCallingConfig")
 
 
 class _Format(Struct):
@@ -126,12 +175,22 @@ class _StreamOptions(Struct):
     include_usage: bool = False
 
 
+class _Limits(Struct):
+    """How long an answer may be, and in Gemini's requests its shape."""
+
+    max_output_tokens: int | None = field(default=None, name="maxOutputTokens")
+    max_tokens: int | None = field(default=None, name="maxTokens")
+    num_predict: int | None = None
+    schema: Schema | None = field(default=None, name="responseJsonSchema")
+
+
 class _Body(Struct):
-    """The fields of all three formats that matter here; none of them means two things."""
+    """The fields of all formats that matter here; none of them means two things."""
 
     model: str = ""
     messages: list[_Message] = field(default_factory=list[_Message])
     input: str | list[_Message] = field(default_factory=list[_Message])
+    contents: list[_Message] = field(default_factory=list[_Message])
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     max_tokens: int | None = None
@@ -139,50 +198,93 @@ class _Body(Struct):
     max_output_tokens: int | None = None
     tools: list[_Tool] = field(default_factory=list[_Tool])
     tool_choice: str | _Choice | None = None
+    tool_config: _ToolConfig = field(default_factory=_ToolConfig, name="toolConfig")
     response_format: _Format | None = None
     text: _Output | None = None
     output_config: _Output | None = None
+    format: Schema | str | None = None
+    options: _Limits | None = None
+    generation: _Limits | None = field(default=None, name="generationConfig")
+    inference: _Limits | None = field(default=None, name="inferenceConfig")
+
+    @property
+    def limits(self) -> _Limits:
+        return self.options or self.generation or self.inference or _Limits()
+
+    @property
+    def most_tokens(self) -> int | None:
+        limits = self.limits
+        named = (self.max_tokens, self.max_completion_tokens, self.max_output_tokens)
+        nested = (limits.max_output_tokens, limits.max_tokens, limits.num_predict)
+        return next((found for found in (*named, *nested) if found), None)
+
+    @property
+    def asked(self) -> list[_Message]:
+        said = [_Message("user", content=self.input)] if isinstance(self.input, str) else self.input
+        return self.messages or self.contents or said
+
+    @property
+    def choice(self) -> str | _Choice | None:
+        bedrock = self.tool_config.choice
+        if bedrock:
+            return bedrock.tool or ("any" if bedrock.any is not None else None)
+        return self.tool_choice or self.tool_config.calling
 
 
 _DECODER = msgspec.json.Decoder(_Body)
 
 
+class Route(NamedTuple):
+    """The format that is spoken at a path, and what formats say there that others say in the
+    body."""
+
+    api: Api
+    model: str = ""
+    stream: bool | None = None
+
+
 def read_request(
-    n: int, api: Api, raw: bytes, headers: dict[str, str], attempt: int, started_ms: int
+    n: int, route: Route, raw: bytes, headers: dict[str, str], attempt: int, started_ms: int
 ) -> ProviderRequest:
     """Raises msgspec.DecodeError for a body that no provider would take."""
     body = _DECODER.decode(raw)
-    request = ProviderRequest(n, api, raw, headers, attempt, started_ms, body.model)
-    request.max_tokens = body.max_tokens or body.max_completion_tokens or body.max_output_tokens
-    request.stream = bool(body.stream)
+    model = body.model or route.model
+    request = ProviderRequest(n, route.api, raw, headers, attempt, started_ms, model)
+    request.max_tokens = body.most_tokens
+    request.stream = bool(body.stream) if route.stream is None else route.stream
     request.stream_usage = body.stream_options is not None and body.stream_options.include_usage
-    asked = [_Message("user", content=body.input)] if isinstance(body.input, str) else body.input
-    for message in body.messages or asked:
+    for message in body.asked:
         _read_message(message, request)
-    if body.tools:
-        request.tools = dict(_name_and_schema(tool) for tool in body.tools)
-        request.output_tool = _output_tool(body.tool_choice, list(request.tools))
+    if tools := body.tools or body.tool_config.tools:
+        request.tools = dict(found for tool in tools for found in _names_and_schemas(tool))
+        request.output_tool = _output_tool(body.choice, list(request.tools))
     request.output_schema = _output_schema(body)
     return request
 
 
 def _read_message(message: _Message, request: ProviderRequest) -> None:
     content = message.content
-    parts = [_Part("text", content)] if isinstance(content, str) else content or []
-    said = "".join(part.text for part in parts if part.type in _TEXT and part.text)
+    parts = [_Part("text", content)] if isinstance(content, str) else content or message.parts or []
+    said = "".join(part.said for part in parts)
     request.characters += len(said)
-    request.images += sum(part.type in _IMAGE for part in parts)
+    request.images += sum(part.is_image for part in parts) + len(message.images)
     if message.role == "tool" or message.type in _RESULT:
         request.tool_results += 1
-    request.tool_results += sum(part.type in _RESULT for part in parts)
+    request.tool_results += sum(part.is_result for part in parts)
     if message.role == "user" and said:
         request.text, request.tool_results = said, 0
 
 
-def _name_and_schema(tool: _Tool) -> tuple[str, Schema]:
-    if tool.function is not None:
-        return tool.function.name, tool.function.parameters or {}
-    return tool.name, tool.input_schema or tool.parameters or {}
+def _names_and_schemas(tool: _Tool) -> Iterator[tuple[str, Schema]]:
+    if tool.spec is not None:
+        yield tool.spec.name, (tool.spec.input_schema and tool.spec.input_schema.json) or {}
+    elif tool.declarations is not None:
+        for one in tool.declarations:
+            yield one.name, one.parameters_json_schema or one.parameters or {}
+    elif tool.function is not None:
+        yield tool.function.name, tool.function.parameters or {}
+    else:
+        yield tool.name, tool.input_schema or tool.parameters or {}
 
 
 def _output_tool(choice: str | _Choice | None, names: list[str]) -> str | None:
@@ -201,7 +303,9 @@ def _output_tool(choice: str | _Choice | None, names: list[str]) -> str | None:
 def _output_schema(body: _Body) -> Schema | None:
     chat = body.response_format and body.response_format.json_schema
     others = (output and output.format for output in (body.text, body.output_config))
-    return next((found.schema for found in (chat, *others) if found), None)
+    if found := next((found.schema for found in (chat, *others) if found), None):
+        return found
+    return body.format if isinstance(body.format, dict) else body.limits.schema
 
 
 # Answers of the provider are data, in a list, by text, or by a function.
@@ -360,7 +464,7 @@ def _definition(reference: str, root: Schema) -> Schema:
 # | drop-mid, stall  | the same after three pieces of a stream                                   |
 # | stream-error     | an error event after three pieces of a stream                             |
 # | wait:<ms>        | so long before the first byte                                             |
-# | slow             | 200 words, 50 ms apart                                                    |
+# | slow, burst      | 200 words, 50 ms apart; all at once                                       |
 # | refuse, length   | ended by the content filter; ended by the limit of tokens                 |
 # | no-usage         | tokens are not reported                                                   |
 # | tools            | two parallel tool calls, then text once their results are there           |
@@ -382,15 +486,13 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "drop-mid": {"breaks": Break(3, DropConnection())},
     "stall": {"breaks": Break(3, Hang())},
     "slow": {"text": _TWO_HUNDRED_WORDS, "gap_ms": 50},
+    "burst": {"text": _TWO_HUNDRED_WORDS},
     "refuse": {"text": "", "output": UNSET, "finish": Finish.CONTENT_FILTER},
     "length": {"finish": Finish.LENGTH},
     "no-usage": {"usage": None},
 }
-_USUAL_STREAM_ERROR = {
-    Api.ANTHROPIC: Failure(529),
-    Api.CHAT: Failure(500),
-    Api.RESPONSES: Failure(500),
-}
+_USUAL_STREAM_ERROR = {Api.ANTHROPIC: Failure(529)}
+"""Of the others it is a 500."""
 
 
 def default_answer(request: ProviderRequest) -> ProviderAnswer:
@@ -409,7 +511,7 @@ def default_answer(request: ProviderRequest) -> ProviderAnswer:
         if word in words:
             changes |= change
     if "stream-error" in words:
-        changes["breaks"] = Break(3, _USUAL_STREAM_ERROR[request.api])
+        changes["breaks"] = Break(3, _USUAL_STREAM_ERROR.get(request.api, Failure(500)))
     return replace(_plain_reply(request, words), **changes)
 
 

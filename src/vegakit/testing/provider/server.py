@@ -29,21 +29,18 @@ from vegakit.testing.provider.script import (
     Failure,
     ProviderAnswer,
     ProviderRequest,
+    Route,
     Script,
     chooser,
     default_answer,
 )
-from vegakit.testing.provider.wire import ANTHROPIC, CHAT, RESPONSES, WireFormat
+from vegakit.testing.provider.wire import SPOKEN_AT, find_route
+from vegakit.wires import WireServer
 
 # One connection, request after request: what is asked where, and who answers it.
 
 
 _JSON_HEADERS = {"content-type": "application/json"}
-_FORMATS = {
-    ("POST", "/v1/messages"): ANTHROPIC,
-    ("POST", "/v1/chat/completions"): CHAT,
-    ("POST", "/v1/responses"): RESPONSES,
-}
 _MODEL = {
     "id": "loopback",
     "object": "model",
@@ -80,13 +77,12 @@ async def _serve_one(connection: ProviderConnection, log: RequestLog, choose: Ch
     except BadRequestError as error:
         await _send(connection, error.status, {"error": {"message": str(error)}})
         return False
-    route = (http.method, http.path)
-    if form := _FORMATS.get(route):
-        await _exchange(connection, form, http, log, choose)
-    elif other_route := _OTHER_ROUTES.get(route):
+    if found := find_route(http.method, http.path):
+        await _exchange(connection, *found, http, log, choose)
+    elif other_route := _OTHER_ROUTES.get((http.method, http.path)):
         await _send(connection, 200, other_route(http))
     else:
-        known = ", ".join(" ".join(known) for known in (*_FORMATS, *_OTHER_ROUTES))
+        known = ", ".join([*SPOKEN_AT, *(" ".join(known) for known in _OTHER_ROUTES)])
         message = f"no {http.method} {http.path} here; there is {known}"
         await _send(connection, 404, {"error": {"type": "not_found_error", "message": message}})
     return http.keeps_alive
@@ -94,13 +90,14 @@ async def _serve_one(connection: ProviderConnection, log: RequestLog, choose: Ch
 
 async def _exchange(
     connection: ProviderConnection,
-    form: WireFormat,
+    route: Route,
+    form: WireServer,
     http: HttpRequest,
     log: RequestLog,
     choose: Choose,
 ) -> None:
     try:
-        request = log.received(form.api, http)
+        request = log.received(route, http)
     except DecodeError as error:
         wire_error = form.error_of(Failure(400, f"the body does not fit this API: {error}"))
         await _send(connection, wire_error.status, wire_error.body)

@@ -1,0 +1,273 @@
+"""Make bodies of a runtime from an accepted source: `program.Author` for one tool of one agent.
+
+Loaded with the first agent that writes programs: it needs the language.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from vegakit.errors import BugError
+from vegakit.host.admission import AdmissionService, PreparedGrant
+from vegakit.host.agents import Agent
+from vegakit.host.deployment import Externals, VegaTool, deploy
+from vegakit.host.limiter import ModelRegistry
+from vegakit.host.python_interop import RunProgram
+from vegakit.lang import AgentSpec, ModelTerms
+from vegakit.money import Money
+from vegakit.policy import RetryRule
+from vegakit.ports import Model, Tool
+from vegakit.prices import DEFAULT_SEND_BUDGET
+from vegakit.program import (
+    MOST_BYTES,
+    MOST_TRIES,
+    AdmissionRequest,
+    AdmittedProgram,
+    AgentTerms,
+    FiberBody,
+    ProgramGrant,
+    RefusedProgram,
+    admit,
+)
+from vegakit.tools import FunctionTool
+
+_KEPT = 64
+_MOST_INSTALLED = 1_000
+"""A worker that only carries out calls is never told that a program is over."""
+_MILD = frozenset({"fs::read", "net::get"})
+
+
+class AgentBodies(Protocol):
+    """The place where the bodies of programs and their agents are put: the registry."""
+
+    def register(self, body: Agent[Any], name: str = "") -> str:
+        """Put an agent, and return its name."""
+        ...
+
+    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
+        """Put a function of a program."""
+        ...
+
+    def forget(self, prefix: str) -> None:
+        """Remove every body whose name starts with `prefix`."""
+        ...
+
+
+class HostAuthor:
+    """Implements `program.Author`."""
+
+    def __init__(
+        self,
+        tool: RunProgram,
+        registry: AgentBodies,
+        model_registry: ModelRegistry,
+        admission_service: AdmissionService,
+    ) -> None:
+        self._tool, self._registry = tool, registry
+        self.most, self.nested = tool.most, tool.nested
+        self.timeout_ms, self.cost = tool.timeout_ms, tool.cost
+        self._models = _models(tool, model_registry)
+        self._given = {agent.name: _GivenAgent(agent, registry) for agent in tool.agents}
+        self._grant = self._all_it_may_use(model_registry)
+        self._admission_service = admission_service
+        self._known: OrderedDict[tuple[str, str], AdmittedProgram | RefusedProgram] = OrderedDict()
+        self._installed: dict[str, str] = {}
+
+    def admit(self, source: str, language: str) -> AdmittedProgram | RefusedProgram:
+        """Return the verdict on a program that a model wrote."""
+        key = source, language
+        if key not in self._known:
+            self._keep(key, admit(source, language, self._grant))
+        return self._known[key]
+
+    def warm(self) -> None:
+        """Start the admission while the model still thinks."""
+        self._admission_service.warm()
+
+    async def prepare_admission(self, written: Sequence[tuple[str, str]], client: str) -> None:
+        """The sources and languages of one answer, in a process of its own, so that `admit` only
+        has to look them up; as many as a turn may try. They are the latest that are known when
+        this ends, whatever others sent meanwhile."""
+        found: dict[tuple[str, str], AdmittedProgram | RefusedProgram] = {}
+        for key in dict.fromkeys(written[: self.most * MOST_TRIES]):
+            verdict = self._known.get(key) or await self._reviewed(key, client)
+            if verdict is not None:
+                found[key] = verdict
+        for key, verdict in found.items():
+            self._keep(key, verdict)
+
+    async def _reviewed(
+        self, key: tuple[str, str], client: str
+    ) -> AdmittedProgram | RefusedProgram | None:
+        """Return the verdict, or None for a bug: the state machine comes to it again and crashes
+        the process of whoever sent the program, as it does where nobody was ahead."""
+        source, language = key
+        if len(source) > MOST_BYTES:
+            return None
+        try:
+            reviewed = await self._admission_service.inspect_program(
+                AdmissionRequest.ADMIT, source, language, self._permit, client
+            )
+        except BugError:
+            return None
+        return reviewed.verdict
+
+    def _keep(self, key: tuple[str, str], verdict: AdmittedProgram | RefusedProgram) -> None:
+        self._known.pop(key, None)
+        self._known[key] = verdict
+        if len(self._known) > max(_KEPT, 2 * self.most * MOST_TRIES):
+            self._known.popitem(last=False)
+
+    @cached_property
+    def _permit(self) -> PreparedGrant:
+        return PreparedGrant(self._grant)
+
+    def install(self, prefix: str, accepted: AdmittedProgram) -> str:
+        """Put the bodies of an admitted program."""
+        if prefix not in self._installed:
+            if len(self._installed) >= _MOST_INSTALLED:
+                self.remove(next(iter(self._installed)))
+            module, tool = accepted.module, self._tool
+            bodies = _AuthoredBodies(self._registry, prefix, self._given, self._models, tool.fuel)
+            externals = Externals(tool.interop.called, self._tools_of(module.agents))
+            deployed = deploy(module, tool.root, bodies, None, externals, tool.may.grant)
+            self._installed[prefix] = deployed.bodies[module.functions[module.main].name]
+        return self._installed[prefix]
+
+    def remove(self, prefix: str) -> None:
+        """Remove the bodies of a program."""
+        if self._installed.pop(prefix, None) is not None:
+            self._registry.forget(prefix)
+
+    def _tools_of(self, agents: Iterable[AgentSpec]) -> dict[str, Mapping[str, Tool]]:
+        python = self._tool.interop.tools
+        return {
+            spec.name: {name: python[name] for name in spec.tools if name in python}
+            for spec in agents
+            if spec.name not in self._given
+        }
+
+    def _all_it_may_use(self, model_registry: ModelRegistry) -> ProgramGrant:
+        tool = self._tool
+        agents = {agent.name: _spec(agent, model_registry.retry_of(agent)) for agent in tool.agents}
+        terms = {
+            agent.name: None
+            if _spends_in_tools(agent)
+            else _terms(model_registry.model_of(agent), model_registry)
+            for agent in tool.agents
+        }
+        models = {name: _terms(model, model_registry) for name, model in self._models.items()}
+        return ProgramGrant(
+            tool.cost,
+            tool.may,
+            agents,
+            frozenset(models),
+            AgentTerms(terms, models),
+            tool.interop.signatures,
+            tool.interop.types,
+            tool.languages,
+        )
+
+
+class _GivenAgent:
+    """The bodies of a given agent: for sends to its name, and for processes of it. What type an
+    answer has is said where it is asked for."""
+
+    def __init__(self, agent: Agent[Any], registry: AgentBodies) -> None:
+        self._kept = replace(agent, output=str)
+        self._stateless = replace(self._kept, memory=None) if agent.memory else self._kept
+        self.kept = registry.register(self._kept)
+        self.stateless = registry.register(self._stateless)
+
+
+class _AuthoredBodies:
+    """The registry, for one written program: all its names begin with its prefix."""
+
+    def __init__(
+        self,
+        registry: AgentBodies,
+        prefix: str,
+        given: Mapping[str, _GivenAgent],
+        models: Mapping[str, Model],
+        fuel: int,
+    ) -> None:
+        self._registry, self._prefix = registry, prefix
+        self._given, self._models, self._fuel = given, models, fuel
+
+    def prefix_for(self, names: Iterable[str]) -> str:
+        return self._prefix
+
+    def register_fiber(self, name: str, body: FiberBody, tools: Mapping[str, Tool]) -> None:
+        self._registry.register_fiber(name, replace(body, fuel=self._fuel), tools)
+
+    def register(self, body: Agent[Any]) -> str:
+        known = self._given.get(body.name)
+        if known is not None:
+            return known.kept if body.memory else known.stateless
+        assert isinstance(body.model, str)
+        own = replace(body, model=self._models[body.model], priority=max(body.priority, 2))
+        kind = "+memory" if body.memory else ""
+        return self._registry.register(own, f"{self._prefix}{body.name}{kind}")
+
+
+def _models(tool: RunProgram, model_registry: ModelRegistry) -> dict[str, Model]:
+    """Return the models by the names that agents of a program may write."""
+    models: dict[str, Model] = {}
+    for agent in (*tool.agents, *(Agent("program", name) for name in tool.models)):
+        model = model_registry.model_of(agent)
+        models.setdefault(agent.model if isinstance(agent.model, str) else model.name, model)
+    return models
+
+
+def _terms(model: Model, model_registry: ModelRegistry) -> ModelTerms | None:
+    if model.price is None:
+        return None
+    return ModelTerms(
+        model.price,
+        model.context_tokens,
+        model.default_max_tokens,
+        model.bound_input,
+        model_registry.retry_of(Agent("program", model)).max_attempts,
+    )
+
+
+def _spec(agent: Agent[Any], retry: RetryRule) -> AgentSpec:
+    """Return the spec of an agent for its quote and its place in the manifest. Tools that only read
+    leave its sends free to run at once; of others nobody knows."""
+    tools = tuple(agent.tools_by_name.values())
+    names = tuple(tool.spec.name for tool in tools)
+    mild = all(map(_only_reads, tools))
+    return AgentSpec(
+        agent.name,
+        agent.model if isinstance(agent.model, str) else agent.model.name,
+        agent.system,
+        max_tokens=agent.max_tokens,
+        max_steps=agent.max_steps,
+        budget=_part(agent),
+        memory=agent.memory is not None,
+        retry={"max_attempts": retry.max_attempts},
+        tools=names if mild else (),
+        yaml=() if mild else (f"the tools of {agent.name}",),
+    )
+
+
+def _part(agent: Agent[Any]) -> Money | None:
+    """Return what one send to an agent holds, all that its tools spend included."""
+    if agent.cap is not None or not agent.tools:
+        return agent.cap
+    programs = (t.cost for t in agent.tools_by_name.values() if isinstance(t, RunProgram))
+    return Money(DEFAULT_SEND_BUDGET + max(programs, default=0))
+
+
+def _spends_in_tools(agent: Agent[Any]) -> bool:
+    kinds = (RunProgram, VegaTool)
+    return any(isinstance(tool, kinds) for tool in agent.tools_by_name.values())
+
+
+def _only_reads(tool: Tool) -> bool:
+    if not isinstance(tool, FunctionTool):
+        return False
+    rights = tool.rights({})
+    return rights.wanted is not None and _MILD.issuperset(rights.grant.capabilities)

@@ -1,0 +1,71 @@
+"""Server-sent events, from bytes that are cut anywhere and back (pure).
+
+CR, LF and CRLF end a line; several `data` lines are joined by LF; comments, `id` and `retry` are
+passed over; an event that no empty line ended does not count. UTF-8 is decoded by whoever reads
+the JSON, so a cut inside a character does no harm.
+"""
+
+from typing import NamedTuple
+
+from vegakit.records import to_json
+
+_LONGEST_LINE = 1 << 24
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class ServerSentEvent(NamedTuple):
+    """One event: its name, empty if it has none, and its data."""
+
+    name: bytes
+    data: bytes
+
+
+class EventDecoder:
+    """Reads the events of one stream."""
+
+    __slots__ = ("_begun", "_data", "_name", "_rest")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._name = b""
+        self._data: list[bytes] = []
+        self._begun = False
+
+    def feed(self, received: bytes) -> list[ServerSentEvent]:
+        """Return the events that these bytes complete; raises ValueError for an endless line."""
+        text = self._rest + received if self._rest else received
+        if not self._begun:
+            if len(text) < 3 and _BYTE_ORDER_MARK.startswith(text):
+                self._rest = text
+                return []
+            text, self._begun = text.removeprefix(_BYTE_ORDER_MARK), True
+        if b"\r" in text:
+            # A CR at the very end may be half of a CRLF: it waits for what follows.
+            held = text.endswith(b"\r")
+            text = text[:-1] if held else text
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + (b"\r" if held else b"")
+        *lines, self._rest = text.split(b"\n")
+        if len(self._rest) > _LONGEST_LINE:
+            raise ValueError(f"a line of an event stream is longer than {_LONGEST_LINE} bytes")
+        events: list[ServerSentEvent] = []
+        for line in lines:
+            if line:
+                self._on_line(line)
+                continue
+            if self._data:
+                events.append(ServerSentEvent(self._name, b"\n".join(self._data)))
+            self._name, self._data = b"", []
+        return events
+
+    def _on_line(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            self._name = value.removeprefix(b" ")
+
+
+def write_event(content: object, name: str = "") -> bytes:
+    """Return a server-sent event."""
+    heading = b"event: %b\n" % name.encode() if name else b""
+    return b"%bdata: %b\n\n" % (heading, to_json(content))
