@@ -1,6 +1,7 @@
 """What starting costs: an agent that runs no program loads no compiler and no virtual machine, and
 importing the API loads little. `benchmarks/importing.py` has the time it takes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,8 +49,15 @@ print(*sys.modules)
 
 
 def _loaded(code: str, folder: Path) -> set[str]:
+    # What measures coverage in child processes loads modules of its own there.
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("COVERAGE")}
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return set(ran.stdout.split())

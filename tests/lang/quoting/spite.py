@@ -30,6 +30,8 @@ _NANOS = re.compile(r"n\d+")
 _MOST_CALLS = 64
 _NOTE = 25
 """More words than an answer that does not fit is told of its mistake."""
+_CALL = 5
+"""Words of a call and its result in the next request, with the marks around the result."""
 
 
 class _Uneven(ScriptedModel):
@@ -138,10 +140,12 @@ class Spite:
         count = _MOST_CALLS - left + 1 if is_first else 1
         if budget < _ANY:
             count = self._chance.choice([1, 1, 2, 4, count])
-        count = max(1, min(count, (self._room(request, 4 * left, budget, left) - 3) // 3))
+        later = (_CALL + 1) * left
+        count = max(1, min(count, (self._room(request, later, budget, left) - _CALL) // _CALL))
         pad = 0
         if is_first:
-            pad = (self._room(request, 3 * count + 4 * (left - 1), budget, left) - 2) // 2
+            kept = _CALL * count + later - (_CALL + 1)
+            pad = (self._room(request, kept, budget, left) - 2) // 2
         said: list[str] = []
         for _ in range(count):
             self._calls += 1
