@@ -33,7 +33,7 @@ __all__ = ["Kills", "Live", "kill_runs", "killed_run", "main"]
 
 RANDOM, EACH = 50, 5
 DELAY_MS = 40
-LONGEST_S = 0.4
+LONGEST_S = 0.25
 MOST_LIVES = 10
 USAGE = Usage(30, 7)
 _ASKED = "SELECT outcome FROM effects WHERE kind = 'CallModel' AND path LIKE '%asker%'"

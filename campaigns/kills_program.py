@@ -110,10 +110,10 @@ def live(
 ) -> None:
     if fault is not None:
         fault()
-    says.send(asyncio.run(_live(journal, url, Doom(*doom), says)))
+    asyncio.run(_live(journal, url, Doom(*doom), says))
 
 
-async def _live(journal: Path, url: str, doom: Doom, says: "Connection") -> list[str]:
+async def _live(journal: Path, url: str, doom: Doom, says: "Connection") -> None:
     model = build_model(MODEL, ProviderAccess(lambda: "any", base_url=url))
     retry = RetryRule()
     agent = Agent("asker", model=DoomedModel(model, doom), retry=retry, max_tokens=100)
@@ -124,7 +124,8 @@ async def _live(journal: Path, url: str, doom: Doom, says: "Connection") -> list
         for _ in range(ROUNDS):
             asked = [_ask(rt, agent, question(n, answers[-1])) for n in range(WIDTH)]
             answers += await asyncio.gather(*asked)
-    return answers
+        # Before the run is ended: a life that is killed after it would be followed by another run.
+        says.send(answers)
 
 
 async def _ask(rt: Runtime, agent: Agent[str], prompt: str) -> str:
