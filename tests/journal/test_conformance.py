@@ -36,8 +36,12 @@ def test_a_journal(check: JournalCheck, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=name_of)
-def test_a_journal_on_postgres(check: JournalCheck) -> None:
-    """What is checked stands in the check's name."""
+def test_a_journal_on_postgres(
+    check: JournalCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is checked stands in the check's name. Checks name their runs alike, and so do other
+    tests of this process, whose locks of shared runs lie beside: hence a folder of its own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with own_schema() as schema:
         asyncio.run(checked(check, PostgresJournal(DSN, schema=schema)))
 
