@@ -20,8 +20,7 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from vegakit.providers.answer import BrokenError, Deadlines, HttpAnswer, RequestStage
 from vegakit.providers.connection import Connection
-
-Header: TypeAlias = tuple[bytes, bytes]
+from vegakit.wires import Header
 
 _IDLE_S: Final = 15.0
 """Providers, and what stands before them, close idle connections after 30 s to some minutes."""

@@ -42,7 +42,6 @@ from vegakit.conversation import (
 from vegakit.errors import ErrorClass, UserError
 from vegakit.records import to_json
 from vegakit.wires.aws import EventFrame, FrameDecoder
-from vegakit.wires.parts import object_arguments, refuse_url, with_fields
 from vegakit.wires.wire import (
     OUTPUT_TOOL_DESCRIPTION,
     UNREADABLE,
@@ -51,9 +50,12 @@ from vegakit.wires.wire import (
     WireFailure,
     class_of_status,
     finished,
+    object_arguments,
     output_tool,
     read_arguments,
+    refuse_url,
     shown_body,
+    with_fields,
 )
 
 _NAME = "bedrock"

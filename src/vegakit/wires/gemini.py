@@ -49,7 +49,6 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass
 from vegakit.records import to_json
-from vegakit.wires.parts import made_call_id, object_arguments, provider_call_id, with_fields
 from vegakit.wires.sse import EventDecoder
 from vegakit.wires.wire import (
     OUTPUT_TOOL_DESCRIPTION,
@@ -59,8 +58,12 @@ from vegakit.wires.wire import (
     WireFailure,
     class_of_status,
     finished,
+    made_call_id,
+    object_arguments,
     output_tool,
+    provider_call_id,
     shown_body,
+    with_fields,
 )
 
 NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()

@@ -38,13 +38,6 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass
 from vegakit.records import to_json
-from vegakit.wires.parts import (
-    made_call_id,
-    object_arguments,
-    provider_call_id,
-    refuse_url,
-    with_fields,
-)
 from vegakit.wires.wire import (
     OUTPUT_TOOL_DESCRIPTION,
     UNREADABLE,
@@ -53,8 +46,13 @@ from vegakit.wires.wire import (
     WireFailure,
     class_of_status,
     finished,
+    made_call_id,
+    object_arguments,
     output_tool,
+    provider_call_id,
+    refuse_url,
     shown_body,
+    with_fields,
 )
 
 _NAME = "ollama"
