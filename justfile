@@ -73,6 +73,14 @@ shape:
 contract *words:
     python -m campaigns.contract {{words}}
 
+# What a newcomer types, from the wheel, without a key (`--write` keeps the transcript in the tutorial)
+first-five-minutes *args:
+    python -m campaigns.first_five_minutes {{args}}
+
+# Every key of vega.toml is changed, and its effect is seen from outside of the installed wheel
+settings *words:
+    python -m campaigns.settings {{words}}
+
 # Which source files a call enters, beside its limit; with `--files` their names
 flow *args:
     python tools/flow.py {{args}}
@@ -80,6 +88,10 @@ flow *args:
 # Every wire of every provider over sockets, as the table of the reference (`--write` puts it there)
 providers *args:
     python -m campaigns.providers {{args}}
+
+# What leaves a runtime: spans over gRPC and HTTP, metrics, log lines, at receivers that share no code with it
+telemetry *args:
+    python -m campaigns.telemetry {{args}}
 
 # Providers whose key is in the environment: our bounds beside their counts, for at most five cents; never in CI
 live *args:
@@ -112,6 +124,23 @@ money size="":
     pytest -q tests/store tests/runtime/test_{gate,wire,attacks_budget,refusals}.py \
         tests/runtime/test_{cancel_leaks,kill_leaks,timeouts_on_the_wire}.py
     python -m campaigns.money {{size}}
+
+# The kernel: its tests, random pipelines against a naive walk (10,000 with `full`), 10,000 processes on each store
+kernel size="":
+    VEGA_HISTORIES={{ if size == "full" { "10000" } else { "100" } }} pytest -q --timeout=0 tests/kernel tests/store/test_tenants.py
+    python -m campaigns.kernel
+
+# Servers of a kernel killed and its PostgreSQL crashed under load: 0 lost, 0 doubled, 0 wrong; 60 s, or 600 with `full`
+chaos size="":
+    python -m campaigns.kernel_chaos {{ if size == "full" { "600 50" } else { "60 25" } }}
+
+# The doors of a kernel beside a bare gRPC echo, in one run: CPU of the server, and how long a caller waits
+kernel-load *args:
+    python -m benchmarks.kernel_doors {{args}}
+
+# What the gRPC door of the kernel costs beside a bare echo: CPU of the server, median time
+doors:
+    python -m benchmarks.kernel_doors
 
 # A thousand asks in flight on one core: memory, answers, what is left behind; 2,000 programs and asks at once on a loop
 # that stands still for longer than its lease
@@ -183,7 +212,7 @@ sandbox:
 
 # Every wire format over real sockets, through the official SDKs
 wire:
-    pytest -q tests/testing/provider tests/models tests/runtime/test_wire.py
+    pytest -q -n2 tests/wires tests/testing/provider tests/models tests/runtime/test_wire.py
 
 # The whole way to a real small model, which is installed first
 e2e:
@@ -198,18 +227,28 @@ fmt:
     ruff format .
     ruff check --fix .
 
-# Draw the pictures of `vega ps`, `tree`, `top` and `explain` in the documents anew
-screens:
-    python -m tests.cli.screens
+# What is said to wrong uses, made for real, beside what is kept (`--write` keeps it)
+wrong-uses *args:
+    python -m campaigns.wrong_uses {{args}}
+
+# What every command prints at 80 and 140 columns, with and without colour, in pipes and in ASCII, through a real
+# terminal, beside what is kept; with `--write` keep it, and draw the pictures in the documents anew
+screens *args:
+    python -m campaigns.screens {{args}}
     python tools/screens_explain.py
 
 # How close quotes come to the dearest runs: 200 random programs, or as many as you say
 quotes programs="200":
     python -m campaigns.quotes {{programs}}
 
-# Write the reference of the language anew, from the tables of the source
+# Write the references of the language and of Python anew, from the source
 reference:
     python tools/language_reference.py
+    python tools/python_reference.py
+
+# Write the protos of the kernel anew, from its table of operations (`--accept-changes` if clients may break)
+protos *args:
+    python tools/make_protos.py {{args}}
 
 # Write the table of models anew, from the installed genai-prices and pydantic-ai
 catalog:
@@ -218,6 +257,10 @@ catalog:
 # Pin and hash the dependencies anew
 lock:
     bash tools/lock.sh
+
+# The two files of a release, under the address of its repository: built, rebuilt and looked at
+release url folder="dist":
+    python tools/release.py {{url}} {{folder}}
 
 # Build the wheel and use it in an empty environment: its commands, and the contract with its planted faults
 wheel:

@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.figures import Figure, at_most, show
 from benchmarks.handing import BareThread
 from vegakit.conversation import ModelReply, ModelRequest
-from vegakit.host import Agent, Process
+from vegakit.host import Agent, Process, Reply
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.store.memory import MemoryLedger
@@ -101,7 +101,7 @@ async def nothing() -> None:
     pass
 
 
-def asking(process: Process[str], at_once: int) -> Callable[[], Awaitable[None]]:
+def asking(process: Process[Reply[str]], at_once: int) -> Callable[[], Awaitable[None]]:
     async def ask() -> None:
         for _ in range(CALLS // at_once):
             await asyncio.gather(*(process.ask("a question") for _ in range(at_once)))
@@ -111,7 +111,7 @@ def asking(process: Process[str], at_once: int) -> Callable[[], Awaitable[None]]
 
 async def spawned(
     stack: AsyncExitStack, journal: Path | None, work: Callable[[], Awaitable[None]] = nothing
-) -> Process[str]:
+) -> Process[Reply[str]]:
     """With a journal the ledger is in the same file; without one both keep nothing."""
     ledger = MemoryLedger() if journal is None else None
     runtime = Runtime(None, ledger=ledger, journal=journal)

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from campaigns.callers import CALLERS, MODELS
+from campaigns.callers import CALLERS, WIRES
 
 from benchmarks.figures import Figure, at_most
 
@@ -33,6 +33,7 @@ CHUNK_ROUNDS, CHUNK_STREAMS = 15, 3
 BESIDE_THE_SDK = {"vega with a journal": 0.9, "vega in memory": 0.4, "vega's wire alone": 0.25}
 """The CPU of a call at most, as a part of what the bare SDK's call takes."""
 CHUNK_LIMIT = 0.4
+AT_ONCE_ROUNDS, AT_ONCE = 9, 64
 
 
 class Talk:
@@ -58,25 +59,31 @@ def wire_figures(without: set[str]) -> list[Figure]:
     with _running([sys.executable, "-m", "vegakit.testing.provider"]) as provider:
         assert provider.stdout
         url = provider.stdout.readline().strip()
-        return [figure for wire in MODELS for figure in _wire(wire, url, without)]
+        return [figure for wire in WIRES for figure in _wire(wire, url, without)]
 
 
 def _wire(wire: str, url: str, without: set[str]) -> list[Figure]:
     with ExitStack() as stack:
         talks, failed = dict[str, Talk](), dict[str, str]()
-        for name in [name for name in CALLERS if name not in without]:
+        for name, caller in CALLERS.items():
+            if name in without or (caller.is_peer and not WIRES[wire].has_peers):
+                continue
             try:
                 talk = stack.enter_context(_talking(name, wire, url))
                 talk.order(f"ask {WARM_UP}")
                 talks[name] = talk
             except OSError as error:
                 failed[name] = str(error)
+        missing = [_missing(wire, name, error) for name, error in failed.items()]
+        if any(not CALLERS[name].is_peer for name in failed):
+            return missing  # there is nothing to compare
         return [
             *_cpu_figures(wire, talks),
             *_chunk_figures(wire, talks),
-            *(_missing(wire, name, error) for name, error in failed.items()),
+            *missing,
             *(Figure(f"{wire}: {name}", "left out", "--without") for name in sorted(without)),
             _first_piece(wire, talks),
+            *_at_once_figures(wire, talks),
         ]
 
 
@@ -121,6 +128,31 @@ def _first_piece(wire: str, talks: dict[str, Talk]) -> Figure:
     ours, bare = (_p95([ms for few in took[name] for ms in few]) for name in both)
     name = f"{wire}: first piece, p95, beyond the SDK's {bare:.1f} ms"
     return at_most(0, ours - bare, "ms", name)
+
+
+def _at_once_figures(wire: str, talks: dict[str, Talk]) -> list[Figure]:
+    """Streams that are open together: their CPU, and when the first pieces of nearly all came. A
+    moment in which the machine does something else falls on a whole round, so rounds are compared
+    by their medians."""
+    names = ("vega with a journal", "vega in memory", "vega's wire alone", "sdk")
+    for name in names:
+        talks[name].order(f"at_once {AT_ONCE}")
+    took = _in_turn(
+        {name: talks[name] for name in names},
+        AT_ONCE_ROUNDS,
+        lambda talk: talk.order(f"at_once {AT_ONCE}"),
+    )
+    cpu = {name: median(each for each, _ in rounds) for name, rounds in took.items()}
+    first = {name: median(_p95(each) for _, each in rounds) for name, rounds in took.items()}
+    figures: list[Figure] = []
+    for name in names[:-1]:
+        ratio = cpu[name] / cpu["sdk"]
+        shown = f"{wire}: {name}, {AT_ONCE} streams at once, CPU beside the SDK's"
+        limit = BESIDE_THE_SDK["vega with a journal"]
+        figures.append(Figure(shown, f"{ratio:.2f} ×", f"≤ {limit:g} ×", ratio <= limit))
+    beyond = first["vega in memory"] - first["sdk"]
+    shown = f"{wire}: first piece of {AT_ONCE}, p95, beyond the SDK's {first['sdk']:.1f} ms"
+    return [*figures, at_most(0, beyond, "ms", shown)]
 
 
 def _p95(values: list[float]) -> float:

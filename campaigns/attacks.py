@@ -43,6 +43,10 @@ TESTED = {
     "hitl": Tested("tests/policy/test_permission_attacks_properties.py"),
     "audit": Tested("tests/store/test_audit_attacks.py", len(AUDIT_NOT_YET)),
     "vega": Tested("tests/runtime/compiled/test_attacks_vega.py"),
+    "sql": Tested("tests/kernel/test_attacks_web.py"),
+    "web": Tested("tests/kernel/test_attacks_web.py"),
+    "grpc": Tested("tests/kernel/test_attacks_grpc.py"),
+    "redis": Tested("tests/kernel/test_attacks_grpc.py"),
     "budget": Tested("tests/runtime/test_attacks_budget.py", len(BUDGET_NOT_YET)),
 }
 STAGED_URLS = "tests/tools/confined/test_attacks_url.py"

@@ -89,7 +89,7 @@ async def run_one(source: str, seed: int, folder: Path) -> Seen:
         assert isinstance(body, AgentBody)
         admitted = body.authors["run_program"].admit(source, "vega")
         left = await _left(rt)
-        spent = rt.spent
+        spent = await rt.spent()
     message = planner.requests[-1].messages[-1]
     assert isinstance(message, ToolMessage)
     asked = {request.system.removeprefix("I am ").rstrip(".") for request in worker.requests}

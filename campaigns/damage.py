@@ -56,7 +56,7 @@ fn main() -> str {{
     return last;
 }}
 """
-_SAYS_WHAT_TO_DO = re.compile(r"; .*\w|type:? |vega \w+", re.DOTALL)
+_SAYS_WHAT_TO_DO = re.compile(r"; .*\w|\n +\w|type:? |vega \w+", re.DOTALL)
 
 
 class Damage(NamedTuple):

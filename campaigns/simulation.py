@@ -5,6 +5,7 @@ python -m campaigns.simulation 1 735       seed 735 alone
 """
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -207,7 +208,7 @@ class _Simulation:
             await asyncio.sleep(0)
             # A body that swallows its cancellation is left behind, and ends in its own time.
             await asyncio.sleep(_LONGEST_STUBBORN_S)
-            self.run_log.broken.extend(self._left_over(rt))
+            self.run_log.broken.extend(await self._left_over(rt))
 
     def _begin(self, rt: Runtime) -> None:
         rt.gate.chance = self.chance
@@ -331,7 +332,7 @@ class _Simulation:
         program = self._rt.program
         return program.registry.is_agent(program.machine.state.processes[path].spec.body)
 
-    def _left_over(self, rt: Runtime) -> list[str]:
+    async def _left_over(self, rt: Runtime) -> list[str]:
         state = rt.program.machine.state
         spent = self.ledger.settled(rt.budgets.root)
         left = {
@@ -346,7 +347,7 @@ class _Simulation:
             "tasks": asyncio.all_tasks() - {asyncio.current_task()},
             "reserved in the ledger": self.ledger.reserved,
             "spent by the ledger, not due": spent - self._model.due,
-            "spent by the runtime, not due": rt.spent - self._model.due,
+            "spent by the runtime, not due": await rt.spent() - self._model.due,
             "told to the program, not due": self.run_log.charged - self._model.due,
         }
         return [f"left over, {what}: {found}" for what, found in left.items() if found]
@@ -409,7 +410,10 @@ def main(seeds: int, first: int = 0) -> int:
     pieces = [
         range(at, min(at + _PIECE, first + seeds)) for at in range(first, first + seeds, _PIECE)
     ]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    # A person is simulated by looking now and then, and not told by the log of each question.
+    with ProcessPoolExecutor(
+        os.cpu_count(), initializer=partial(logging.disable, logging.WARNING)
+    ) as pool:
         for tally in pool.map(run_seeds, pieces):
             total.add(tally)
             for failure in tally.failures:

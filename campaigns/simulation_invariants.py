@@ -83,6 +83,7 @@ class RunLog:
                 yield from self._answered(action, stale)
             elif isinstance(action, ProcessRestarted):
                 yield from self._restarted(state, action, now)
+        self._forget_ended(state)
         for path, process in state.processes.items():
             if process.generation < self._generations.get(path, 0):
                 yield f"{path} went back to generation {process.generation}"
@@ -91,6 +92,11 @@ class RunLog:
                 yield from _overdrawn(f"letter {message_id} of {path}", send.part)
         for path, wallet in state.wallets.items():
             yield from _overdrawn(path, wallet)
+
+    def _forget_ended(self, state: Program) -> None:
+        """Whoever takes the name of a process that has ended is another one, and begins anew."""
+        for path in self._generations.keys() - state.processes.keys():
+            del self._generations[path]
 
     def _answered(self, answer: Answer, stale: set[str]) -> Iterator[str]:
         if self._asked.get(answer.ask, True):

@@ -18,12 +18,16 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from vegakit.vm import strict_lookahead
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # The processes that tests start are not measured: they load the same modules again and again.
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 strict_lookahead(on=True)
 
 _DATA_HOME = tempfile.TemporaryDirectory(prefix="vega-tests-")
@@ -67,3 +71,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was covered while this process still has time for it.
+
+    A worker of xdist that takes more than ten seconds to end is killed, which it does after half an
+    hour of tests on a slow machine; all it had measured was then lost, and the coverage fell short.
+    """
+    if measured := Coverage.current():
+        measured.save()

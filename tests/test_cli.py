@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 from vegakit.cli import main
-from vegakit.cli.main import COMMANDS
+from vegakit.cli.main import COMMANDS, MOST_USED
 
 
 def test_help_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,7 +28,53 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     """Each with one line."""
     assert main([]) == 0
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
-    assert all([name, line] in lines for name, (_, line) in COMMANDS.items())
+    assert all([name, command.line] in lines for name, command in COMMANDS.items())
+
+
+def test_help_begins_with_what_is_used_most(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five commands as one types them; then all, in groups. It fits 80 columns in ASCII."""
+    assert main([]) == 0
+    told = capsys.readouterr().out
+    assert all(COMMANDS[name].example in told for name in MOST_USED)
+    places = [told.index(f"\n{group}:") for group in "Run Understand Watch Ask Build".split()]
+    assert [told.index("Most used:"), *places] == sorted([told.index("Most used:"), *places])
+    assert told.isascii()
+    assert max(map(len, told.partition("options:")[2].splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_example_is_of_its_command(name: str) -> None:
+    """As a person types it."""
+    assert COMMANDS[name].example.split()[:2] == ["vega", name]
+
+
+def test_a_flag_for_all_may_stand_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in other programs."""
+    assert main(["--color", "never", "version"]) == 0
+    assert capsys.readouterr().out.startswith("vega 0.1.0 (Python 3.")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_flags(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every command, read from its own parser."""
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+    assert "no-journal" in script
+
+
+def test_bash_runs_the_script(capsys: pytest.CaptureFixture[str]) -> None:
+    """The real shell answers what would be typed next."""
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    asked = "COMP_WORDS=(vega run --no); COMP_CWORD=2; _vega; echo ${COMPREPLY[@]}"
+    first = "COMP_WORDS=(vega exp); COMP_CWORD=1; _vega; echo ${COMPREPLY[@]}"
+    ran = subprocess.run(
+        ["bash", "-c", f"{script}\n{asked}\n{first}"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines() == ["--no-journal", "explain"]
 
 
 def test_a_mistyped_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,14 +82,15 @@ def test_a_mistyped_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as end:
         main(["confg", "--json"])
     assert end.value.code == 2
-    assert "there is no command 'confg'; did you mean config?" in capsys.readouterr().err
+    told = "error: there is no command 'confg'\n  did you mean config?\n  try: vega --help\n"
+    assert capsys.readouterr().err == told
 
 
-def test_an_unknown_command_lists_the_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_says_where_all_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Where no guess is near."""
     with pytest.raises(SystemExit):
         main(["zzz"])
-    assert "there is no command 'zzz'; there are: answer, audit, build" in capsys.readouterr().err
+    assert capsys.readouterr().err == "error: there is no command 'zzz'\n  try: vega --help\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

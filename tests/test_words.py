@@ -161,13 +161,15 @@ def test_a_path_reads_like_a_place() -> None:
 
 
 def test_another_request_at_the_same_place_is_another_effect() -> None:
-    """So it can never be given the answer to the first; the error names the place and what to
+    """So it can never be given the answer to the first; the error names who asked and what to
     do."""
     asked = effect(path(), CallTool("read", {"path": "a"}, ScopeId("s")))
     other = effect(path(), CallTool("read", {"path": "b"}, ScopeId("s")))
     assert other.key != asked.key
     assert place_of(other.key) == place_of(asked.key)
-    with pytest.raises(ProgramChanged, match=r"main#0/review:0@0 differs .* start a new run"):
+    with pytest.raises(
+        ProgramChanged, match=r"what main calls read with now differs .* start a new run"
+    ):
         raise changed(other)
 
 

@@ -63,6 +63,7 @@ async def _ask(journal: Path | None) -> None:
     async with Runtime(budget="$1", **kept) as runtime:
         # The first ask also builds the machine; the flow is what every later one does.
         await runtime.ask(reviewer, "Hello?")
+        await runtime.spent()  # the ledger answers when it has settled what the first ask paid
         tracing.start()
         assert str(await runtime.ask(reviewer, "Is it fine?")) == "Fine."
         tracing.stop()
@@ -141,7 +142,7 @@ async def _second_life(journal: Path) -> None:
 FLOWS = {
     "ask": Flow(50, ask),
     "ask with a journal": Flow(50, ask_with_journal),
-    "vega run, three sends": Flow(120, run_program),
+    "vega run, three sends": Flow(125, run_program),
     "approval": Flow(70, approval),
     "after kill -9": Flow(70, resume),
 }

@@ -86,7 +86,8 @@ def taken(kind: fields.SettingKind) -> str:
         case fields.BackoffSetting():
             return "`exponential(first, factor, most)`"
         case fields.LiteralSetting(bare=bare):
-            return "text" + (", or a bare word: an alias of vega.toml" if bare else "")
+            also = ", or a bare word: an alias of vega.toml; or a list of them"
+            return "text" + (also if bare else "")
 
 
 def settings(known: dict[str, fields.SettingKind]) -> str:

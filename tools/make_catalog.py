@@ -64,20 +64,33 @@ def prices_of(model: listed.ModelInfo) -> Tiers | dict[str, Tiers | None] | None
     return by_day if len(by_day) > 1 else by_day[""]
 
 
+_SENT = ("input_mtok", "input_image_mtok")
+_ANSWERED = ("output_mtok", "output_image_mtok", "output_audio_mtok", "output_video_mtok")
+
+
 def _tiers(prices: listed.ModelPrice) -> Tiers | None:
     """Each is the size that it begins above, then input, output, cache read and cache write. A
     cache without a price costs what input costs; the standard tier of service is what calls ask
-    for."""
+    for. Usage does not tell images, which are sent, from words, nor what a model that makes more
+    than words has made: such a model costs what the most expensive of it costs."""
     if prices.input_mtok is None or prices.output_mtok is None:
         return None
-    four = (
-        prices.input_mtok,
-        prices.output_mtok,
-        prices.cache_read_mtok or prices.input_mtok,
-        prices.cache_write_mtok or prices.input_mtok,
+    sent, answered = (
+        [price for name in names if (price := getattr(prices, name, None)) is not None]
+        for names in (_SENT, _ANSWERED)
     )
-    sizes = {t.start for one in four if isinstance(one, listed.TieredPrices) for t in one.tiers}
-    return [[size, *(_at(one, size) for one in four)] for size in sorted(sizes | {0})]
+    four = (
+        sent,
+        answered,
+        [prices.cache_read_mtok] if prices.cache_read_mtok else sent,
+        [prices.cache_write_mtok] if prices.cache_write_mtok else sent,
+    )
+    tiered = [one for each in four for one in each if isinstance(one, listed.TieredPrices)]
+    sizes = {tier.start for one in tiered for tier in one.tiers}
+    return [
+        [size, *(max(_at(one, size) for one in each) for each in four)]
+        for size in sorted(sizes | {0})
+    ]
 
 
 def _at(price: Decimal | listed.TieredPrices, size: int) -> Decimal:
@@ -184,6 +197,9 @@ PROFILES: dict[str, Callable[[], ProfileOf]] = {
 OTHER_ADAPTERS = {"anthropic", "aws", "google"}
 """All others speak Chat Completions, whose adapter drops sampling for models that reason."""
 
+EFFORTS = frozenset({"low", "medium", "high"})
+"""The words for how much to reason that we know."""
+
 RENT_CLAUDE = {"azure", "google"}
 """Who serves it by the names and the API of Anthropic."""
 
@@ -210,7 +226,7 @@ OTHER_NAMES = {
 
 def flags_of(profile_of: ProfileOf, provider: str, name: str) -> str:
     """Return what a model takes: `j` for JSON by a schema, `t` for temperature; `r`: it reasons
-    unless it is told not to."""
+    unless it is told not to; `e`: it is told how much by a word, `b`: by a number of tokens."""
     if provider in RENT_CLAUDE and name.startswith("claude"):
         return flags_of(PROFILES["anthropic"](), "anthropic", name)
     profile: Profile = {**DEFAULT_PROFILE, **(profile_of(name) or {})}
@@ -219,7 +235,26 @@ def flags_of(profile_of: ProfileOf, provider: str, name: str) -> str:
         reasons = profile.get("supports_thinking")
     flags = "j" if profile.get("supports_json_schema_output") else ""
     flags += "t" if takes_temperature(profile, provider) else ""
-    return flags + ("r" if reasons else "")
+    return flags + ("r" if reasons else "") + effort_of(profile, provider)
+
+
+def effort_of(profile: Profile, provider: str) -> str:
+    """Return how a model is told how much to reason, by the format that its provider is asked in:
+    empty where it cannot be told."""
+    if not profile.get("supports_thinking"):
+        return ""
+    if provider == "anthropic":
+        return "e" if profile.get("anthropic_supports_adaptive_thinking") else "b"
+    if provider == "google":
+        return "e" if profile.get("google_supports_thinking_level") else "b"
+    if provider == "aws":
+        variant = profile.get("bedrock_thinking_variant")
+        adaptive = profile.get("bedrock_supports_adaptive_thinking")
+        return {"anthropic": "e" if adaptive else "b", "openai": "e"}.get(str(variant), "")
+    if provider == "ollama":
+        return "e"
+    efforts = profile.get("openai_reasoning_efforts") or EFFORTS
+    return "e" if profile.get("openai_supports_reasoning") and efforts >= EFFORTS else ""
 
 
 def takes_temperature(profile: Profile, provider: str) -> bool:

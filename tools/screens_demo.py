@@ -14,6 +14,7 @@ from rich.text import Text
 
 from vegakit.cli.demo import play
 from vegakit.cli.demo.screen import LineScreen
+from vegakit.cli.look import Look
 
 WIDTH = 100
 TARGET = Path(__file__).parent.parent / "docs" / "images" / "demo.svg"
@@ -25,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         os.environ["VEGA_DATA_DIR"] = place
         screen = io.StringIO()
-        asyncio.run(play(LineScreen(screen, colour=True, width=WIDTH), 1.0))
+        asyncio.run(play(LineScreen(screen, Look(colour=True, width=WIDTH)), 1.0))
         text = screen.getvalue().replace(place, USUAL_PLACE)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(text.rstrip("\n")))

@@ -13,6 +13,7 @@ from rich.text import Text
 from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import render_flows
 from vegakit.cli.explain import render_manifest
+from vegakit.cli.look import Look
 from vegakit.lang.analysis.dataflow_statements import dataflow_of
 from vegakit.lang.analysis.effects import manifest_of
 from vegakit.sdk.sources import check_source
@@ -37,7 +38,7 @@ def _screen() -> str:
     name = f"{SHOWN}.vega"
     checked = check_source(ROOT / "examples" / name).checked
     assert checked is not None
-    tree = render_flows(dataflow_of(checked), name, colour=True, width=WIDTH)
+    tree = render_flows(dataflow_of(checked), name, Look(colour=True, width=WIDTH))
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(f"{tree}\n\n{render_manifest(manifest_of(checked), name)}"))
     drawn = console.export_svg(title=f"vega explain {name}", unique_id="vega-explain")

@@ -48,6 +48,9 @@ SLOW = [
         for path in (
             *APART,
             "tests/cli/test_demo.py",
+            "tests/kernel/test_attacks_web.py",
+            "tests/kernel/test_chaos.py",
+            "tests/kernel/test_openapi.py",
             "tests/runtime/children",
             "tests/runtime/test_kill_leaks.py",
             "tests/runtime/test_timeouts_on_the_wire.py",
@@ -73,12 +76,12 @@ class Suite(NamedTuple):
 SUITES = {
     "format": Suite(60, [["ruff", "format", "--check", "--quiet", "."]]),
     "lint": Suite(60, [["ruff", "check", "--quiet", "."]]),
-    "types": Suite(420, [["basedpyright"]]),
+    "types": Suite(600, [["basedpyright"]]),
     "layers": Suite(90, [["lint-imports", "--no-cache"]]),
     "catalog": Suite(120, [["python", "tools/make_catalog.py", "--check"]]),
     "fast": Suite(150, [["pytest", "-q", "-n2", *SLOW]], histories=20),
     "tests": Suite(
-        2_000,
+        3_600,
         [
             ["coverage", "erase"],
             [*"coverage run -m pytest -q -n2".split(), *(f"--ignore={path}" for path in APART)],
@@ -89,13 +92,13 @@ SUITES = {
         histories=30,
     ),
     "properties": Suite(
-        600, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=1000
+        900, [["pytest", "-q", "-n2", "--timeout=500", "-m", "properties"]], histories=300
     ),
-    "simulate": Suite(240, [["pytest", "-q", "-n2", "tests/simulation"]]),
-    "parallel": Suite(240, [["python", "-m", "campaigns.parallel", "400"]]),
+    "simulate": Suite(480, [["pytest", "-q", "-n2", "tests/simulation"]]),
+    "parallel": Suite(480, [["python", "-m", "campaigns.parallel", "400"]]),
     "kills": Suite(900, [["pytest", "-q", "-n2", *KILLS]]),
     "bench": Suite(120, [["python", "-m", "benchmarks"]]),
-    "wheel": Suite(300, [["bash", "tools/try_wheel.sh"], ["pytest", "-q", "-n0", "tests/wheel"]]),
+    "wheel": Suite(480, [["bash", "tools/try_wheel.sh"], ["pytest", "-q", "-n0", "tests/wheel"]]),
     "e2e": Suite(300, [["bash", ".ci/setup_e2e"], ["pytest", "-q", "tests/e2e"]]),
 }
 GROUPS = {

@@ -11,5 +11,7 @@ uv pip install --quiet --python "$place/env" --no-deps "$place"/dist/*.whl
 cd "$place"
 env/bin/vega --version
 test "$(env/bin/vega --version)" = "$(env/bin/vegakit --version)"
-env/bin/python -c 'import vegakit, vegakit.policy; print("1.50 is", vegakit.dollars("$1.50"), "nano-dollars")'
+test "$(env/bin/python -c 'import vegakit, vegakit.policy; print(vegakit.Dollars("$1.50"))')" = '$1.50'
+# Without the extra it says what to type.
+(env/bin/vega serve 2>&1 || true) | grep -q "pip install 'vegakit\[server\]'"
 uv pip list --quiet --python env

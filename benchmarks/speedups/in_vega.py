@@ -1,6 +1,6 @@
 """Our own way: the ten files as they stand, through a runtime as people have it.
 
-Ledger and traces are on disk. With `window=0` nothing is begun ahead of its turn.
+Ledger and traces are on disk. With `lookahead=0` nothing is begun ahead of its turn.
 """
 
 import tempfile
@@ -26,22 +26,24 @@ class Notes:
     """What was printed and spent since they were taken last."""
 
     def __init__(self, rt: Runtime) -> None:
-        self._rt, self._printed, self._spent = rt, list[str](), 0
+        self._printed, self._before, self.spent = list[str](), 0, 0
         rt.on(Printed, lambda news: self._printed.append(news.text))
 
     def take(self) -> dict[str, Any]:
         printed, self._printed = self._printed, []
-        before, self._spent = self._spent, self._rt.spent
-        return {"printed": printed, "spent": self._spent - before}
+        before, self._before = self._before, self.spent
+        return {"printed": printed, "spent": self.spent - before}
 
 
 class Program:
     def __init__(self, rt: Runtime, name: str, notes: Notes) -> None:
         self._rt, self._program = rt, rt.load(FOLDER / f"{name}.vega")
-        self.notes = notes.take
+        self._notes, self.notes = notes, notes.take
 
     async def __call__(self, *arguments: Any) -> Any:
-        return await self._rt.run(self._program, *arguments)
+        result = await self._rt.run(self._program, *arguments)
+        self._notes.spent = int(await self._rt.spent())
+        return result
 
 
 async def open_programs(
@@ -54,7 +56,7 @@ async def open_programs(
         ledger=SqliteLedger(folder / "ledger.db"),
         trace=JsonLinesSink(folder / "trace.jsonl"),
         models=lambda _: build_model(f"openai-chat:{MODEL}", access),
-        window=window,
+        lookahead=window,
     )
     rt = await stack.enter_async_context(runtime)
     notes = Notes(rt)

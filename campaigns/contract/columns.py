@@ -145,14 +145,14 @@ def trace(stage: Stage, row: Row, fault: bool) -> str:
         lines = file.read_text().splitlines(keepends=True)
         lines.remove(next(line for line in lines if "claude-haiku" in line))
         file.write_text("".join(lines))
-    listed = stage.run("vega", "trace")
-    rows = [line.split() for line in listed.out.splitlines()[1:]]
-    calls = sum(int(row[-3]) for row in rows)
-    cost = sum(float(row[-1].removeprefix("$")) for row in rows)
+    listed = stage.run("vega", "trace", "--json")
+    calls = sum(traced["calls"] for traced in listed.page)
+    cost = sum(traced["cost_usd"] for traced in listed.page)
     asked, billed = len(stage.requests), stage.billed_usd(len(stage.requests))
     require(calls == asked, f"{calls} calls are traced, {asked} were asked: {listed}")
     require(abs(cost - billed) < 1e-9, f"${cost} is traced, ${billed} was billed")
-    shown = [stage.run_well("vega", "trace", row[0]).out for row in rows]
+    ids = [traced["trace_id"] for traced in listed.page]
+    shown = [stage.run_well("vega", "trace", one).out for one in ids]
     lines = sum(text.count("claude-haiku") for text in shown)
     require(lines == asked, f"{lines} calls are shown in {shown}")
     return f"{calls} of {asked} calls, ${cost:.5f}"
@@ -189,12 +189,12 @@ def live_view(stage: Stage, row: Row, fault: bool) -> str:
     """`vega ps` shows what runs, what it waits for and what was spent, from another terminal."""
     _held_at_the_third(stage, row)
     if fault:
-        stage.environment["VEGA_VIEW_SOCKETS"] = str(stage.folder / "elsewhere")
+        stage.environment["VEGA_OBSERVABLE_SOCKETS"] = str(stage.folder / "elsewhere")
     seen = stage.run_well("vega", "ps", "--json").page
     waiting = [one["waiting_for"] for one in seen["processes"] if one["state"] == "waiting"]
     require(any("claude-haiku" in what for what in waiting), f"nothing waits for a model: {seen}")
     billed = stage.billed_usd(len(stage.requests) - len(stage.steps(RequestStatus.OPEN)))
-    spent = seen["runtime"]["spent"] / 1e9
+    spent = seen["runtime"]["spent_usd"]
     require(abs(spent - billed) < 1e-9, f"${spent} is shown, ${billed} was billed")
     tree = stage.run_well("vega", "tree").out
     names = [one["path"].rpartition("/")[2] for one in seen["processes"]]

@@ -60,7 +60,7 @@ clerk = Agent("clerk", model="fast", max_tokens=50, tools=[pay])
 
 
 async def main() -> None:
-    async with Runtime.from_config(permissions={"mode": "ask"}) as rt:
+    async with Runtime.from_config(mode="ask") as rt:
         print(await rt.ask(clerk, "Pay what is due."))
 
 

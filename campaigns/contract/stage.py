@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from vegakit.conversation import Usage
 from vegakit.testing.provider.script import (
@@ -46,16 +46,16 @@ def require(holds: object, why: str) -> None:
 
 
 @contextmanager
-def installed_wheel() -> Generator[Path]:
-    """Build the wheel, install it with the hashed locks in a fresh environment outside of the
-    clone, and give the folder of its commands."""
+def installed_wheel(lock: str = "all") -> Generator[Path]:
+    """Build the wheel, install it with a hashed lock in a fresh environment outside of the clone,
+    and give the folder of its commands."""
     with tempfile.TemporaryDirectory(prefix="vega-wheel-") as folder:
         place = Path(folder)
         uv, python = str(Path(sys.executable).with_name("uv")), sys.executable
         for words in (
             f"build --wheel --no-build-isolation --python {python} --out-dir {place}/dist",
             f"venv --python {python} {place}/env",
-            f"pip install --python {place}/env --require-hashes -r locks/all.txt",
+            f"pip install --python {place}/env --require-hashes -r locks/{lock}.txt",
         ):
             _quietly(uv, *words.split())
         (wheel,) = (place / "dist").glob("*.whl")
@@ -222,10 +222,13 @@ def _read(path: Path) -> bytes:
         return b""
 
 
+StageT = TypeVar("StageT", bound=Stage)
+
+
 @contextmanager
-def stage(bin_folder: Path) -> Generator[Stage]:
+def stage(bin_folder: Path, kind: type[StageT] = Stage) -> Generator[StageT]:
     folder = Path(tempfile.mkdtemp(prefix="vega-cell-"))
-    made = Stage(bin_folder, folder)
+    made = kind(bin_folder, folder)
     try:
         with made.provider.in_thread():
             try:

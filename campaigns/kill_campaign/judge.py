@@ -60,6 +60,7 @@ class Books:
 
     def __init__(self, folder: Path) -> None:
         self.runs: list[Any] = []
+        self.ended: list[int] = []
         self.claims: list[Claim] = []
         self.roots: list[tuple[int, int]] = []
         for path in sorted(folder.rglob("*.db")):
@@ -74,6 +75,8 @@ class Books:
             return
         if "runs" in tables:
             self.runs += file.execute("SELECT * FROM runs").fetchall()
+            ended = file.execute("SELECT ended_ms FROM runs WHERE ended_ms IS NOT NULL")
+            self.ended += [at for (at,) in ended]
         if "claims" in tables:
             rows = file.execute("SELECT id, amount, state, charged FROM claims").fetchall()
             self.claims += [Claim(*row) for row in rows]
@@ -81,11 +84,15 @@ class Books:
             self.roots += found.fetchall()
 
 
+_CHANGED = ("ProgramChanged", "differs from the recorded request", "its source was another")
+"""Words by which a run is refused whose program is held for another one."""
+
+
 def judge(played: Played, undisturbed: Played | None) -> list[Fault]:
     """`undisturbed` is None if the outputs are not to be compared."""
     faults = [*_tracebacks(played)]
     if played.trouble:
-        kind = "changed" if "ProgramChanged" in played.trouble else "stuck"
+        kind = "changed" if any(said in played.trouble for said in _CHANGED) else "stuck"
         faults.append(Fault(kind, played.trouble))
     elif undisturbed is not None:
         for part in ("output", "result"):

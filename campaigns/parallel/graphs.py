@@ -178,7 +178,7 @@ async def _run(made: Graph, window: int, slots: int | None) -> int:
     model = _Timed(clock)
     began = clock.now()
     async with Runtime(
-        "$1000", models=lambda _: model, clock=clock, limits=lambda _: rules, window=window
+        "$1000", models=lambda _: model, clock=clock, limits=lambda _: rules, lookahead=window
     ) as rt:
         await rt.run(VegaProgram(compile_program(checked), Path()))
     return clock.now() - began

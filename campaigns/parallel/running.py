@@ -135,7 +135,7 @@ async def _run(
 
     began = clock.now()
     async with Runtime(
-        "$1000", models=model_of, clock=clock, limits=lambda _: CALM, window=window
+        "$1000", models=model_of, clock=clock, limits=lambda _: CALM, lookahead=window
     ) as rt:
         rt.gate.chance = _Half()
         rt.on(Printed, lambda news: seen.log.append(_plain(f"print {news.text}")))
@@ -154,7 +154,7 @@ async def _run(
         except VegaError as error:
             seen.error = _plain(f"{error_name(error)}: {error}")
         seen.took_ms = clock.now() - began
-    seen.spent = rt.spent
+    seen.spent = await rt.spent()
 
 
 def _plain(told: str) -> str:

@@ -1,10 +1,18 @@
 """Vega: supervised agent programs whose worst-case bill is known before the first call.
 
-The front door: a hand-listed set of names, each loaded when it is first used, so that
-`import vegakit` costs nothing. Rooms never import it.
+The front door: a hand-listed set of at most 40 names, each loaded when it is first used, so that
+`import vegakit` costs nothing. What a running program tells (`rt.on(CostAlert, …)`, the pieces of a
+stream) is in `vegakit.sdk`. Rooms never import it.
 """
 
 import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  (from a clone nothing else says so)
+    raise ImportError(
+        f"vegakit needs Python 3.11 or newer, and this is {sys.version.split()[0]}; type: "
+        "python3.11 -m venv .venv, and install it there"
+    )
+
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,29 +37,19 @@ if TYPE_CHECKING:
     )
     from vegakit.host import Agent, Child, Process, Reducer, Reply, Supervisor, run_program
     from vegakit.lang import card
-    from vegakit.money import Money, dollars
-    from vegakit.program import (
-        Bounds,
-        BreakerClosed,
-        BreakerOpened,
-        CostAlert,
-        ProcessExited,
-        ProcessRestarted,
-        ProcessSpawned,
-        ProcessStuck,
-        ProgramRights,
-    )
+    from vegakit.money import Dollars
+    from vegakit.program import Bounds, ProgramRights
     from vegakit.sdk import (
         Failed,
         MaxLen,
         Runtime,
+        adopt,
         load,
         map_all,
         parallel,
         program,
         race,
         retry_until,
-        run,
         session,
         spawn,
         vega,
@@ -63,25 +61,18 @@ __all__ = [
     "Agent",
     "AgentFailed",
     "Bounds",
-    "BreakerClosed",
-    "BreakerOpened",
     "BudgetExceeded",
     "Cancelled",
     "CapabilityDenied",
     "Child",
     "CircuitOpen",
     "ContractViolated",
-    "CostAlert",
+    "Dollars",
     "Failed",
     "LimitReached",
     "MaxLen",
-    "Money",
     "OutputTruncated",
     "Process",
-    "ProcessExited",
-    "ProcessRestarted",
-    "ProcessSpawned",
-    "ProcessStuck",
     "ProgramChanged",
     "ProgramRights",
     "RateLimited",
@@ -92,15 +83,14 @@ __all__ = [
     "Timeout",
     "ToolFailed",
     "VegaError",
+    "adopt",
     "card",
-    "dollars",
     "load",
     "map_all",
     "parallel",
     "program",
     "race",
     "retry_until",
-    "run",
     "run_program",
     "session",
     "spawn",
@@ -119,14 +109,11 @@ _load, _names = lazy_exports(
             "VegaError"
         ),
         "lang": "card",
-        "money": "Money dollars",
-        "program": (
-            "Bounds BreakerClosed BreakerOpened CostAlert ProcessExited ProcessRestarted "
-            "ProcessSpawned ProcessStuck ProgramRights"
-        ),
+        "money": "Dollars",
+        "program": "Bounds ProgramRights",
         "sdk": (
-            "Agent Child Failed MaxLen Process Reducer Reply Runtime Supervisor load map_all "
-            "parallel program race retry_until run run_program session spawn vega"
+            "Agent Child Failed MaxLen Process Reducer Reply Runtime Supervisor adopt load map_all "
+            "parallel program race retry_until run_program session spawn vega"
         ),
         "telemetry": "trace",
         "tools": "tool",

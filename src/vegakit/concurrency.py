@@ -6,10 +6,12 @@ need it.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 __all__ = [
+    "AwaitedWork",
     "SteadyClock",
     "cancel_all",
     "gather_all",
@@ -22,6 +24,39 @@ __all__ = [
 
 
 T = TypeVar("T")
+
+
+class AwaitedWork(Coroutine[Any, Any, T]):
+    """Work that begins when it is awaited. It is a coroutine to asyncio (`create_task`, `gather`,
+    `wait_for`, `TaskGroup`), but nothing is lost, and nobody warned, if it is never awaited; each
+    `await` begins it anew."""
+
+    _begun: Coroutine[Any, Any, T] | None = None
+
+    @abstractmethod
+    async def work(self) -> T:
+        """Do the work."""
+        ...
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self.work().__await__()
+
+    def send(self, value: Any) -> Any:  # noqa: ANN401
+        """Go on with the work, as the task that has it does."""
+        if self._begun is None:
+            self._begun = self.work()
+        return self._begun.send(value)
+
+    def throw(self, *raised: Any) -> Any:  # noqa: ANN401
+        """Raise an exception where the work stands."""
+        if self._begun is None:
+            self._begun = self.work()
+        return self._begun.throw(*raised)
+
+    def close(self) -> None:
+        """End the work, if it has begun."""
+        if self._begun is not None:
+            self._begun.close()
 
 
 async def wait_first(*works: Coroutine[Any, Any, object]) -> None:

@@ -7,6 +7,7 @@ to the provider it came from. Formats grow by adding fields.
     ModelRequest ──▶ model ──▶ TextDelta | ToolCallStarted … ──▶ ModelReply
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ __all__ = [
     "AssistantMessage",
     "AssistantPart",
     "Conversation",
+    "Effort",
     "Finish",
     "Media",
     "Message",
@@ -128,10 +130,13 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 
 class Conversation(Struct, frozen=True):
-    """A conversation as it is stored."""
+    """A conversation as it is stored; `for message in conversation` goes through its messages."""
 
     messages: tuple[Message, ...] = ()
     v: int = CONVERSATION_VERSION
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
 
 
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
@@ -149,12 +154,23 @@ class OutputSpec(Struct, frozen=True, omit_defaults=True):
     json_schema: Any
 
 
+class Effort(StrEnum):
+    """The degrees in which a model may be told to reason before it answers."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class ModelSettings(Struct, frozen=True, omit_defaults=True):
-    """`max_tokens` is always sent: without it a provider's own maximum is what could be billed."""
+    """`max_tokens` is always sent: without it a provider's own maximum is what could be billed. It
+    bounds the thoughts of a model together with its answer. Without an `effort` a model reasons as
+    it does by itself."""
 
     max_tokens: int
     temperature: float | None = None
     timeout_ms: int | None = None
+    effort: Effort | None = None
 
 
 class ModelRequest(Struct, frozen=True, omit_defaults=True):

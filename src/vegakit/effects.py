@@ -227,7 +227,17 @@ def effect(
 
 def changed(asked: Effect) -> ProgramChanged:
     """Return the error for a place whose recorded request is another one."""
+    match asked.request:
+        case CallTool(tool):
+            what = f"calls {tool} with"
+        case AskHuman():
+            what = "asks a person"
+        case _:
+            what = "asks a model"
+    names = [one.name.rstrip("~") for one in asked.path.incarnations]
+    who = "/".join(name for name in names if " " not in name)
     return ProgramChanged(
-        f"the request at {asked.path} differs from the recorded one, so its recorded answer "
-        "does not belong to it; start a new run, or go back to the program that was recorded"
+        f"the program was changed since its run was recorded: what {who} {what} now differs from "
+        "the recorded request there, so that the recorded answer does not belong to it; start a "
+        "new run, or go back to the program that was recorded"
     )

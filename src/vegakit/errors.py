@@ -23,6 +23,7 @@ A message says what was expected, what came, and what to do. Expected outcomes a
 policies answer with values such as `Refused(wait_ms=2000)`.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import cast
 
@@ -55,9 +56,26 @@ __all__ = [
     "VegaError",
     "WorldError",
     "causes_of",
+    "did_you_mean",
     "error_name",
     "rebuild_error",
 ]
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """Return the end of a message about an unknown word: the known one that is closest, or else
+    what the caller says, or all that are known."""
+    from difflib import get_close_matches  # slow to load, and most programs make no mistake
+
+    words = [*known]
+    swapped = [one for one in words if sorted(one) == sorted(word)]  # `rnu` for `run`
+    if close := get_close_matches(word, words, 1, _CLOSE) or swapped:
+        return f"did you mean {close[0]}?"
+    return f"there are: {', '.join(words) or 'none'}" if otherwise is None else otherwise
+
+
+_CLOSE = 0.7
+"""How alike two words must be: `smrt` is like `smart`, and `deploy` is not like `replay`."""
 
 
 class ErrorClass(StrEnum):
@@ -74,6 +92,18 @@ class ErrorClass(StrEnum):
     AUTH = "auth"
     REJECTED = "rejected"
     CONTENT_FILTER = "content_filter"
+
+    @property
+    def next_step(self) -> str:
+        """The end of a message where the words of a provider do not say what to do, or nothing."""
+        return f"; {_NEXT_STEPS[self]}" if self in _NEXT_STEPS else ""
+
+
+_NEXT_STEPS = {
+    ErrorClass.RATE_LIMIT: "wait, or ask less often: requests in [limits.default] of vega.toml",
+    ErrorClass.QUOTA: "add credit at the provider, or choose another model",
+    ErrorClass.CONNECTION: "check the network, and the base_url of the provider if one is set",
+}
 
 
 class Phase(StrEnum):
@@ -154,7 +184,10 @@ class Timeout(CatchableError):
 
 
 class RateLimited(CatchableError):
-    """A rate limit refused a call."""
+    """A rate limit refused a call. `wait_s` is after how many seconds one may be let through; None
+    if nobody can tell."""
+
+    wait_s: float | None = None
 
 
 class CircuitOpen(CatchableError):

@@ -37,6 +37,7 @@ __all__ = [
     "Unknown",
     "charged_for",
     "in_program_order",
+    "is_over_budget",
     "reopened",
 ]
 
@@ -54,7 +55,8 @@ class Answered(Struct, frozen=True, tag=True, omit_defaults=True):
 
 class Failed(Struct, frozen=True, tag=True, omit_defaults=True):
     """The world said no, after every retry known to be unbilled; `pieces` came before that.
-    `final`: all who call this model have used up the retries that they share."""
+    `final`: all who call this model have used up the retries that they share, or no time was left
+    for another."""
 
     error_class: ErrorClass
     reason: str
@@ -107,6 +109,11 @@ EffectOutcome: TypeAlias = Answered | Failed | Refused | Unknown | EffectCancell
 def charged_for(outcome: EffectOutcome) -> Money:
     """Return what an outcome costs."""
     return Money(0) if isinstance(outcome, Refused) else outcome.charged
+
+
+def is_over_budget(outcome: EffectOutcome | None) -> bool:
+    """Whether a budget refused the call."""
+    return isinstance(outcome, Refused) and outcome.error == "BudgetExceeded"
 
 
 def reopened(outcome: EffectOutcome) -> Unknown | None:
@@ -195,7 +202,10 @@ class CallStatus(StrEnum):
 class CallTraced(Struct, frozen=True, omit_defaults=True):
     """One record per call, refused and cancelled ones too: what telemetry writes.
 
-    `name` is the model's or tool's; `content` is there only when the user asked for it.
+    `name` is the model's or tool's; `content` is there only when the user asked for it. `sampled`
+    is False if the trace is of a caller who does not export it. `request_id` is the provider's name
+    of the last attempt, `run` the recorded run, and `cached` says that nothing was sent, because
+    the reply to the same request was in the cache of replies.
     """
 
     trace_id: TraceId
@@ -220,6 +230,15 @@ class CallTraced(Struct, frozen=True, omit_defaults=True):
     error: str = ""
     attributes: dict[str, Any] = {}
     content: Any = None
+    sampled: bool = True
+    request_id: str = ""
+    run: str = ""
+    cached: bool = False
+
+    @property
+    def was_made(self) -> bool:
+        """Whether it was more than a wish: nothing was reserved for a call that was refused."""
+        return self.status is not CallStatus.REFUSED or self.reserved > 0
 
 
 def in_program_order(events: Iterable[HostEvent]) -> list[HostEvent]:

@@ -51,7 +51,7 @@ def room_of(src: Path, path: Path) -> str:
     return path.relative_to(src).parts[0].removesuffix(".py")
 
 
-TEST_COMMANDS = {"run.py"}
+TEST_COMMANDS = {"crash.py", "run.py"}
 """`vega test` is the kit as a command."""
 
 
@@ -111,6 +111,24 @@ def only_config_reads_the_environment(src: Path) -> Iterator[str]:
         for node in ast.walk(_parsed(_read(path))):
             if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}:
                 yield f"{path}:{node.lineno}: only config reads the environment"
+
+
+THE_LOOK = Path("cli/look.py")
+ESCAPES = re.compile(r"[\x1b\x9b]")
+
+
+def only_the_look_writes_escape_codes(src: Path) -> Iterator[str]:
+    """Strings as Python reads them, so however a code is spelled; docstrings and comments may
+    speak of one."""
+    for path in files(src):
+        if path.relative_to(src) == THE_LOOK:
+            continue
+        for node in ast.walk(_parsed(_read(path))):
+            text = node.value if isinstance(node, ast.Constant) else ""
+            if isinstance(text, bytes):
+                text = text.decode("latin-1")
+            if isinstance(text, str) and ESCAPES.search(text):
+                yield f"{path}:{node.lineno}: only {THE_LOOK} writes an escape code"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def docstrings_say_pure_or_host(src: Path) -> Iterator[str]:

@@ -14,12 +14,10 @@ import vegakit
 from tests.architecture import rules
 
 ROOT_NAMES = """
-    Agent AgentFailed Bounds BreakerClosed BreakerOpened BudgetExceeded Cancelled CapabilityDenied
-    Child CircuitOpen ContractViolated CostAlert Failed LimitReached MaxLen Money OutputTruncated
-    Process ProcessExited ProcessRestarted ProcessSpawned ProcessStuck ProgramChanged ProgramRights
-    RateLimited
-    Reducer Reply Runtime Supervisor Timeout ToolFailed VegaError card dollars load map_all parallel
-    program race retry_until run run_program session spawn tool trace vega
+    Agent AgentFailed Bounds BudgetExceeded Cancelled CapabilityDenied Child CircuitOpen
+    ContractViolated Dollars Failed LimitReached MaxLen OutputTruncated Process ProgramChanged
+    ProgramRights RateLimited Reducer Reply Runtime Supervisor Timeout ToolFailed VegaError adopt
+    card load map_all parallel program race retry_until run_program session spawn tool trace vega
 """.split()
 
 PYPROJECT = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())

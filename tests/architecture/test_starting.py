@@ -23,7 +23,7 @@ ASKS = {
         "tools=[double]",
         "",
     ),
-    "with a type": ("", "output=int", ""),
+    "with a type": ("", "output_type=int", ""),
     "with a journal": ("", "", 'journal="run.db"'),
     "as a process": ("", 'memory="conversation"', 'mode="ask"'),
 }

@@ -61,7 +61,7 @@ async def play(
     agents = options.pop("agents", [reader])
     tool = run_program(agents, **options)
     agent = Agent("planner", planner_model, "Plan.", tools=[tool], **planner or {})
-    async with Runtime(budget, window=window) as rt:
+    async with Runtime(budget, lookahead=window) as rt:
         if watch is not None:
             watch(rt)
         reply = await rt.ask(agent, "go")
@@ -69,7 +69,7 @@ async def play(
         assert not state.authored
         assert not [path for path in state.processes if "run_program" in path]
         assert not [name for name in code if "!" in name]
-        assert rt.spent == reply.cost
+        assert await rt.spent() == reply.cost
     return Played(reply, planner_model, reader_model)
 
 

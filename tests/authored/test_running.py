@@ -185,7 +185,7 @@ async def test_a_budget_block_counts_what_its_programs_spend() -> None:
         with rt.budget("$1") as scope:
             await rt.ask(agent, "go")
             left = await rt.remaining()
-        assert left == dollars("$1") - rt.spent
+        assert left == dollars("$1") - await rt.spent()
         assert scope
 
 

@@ -48,6 +48,6 @@ def test_a_program_is_refused_mended_and_run_over_the_wire(wire: str) -> None:
         assert len(provider.requests) == 3 + 4
         told = json.dumps([json.loads(request.raw) for request in provider.requests][-1])
         assert "<part 3>" in told
-        assert reply.cost == rt.spent
+        assert reply.cost == await rt.spent()
 
     on_wire(wire, answer, work)

@@ -10,10 +10,12 @@ from vegakit.control import (
     ProcessKind,
     ProcessStatus,
     ProcessView,
+    Question,
     RuntimeView,
 )
 from vegakit.ids import Pid, ProgramId
 from vegakit.money import Money, dollars
+from vegakit.policy import InterruptKind
 
 NOW = 1_750_000_000_000
 PROGRAM = ProgramId("0197719a1c00" + "0" * 20)
@@ -35,11 +37,12 @@ RUNTIME = RuntimeView(
     NOW,
     NOW - 7_980_000,
     PROGRAM,
-    processes=8,
+    processes=9,
     tasks=6,
     os_children=3,
     spent=dollars("$3.41"),
-    left=dollars("$6.59"),
+    left=dollars("$6.52"),
+    reserved=dollars("$0.07"),
 )
 VIEWS = [
     view(
@@ -58,6 +61,7 @@ VIEWS = [
         strategy="restart_all",
         spent=dollars("$2.18"),
         left=dollars("$1.32"),
+        reserved=dollars("$0.07"),
         tokens_per_s=61.4,
         waiting_for=SONNET,
         until_ms=NOW + 48_000,
@@ -85,6 +89,17 @@ VIEWS = [
         left=dollars("$0.79"),
         waiting_for="tool fetch_page",
         health=Health.STUCK,
+    ),
+    view(
+        "buyer",
+        ProcessKind.AGENT,
+        ProcessStatus.WAITING,
+        180,
+        strategy="restart",
+        spent=Money(100_000),
+        left=dollars("$0.50"),
+        waiting_for="person, tool pay",
+        until_ms=NOW + 3_420_000,
     ),
     view(
         "inbox",
@@ -125,6 +140,17 @@ VIEWS = [
         waiting_for="1 under way",
     ),
 ]
+QUESTIONS = [
+    Question(
+        "0123456789ab",
+        InterruptKind.CONFIRMATION,
+        "buyer",
+        'buyer: pay {"amount":30,"to":"Example Ltd"} does ["net::post"]: mode ask',
+        NOW - 180_000,
+        NOW + 3_420_000,
+        permits=True,
+    )
+]
 ENTRIES = [
     LogEntry(1, NOW - 9_000, "team/coder", "spawned", note="coder"),
     LogEntry(2, NOW - 6_100, "team/coder", "tool", "read_file", "ok", 14.0),
@@ -156,6 +182,9 @@ class Painted(ControlClient):
 
     async def ps(self) -> list[ProcessView]:
         return VIEWS
+
+    async def interrupts(self) -> list[Question]:
+        return QUESTIONS
 
     async def logs(self, id: str, *, follow: bool = False) -> AsyncGenerator[LogEntry]:  # noqa: A002
         for entry in ENTRIES:

@@ -40,7 +40,7 @@ def say(request):
 
 async def main():
     agent = Agent("buyer", model=ScriptedModel(say), tools=[pay])
-    async with Runtime(journal="run.db", mode="ask", view=True) as rt:
+    async with Runtime(journal="run.db", mode="ask", observable=True) as rt:
         rt.on(Question, lambda question: print("asked", question.id, flush=True))
         buyer = rt.spawn(agent)
         for question in rt.interrupts():
@@ -52,7 +52,7 @@ asyncio.run(main())
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"VEGA_VIEW_SOCKETS": str(folder / "sockets")}
+    return os.environ | {"VEGA_OBSERVABLE_SOCKETS": str(folder / "sockets")}
 
 
 def vega(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -153,7 +153,7 @@ def test_a_question_is_shown_with_how_to_answer_it() -> None:
     )
     words = question(kind=InterruptKind.CLARIFICATION, permits=False, expires_ms=None)
     assert render_questions([words], 0).endswith("$ vega answer 0123456789ab 'WORDS'")
-    assert render_questions([], 0) == "nothing is asked"
+    assert render_questions([], 0) == "Nobody is asked anything. To see what runs, type: vega ps"
 
 
 def test_nothing_of_a_question_is_cut_or_steers_the_terminal() -> None:

@@ -76,7 +76,7 @@ def test_entries_are_shown_a_line_each(file: Path, capsys: pytest.CaptureFixture
     assert main(["audit", "show", str(file), "--last", "2"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "5  1970-01-01 00:00:00Z  local  agent  tool.call  notes.md",
-        "6  1970-01-01 00:01:00Z  local  agent for ann  tool.call  a [2J b  allowed  $1.00",
+        "6  1970-01-01 00:01:00Z  local  agent for ann  tool.call  a [2J b  allowed  $1.0000",
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_not_there_is_told(
 ) -> None:
     """And not made."""
     assert main(["audit", action, str(file)]) == 1
-    assert "vega audit: there is no audit" in capsys.readouterr().err
+    assert "error: there is no audit" in capsys.readouterr().err
     assert not file.exists()
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from vegakit.cli import main
-from vegakit.cli.config import page, table
+from vegakit.cli.config import page, render_settings
+from vegakit.cli.look import Look
 from vegakit.config import SettingRow, config_schema
 
 REPOSITORY = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def test_trust_is_one_command(project: Path, capsys: pytest.CaptureFixture[str])
     path = project / "vega.toml"
     path.write_text('[telemetry]\notlp = "http://localhost:4318"')
     assert main(["config"]) == 1
-    typed = capsys.readouterr().err.strip().rpartition("type: vega ")[2].split()
+    typed = capsys.readouterr().err.strip().rpartition("try: vega ")[2].split()
     assert main(typed) == 0
     assert capsys.readouterr().out == f"{path} is trusted as it is now; it sets telemetry.otlp\n"
     assert main(["config"]) == 0
@@ -71,12 +72,14 @@ def test_trusting_what_needs_none(project: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_what_was_set_stands_out() -> None:
-    """Bold beside dim, on a terminal."""
+    """Its name, on a terminal."""
     rows = [SettingRow("a", "1", "default"), SettingRow("b.c", "22", "flag")]
-    assert table(rows) == "a    1   default\nb.c  22  flag"
-    assert table(rows, colour=True) == (
-        "\x1b[2ma    1   default\x1b[0m\n\x1b[1mb.c  22  flag\x1b[0m"
-    )
+    assert render_settings(rows).splitlines()[1:] == [
+        "a        1      default",
+        "b.c      22     flag",
+    ]
+    coloured = render_settings(rows, Look(colour=True)).splitlines()
+    assert ["\x1b[1m" in line for line in coloured] == [False, False, True]
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -31,9 +31,9 @@ def test_a_table_tells_the_total_and_marks_the_dearest(
 ) -> None:
     assert main(["cost", program]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "p.vega: at most $1.13 in 30 calls"
-    assert lines[3].split() == ["▸", "4", "A", "<-", "24", "$1.00", "◂", "most", "expensive"]
-    assert lines[4].split() == ["5", "A", "<-", "6", "$0.13"]
+    assert lines[0] == "p.vega: at most $1.1230 in 30 calls"
+    assert lines[3].split() == ["▸", "4", "A", "<-", "24", "$1.0000", "◂", "most", "expensive"]
+    assert lines[4].split() == ["5", "A", "<-", "6", "$0.1230"]
 
 
 def test_the_attempts_of_the_settings_are_quoted(
@@ -85,7 +85,7 @@ def test_a_send_that_never_fits_is_named(program: str, capsys: pytest.CaptureFix
     """Its quarter is never there, so nothing is spent."""
     assert main(["cost", program, "--budget", "$0.10"]) == 0
     said = capsys.readouterr().out
-    assert "at most $0.00 in 0 calls" in said
+    assert "at most $0.0000 in 0 calls" in said
     assert said.count("never fits its budget") == 2
 
 
@@ -150,8 +150,8 @@ def test_recorded_runs_stand_beside_the_quote(
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith("p.vega: at most $3.1")
     assert rest[-1] == (
-        "2 recorded runs came to $0.001126 on average, the most expensive to $0.00165 "
-        "(an estimate, no promise)"
+        "typical: 2 recorded runs came to $0.0012 on average, the most expensive to $0.0017 "
+        "(no promise)"
     )
 
 
@@ -197,3 +197,70 @@ def test_tune_without_a_journal_says_how_to_get_one(
 ) -> None:
     assert main(["cost", program, "--tune"]) == 0
     assert "run it with --journal run.db" in capsys.readouterr().out
+
+
+def test_what_is_left_of_a_period_is_told(
+    program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `vega cost` before the first run and after it, and by each run at its end; of a budget
+    without a period each run has the whole."""
+    Path("s.json").write_text('["x", "x"]')
+    monkeypatch.setenv("VEGA_DATA_DIR", str(Path.cwd() / "data"))
+    monkeypatch.setenv("VEGA_BUDGET_DEFAULT", "5/day")
+    assert main(["cost", program]) == 0
+    assert "of your budget of $5/day, $5.0000 is left" in capsys.readouterr().out
+    assert main(["run", program, "--json", "a.py"]) == 0
+    account = json.loads(capsys.readouterr().out)["account"]
+    assert account["left_usd"] == pytest.approx(5 - account["spent_usd"], abs=1e-12)
+    assert main(["run", program, "--budget", "0.50", "a.py"]) == 0
+    assert "of $0.5000, $0.4999 left" in capsys.readouterr().err
+    assert main(["cost", program]) == 0
+    assert "of your budget of $5/day, $4.99" in capsys.readouterr().out
+    monkeypatch.setenv("VEGA_BUDGET_DEFAULT", "$5")
+    assert main(["cost", program]) == 0
+    assert "left" not in capsys.readouterr().out
+
+
+PIPELINE = """
+stages:
+  - {name: plan, agent: a, default_next: write}
+  - {name: write, agent: b, retries: 1, default_next: plan}
+agents:
+  a: {model: "scripted:s.json", max_tokens: 500, budget: "$0.01"}
+  b: {model: "scripted:s.json", max_tokens: 500, budget: "$0.02"}
+bounds: {max_iterations: 3}
+"""
+
+
+def test_a_pipeline_is_quoted_by_its_bounds(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three runs of each stage, and of one of them two attempts: 3 * $0.01 + 6 * $0.02."""
+    Path("p.yaml").write_text(PIPELINE)
+    assert main(["cost", "p.yaml"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("p.yaml: at most $0.1500 in ")
+    assert lines[3].split()[:2] == ["3", "plan"]
+    assert lines[4].split()[1:3] == ["4", "write"]
+    assert lines[5] == "how often stages run is bounded by max_iterations: 3"
+    assert main(["cost", "p.yaml", "--max", "$0.15"]) == 0
+    assert main(["cost", "p.yaml", "--max", "$0.14"]) == 1
+
+
+def test_the_hops_of_a_pipeline_bound_all_stages_together(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The most expensive go first: 4 * $0.02."""
+    bounds = "bounds: {max_iterations: 3, max_agent_hops: 4}"
+    Path("p.yaml").write_text(PIPELINE.replace("bounds: {max_iterations: 3}", bounds))
+    assert main(["cost", "p.yaml", "--json"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert (page["total_usd"], page["decided_by"]) == (0.08, "max_agent_hops: 4")
+
+
+def test_a_pipeline_whose_agent_is_not_in_its_file_has_no_bound(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("p.yaml").write_text(PIPELINE.replace("agent: b", "agent: c").replace("  b: ", "# "))
+    assert main(["cost", "p.yaml", "--max", "$9"]) == 1
+    assert "agent c is not defined in this file" in capsys.readouterr().out

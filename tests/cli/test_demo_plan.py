@@ -13,6 +13,7 @@ import pytest
 from tests.cli.test_demo import COMMAND, place
 from vegakit.cli import main
 from vegakit.cli.demo import plan as demo_plan
+from vegakit.cli.look import Look
 from vegakit.money import dollars
 
 PLAN = [*COMMAND, "plan", "--fast"]
@@ -27,13 +28,13 @@ def test_the_facts_hold(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["asked"] == 0
     assert facts["calls"] == facts["account"]["calls"] == 360
     assert dollars(facts["account"]["spent"]) < dollars(facts["account"]["quote"]) < dollars("$1")
-    assert facts["spent"] == facts["ledger"]
+    assert facts["spent_usd"] == facts["ledger_usd"]
     assert facts["alone_s"] > facts["wall_s"]
     assert facts["processes_left"] == 0
 
 
 def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
-    """In order: the plan, its dear line, the refusal, the mended plan, acceptance, the account."""
+    """In order: the plan, its most expensive line, the refusal, the fixed plan, the account."""
     ran = subprocess.run(
         PLAN, env=place(tmp_path), cwd=tmp_path, capture_output=True, check=True, timeout=60
     )
@@ -42,7 +43,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert "\r" not in text
     told = [
-        "◂ dear",
+        "◂ most expensive",
         "refused, it may cost $",
         "fixes it",
         "accepted, at most $",
@@ -50,14 +51,15 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
         "answer",
     ]
     assert [text.index(each) for each in told] == sorted(text.index(each) for each in told)
-    assert re.search(r"3 │ +async analyst .*◂ dear", text)
+    assert re.search(r"3 │ +async analyst .*◂ most expensive", text)
     assert max(map(len, text.splitlines())) <= 100
 
 
 async def test_a_terminal_sees_it_move() -> None:
     """The bar is wiped away at the end, and the cursor is back."""
     out = io.StringIO()
-    facts = await demo_plan.play(demo_plan.PlanScreen(out, colour=True), 0.3)
+    screen = demo_plan.PlanScreen(out, Look(colour=True, width=100, moves=True))
+    facts = await demo_plan.play(screen, 0.3)
     assert facts.holds
     text = out.getvalue()
     assert "\x1b[?25l" in text

@@ -13,6 +13,7 @@ from vegakit.cli import main
 from vegakit.cli.drawing import svg as explain_layout
 from vegakit.cli.drawing.svg import Box, Edge, as_svg, boxes_of, laid_out
 from vegakit.cli.drawing.text import render_flows
+from vegakit.cli.look import Look
 from vegakit.lang.analysis.dataflow import DataflowGraph
 from vegakit.lang.analysis.dataflow_statements import dataflow_of
 from vegakit.lang.frontends import check_program
@@ -48,7 +49,7 @@ def test_a_tree_numbers_what_runs_at_once(program: str, capsys: pytest.CaptureFi
     assert main(["explain", program]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "main, line 4: 3 calls in 2 steps",
-        "STEP LINE  WHAT                   WAITS",
+        "Step Line  What                   Waits",
         '  1     5  A <- "one"',
         '  1     6  B <- "two"',
         "        7  for x in xs            every round at once",
@@ -65,7 +66,7 @@ def test_a_tree_numbers_what_runs_at_once(program: str, capsys: pytest.CaptureFi
 
 
 def test_colour_adds_nothing_but_colour() -> None:
-    plain, painted = (render_flows(flows(PROGRAM), "p.vega", colour=c) for c in (False, True))
+    plain, painted = (render_flows(flows(PROGRAM), "p.vega", Look(colour=c)) for c in (False, True))
     assert painted != plain
     assert re.sub(r"\x1b\[\d*m", "", painted) == plain
 
@@ -73,7 +74,7 @@ def test_colour_adds_nothing_but_colour() -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_notes_are_broken_at_the_edge_of_the_terminal(width: int) -> None:
     text = Path(EXAMPLES[0]).read_text()
-    lines = render_flows(flows(text), "p.vega", width=width).splitlines()
+    lines = render_flows(flows(text), "p.vega", Look(width=width)).splitlines()
     table = [line for line in lines if line[:9].strip().isdigit() or line.startswith(" " * 11)]
     assert table
     assert max(map(len, table)) <= max(width, 48)

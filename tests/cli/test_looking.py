@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from msgspec.structs import replace
 from tests.cli.scene import ENTRIES, NOW, RUNTIME, VIEWS
 from tests.runtime.viewing.conftest import watched
 from vegakit.cli import main
-from vegakit.cli.display import amount, duration, headings, render_table, render_tree
+from vegakit.cli.display import headings, limited, render_table, render_tree
+from vegakit.cli.look import Look, Tone, cells, without_codes
 from vegakit.cli.processes import render_entry, render_killed
 from vegakit.control import KillResult
-from vegakit.money import Money, dollars
+from vegakit.money import dollars
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -22,65 +25,83 @@ def golden(name: str) -> str:
     return (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
 
 
+@pytest.fixture(autouse=True)
+def noon_in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Times are shown by the clock of the machine."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+SEEN = limited(VIEWS, RUNTIME)
+
+
 def test_the_table_says_what_each_does() -> None:
     """A column that has nothing to say is left out; what was written is not cut."""
-    assert render_table(VIEWS, NOW) == golden("ps")
+    assert render_table(SEEN, NOW) == golden("ps")
     assert render_table(VIEWS[-1:], NOW).splitlines()[0].split() == [
-        *"ID KIND STATE FOR HEALTH SUPERVISION WAITING FOR".split()
+        *"Process Kind State For Supervision Waiting for".split()
     ]
 
 
 def test_the_tree_shows_who_started_whom() -> None:
     """Below two lines on the runtime itself."""
-    assert "\n".join([*headings(RUNTIME), render_tree(VIEWS, NOW)]) == golden("tree")
+    assert "\n".join([*headings(RUNTIME), render_tree(SEEN, NOW)]) == golden("tree")
 
 
-def test_on_a_terminal_it_fits_and_has_colours() -> None:
-    """The last column gives way, and without colours the text is the same."""
-    narrow = render_table(VIEWS, NOW, width=120)
-    assert max(map(len, narrow.splitlines())) == 120
-    coloured = render_table(VIEWS, NOW, colour=True, width=120)
-    assert "\x1b[31mstuck  \x1b[0m" in coloured
-    for mark in ("\x1b[0m", *(f"\x1b[{code}m" for code in (2, 31, 32, 33, 36))):
-        coloured = coloured.replace(mark, "")
-    assert [line.rstrip() for line in coloured.splitlines()] == narrow.splitlines()
+@pytest.mark.parametrize("width", [36, 40, 60, 80, 100, 140, 200])
+def test_on_a_terminal_it_fits_and_has_all_its_money(width: int) -> None:
+    """Whole columns give way; name, state, spent and left stay, and no amount is cut."""
+    for render in (render_table, render_tree):
+        lines = render(SEEN, NOW, Look(width=width)).splitlines()
+        assert max(map(cells, lines)) <= width
+        assert {"State", "Spent", "Left"} <= set(lines[0].split())
+        for amount in ("$3.3900", "$2.1800", "$1.3200", "$1.2100", "$0.0001", "$6.5200"):
+            assert amount in "\n".join(lines)
+
+
+def test_colour_only_repeats_the_words() -> None:
+    """Sign and state word have it, sentences never; without it the text is the same."""
+    look = Look(colour=True, width=120)
+    coloured = render_table(SEEN, NOW, look)
+    assert look.paint("✗ stuck", Tone.BAD) in coloured
+    assert without_codes(coloured) == render_table(SEEN, NOW, Look(width=120))
 
 
 def test_a_log_is_lines_that_cannot_steer_a_terminal() -> None:
-    """Time, process, what, and what it came to; failures are red."""
+    """Time, process, what, and what it came to; the sign of a failure is red."""
     widest = max(len(entry.process) for entry in ENTRIES)
     lines = [render_entry(entry, widest) for entry in ENTRIES]
     assert "\n".join(lines) == golden("logs")
-    assert render_entry(ENTRIES[2], colour=True).startswith("\x1b[31m")
+    look = Look(colour=True)
+    assert look.paint("✗", Tone.BAD) in render_entry(ENTRIES[2], look=look)
     steering = replace(ENTRIES[2], note="\x1b[2J", process="\x1b[H")
     assert "\x1b" not in render_entry(steering)
+    narrow = "\n".join(render_entry(entry, widest, Look(width=60)) for entry in ENTRIES)
+    assert max(map(cells, narrow.splitlines())) <= 60
+    assert "$0.0252" in narrow
 
 
 def test_a_kill_says_what_is_left() -> None:
     """Also when that is not nothing."""
     assert render_killed(KillResult(("a", "a/b"), 0, 0, 0, ("a",))) == (
-        "ended: a, a/b\n"
-        "started again by its supervisor: a; for good: vega kill --tree\n"
-        "left: 0 processes, 0 tasks, 0 OS children"
+        "✓ ended: a, a/b\n"
+        "  started again by its supervisor: a\n"
+        "  try: vega kill --tree a\n"
+        "  left: 0 processes, 0 tasks, 0 OS children"
     )
     assert render_killed(KillResult(("a",), 1, 2, 3)).endswith(
-        "left: 1 processes, 2 tasks, 3 OS children"
+        "left: 1 process, 2 tasks, 3 OS children"
     )
 
 
-@pytest.mark.parametrize(
-    ("ms", "said"),
-    [(0, "0 ms"), (999, "999 ms"), (1_000, "1 s"), (59_999, "59 s"), (3_600_000, "1 h")],
-)
-def test_a_duration_is_its_largest_unit(ms: int, said: str) -> None:
-    """Never rounded up."""
-    assert duration(ms) == said
-
-
-def test_an_amount_is_never_more_than_there_is() -> None:
-    """Cents from a dollar on; below it, all that there is."""
-    shown = [amount(money) for money in (Money(1_999_999_999), dollars("$0.0043"), None)]
-    assert shown == ["$1.99", "$0.0043", "–"]
+def test_what_is_left_is_what_can_be_spent() -> None:
+    """A wallet may hold more than the runtime around it still has."""
+    tight = replace(RUNTIME, left=dollars("$0.25"))
+    left = {view.path: view.left for view in limited(VIEWS, tight)}
+    assert (left["team/coder"], left["digest"], left["inbox"]) == (dollars("$0.25"),) * 2 + (None,)
 
 
 def test_the_verbs_reach_another_process(
@@ -89,15 +110,19 @@ def test_the_verbs_reach_another_process(
     """From the command line, over a real socket."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("VEGA_VIEW_SOCKETS", str(tmp_path / "s"))
+    monkeypatch.setenv("VEGA_OBSERVABLE_SOCKETS", str(tmp_path / "s"))
     assert main(["ps"]) == 1
-    assert "vega ps: no runtime can be looked into" in capsys.readouterr().err
+    assert "error: no runtime can be looked into" in capsys.readouterr().err
     with watched(tmp_path / "s", "night") as process:
         assert main(["ps", "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["runtime"]["os_pid"], len(told["processes"])) == (process.pid, 7)
+        assert {"spent_usd", "left_usd", "reserved_usd"} <= told["runtime"].keys()
+        assert main(["tree", "--json"]) == 0
+        top = json.loads(capsys.readouterr().out)["processes"][0]
+        assert (top["path"], top["children"][0]["parent"]) == ("team", "team")
         assert main(["tree", "--at", "night"]) == 0
-        assert "│  │  └─ aide  function    running" in capsys.readouterr().out
+        assert "│  └─ aide  function    ◐ working" in capsys.readouterr().out
         assert main(["logs", "critic", "--at", str(process.pid)]) == 0
         assert "team/critic  ask        critic" in capsys.readouterr().out
         assert main(["logs", "critic", "--json"]) == 0

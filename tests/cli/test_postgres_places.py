@@ -92,7 +92,7 @@ def test_a_run_that_is_carried_on_is_left_alone(tmp_path: Path, url: str) -> Non
         life.stdout.readline()
         assert "running" in vega(tmp_path, settings, "runs").stdout
         refused = vega(tmp_path, settings, "resume")
-        assert "is running; wait until it has ended" in refused.stderr
+        assert "is running\n  wait until it has ended" in refused.stderr
         life.kill()
 
 

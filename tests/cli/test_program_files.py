@@ -55,3 +55,43 @@ def test_a_folder_without_programs_is_said(
     """Rather than passed over."""
     assert main(["check", str(tmp_path)]) == 1
     assert "there is no .vega file in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["FILE", "--budget", "5", "Bob"],
+        ["FILE", "--budget", "$5", "Bob"],
+        ["--budget", "$5", "FILE", "Bob"],
+        ["FILE", "Bob", "--budget", "5"],
+        ["FILE", "--budget", "5", "--", "Bob"],
+    ],
+)
+def test_options_may_stand_anywhere(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the file, after it, and between it and the arguments of the program."""
+    file = tmp_path / "hello.vega"
+    file.write_text('fn main(who: str) { print("hello {who}"); }\n')
+    given = [str(file) if one == "FILE" else one for one in arguments]
+    assert main(["run", "--no-journal", *given]) == 0
+    assert "hello Bob" in capsys.readouterr().out
+
+
+def test_a_bound_of_the_settings_holds_and_a_run_may_raise_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says what to write."""
+    monkeypatch.setenv("VEGA_BOUNDS_WIDTH", "2")
+    file = tmp_path / "many.vega"
+    file.write_text(
+        "agent A { model fast }\n"
+        "fn main() { let a = spawn A; let b = spawn A; let c = spawn A; print(3); }\n"
+    )
+    (tmp_path / "s.json").write_text('["never asked"]')
+    run = ["run", "--no-journal", "--model", f"scripted:{tmp_path / 's.json'}", str(file)]
+    assert main(run) == 1
+    assert "the bound width=2 is reached" in capsys.readouterr().err
+    assert main([*run, "--set", "bounds.width=3"]) == 0
+    assert main([*run, "--set", "bounds.width"]) == 1
+    assert "--set bounds.width=200" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.test_looking import golden
 from vegakit.cli import main
+from vegakit.cli.look import Look, Tone
 from vegakit.cli.runs import render_runs
 from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars
@@ -84,8 +85,16 @@ def paused(tmp_path: Path) -> Path:
 def test_the_table_of_runs() -> None:
     """The last run stands last; what is unfinished stands out; nothing steers the terminal."""
     assert render_runs(RUNS) == golden("runs")
-    assert render_runs(RUNS, colour=True).splitlines()[2].startswith("\x1b[33m01a1dd9a11f3")
-    assert max(map(len, render_runs(RUNS, width=90).splitlines())) == 90
+    look = Look(colour=True)
+    assert look.paint("! unfinished", Tone.ASK) in render_runs(RUNS, look).splitlines()[2]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 140])
+def test_a_narrow_table_of_runs_has_all_its_money(width: int) -> None:
+    """Other columns give way, the command first."""
+    lines = render_runs(RUNS, Look(width=width)).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all("$" in line for line in lines[1:])
 
 
 def test_a_paused_run_goes_on_with_more_money_and_is_then_replayed(paused: Path) -> None:
@@ -93,13 +102,13 @@ def test_a_paused_run_goes_on_with_more_money_and_is_then_replayed(paused: Path)
     resumed = vega(paused, "resume", "run.db", "--budget", "+$5")
     said = [f"<question {number}>" for number in range(5)]
     assert resumed.stdout.splitlines() == [*said, "asked 1"]
-    assert "4 calls recorded, 0 cut off, $0.000048 spent; its budget is raised by" in resumed.stderr
+    assert "4 calls recorded, 0 cut off, <$0.0001 spent; its budget is raised by" in resumed.stderr
     before = (paused / "run.db").read_bytes()
     replayed = vega(paused, "replay", "run.db")
     assert replayed.stdout.splitlines() == [*said, "asked 0"]
     assert (paused / "run.db").read_bytes() == before
     [told] = json.loads(vega(paused, "runs", "run.db", "--json").stdout)
-    assert (told["recorded"], told["cut_off"], told["spent"]) == (5, 0, 60_000)
+    assert (told["recorded"], told["cut_off"], told["spent_usd"]) == (5, 0, 0.00006)
 
 
 def test_a_replay_stops_at_the_first_difference(paused: Path) -> None:
@@ -137,12 +146,12 @@ def test_what_went_wrong_and_what_to_type(
         assert main(words) == 1
         return capsys.readouterr().err
 
-    assert "there is no journal none.db; name the file" in told("runs", "none.db")
+    assert "there is no journal none.db\n  name the file" in told("runs", "none.db")
     with closing(sqlite3.connect("other.db")) as other, other:
         other.execute("CREATE TABLE something (other)")
     assert "other.db holds no journal" in told("runs", "other.db")
     assert "it is not a SQLite file" in told("runs", "program.py")
-    assert "no run in run.db begins with 'x'; type: vega runs run.db" in told(
+    assert "no run in run.db begins with 'x'\n  try: vega runs run.db" in told(
         "replay", "run.db", "x"
     )
     assert not (paused / "none.db").exists()
@@ -157,7 +166,9 @@ def test_a_folder_that_is_gone_is_told(
     moved = paused.rename(paused.with_name("moved"))
     monkeypatch.chdir(moved)
     assert main(["resume", "run.db"]) == 1
-    assert "which is gone; bring that folder back, or type in another: " in capsys.readouterr().err
+    assert (
+        "which is gone\n  bring that folder back, or type in another: " in capsys.readouterr().err
+    )
 
 
 def test_a_run_that_goes_on_is_not_started_twice(
@@ -171,13 +182,13 @@ def test_a_run_that_goes_on_is_not_started_twice(
     assert lock is not None
     try:
         assert main(["resume", "run.db"]) == 1
-        assert "is running; wait until it has ended" in capsys.readouterr().err
+        assert "is running\n  wait until it has ended" in capsys.readouterr().err
         assert main(["runs", "run.db"]) == 0
-        assert "  running  " in capsys.readouterr().out
+        assert "◐ running  " in capsys.readouterr().out
     finally:
         os.close(lock)
     assert main(["runs", "run.db"]) == 0
-    assert "  unfinished  " in capsys.readouterr().out
+    assert "  ! unfinished  " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("raise_", ["+", "+$0", "-$5", "much"])
@@ -186,3 +197,28 @@ def test_a_raise_is_an_amount(raise_: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main(["resume", f"--budget={raise_}"])
     assert "in quotes, since a shell reads $5 as its own: '+$5'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("period", "left"), [("", [994, 994, 994]), ("/day", [994, 988, 982])])
+def test_a_run_that_is_not_recorded_has_a_cap_of_its_own(
+    period: str, left: list[int], tmp_path: Path
+) -> None:
+    """One with a period is for all runs of its time."""
+    (tmp_path / "p.vega").write_text(
+        'agent W { model fast  max_tokens 20 }\nfn main() -> str { return W <- "Write"; }\n'
+    )
+    (tmp_path / "says.json").write_text('["well"]')
+    settings = {"HOME": str(tmp_path), "VEGA_BUDGET_DEFAULT": f"$0.001{period}"}
+    command = [sys.executable, "-m", "vegakit", "run", "p.vega", "--no-journal", "--json"]
+    found: list[float] = []
+    for _ in left:
+        ran = subprocess.run(
+            [*command, "--model", "scripted:says.json"],
+            cwd=tmp_path,
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.append(json.loads(ran.stdout)["account"]["left_usd"])
+    assert [round(one * 1_000_000) for one in found] == left

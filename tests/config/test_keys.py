@@ -155,6 +155,7 @@ headers = {{ authorization = "{SECRET}" }}
 key = {{ command = ["echo", "{SECRET}"] }}
 [telemetry]
 otlp = "https://{SECRET}@traces.example"
+otlp_headers = {{ authorization = "{SECRET}" }}
 """
 
 
@@ -167,7 +168,9 @@ def test_no_secret_is_shown(house: House) -> None:
     assert rows["providers.openai.proxy"] == "http://…@proxy.example:3128"
     assert rows["providers.openai.headers.authorization"] == "…"
     assert rows["providers.openai.key"] == "command echo"
+    assert rows["telemetry.otlp_headers.authorization"] == "…"
     parts = [settings, settings.providers, settings.telemetry, settings.keys]
+    parts += [settings.otlp_target]
     parts += [settings.key("openai"), settings.key("anthropic"), settings.providers["openai"].key]
     assert SECRET not in f"{rows}{parts}"
 
@@ -190,6 +193,7 @@ def test_an_address_that_cannot_be_taken_apart_is_hidden_whole(house: House) -> 
         f'[providers.openai]\nheaders = "{SECRET}"',
         f'[providers.openai.headers]\nx = ["{SECRET}"]',
         f'[providers.openai]\nbase_url = "{SECRET}"',
+        f'[telemetry.otlp_headers]\nx = ["{SECRET}"]',
     ],
 )
 def test_no_secret_is_in_a_message(house: House, text: str) -> None:
@@ -241,6 +245,16 @@ def test_secrets_of_variables_are_known_by_their_names() -> None:
         ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "b.test, .test"}, None),
         ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "est"}, "http://p:1"),
         ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "no_proxy": "*"}, None),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "no_proxy": "a.test:443"}, None),
+        ("https://a.test:8443", {"HTTPS_PROXY": "http://p:1", "no_proxy": ".test:8443"}, None),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "no_proxy": "a.test:80"}, "http://p:1"),
+        ("https://a.test/v1", {"HTTPS_PROXY": "http://p:1", "no_proxy": "*.test"}, None),
+        ("https://10.2.3.4", {"HTTPS_PROXY": "http://p:1", "no_proxy": "10.0.0.0/8"}, None),
+        ("https://11.2.3.4", {"HTTPS_PROXY": "http://p:1", "no_proxy": "10.0.0.0/8"}, "http://p:1"),
+        ("https://a.test", {"HTTPS_PROXY": "http://p:1", "no_proxy": "10.0.0.0/8"}, "http://p:1"),
+        ("https://[fd00::7]:9", {"HTTPS_PROXY": "http://p:1", "no_proxy": "fd00::/8"}, None),
+        ("https://[fd00::7]:9", {"HTTPS_PROXY": "http://p:1", "no_proxy": "[fd00::7]:9"}, None),
+        ("https://[fd00::7]", {"HTTPS_PROXY": "http://p:1", "no_proxy": "[fd00::7]"}, None),
         ("http://127.0.0.1:9/v1", {"http_proxy": "http://p:1"}, None),
     ],
 )

@@ -8,7 +8,7 @@ from vegakit.policy import PermissionMode, parse_permission
 
 WRITTEN = """
 [permissions]
-mode = "read_only"
+mode = "read-only"
 rules = ["allow fs::read src/**", "deny tool::pay"]
 answer_within = "15m"
 [audit]
@@ -39,7 +39,7 @@ def test_rules_mode_and_time_are_read(house: House) -> None:
     [
         ('rules = ["permit fs"]', "a permission is allow, ask or deny"),
         ('rules = ["allow not a name"]', "names no capability|only rules of fs"),
-        ('mode = "yolo"', "expected one of ask, auto_in_sandbox, read_only"),
+        ('mode = "yolo"', "expected one of ask, auto-in-sandbox, read-only"),
     ],
 )
 def test_a_wrong_rule_is_told_with_its_place(house: House, line: str, told: str) -> None:

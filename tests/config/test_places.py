@@ -44,7 +44,7 @@ def test_lines_are_found_by_their_keys() -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """The system's own reason is passed on."""
-    with pytest.raises(SettingsError, match=r"cannot be read as TOML.*No such file"):
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
         read_file(tmp_path / "vega.toml")
 
 
@@ -65,14 +65,22 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("there", "environment", "wanted"),
+    ("there", "when", "environment", "wanted"),
     [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"TERM": "dumb"}, False),
+        (True, "auto", {}, True),
+        (False, "auto", {}, False),
+        (True, "auto", {"NO_COLOR": "1"}, False),
+        (True, "auto", {"TERM": "dumb"}, False),
+        (False, "auto", {"FORCE_COLOR": "1"}, True),
+        (False, "auto", {"FORCE_COLOR": "0"}, False),
+        (True, "auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (False, "auto", {"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+        (False, "always", {"NO_COLOR": "1"}, True),
+        (True, "never", {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_colour_is_for_terminals(there: bool, environment: dict[str, str], wanted: bool) -> None:
-    """Unless somebody said no."""
-    assert wants_colour(Terminal(there=there), environment) is wanted
+def test_colour_is_for_terminals(
+    there: bool, when: str, environment: dict[str, str], wanted: bool
+) -> None:
+    """Unless somebody said otherwise; a flag goes before the variables."""
+    assert wants_colour(Terminal(there=there), when, environment) is wanted

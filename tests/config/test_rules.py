@@ -17,6 +17,7 @@ from vegakit.policy import (
     RetryRule,
 )
 from vegakit.prices import PriceRow, PriceTier
+from vegakit.sdk.composition import runtime_arguments
 
 
 def test_the_defaults_are_the_policies_own(house: House) -> None:
@@ -148,3 +149,12 @@ def test_a_backoff() -> None:
     assert parse_backoff("exponential(100ms, 2.0, 5s)") == Backoff()
     with pytest.raises(SettingsError, match="is not a backoff"):
         parse_backoff("linear(1s)")
+
+
+def test_limits_of_a_provider_hold_for_each_of_its_formats(house: House) -> None:
+    """`openai-chat` is a format of OpenAI; a table of its own is narrower."""
+    house.write("[limits.openai]\nslots = 2\nqueue_size = 7\n[limits.openai-chat]\nslots = 3\n")
+    find = runtime_arguments(house.load(), {"journal": None})["limits"]
+    assert (find("openai-chat:gpt-x").rate.slots, find("openai:gpt-x").rate.slots) == (3, 2)
+    assert find("openai-chat:gpt-x").rate.queue_size == 7
+    assert find("a model of the program").rate.slots != 2

@@ -150,7 +150,7 @@ def test_what_is_not_offered_or_not_granted_is_refused() -> None:
 )
 async def test_the_socket_refuses(tmp_path: Path, line: bytes, says: str) -> None:
     """Whatever the table does not say, and what the caller may not do."""
-    async with Runtime(view=ControlServer(tmp_path, rights={Right.READ})) as rt:
+    async with Runtime(observable=ControlServer(tmp_path, rights={Right.READ})) as rt:
         rt.spawn(idle, name="a")
         with socket.socket(socket.AF_UNIX) as calling:
             calling.connect(str(find(None, tmp_path)))
@@ -179,6 +179,6 @@ async def test_an_operation_is_a_row_and_a_method(
     row = Operation("echo", EchoRequest, str, Right.READ, "Echo.", shape=ReplyShape.LIST)
     monkeypatch.setitem(OPERATIONS, "echo", row)
     monkeypatch.setattr(RuntimeControl, "echo", echo, raising=False)
-    async with Runtime(view=ControlServer(tmp_path)) as _:
+    async with Runtime(observable=ControlServer(tmp_path)) as _:
         client = ControlClient(find(None, tmp_path))
         assert await client.every(row, EchoRequest("hello", 2)) == ["hello", "hello"]

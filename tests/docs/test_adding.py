@@ -121,7 +121,7 @@ async def main():
         assert model.price is not None
         async with Runtime("$1") as rt:
             print(await rt.ask(Agent("reader", model=model, max_tokens=50), "Hello?"))
-            assert rt.spent > 0
+            assert await rt.spent() > 0
         (request,) = server.requests
         print(request.api, request.model, request.headers["authorization"])
 

@@ -1,4 +1,4 @@
-"""The reference of the language is what the source says."""
+"""The references of the language and of Python are what the source says."""
 
 import ast
 import re
@@ -6,12 +6,14 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
+import vegakit
 from vegakit.lang.library import CATCHABLE
 
 REPOSITORY = Path(__file__).parents[2]
 LANG = REPOSITORY / "src/vegakit/lang"
 TOOLS = REPOSITORY / "tools"
 REFERENCE = runpy.run_path(str(TOOLS / "language_reference.py"))
+PYTHON = runpy.run_path(str(TOOLS / "python_reference.py"))
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
 NAMED = {
     line.partition(": ")[0]
@@ -43,3 +45,23 @@ def test_every_diagnostic_is_named() -> None:
 def test_every_error_is_explained() -> None:
     """That a program may catch."""
     assert [*REFERENCE["ERRORS"]] == [*CATCHABLE]
+
+
+def test_the_page_of_python_is_up_to_date() -> None:
+    """Else type: python tools/python_reference.py. Its examples are run with those of all pages."""
+    page = (REPOSITORY / "docs/reference/python.md").read_text(encoding="utf-8")
+    assert page == PYTHON["page"]()
+
+
+def test_every_name_of_the_front_door_is_explained() -> None:
+    """With a docstring and an example; there are few enough of them to know them all."""
+    names = vegakit.__all__
+    assert len(names) <= PYTHON["MOST_NAMES"]
+    assert sorted(PYTHON["documented"]()) == sorted(names)
+    page = PYTHON["page"]()
+    for name in names:
+        assert getattr(vegakit, name).__doc__
+        section = page.split(f"### `{name}`\n", 1)[1].split("\n### ", 1)[0]
+        assert re.search(
+            rf"```python\n(?:.*\n)*?from vegakit import .*\b{name}\b|\b{name}\(", section
+        )

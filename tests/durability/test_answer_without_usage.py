@@ -33,5 +33,5 @@ async def test_an_answer_without_a_believable_usage_is_handed_over_and_charged_a
                 reply = await rt.ask(agent, "hi")
             assert reply.text == "fine"
             assert model.price is not None
-            assert reply.cost == rt.spent >= worst_case(model.price, 1, 100)
+            assert reply.cost == await rt.spent() >= worst_case(model.price, 1, 100)
     assert len(provider.requests) == 1

@@ -83,6 +83,18 @@ def test_random_flips_are_found_or_harmless(recorded: Path) -> None:
             assert said == RIGHT
     assert told
     assert all("; " in one or "type: " in one for one in told)
+    assert not [one for one in told if "by another run" in one], "one that was refused lets go"
+
+
+def test_a_journal_that_was_refused_can_be_put_right_by_the_same_process(recorded: Path) -> None:
+    """A server that could not begin lets go of the file, and begins when it is there again."""
+    good = recorded.read_bytes()
+    os.truncate(recorded, 100)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="was cut"):
+            asyncio.run(ask(recorded, cut_off=False))
+    recorded.write_bytes(good)
+    assert asyncio.run(ask(recorded, cut_off=False))[0] == RIGHT
 
 
 @pytest.mark.parametrize("left", [0, 1, 50, 100, 4_096, 8_000])

@@ -1,4 +1,4 @@
-"""A hundred kills of generated programs, as processes of the vega command, judged from outside."""
+"""Sixty kills of generated programs, as processes of the vega command, judged from outside."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(sys.platform == "win32", reason="forks its commands"),
 ]
-KILLS, COLD = 100, 3
+KILLS, COLD = 60, 3
 MOST = 60
 
 

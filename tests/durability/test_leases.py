@@ -147,7 +147,7 @@ async def test_a_lease_that_others_settled_is_taken_anew(tmp_path: Path) -> None
             assert (await rt.ask(agent(), "and this?")).text == "yes"
             scope = await other.scope(ROOT, clock.now())
             assert scope is not None
-            assert (scope.settled, scope.reserved) == (rt.spent, 0)
+            assert (scope.settled, scope.reserved) == (await rt.spent(), 0)
 
 
 async def test_a_loop_that_stalls_longer_than_its_lease_fails_nobody(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_a_loop_that_stalls_longer_than_its_lease_fails_nobody(tmp_path: P
         async with Runtime("$9", ledger=SqliteLedger(path), lease_ms=lease_ms) as rt:
             many = (answer_of(rt, asked, f"question {number}") for number in range(300))
             assert await asyncio.gather(*many) == ["yes"] * 300
-            spent = rt.spent
+            spent = await rt.spent()
     finally:
         stop.set()
         await neighbour

@@ -32,7 +32,7 @@ async def ran(items: int, window: int) -> tuple[int, int]:
     checked, found = check_program(HELD, "main.vega", lambda _path: None)
     assert checked is not None, found
     model = ScriptedModel(lambda _: "yes")
-    async with Runtime("$100", models=lambda _: model, window=window) as rt:
+    async with Runtime("$100", models=lambda _: model, lookahead=window) as rt:
         result = await rt.run(VegaProgram(compile_program(checked), Path()), items, 3)
     return result, len(model.requests)
 

@@ -101,7 +101,7 @@ async def test_nothing_is_recorded_where_the_settings_say_so(
     path = home(tmp_path, monkeypatch, "[journal]\nenabled = false\n")
     async with Runtime.from_config() as rt:
         assert (await rt.ask(Agent("a", model=ScriptedModel("hi")), "hello")).text == "hi"
-    with pytest.raises(StoreError, match="holds no journal"):
+    with pytest.raises(StoreError, match="there is no journal"):
         list_runs(path)
 
 

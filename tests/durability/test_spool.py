@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 from collections.abc import Awaitable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,8 @@ def test_a_spool_gives_back_what_was_appended(tmp_path: Path) -> None:
     """In its order; only its user may read it."""
     path, frames = tmp_path / "spool", [frame(1), frame(2, "ä" * 5_000)]
     written(path, *frames)
-    assert Spool(path, Seal(b"secret")).read() == frames
+    with closing(Spool(path, Seal(b"secret"))) as spool:
+        assert spool.read() == frames
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -140,10 +142,10 @@ def test_a_torn_last_frame_is_left_out(tmp_path: Path, left: int) -> None:
     whole = path.stat().st_size
     written(path, frame(2))
     os.truncate(path, whole + left if left > 0 else path.stat().st_size - 1)
-    spool = Spool(path, Seal(b"secret"))
-    assert spool.read() == [frame(1)]
-    spool.append(frame(3))
-    assert spool.read() == [frame(1), frame(3)]
+    with closing(Spool(path, Seal(b"secret"))) as spool:
+        assert spool.read() == [frame(1)]
+        spool.append(frame(3))
+        assert spool.read() == [frame(1), frame(3)]
 
 
 def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
@@ -153,15 +155,19 @@ def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     good = path.read_bytes()
     for at in range(len(good)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
-        with pytest.raises(StoreError, match="type: mv"):
-            Spool(path, Seal(b"secret")).read()
+        with (
+            closing(Spool(path, Seal(b"secret"))) as spool,
+            pytest.raises(StoreError, match="type: mv"),
+        ):
+            spool.read()
 
 
 def test_a_spool_of_another_user_is_refused(tmp_path: Path) -> None:
     """It is sealed with another secret."""
     written(tmp_path / "spool", frame(1))
-    with pytest.raises(StoreError, match="not written by you"):
-        Spool(tmp_path / "spool", Seal(b"another secret")).read()
+    spool = Spool(tmp_path / "spool", Seal(b"another secret"))
+    with closing(spool), pytest.raises(StoreError, match="not written by you"):
+        spool.read()
 
 
 def test_a_spool_is_not_opened_through_a_link(tmp_path: Path) -> None:

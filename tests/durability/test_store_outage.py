@@ -42,17 +42,17 @@ class AwayWhenAnswered(MemoryLedger):
 async def test_an_answer_is_handed_over_although_its_ledger_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is charged at once in what the program sees, and in the ledger when that is back; one
-    warning tells of the outage and one of its end."""
+    """It is charged when the ledger is back, until when it stays reserved; one warning tells of the
+    outage and one of its end."""
     ledger, agent = AwayWhenAnswered(), Agent("a", model=ScriptedModel("fine"))
     async with Runtime("$1", ledger=ledger) as rt:
         replies = await asyncio.gather(*(rt.ask(agent, f"q{number}") for number in range(20)))
         assert {reply.text for reply in replies} == {"fine"}
-        assert rt.spent == sum(reply.cost for reply in replies) > 0
         assert len(rt.backlog) == 20
         ledger.is_away = False
         await rt.backlog.aclose()
-        assert await rt.remaining() == dollars("$1") - rt.spent
+        assert await rt.spent() == sum(reply.cost for reply in replies) > 0
+        assert await rt.remaining() == dollars("$1") - await rt.spent()
     told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert len(told) == 2
     assert AWAY in told[0]

@@ -66,6 +66,6 @@ async def test_the_local_host_comes_to_the_same(seed: int) -> None:
     async with Runtime("$10", ledger=MemoryLedger()) as rt:
         oracle, reducer = bodies(flow)
         rt.spawn(oracle)
-        values = await rt.spawn(reducer).ask({"seed": seed, "depth": 0, "path": "flow"})
+        values: Any = await rt.spawn(reducer).ask({"seed": seed, "depth": 0, "path": "flow"})
     assert values == evaluate(seed)
     assert len(values) == len(graph(seed))

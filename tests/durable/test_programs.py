@@ -8,9 +8,17 @@ import pytest
 from tests.durable.bodies import COUNTER, Hanging, OnlyStreaming, boss, clerk, landed, waits
 from tests.durable.stage import PATIENCE_S, stage, until
 from vegakit.control import KillResult
-from vegakit.conversation import Text
+from vegakit.conversation import ModelRequest, Text
 from vegakit.durable.deployment import Deployment
-from vegakit.errors import AgentFailed, BudgetExceeded, Timeout, UserError
+from vegakit.errors import (
+    AgentFailed,
+    BudgetExceeded,
+    ErrorClass,
+    Phase,
+    Timeout,
+    UserError,
+    WorldError,
+)
 from vegakit.host import Agent, Reducer
 from vegakit.money import dollars
 from vegakit.policy import RestartRule
@@ -50,6 +58,25 @@ async def test_a_tool_is_called_between(temporal: str, tmp_path: Path) -> None:
         guide = await program.spawn("guide")
         assert (await program.ask(guide, "How large?")).text == "105"
         assert "Paris has 105 km²" in str(model.requests[-1].messages)
+        await program.stop()
+
+
+async def test_the_next_model_answers_for_one_that_is_not_available(
+    temporal: str, tmp_path: Path
+) -> None:
+    """Decided by the machine, carried out by the activities: each model is an activity's."""
+
+    def down(_: ModelRequest) -> str:
+        raise WorldError("down", ErrorClass.UNAVAILABLE, phase=Phase.ANSWERED)
+
+    first, second = ScriptedModel(down, name="first"), ScriptedModel("Paris", name="second")
+    async with stage(temporal, tmp_path, [Agent("guide", [first, second])]) as here:
+        program = await here.start()
+        guide = await program.spawn("guide", wallet="$1")
+        reply = await program.ask(guide, "France?")
+        assert (reply.text, len(first.requests), len(second.requests)) == ("Paris", 1, 1)
+        state = await program.state()
+        assert state.wallets["guide"].spent == reply.cost > 0
         await program.stop()
 
 

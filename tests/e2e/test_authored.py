@@ -48,9 +48,9 @@ def test_what_the_model_chooses_runs_on_the_model(url: str) -> None:
         ran = await rt.ask(planner({"enum": [GOOD]}), "Run the program.")
         assert told(ran.messages).startswith('<untrusted>\n{"result":"')
         assert '"calls":1' in told(ran.messages)
-        assert ran.cost == rt.spent
+        assert ran.cost == await rt.spent()
         refused = await rt.ask(planner({"enum": [DEAR]}), "Run the program.")
         assert told(refused.messages).startswith("refused (cost)")
-        assert ran.cost + refused.cost == rt.spent
+        assert ran.cost + refused.cost == await rt.spent()
 
     with_runtime(url, work)

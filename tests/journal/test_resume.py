@@ -104,7 +104,7 @@ async def test_a_paused_run_goes_on_when_its_budget_is_raised(place: str) -> Non
         async with Runtime("$0.0001", on_exceed="ask", journal=path) as rt:
             for number in range(20):
                 await rt.ask(agent, f"question {number}")
-            return rt.spent
+            return await rt.spent()
 
     with pytest.raises(Paused, match="vega resume"):
         await run()

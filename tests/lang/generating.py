@@ -194,7 +194,9 @@ class _Writer:
         return [*words, "}"]
 
     def agent_field(self) -> list[str]:
-        name = self.one(*"model system temperature max_tokens max_steps on_exceed memory".split())
+        name = self.one(
+            *"model system temperature effort max_tokens max_steps on_exceed memory".split()
+        )
         match self.chance.randrange(6):
             case 0:
                 return ["retry", *self.settings("max_attempts", "backoff", "on")]

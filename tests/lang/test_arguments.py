@@ -53,10 +53,10 @@ def test_a_word_by_its_type(kind: Type, word: str, value: object):
 @pytest.mark.parametrize(
     ("kind", "word", "message"),
     [
-        (INT, "3.5", "it: expected 3 or -3, got '3.5'"),
-        (INT, "٣", "it: expected 3 or -3, got '٣'"),
+        (INT, "3.5", "it: expected a whole number such as 3, got '3.5'"),
+        (INT, "٣", "it: expected a whole number such as 3, got '٣'"),
         (INT, "9223372036854775808", "it: expected a whole number of 64 bits, this is larger"),
-        (FLOAT, "nan", "it: expected 2.5, got 'nan'"),
+        (FLOAT, "nan", "it: expected a number such as 2.5, got 'nan'"),
         (BOOL, "maybe", "it: expected true or false, got 'maybe'"),
         (ChoiceOf(("low", "high")), "hi", 'it: expected one of "low", "high", got "hi"'),
         (POINT, '{"x": "a"}', 'it.x: expected a whole number, got "a"'),
@@ -78,7 +78,7 @@ def test_a_list_at_the_end_takes_the_rest():
 
 def test_an_item_that_does_not_fit_is_named():
     """By its number."""
-    message = "ns[1]: expected 3 or -3, got 'x'"
+    message = "ns[1]: expected a whole number such as 3, got 'x'"
     assert str(arguments_of([("ns", ListOf(INT))], ["1", "x"])) == message
 
 

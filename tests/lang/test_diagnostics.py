@@ -72,14 +72,24 @@ def test_a_picture_names_file_line_and_column() -> None:
 
 
 def test_colours_change_nothing_but_colours() -> None:
-    """Without the escape sequences the picture is the same."""
+    """Without its marks the picture is the same; whoever shows it chooses them by the part."""
     text = "let b = ;"
     found = parse(text).diagnostics
-    coloured = render(found, {"main.vega": text}, color=True)
-    for code in ("\x1b[31;1m", "\x1b[34;1m", "\x1b[1m", "\x1b[0m"):
-        assert code in coloured
-        coloured = coloured.replace(code, "")
+    coloured = render(found, {"main.vega": text}, lambda text, part: f"<{part}>{text}<>")
+    for mark in ("<severity>", "<margin>", "<message>", "<>"):
+        assert mark in coloured
+        coloured = coloured.replace(mark, "")
     assert coloured == render(found, {"main.vega": text})
+
+
+def test_long_messages_are_broken_at_the_width() -> None:
+    """Each later line is indented below the first, and the source is cut around its place."""
+    found = Diagnostic("c", "much " * 30 + "text", "f", 130, 131, "help " * 30 + "me")
+    lines = render([found], {"f": "x" * 200}, width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[1].startswith("  much")
+    assert lines[-1].startswith(" " * 10)
+    assert " ".join(" ".join(lines).split()).count("much") == 30
 
 
 def test_a_fault_in_a_file_that_is_not_at_hand_is_still_told() -> None:

@@ -32,7 +32,7 @@ class Gated(ScriptedModel):
         if is_open:
             self.gate.set()
 
-    async def _wait(self) -> None:
+    async def _wait(self, latency_ms: int) -> None:
         await self.gate.wait()
 
 
@@ -91,7 +91,8 @@ async def staged(
     root, model = furnished(folder), model or Gated()
     given: dict[str, Any] = {"models": frozenset({"fast"}), "reads": ("src/**",), **server_policy}
     bounds = Bounds(depth=7)
-    async with Runtime("$100", models=lambda _: model, bounds=bounds) as runtime:
+    parts: dict[str, Any] = {"models": lambda _: model, "bounds": bounds, "observable": False}
+    async with Runtime("$100", **parts) as runtime:
         operations = Operations(runtime, ServerPolicy(root, dollars(budget), **given))
         gone = await operations.runs.open()
         try:

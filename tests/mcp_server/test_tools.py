@@ -234,13 +234,13 @@ async def test_other_runtimes_are_reached_if_that_is_granted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By their names, as `vega ps` and `vega kill --tree` do."""
-    monkeypatch.setenv("VEGA_VIEW_SOCKETS", str(tmp_path / "s"))
+    monkeypatch.setenv("VEGA_OBSERVABLE_SOCKETS", str(tmp_path / "s"))
 
     async def busy() -> None:
         await asyncio.Event().wait()
 
     async with (
-        Runtime(name="elsewhere", view=True) as rt,
+        Runtime(name="elsewhere", observable=True) as rt,
         staged(tmp_path, all_runtimes=True) as stage,
         stage.client() as call,
     ):

@@ -108,7 +108,7 @@ async def test_a_program_that_wants_more_is_refused(tmp_path: Path, name: str) -
         assert KINDS.get(name, "refused (rights)") in said.text
         assert OUTSIDE not in said.text
         assert stage.model.requests == []
-        assert stage.runtime.spent == 0
+        assert await stage.runtime.spent() == 0
         assert not (stage.root / "src/b.txt").exists()
 
 

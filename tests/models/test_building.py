@@ -9,8 +9,7 @@ from tests.models.asking import ANTHROPIC, CHAT, WIRES, access
 from vegakit.errors import SettingsError
 from vegakit.money import Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.providers.access import ProviderAccess, parse_model_name, provider_of
-from vegakit.providers.model import fixed_fields
+from vegakit.providers.access import ProviderAccess, fixed_fields, parse_model_name, provider_of
 from vegakit.providers.registry import build_model
 
 NOWHERE = "http://127.0.0.1:9"
@@ -74,6 +73,27 @@ def test_at_its_own_address_the_standard_tier_is_asked_for(name: str) -> None:
     assert "service_tier" not in fixed_fields(parsed, access(NOWHERE))
 
 
+@pytest.mark.parametrize(
+    ("name", "own", "other"),
+    [
+        ("openai:gpt-4o", "https://eu.api.openai.com/v1", "https://api.openai.com.example/v1"),
+        (CHAT, "https://api.openai.com/v1", "https://notapi.openai.com/v1"),
+        (ANTHROPIC, "https://api.anthropic.com", "http://127.0.0.1:8000"),
+        (
+            "bedrock:amazon.nova-lite-v1:0",
+            "https://bedrock-runtime.eu-west-1.amazonaws.com",
+            "https://bedrock-runtime.eu-west-1.amazonaws.example",
+        ),
+    ],
+)
+def test_an_address_of_the_provider_may_be_written_down(name: str, own: str, other: str) -> None:
+    """Those of regions are its own, too."""
+    parsed = parse_model_name(name)
+    pinned = fixed_fields(parsed, ProviderAccess(str)).keys()
+    assert fixed_fields(parsed, ProviderAccess(str, base_url=own)).keys() == pinned
+    assert fixed_fields(parsed, ProviderAccess(str, base_url=other)).keys() < pinned
+
+
 def _python(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
@@ -97,11 +117,14 @@ def test_no_library_of_a_provider_is_loaded(done: str) -> None:
     assert _python(code).strip() == "[]"
 
 
-def test_a_missing_library_says_what_to_type() -> None:
-    """The extra for all other providers."""
-    code = (
-        "import sys; sys.modules['pydantic_ai'] = None\n"
-        "from vegakit.providers import *\n"
-        "build_model('pydantic-ai:groq:llama-3.3-70b', ProviderAccess(str))"
-    )
+@pytest.mark.parametrize(
+    "done",
+    [
+        "build_model('pydantic-ai:groq:llama-3.3-70b', ProviderAccess(str))",
+        "parts_of_agent(object())",
+    ],
+)
+def test_a_missing_library_says_what_to_type(done: str) -> None:
+    """The extra for all other providers, and for agents."""
+    code = f"import sys; sys.modules['pydantic_ai'] = None\nfrom vegakit.providers import *\n{done}"
     assert "pip install 'vegakit[pydantic-ai]'" in _python(code)

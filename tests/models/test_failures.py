@@ -7,6 +7,7 @@ import pytest
 
 from tests.models.asking import (
     ANTHROPIC,
+    BEDROCK,
     CHAT,
     KEY,
     RESPONSES,
@@ -19,9 +20,13 @@ from tests.models.asking import (
 )
 from vegakit.conversation import ModelSettings, TextDelta
 from vegakit.errors import BugError, ErrorClass, Phase, SettingsError, VegaError, WorldError
+from vegakit.events import CallKind, CallTraced
+from vegakit.host import Agent
 from vegakit.ports.execution import Model
 from vegakit.providers.admission import admitted
 from vegakit.providers.registry import build_model
+from vegakit.sdk.runtime import Runtime
+from vegakit.telemetry.jsonl import call_of, line_of
 from vegakit.testing.provider.script import Break, DropConnection, Failure, Hang, ProviderReply
 from vegakit.testing.provider.server import Provider
 from vegakit.wires.openai_chat import CHAT as CHAT_WIRE
@@ -211,3 +216,43 @@ def test_an_error_in_a_stream_comes_after_what_was_said(name: str) -> None:
 
     talk(name, ProviderReply("one two three", breaks=Break(2, DropConnection(20))), conversation)
     assert heard == [TextDelta("one ")]
+
+
+NAMED = {ANTHROPIC: "request-id", RESPONSES: "x-request-id", BEDROCK: "x-amzn-requestid"}
+
+
+@pytest.mark.parametrize(("name", "header"), NAMED.items(), ids=NAMED)
+@both_ways
+def test_an_error_names_the_request_as_its_provider_does(
+    name: str, header: str, stream: bool
+) -> None:
+    """Support asks for it first. What does not look like a name is not shown."""
+    error, _ = fail(name, Failure(500, headers={header: "req_011CSHoEeqs5"}), stream=stream)
+    assert str(error).endswith("(request req_011CSHoEeqs5)")
+    error, _ = fail(name, Failure(500, headers={header: "<b>evil</b> \x1b[31m"}), stream=stream)
+    assert "evil" not in str(error)
+
+
+def test_a_trace_names_the_request_as_its_provider_does() -> None:
+    """Of an answer, too."""
+    records: list[CallTraced] = []
+
+    class Sink:
+        def record(self, call: CallTraced) -> None:
+            records.append(call)
+
+        async def aclose(self) -> None:
+            pass
+
+    async def run() -> None:
+        async with Provider("fine") as provider, Runtime(trace=Sink()) as rt:
+            model = build_model(ANTHROPIC, access(provider.url))
+            await rt.ask(Agent("a", model=model), "hi")
+            await model.aclose()
+
+    asyncio.run(run())
+    [traced] = [call for call in records if call.kind is CallKind.MODEL]
+    assert traced.request_id == "req_1"
+    read = call_of(line_of(traced))
+    assert read is not None
+    assert read.request_id == "req_1"

@@ -28,6 +28,19 @@ def test_a_row_is_what_the_list_says() -> None:
     assert row.tiers == (tier,)
 
 
+@pytest.mark.parametrize(
+    ("provider", "name", "output"),
+    [("google", "gemini-2.5-flash-image", 30), ("openai", "gpt-audio", 64)],
+)
+def test_a_model_that_makes_more_than_words_costs_the_most_of_it(
+    provider: str, name: str, output: int
+) -> None:
+    """Usage does not say which tokens were words."""
+    row = listed_price(provider, name)
+    assert row is not None
+    assert row.tiers[0].output == dollars(output)
+
+
 def test_long_inputs_have_their_own_tier() -> None:
     """From the size on that the list names."""
     row = listed_price("anthropic", "claude-sonnet-4-5")

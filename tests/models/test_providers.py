@@ -129,15 +129,59 @@ def test_such_a_decision_would_be_found() -> None:
             "https://aiplatform.googleapis.com/v1/projects/p/locations/global",
         ),
         ("bedrock", {"AWS_REGION": "r"}, "https://bedrock-runtime.r.amazonaws.com"),
+        ("bedrock", {"AWS_DEFAULT_REGION": "d"}, "https://bedrock-runtime.d.amazonaws.com"),
+        (
+            "bedrock",
+            {"AWS_REGION": "r", "AWS_DEFAULT_REGION": "d"},
+            "https://bedrock-runtime.r.amazonaws.com",
+        ),
+        ("ollama", {}, "http://127.0.0.1:11434"),
+        ("ollama", {"OLLAMA_HOST": "gpu"}, "http://gpu:11434"),
+        ("ollama", {"OLLAMA_HOST": "gpu:8000"}, "http://gpu:8000"),
+        ("ollama", {"OLLAMA_HOST": ":8000"}, "http://127.0.0.1:8000"),
+        ("ollama", {"OLLAMA_HOST": "0.0.0.0"}, "http://127.0.0.1:11434"),
+        ("ollama", {"OLLAMA_HOST": "[::1]:8000"}, "http://[::1]:8000"),
+        ("ollama", {"OLLAMA_HOST": "https://gpu/"}, "https://gpu"),
+        ("ollama", {"OLLAMA_HOST": "http://0.0.0.0:8000"}, "http://127.0.0.1:8000"),
     ],
 )
 def test_an_address_is_made_of_variables(
     wire: str, variables: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As people write them."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert parse_model_name(f"{wire}:m").wire.address(None) == address
+
+
+@pytest.mark.parametrize(
+    ("wire", "base_url", "address"),
+    [
+        ("anthropic", "https://a.test/v1/", "https://a.test"),
+        ("anthropic", "https://a.test/anthropic/v1", "https://a.test/anthropic"),
+        ("anthropic", "https://a.test/v1/messages", "https://a.test"),
+        ("anthropic", "https://a.test", "https://a.test"),
+        ("google", "https://a.test/v1beta", "https://a.test"),
+        ("ollama", "http://a.test:11434/api", "http://a.test:11434"),
+        ("openai", "https://a.test/v1", "https://a.test/v1"),
+    ],
+)
+def test_a_path_that_the_format_adds_is_not_there_twice(
+    wire: str, base_url: str, address: str
+) -> None:
+    """Others want it in their base_url, so it is often copied."""
+    assert parse_model_name(f"{wire}:m").wire.address(base_url) == address
+
+
+@pytest.mark.parametrize(("host", "is_free"), [("127.0.0.1:1", True), ("gpu:1", False)])
+def test_only_a_server_at_home_is_free(
+    host: str, is_free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    model = build_model("ollama:llama3.2", ProviderAccess(lambda: ""))
+    assert (model.price is not None) is is_free
 
 
 def test_without_its_variables_a_price_is_known_but_nothing_is_sent(
@@ -145,6 +189,7 @@ def test_without_its_variables_a_price_is_known_but_nothing_is_sent(
 ) -> None:
     """Whoever only asks what it would cost needs no address."""
     monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     model = build_model("bedrock:amazon.nova-lite-v1:0", ProviderAccess(lambda: "k"))
     assert model.price is not None
     with pytest.raises(WorldError, match="set AWS_REGION") as refused:

@@ -9,13 +9,13 @@ import pytest
 
 from tests.config.house import House
 from tests.models.asking import request
-from vegakit.errors import SettingsError, UserError
+from vegakit.errors import Paused, SettingsError, UserError
 from vegakit.host import Agent
-from vegakit.money import Money
+from vegakit.money import Money, dollars
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.providers.access import ProviderAccess, provider_of
 from vegakit.providers.registry import build_model
-from vegakit.providers.scripted import SCRIPTED_PRICE
+from vegakit.providers.scripted import SCRIPTED_PRICE, ScriptedModel
 from vegakit.sdk.runtime import Runtime
 
 ACCESS = ProviderAccess(str)
@@ -60,8 +60,8 @@ def test_an_alias_starts_at_the_file_that_names_it(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.write('[models]\nsmart = "scripted:tests/answers.json"\n')
     settings = house.load()
-    assert settings.model("smart") == f"scripted:{house.project / 'tests' / 'answers.json'}"
-    assert settings.model("scripted:answers.json") == "scripted:answers.json"
+    assert settings.models_of("smart")[0] == f"scripted:{house.project / 'tests' / 'answers.json'}"
+    assert settings.models_of("scripted:answers.json")[0] == "scripted:answers.json"
 
 
 def test_other_aliases_are_left_alone(tmp_path: Path) -> None:
@@ -69,7 +69,10 @@ def test_other_aliases_are_left_alone(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.write('[models]\nsmart = "openai:gpt-4o"\n')
     settings = house.load({"models.fast": "scripted:a.json"})
-    assert (settings.model("smart"), settings.model("fast")) == ("openai:gpt-4o", "scripted:a.json")
+    assert (settings.models_of("smart")[0], settings.models_of("fast")[0]) == (
+        "openai:gpt-4o",
+        "scripted:a.json",
+    )
 
 
 def test_an_agent_by_that_name_answers(tmp_path: Path) -> None:
@@ -83,3 +86,62 @@ def test_an_agent_by_that_name_answers(tmp_path: Path) -> None:
             return (await rt.ask(Agent("a"), "hello")).text
 
     assert asyncio.run(asked()) == "Good day."
+
+
+@pytest.fixture
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose `fast` answers from a file, as the working directory."""
+    house = House(tmp_path)
+    house.write(
+        '[models]\nfast = "scripted:answers.json"\n[limits.scripted]\nslots = 3\n'
+        "[limits.default.retry]\nmax_attempts = 7\n"
+    )
+    (house.project / "answers.json").write_text('["Good day.", "Good night."]')
+    for variable in ("XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(house.home))
+    monkeypatch.chdir(house.project)
+    return house.project
+
+
+async def test_a_plain_runtime_knows_the_names_of_the_settings(settled: Path) -> None:
+    """With a journal too, and with the limits that the settings give the model."""
+    agent = Agent("a", model="fast")
+    async with Runtime("$1", journal=settled / "run.db") as rt:
+        assert (await rt.ask(agent, "hello")).text == "Good day."
+        assert rt.model_registry.retry_of(agent).max_attempts == 7
+        own = Agent("b", model=ScriptedModel(["x"]))
+        assert rt.model_registry.retry_of(own).max_attempts != 7
+    assert (settled / "run.db").exists()
+
+
+async def test_the_settings_are_read_only_for_a_name(settled: Path) -> None:
+    """A file that is wrong stops nobody who does not need it."""
+    (settled / "vega.toml").write_text("[models\n")
+    async with Runtime("$1") as rt:
+        assert (await rt.ask(Agent("b", model=ScriptedModel(["x"])), "?")).text == "x"
+        with pytest.raises(SettingsError, match=r"vega\.toml"):
+            await rt.ask(Agent("a", model="fast"), "hello")
+
+
+async def test_options_replace_what_the_settings_say(settled: Path) -> None:
+    """And what they replace is not made: the journal of the user is not even opened."""
+    place = settled / "own.db"
+    async with Runtime.from_config(budget=2, journal=place, observable=False, name="own") as rt:
+        assert await rt.remaining() == dollars("$2")
+        assert (await rt.ask(Agent("a", model="fast"), "hello")).text == "Good day."
+        assert rt.journaled is not None
+    data = settled.parents[1] / ".local" / "share" / "vega"
+    assert place.exists()
+    assert not (data / "vega.db").exists()
+    assert not (data / "run").exists()
+
+
+async def test_a_runtime_from_settings_without_a_journal(settled: Path) -> None:
+    """Its money is kept in the ledger of the user all the same."""
+    async with Runtime.from_config(journal=None, on_exceed="ask", mode="read-only") as rt:
+        assert rt.journaled is None
+        assert rt.approvals.permits
+    async with Runtime.from_config(journal=None, on_exceed="ask", budget="$0.000001") as rt:
+        with pytest.raises(Paused):
+            await rt.ask(Agent("a", model="fast"), "hello")

@@ -76,7 +76,7 @@ async def _run(came: Came, budget: str, window: int, rate: RateRule) -> None:
         budget,
         models=lambda _: model,
         clock=clock,
-        window=window,
+        lookahead=window,
         limits=lambda _: LimiterRules(rate),
     ) as rt:
         rt.on(Printed, lambda news: came.printed.append(news.text))
@@ -86,7 +86,7 @@ async def _run(came: Came, budget: str, window: int, rate: RateRule) -> None:
             await rt.run(VegaProgram(compile_program(checked), Path()))
         except BudgetExceeded as error:
             came.error = str(error)
-        came.spent = rt.spent
+        came.spent = await rt.spent()
     came.took_ms, came.calls = clock.now() - began, len(model.requests)
 
 

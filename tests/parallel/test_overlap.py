@@ -44,7 +44,7 @@ async def took_ms(memory: str, window: int) -> int:
     model, began = Slow(clock), clock.now()
     module = compiled(REVIEWS.format(memory=memory))
     assert module is not None
-    async with Runtime("$10", models=lambda _: model, clock=clock, window=window) as rt:
+    async with Runtime("$10", models=lambda _: model, clock=clock, lookahead=window) as rt:
         await rt.run(VegaProgram(module, Path()))
         took = clock.now() - began
     assert len(model.requests) == 4

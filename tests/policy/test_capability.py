@@ -242,3 +242,19 @@ def test_a_rule_that_cannot_hold_is_refused(broken: Callable[[], Grant], why: st
     with pytest.raises(InvalidRuleError, match=why):
         broken()
     assert len(Grant(paths=("a",) * 256).paths) == 256
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("fs::wirte", "write"), ("net::gte", "get"), ("prcess::exec", "process")]
+)
+def test_a_misspelt_capability_is_refused(name: str, near: str) -> None:
+    """A denial of it would protect nothing, and nobody would hear of it."""
+    with pytest.raises(
+        InvalidRuleError, match=f"there is no capability {name}; did you mean {near}"
+    ):
+        Grant((name,))
+
+
+@pytest.mark.parametrize("name", ["db::write", "fs::list", "net::put", "git", "tool::reed"])
+def test_tools_may_bring_capabilities_of_their_own(name: str) -> None:
+    assert Grant((name,)).capabilities == (name,)

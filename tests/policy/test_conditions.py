@@ -3,9 +3,10 @@
 import pytest
 
 from vegakit.policy.pipeline import Condition, condition_holds, is_number
+from vegakit.records import Json
 
 C = Condition
-OUTPUT = {"verdict": "ok", "score": 3, "tags": ["a", 1], "none": None, "deep": {"yes": True}}
+OUTPUT: Json = {"verdict": "ok", "score": 3, "tags": ["a", 1], "none": None, "deep": {"yes": True}}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ OUTPUT = {"verdict": "ok", "score": 3, "tags": ["a", 1], "none": None, "deep": {
         (C.LESS, "score", 4),
     ],
 )
-def test_it_holds(condition: Condition, field: str, value: object) -> None:
+def test_it_holds(condition: Condition, field: str, value: Json) -> None:
     """What the table says holds does."""
     assert condition_holds(condition, OUTPUT, field, value)
 
@@ -65,7 +66,7 @@ def test_it_holds(condition: Condition, field: str, value: object) -> None:
         (C.LESS, "deep.yes", 9),
     ],
 )
-def test_it_does_not_hold(condition: Condition, field: str, value: object) -> None:
+def test_it_does_not_hold(condition: Condition, field: str, value: Json) -> None:
     """Other values, absent fields and other types do not, and raise nothing."""
     assert not condition_holds(condition, OUTPUT, field, value)
 

@@ -66,15 +66,15 @@ def test_the_rule_that_names_the_tool_decides_unless_something_is_denied(
 
 def test_read_only_runs_nothing_but_reading() -> None:
     """Whatever is allowed."""
-    assert verdict("allow tool", (READ,), "read_only") == "allow"
-    assert verdict("allow tool", (POST,), "read_only") == "deny"
-    assert verdict("allow tool", UNKNOWN, "read_only") == "deny"
+    assert verdict("allow tool", (READ,), "read-only") == "allow"
+    assert verdict("allow tool", (POST,), "read-only") == "deny"
+    assert verdict("allow tool", UNKNOWN, "read-only") == "deny"
 
 
 def test_the_sandbox_lets_run_what_is_not_asked_about() -> None:
     """Only inside it, and only in its mode."""
     command = (RunCommand(("git", "status")),)
-    assert verdict("", command, "auto_in_sandbox", sandboxed=True) == "allow"
-    assert verdict("", command, "auto_in_sandbox") == "ask"
+    assert verdict("", command, "auto-in-sandbox", sandboxed=True) == "allow"
+    assert verdict("", command, "auto-in-sandbox") == "ask"
     assert verdict("", command, sandboxed=True) == "ask"
-    assert verdict("ask process", command, "auto_in_sandbox", sandboxed=True) == "ask"
+    assert verdict("ask process", command, "auto-in-sandbox", sandboxed=True) == "ask"

@@ -20,6 +20,7 @@ from vegakit.policy.pipeline import (
     PipelineBounds,
     RoutingRule,
     Stage,
+    most_runs,
     pipeline_problems,
 )
 from vegakit.policy.session import (
@@ -232,7 +233,7 @@ class Walk:
 
     def fail(self, name: str, failure: StageFailure) -> None:
         self.failures[name] += 1
-        hopeless = failure is StageFailure.POLICY_VIOLATION
+        hopeless = failure in (StageFailure.POLICY_VIOLATION, StageFailure.RESOURCE_EXHAUSTED)
         if self.failures[name] <= self.stages[name].retries and not hopeless:
             self.again.append(name)
         else:
@@ -370,6 +371,11 @@ class SessionAgainstWalk(RuleBasedStateMachine):
         copy = from_json(PipelineSession, to_json(self.session))
         assert copy == self.session
         self.session = copy
+
+    @invariant()
+    def no_stage_runs_more_often_than_is_quoted(self) -> None:
+        most = most_runs(self.session.pipeline)
+        assert all(place.runs <= most[name] for name, place in self.session.places.items())
 
     @invariant()
     def no_bound_is_passed(self) -> None:

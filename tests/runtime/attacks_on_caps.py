@@ -45,7 +45,7 @@ async def the_first_call_of_somebody_new(folder: Path) -> None:
             assert await admitted(rt, agent, 10) == 2
         with rt.budget("$0.001", name="somebody else"):
             assert await admitted(rt, agent, 1) == 0
-        assert rt.spent == 2 * CENT
+        assert await rt.spent() == 2 * CENT
 
 
 @attack("budget-013")

@@ -39,7 +39,7 @@ async def killed_after_it_settled(folder: Path) -> None:
     assert await _left_after(folder, "settled") == dollars("$1") - BILL
 
 
-async def _left_after(folder: Path, moment: str) -> Money | None:
+async def _left_after(folder: Path, moment: str) -> int | None:
     path = folder / "ledger.db"
     command = [sys.executable, "-m", "tests.runtime.dying", str(path), moment]
     died = await asyncio.to_thread(subprocess.run, command, cwd=Path(__file__).parents[2])

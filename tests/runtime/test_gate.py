@@ -18,6 +18,7 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import (
+    AgentFailed,
     BudgetExceeded,
     CircuitOpen,
     ErrorClass,
@@ -25,7 +26,7 @@ from vegakit.errors import (
     RateLimited,
     WorldError,
 )
-from vegakit.host import Account, Gate, LimiterRules
+from vegakit.host import Account, Agent, Gate, LimiterRules
 from vegakit.host.gate import ModelCall
 from vegakit.host.limiter import Limiter
 from vegakit.ids import EffectKey, HolderId, ScopeId
@@ -43,6 +44,7 @@ from vegakit.policy import (
     ScopeRule,
 )
 from vegakit.providers.scripted import ScriptedModel
+from vegakit.sdk.runtime import Runtime
 from vegakit.store.memory import MemoryLedger
 from vegakit.testing.harness import VirtualClock, run_virtual
 
@@ -287,6 +289,26 @@ def test_an_open_breaker_refuses_without_sending() -> None:
     bench.run(three())
     assert len(bench.model.requests) == 2
     assert bench.figures == (0, 0)
+
+
+async def test_a_breaker_of_an_agent_takes_the_place_of_its_models() -> None:
+    """A tolerant agent goes on where the model's breaker would refuse it, and its failures do not
+    open that one for others: each of them has its own patience."""
+    model = ScriptedModel([fails(ErrorClass.SERVER, Phase.ANSWERED)] * 8 + ["yes"])
+    once = RetryRule(max_attempts=1)
+    tolerant = Agent("t", model=model, retry=once, breaker=BreakerRule(threshold=100))
+    plain = Agent("p", model=model, retry=once)
+    rules = LimiterRules(RateRule(), BreakerRule(threshold=2))
+    async with Runtime(limits=lambda _: rules) as rt:
+        for _ in range(6):
+            with pytest.raises(AgentFailed, match="as scripted"):
+                await rt.ask(tolerant, "?")
+        for _ in range(2):
+            with pytest.raises(AgentFailed, match="as scripted"):
+                await rt.ask(plain, "?")
+        with pytest.raises(CircuitOpen):
+            await rt.ask(plain, "?")
+        assert (await rt.ask(tolerant, "?")).text == "yes"
 
 
 def test_a_rate_limit_that_rejects_says_so() -> None:

@@ -70,7 +70,7 @@ def test_asks_race_and_what_lost_is_settled() -> None:
         assert str(await race(rt.ask(never, "?"), rt.ask(quick, "?"))) == "quick"
         scope = await rt._ledger.scope(rt.budgets.root, rt.clock.now())
         assert scope is not None
-        assert (scope.reserved, scope.settled) == (0, rt.spent)
+        assert (scope.reserved, scope.settled) == (0, await rt.spent())
 
     within(work)
 
@@ -193,7 +193,7 @@ def test_nothing_to_do_is_told() -> None:
     """None of them waits for ever or answers nothing."""
     for pattern in (
         race(),
-        map_all(race, [], at_once=0),
+        map_all(race, [], concurrency=0),
         retry_until(race, bool, max_attempts=0),
     ):
         with pytest.raises(InvalidRuleError, match="at least 1, got 0"):

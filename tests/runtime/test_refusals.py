@@ -39,7 +39,7 @@ async def beside_another(rt: Runtime, agent: Agent[Any]) -> None:
     """Room for two after the first is billed, for one while it is under way."""
     clock = FakeClock()
     slow = asked("ok", latency_ms=5, clock=clock)
-    under_way = asyncio.ensure_future(rt.ask(slow, "hi")._reply())
+    under_way = asyncio.ensure_future(rt.ask(slow, "hi"))
     for _ in range(5):
         await asyncio.sleep(0)
     try:
@@ -84,6 +84,15 @@ CALLS = [
         COULD_COST,
         f"has {LITTLE} left of {LITTLE}: $0.00 spent, $0.00 reserved",
         "raise the budget, or lower max_tokens",
+    ),
+    Refused(
+        "too large for the day",
+        InsufficientBudget,
+        f"{LITTLE}/day",
+        at_once,
+        COULD_COST,
+        f"has {LITTLE} left of {LITTLE}: $0.00 spent, $0.00 reserved",
+        "or wait for its next period, from 20",
     ),
     Refused(
         "too large for now",
@@ -140,7 +149,7 @@ PARTS = [
         "$9",
         in_a_small_block,
         MAY_SPEND,
-        "budget 'runtime:default/$1#1' has only $1.00",
+        "budget 'runtime:default/$1#1@",
         "raise that budget, or give the agent a smaller one",
         WITH_PART,
     ),

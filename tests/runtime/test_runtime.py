@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from tests.patience import PATIENCE_S
 from vegakit.conversation import Media, UserMessage
 from vegakit.errors import (
     AgentFailed,
@@ -18,11 +19,11 @@ from vegakit.errors import (
     UserError,
 )
 from vegakit.events import CallKind, CallStatus, CallTraced
-from vegakit.host import Agent, TextChunk, ToolCalled, TurnEnded
+from vegakit.host import Agent, Reply, TextChunk, ToolCalled, TurnEnded
 from vegakit.host.agents import ToolReturned
 from vegakit.money import dollars
 from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.runtime import Runtime
+from vegakit.sdk.runtime import Ask, Runtime
 from vegakit.testing.harness import VirtualClock, run_virtual
 
 CHEAP = 16_000
@@ -79,7 +80,7 @@ def test_an_ask_gives_text_cost_usage_and_trace() -> None:
         reply = await rt.ask(agent(), "hi")
         assert (str(reply), reply.output, reply.text) == ("one two three",) * 3
         assert (reply.cost, reply.usage.output_tokens, len(reply.trace_id)) == (CHEAP, 3, 32)
-        assert rt.spent == CHEAP
+        assert await rt.spent() == CHEAP
         assert await rt.remaining() == dollars("$10") - CHEAP
 
     within(work)
@@ -88,7 +89,7 @@ def test_an_ask_gives_text_cost_usage_and_trace() -> None:
 def test_an_answer_of_a_type_is_checked_and_asked_for_again() -> None:
     """The model hears what was wrong."""
     script = [{"output": {"approved": True}}, {"output": {"approved": True, "why": "short"}}]
-    judge = agent(script, output=Verdict)
+    judge = agent(script, output_type=Verdict)
     reply = within(lambda rt: rt.ask(judge, "Review"))
     assert reply.output == Verdict(approved=True, why="short")
     heard = judge.model.requests[1].messages[-1]  # pyright: ignore[reportAttributeAccessIssue]
@@ -98,7 +99,7 @@ def test_an_answer_of_a_type_is_checked_and_asked_for_again() -> None:
 def test_an_answer_that_never_fits_is_a_broken_contract() -> None:
     """After two more tries."""
     with pytest.raises(ContractViolated, match="agent reviewer"):
-        within(lambda rt: rt.ask(agent("no json", output=Verdict), "Review"))
+        within(lambda rt: rt.ask(agent("no json", output_type=Verdict), "Review"))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_an_answer_that_never_fits_is_a_broken_contract() -> None:
 )
 def test_a_plain_type_can_be_an_answer(kind: Any, said: str, value: object) -> None:
     """It travels as the field `result` of an object."""
-    reply = within(lambda rt: rt.ask(agent(f'{{"result": {said}}}', output=kind), "?"))
+    reply = within(lambda rt: rt.ask(agent(f'{{"result": {said}}}', output_type=kind), "?"))
     assert reply.output == value
 
 
@@ -230,7 +231,7 @@ def test_a_timeout_is_a_deadline_for_the_whole_ask() -> None:
     async def work(rt: Runtime, _: VirtualClock) -> None:
         with pytest.raises(Timeout, match="no answer within 0\\.03 s"):
             await rt.ask(slow, "?", timeout=0.03)
-        assert rt.spent == 1_000 + 10 * 5_000
+        assert await rt.spent() == 1_000 + 10 * 5_000
 
     within_virtual(work)
 
@@ -277,8 +278,8 @@ def test_the_budget_of_an_agent_holds_for_its_whole_tool_loop() -> None:
     async def work(rt: Runtime) -> None:
         with pytest.raises(BudgetExceeded):
             await rt.ask(greedy, "go")
-        assert rt.spent == 2 * (1_000 + 90 * 5_000)
-        assert await rt.remaining() == dollars("$10") - rt.spent
+        assert await rt.spent() == 2 * (1_000 + 90 * 5_000)
+        assert await rt.remaining() == dollars("$10") - await rt.spent()
 
     within(work)
 
@@ -336,19 +337,19 @@ def test_an_overrun_is_an_event_below_its_call() -> None:
     recorder = Recorder()
     dear = {"text": "x", "usage": {"input_tokens": 1, "output_tokens": 1_000}}
     within(lambda rt: rt.ask(agent([dear], max_tokens=10), "hi"), trace=recorder, budget="$0.004")
-    model, event = recorder.calls[:2]
+    event, model = recorder.calls[:2]
     assert (event.kind, event.name) == (CallKind.EVENT, "CapOverrun")
     assert event.parent_span == model.span_id
     assert event.attributes == {"scope": "runtime:default", "by": 1_001_000}
 
 
 def test_models_by_name_come_from_outside() -> None:
-    """A runtime without a catalogue says how to get one."""
+    """A name that neither the program nor the settings know is refused with what to write."""
     named = Agent("named", model="smart")
     reply = within(lambda rt: rt.ask(named, "?"), models=lambda name: ScriptedModel(f"I am {name}"))
     assert str(reply) == "I am smart"
-    with pytest.raises(UserError, match=r"use Runtime.from_config\(\)"):
-        within(lambda rt: rt.ask(named, "?"))
+    with pytest.raises(UserError, match=r"no model or alias|provider"):
+        within(lambda rt: rt.ask(Agent("named", model="nobody"), "?"))
 
 
 def test_a_runtime_is_opened_first() -> None:
@@ -363,8 +364,60 @@ def test_a_thousand_asks_at_once_stay_exact() -> None:
     async def work(rt: Runtime) -> None:
         asker = agent()
         await rt.batch(*(rt.ask(asker, "hi") for _ in range(1_000)))
-        assert rt.spent == 1_000 * CHEAP
+        assert await rt.spent() == 1_000 * CHEAP
         assert await rt.remaining() == dollars("$100") - 1_000 * CHEAP
         assert len(asyncio.all_tasks()) == 2
 
     within(work, budget="$100")
+
+
+async def _grouped(ask: Ask[str]) -> Reply[str]:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(ask)
+    return task.result()
+
+
+async def _gathered(ask: Ask[str]) -> Reply[str]:
+    [reply] = await asyncio.gather(ask)
+    return reply
+
+
+WAYS: dict[str, Callable[[Ask[str]], Awaitable[Reply[str]]]] = {
+    "await": lambda ask: ask,
+    "create_task": asyncio.create_task,
+    "ensure_future": asyncio.ensure_future,
+    "gather": _gathered,
+    "wait_for": lambda ask: asyncio.wait_for(ask, PATIENCE_S),
+    "TaskGroup": _grouped,
+    "shield": asyncio.shield,
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_asyncio_takes_a_question_as_a_coroutine(
+    way: Callable[[Ask[str]], Awaitable[Reply[str]]],
+) -> None:
+    """Also in the debug mode of asyncio, which looks closer."""
+
+    async def work() -> None:
+        async with Runtime() as rt:
+            assert (await way(rt.ask(agent("yes"), "?"))).text == "yes"
+
+    asyncio.run(work(), debug=True)
+
+
+def test_a_task_of_a_question_is_cancelled_as_any_other() -> None:
+    """Before its first step, too; and a question that nobody awaits is no fault."""
+
+    async def work() -> None:
+        async with Runtime() as rt:
+            rt.ask(agent("yes"), "?").close()
+            for steps in range(4):
+                task = asyncio.create_task(rt.ask(agent("yes"), "?"))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+    asyncio.run(work())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.patience import PATIENCE_S
-from vegakit.errors import RateLimited
+from vegakit.errors import CatchableError, ErrorClass, RateLimited, WorldError
 from vegakit.host import Agent, LimiterRules
 from vegakit.host.limiter import CallHealth, Limiter
 from vegakit.policy import RateRule, RateStrategy, Remaining, RetryRule
@@ -128,3 +128,70 @@ def test_a_better_word_wakes_who_waits() -> None:
         limiter.leave("first", first, CallHealth.SUCCESS)
 
     asyncio.run(talk())
+
+
+LONG_WAITS = {
+    "seconds": {"retry-after": "100000"},
+    "milliseconds": {"retry-after-ms": "100000000"},
+    "a date": {
+        "retry-after": "Mon, 16 Nov 2026 15:46:40 GMT",
+        "date": "Sun, 15 Nov 2026 12:00:00 GMT",
+    },
+    "a date, without today's": {"retry-after": "Fri, 31 Dec 9999 00:00:00 GMT"},
+    "for ever": {"retry-after": "inf"},
+}
+
+
+def asked(script: Any, **options: Any) -> tuple[Exception | str, int]:
+    """What one ask comes to, on the real clock, and how many requests it took."""
+
+    async def talk() -> tuple[Exception | str, int]:
+        async with Provider(script) as provider:
+            access = ProviderAccess(lambda: "any", base_url=provider.url)
+            agent = Agent("a", model=WIRES[0], **options)
+            async with Runtime(models=lambda name: build_model(name, access)) as rt:
+                try:
+                    return (await rt.ask(agent, "hello")).text, len(provider.requests)
+                except CatchableError as error:
+                    return error, len(provider.requests)
+
+    return asyncio.run(asyncio.wait_for(talk(), PATIENCE_S))
+
+
+@pytest.mark.parametrize("said", LONG_WAITS.values(), ids=LONG_WAITS)
+def test_a_wait_that_is_too_long_fails_at_once(said: dict[str, str]) -> None:
+    """Nobody sits for a day: the error says how long, and what to set."""
+    error, requests = asked([Failure(429, headers=said), "late"])
+    assert isinstance(error, RateLimited)
+    assert "it asks to wait" in str(error)
+    assert "max_wait" in str(error)
+    assert requests == 1
+
+
+def test_a_wait_past_the_deadline_fails_at_once() -> None:
+    error, requests = asked([Failure(429, retry_after_s=40), "late"], timeout=PATIENCE_S / 2)
+    assert isinstance(error, RateLimited)
+    assert "asks to wait 40 s, which is after the deadline" in str(error)
+    assert requests == 1
+
+
+def test_a_wait_within_the_bound_is_waited_for() -> None:
+    assert asked([Failure(429, retry_after_s=0.2), "in time"]) == ("in time", 2)
+
+
+def test_a_long_wait_holds_others_only_for_the_bound(caplog: pytest.LogCaptureFixture) -> None:
+    """A wrong header must not lock a model for a day; and it is said once."""
+    clock = FakeClock()
+    limiter = Limiter("fast", REJECTING, clock)
+    error = WorldError("busy", ErrorClass.RATE_LIMIT, retry_after_ms=100_000_000)
+
+    async def enter() -> None:
+        limiter.leave("b", await limiter.enter("b", 1, 2), CallHealth.NEITHER)
+
+    limiter.note_retry_after(error, 60_000)
+    limiter.note_retry_after(error, 60_000)
+    with pytest.raises(RateLimited):
+        asyncio.run(enter())
+    clock.advance(60_000)
+    asyncio.run(enter())
+    assert caplog.messages == ["fast asks to wait: no call for 60 s"]

@@ -139,10 +139,13 @@ def test_a_bug_in_the_thread_leaves_nobody_waiting(
     """Whoever waits is told, and so is who comes later."""
     monkeypatch.setattr("threading.excepthook", lambda _: None)
 
+    def fail(rows: object) -> None:
+        raise RuntimeError("no fault of the caller, and none of the file")
+
     async def use(ledger: SqliteLedger) -> None:
         await fill(ledger)
         both = await asyncio.gather(
-            ledger._do(lambda rows: rows.__getattribute__("nothing")),
+            ledger._do(fail),
             reserve(ledger, "waiting"),
             return_exceptions=True,
         )

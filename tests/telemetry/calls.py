@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from vegakit.events import CallKind, CallTraced
+from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
 from vegakit.money import Money
 
@@ -47,3 +47,23 @@ class MemorySink:
 
     async def aclose(self) -> None:
         self.closed = True
+
+
+ASK = call(
+    1, kind=CallKind.ASK, name="ask", agent="Coder", latency_ms=5000.0, cost=Money(8_600_000)
+)
+FIRST = paid(2, parent_span=ASK.span_id, retries=2)
+TOOL = call(
+    3,
+    kind=CallKind.TOOL,
+    name="read",
+    parent_span=ASK.span_id,
+    status=CallStatus.FAILED,
+    error="no such\nfile",
+    latency_ms=12.0,
+    agent="Coder",
+)
+INSIDE = call(4, kind=CallKind.EVENT, name="opened", parent_span=TOOL.span_id, latency_ms=0.0)
+LAST = paid(5, parent_span=ASK.span_id)
+CALLS = [FIRST, INSIDE, TOOL, LAST, ASK]
+"""A run: an ask with a tool between two model calls."""

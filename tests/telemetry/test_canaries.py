@@ -13,11 +13,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.telemetry.calls import call, run
 from tests.telemetry.canaries import CANARIES
+from vegakit.cli.look import Look
+from vegakit.cli.trace import render_calls, render_traces, run_page
 from vegakit.events import CallStatus, CallTraced
-from vegakit.telemetry.jsonl import JsonLinesSink, load_runs, render_runs, render_tree
+from vegakit.telemetry.jsonl import JsonLinesSink
 from vegakit.telemetry.otel import OtelSink
 from vegakit.telemetry.redaction import Redactor
+from vegakit.telemetry.runs import load_runs
 from vegakit.telemetry.spans import Tracer
+from vegakit.telemetry.sqlite import SqliteSink
 from vegakit.testing.harness import FakeClock
 
 GIVEN = "a-key-of-no-known-format/é+"
@@ -57,6 +61,13 @@ def json_lines(directory: Path, met: str) -> str:
     return (directory / "t").read_text(encoding="utf-8")
 
 
+def sqlite(directory: Path, met: str) -> str:
+    sink = SqliteSink(directory / "t", redactor(), now=lambda: 0.0)
+    sink.record(everywhere(met))
+    run(sink.aclose())
+    return (directory / "t").read_bytes().decode(errors="replace")
+
+
 def open_telemetry(_: Path, met: str) -> str:
     memory, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(memory))
@@ -75,16 +86,16 @@ def exception_text(directory: Path, met: str) -> str:
 
 
 def tree(_: Path, met: str) -> str:
-    return render_tree([everywhere(met)], colour=True, redactor=redactor())
+    return render_calls([everywhere(met)], Look(colour=True), redactor())
 
 
 def tree_from_file(directory: Path, met: str) -> str:
     json_lines(directory, met)
     runs = load_runs(directory / "t")
-    return render_tree(runs[0].calls) + render_runs(runs)
+    return render_calls(runs[0].calls) + render_traces(runs) + str(run_page(runs[0]))
 
 
-SINKS = (json_lines, open_telemetry, exception_text, tree, tree_from_file)
+SINKS = (json_lines, sqlite, open_telemetry, exception_text, tree, tree_from_file)
 
 
 @pytest.mark.parametrize("sink", SINKS)

@@ -58,6 +58,7 @@ def test_there_and_back(cost: int, reserved: int, text: str) -> None:
         cost=Money(cost),
         reserved=Money(reserved),
         kind=CallKind.TOOL,
+        cached=True,
         status=CallStatus.FAILED,
         error=text,
         attributes={text: [1, None]},

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from tests.telemetry.calls import call
 from tests.telemetry.canaries import CANARIES
+from vegakit.events import CallKind, CallStatus
 from vegakit.records import to_json
 from vegakit.telemetry.redaction import FORMATS, Redactor, redact
 
@@ -202,6 +203,29 @@ def test_every_text_of_a_call_is_hidden() -> None:
     assert KEY.encode() not in to_json(Redactor([KEY], content=True).redact_call(told))
     assert Redactor([KEY], content=True).redact_call(told).content == ["[redacted]"]
     assert Redactor([KEY]).redact_call(told).content is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "error", "kept"),
+    [
+        (CallKind.MODEL, CallStatus.FAILED, "rejected: he said this", "rejected"),
+        (CallKind.MODEL, CallStatus.REFUSED, "BudgetExceeded: $1 is left", ""),
+        (CallKind.ASK, CallStatus.FAILED, "ContractViolated: he said this", "ContractViolated"),
+        (CallKind.TOOL, CallStatus.FAILED, "ValueError: he said this", "ValueError"),
+        (CallKind.TOOL, CallStatus.FAILED, "he said: this", "failed"),
+        (CallKind.TOOL, CallStatus.REFUSED, "CapabilityDenied: his file", "CapabilityDenied"),
+        (CallKind.TOOL, CallStatus.FAILED, "timed out after 50 ms", ""),
+        (CallKind.TOOL, CallStatus.FAILED, "timed out after 50 ms of this", "failed"),
+        (CallKind.TOOL, CallStatus.FAILED, "was cancelled", ""),
+    ],
+)
+def test_an_error_is_told_in_our_own_words(
+    kind: CallKind, status: CallStatus, error: str, kept: str
+) -> None:
+    """Those of a provider or a tool are content."""
+    failed = call(kind=kind, status=status, error=error)
+    assert Redactor().redact_call(failed).error == (kept or error)
+    assert Redactor(content=True).redact_call(failed).error == error
 
 
 def test_a_key_that_the_cut_would_halve_is_cut_off() -> None:

@@ -1,9 +1,7 @@
 """The fixture `vega`, as a user's tests see it."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +12,9 @@ from vegakit.sdk.runtime import Runtime
 _LOADED = Runtime
 pytest_plugins = ("pytester",)
 
-GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "test-an-agent.md"
 HEAD = """
 import pytest
-from vegakit import Agent, AgentFailed, BudgetExceeded, dollars
+from vegakit import Agent, AgentFailed, BudgetExceeded, Dollars
 from vegakit.errors import UserError
 from vegakit.testing import tool
 
@@ -141,13 +138,3 @@ def test_who_does_not_use_it_does_not_pay_for_it() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     plugin = ["vegakit", "vegakit.lazy", "vegakit.testing", "vegakit.testing.pytest_plugin"]
     assert ran.stdout.split() == plugin
-
-
-def test_the_guide_is_true(pytester: pytest.Pytester) -> None:
-    """Every test on the page passes, and there are some."""
-    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
-    code = "\n".join(blocks)
-    pytester.makeconftest("import pytest\n@pytest.fixture\ndef anyio_backend(): return 'asyncio'")
-    passed = len(re.findall(r"^(?:async )?def test_", code, re.MULTILINE))
-    assert passed >= 3
-    assert outcomes(pytester, code) == {"passed": passed}

@@ -74,7 +74,7 @@ def test_running_out_shows_what_was_asked() -> None:
     """And how many replies there were."""
     model = ScriptedModel(["one"])
     ask(model)
-    with pytest.raises(UserError, match=r"had 1 replies and all are used.* says 'One more'; add"):
+    with pytest.raises(WorldError, match=r"had 1 replies and all are used.* says 'One more'; add"):
         ask(model, "One more")
 
 
@@ -99,9 +99,9 @@ def test_a_table_answers_by_the_last_user_text() -> None:
 def test_a_table_without_an_answer_says_what_it_knows() -> None:
     """Also to a request in which no user speaks."""
     model = ScriptedModel({"France": "Paris"})
-    with pytest.raises(UserError, match="no reply to 'Peru'; it knows 'France'; add a text"):
+    with pytest.raises(WorldError, match="no reply to 'Peru'; it knows 'France'; add a text"):
         ask(model, "Peru")
-    with pytest.raises(UserError, match="no reply to ''"):
+    with pytest.raises(WorldError, match="no reply to ''"):
         run(model.ask(ModelRequest("scripted", (), ModelSettings(1))))
 
 
@@ -285,3 +285,23 @@ def test_a_file_that_is_no_script_says_why(
     path = tmp_path / ("s.json" if name == "other.json" else name)
     with pytest.raises(UserError, match=problem):
         ScriptedModel.from_file(path)
+
+
+def test_answers_from_a_file_take_their_time(tmp_path: Path) -> None:
+    """The file says how long an answer takes, and a reply may say otherwise."""
+    path = tmp_path / "script.json"
+    path.write_text('{"latency_ms": 300, "replies": ["a", {"text": "b", "latency_ms": 7}]}')
+
+    async def twice() -> None:
+        clock = FakeClock()
+        model = ScriptedModel.from_file(path, clock=clock)
+        for takes_ms in (300, 7):
+            asked = asyncio.ensure_future(model.ask(asking("hello")))
+            await asyncio.sleep(0)
+            clock.advance(takes_ms - 1)
+            await asyncio.sleep(0)
+            assert not asked.done()
+            clock.advance(1)
+            await asked
+
+    run(twice())

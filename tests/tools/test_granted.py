@@ -22,6 +22,18 @@ def reader(root: Path, **rights: Any) -> FunctionTool:
     return read
 
 
+async def test_a_tool_needs_no_parentheses() -> None:
+    @tool
+    def double(number: int) -> int:
+        """Return twice a number."""
+        return 2 * number
+
+    assert double.spec.name == "double"
+    assert await double.call({"number": 4}, None) == "8"
+    assert double(4) == 8, "it is still the function, as in a test of it"
+    assert double.__doc__ == "Return twice a number."
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "src").mkdir()

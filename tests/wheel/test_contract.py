@@ -1,21 +1,13 @@
 """The contract through the installed wheel: every cell holds, and every judge sees its fault."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from campaigns.contract.__main__ import MOST_NO, NO, Cell, cells, planted
 from campaigns.contract.columns import COLUMNS, STORIES
 from campaigns.contract.rows import ROWS
-from campaigns.contract.stage import installed_wheel
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture(scope="module")
-def wheel() -> Generator[Path]:
-    with installed_wheel() as bin_folder:
-        yield bin_folder
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from botocore.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
     EventStreamError,
 )
 from botocore.session import get_session  # pyright: ignore[reportMissingTypeStubs]
+from msgspec.structs import replace
 
 from tests.wires.loopback import Loopback
 from tests.wires.varied import (
@@ -217,6 +218,70 @@ def test_output_as_json_is_that_of_botocore(sdk: Any, loopback: Loopback) -> Non
     text_format = {"type": "json_schema", "structure": {"jsonSchema": shape}}
     sdk.converse(modelId=MODEL, **asked, outputConfig={"textFormat": text_format})
     assert json.loads(BEDROCK.encode(request, AskForm())) == json.loads(loopback.bodies[-1])
+
+
+LONG = "Answer in one word. " * 1_000
+POINT = {"cachePoint": {"type": "default"}}
+CACHING = AskForm(cache=True)
+
+
+def long_talk(model: str = MODEL, *, calls: int = 2) -> ModelRequest:
+    said: list[Message] = [user("one")]
+    for number in range(1, calls):
+        said += [AssistantMessage((Text("yes"),)), user(f"more {number}", "and more")]
+    return replace(ask(*said, system=LONG), model=model)
+
+
+def test_marked_request_is_that_of_botocore(sdk: Any, loopback: Loopback) -> None:
+    """A point of the cache is a block of its own, behind the last one of the turn."""
+    request = long_talk(calls=3)
+    asked = arguments(request)
+    for turn in (2, 4):
+        asked["messages"][turn]["content"].append(POINT)
+    sdk.converse(modelId=MODEL, **asked)
+    assert json.loads(BEDROCK.encode(request, CACHING)) == json.loads(loopback.bodies[-1])
+
+
+def test_results_of_tools_are_marked_as_well() -> None:
+    """A call ends with what a user or a tool said."""
+    request = replace(ask(*called(), tools=(WEATHER,), system=LONG), model=MODEL)
+    turns = json.loads(BEDROCK.encode(request, CACHING))["messages"]
+    ends = [list(turn["content"][-1]) for turn in turns]
+    assert ends == [["cachePoint"], ["toolUse"], ["cachePoint"]]
+
+
+@pytest.mark.parametrize(
+    ("request_", "form"),
+    [
+        (long_talk(), AskForm()),
+        (long_talk(calls=1), CACHING),
+        (replace(long_talk(), system=""), CACHING),
+        (long_talk("amazon.nova-pro-v1:0"), CACHING),
+        (long_talk("us.deepseek.r1-v1:0"), CACHING),
+        (long_talk("anthropic.claude-3-5-sonnet-20240620-v1:0"), CACHING),
+        (long_talk("anthropic.claude-3-haiku-20240307-v1:0"), CACHING),
+        (long_talk("anthropic.claude-v2:1"), CACHING),
+        (long_talk("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc"), CACHING),
+    ],
+    ids=["off", "first call", "short", "nova", "deepseek", "3.5", "3", "2", "unknown"],
+)
+def test_nothing_is_marked_where_it_would_cost_or_be_refused(
+    request_: ModelRequest, form: AskForm
+) -> None:
+    assert b"cachePoint" not in BEDROCK.encode(request_, form)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODEL,
+        "anthropic.claude-3-5-haiku-20241022-v1:0",
+        "eu.anthropic.claude-3-7-sonnet-20250219-v1:0",
+        "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0",
+    ],
+)
+def test_models_that_take_a_mark(model: str) -> None:
+    assert BEDROCK.encode(long_talk(model), CACHING).count(b"cachePoint") == 2
 
 
 def test_fields_are_joined_and_leave_the_limit_on_tokens() -> None:

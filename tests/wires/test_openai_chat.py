@@ -130,6 +130,21 @@ def test_an_output_by_a_tool_is_the_one_that_the_library_sends(label: str) -> No
     assert "response_format" not in body
 
 
+def test_other_servers_are_told_the_length_by_the_name_that_all_know() -> None:
+    """A server that passes over a name it does not know would answer without end. A model of OpenAI
+    that reasons refuses that name, wherever it is reached."""
+    asked = REQUESTS["plain"]
+
+    def names(form: AskForm) -> set[str]:
+        body = json.loads(CHAT.encode(asked, form))
+        return {"max_tokens", "max_completion_tokens"} & body.keys()
+
+    assert names(AskForm()) == {"max_completion_tokens"}
+    assert names(AskForm(elsewhere=True)) == {"max_tokens"}
+    reasons = ModelFeatures(reasons=True, temperature=False)
+    assert names(AskForm(reasons, elsewhere=True)) == {"max_completion_tokens"}
+
+
 def test_settings_of_the_account_are_those_that_the_library_sends() -> None:
     """They are merged into the body, over what we say."""
     form = AskForm(fields={"service_tier": "default", "store": False})
@@ -251,7 +266,7 @@ def test_an_answer_by_a_tool_is_text() -> None:
         {"completion_tokens": 5},
         {"prompt_tokens": 5, "completion_tokens": -1},
         {"prompt_tokens": -5, "completion_tokens": 1},
-        {"prompt_tokens": "5", "completion_tokens": 1},
+        {"prompt_tokens": "five", "completion_tokens": 1},
         {"prompt_tokens": 5.5, "completion_tokens": 1},
         usage(5, 1, 6),
         usage(5, 1, -1),

@@ -336,7 +336,7 @@ def test_an_answer_by_a_tool_is_text() -> None:
         {"output_tokens": 5},
         {"input_tokens": 5, "output_tokens": -1},
         {"input_tokens": -5, "output_tokens": 1},
-        {"input_tokens": "5", "output_tokens": 1},
+        {"input_tokens": "five", "output_tokens": 1},
         usage(5, 1, 6),
         usage(5, 1, -1),
         [5, 1],

@@ -8,6 +8,7 @@ no fewer tokens than a request will be billed as input, and `check`, what is wro
 """
 
 from vegakit.agent.actions import (
+    SETTING_FORMS,
     AskModel,
     CallTools,
     DroppedHistory,
@@ -19,10 +20,12 @@ from vegakit.agent.actions import (
     TurnAction,
     TurnFailed,
     TurnRule,
+    check_settings,
 )
 from vegakit.agent.turn import Check, Count, Turn, TurnPhase
 
 __all__ = [
+    "SETTING_FORMS",
     "AskModel",
     "CallTools",
     "Check",
@@ -38,4 +41,5 @@ __all__ = [
     "TurnFailed",
     "TurnPhase",
     "TurnRule",
+    "check_settings",
 ]

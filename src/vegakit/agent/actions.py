@@ -13,13 +13,15 @@ every effect of a turn, whatever ids the provider gave.
 So a bound is never passed, and no call is bought whose fruit could not be used.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypedDict
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from vegakit.conversation import (
     AssistantMessage,
+    Effort,
     Finish,
     ModelReply,
     ModelRequest,
@@ -126,6 +128,50 @@ class HistoryPolicy(StrEnum):
     ERROR = "error"
     DROP_OLDEST = "drop_oldest"
     SUMMARISE = "summarise"
+
+
+_Count: TypeAlias = Annotated[int, Meta(ge=1)]
+_Amount: TypeAlias = Annotated[float, Meta(ge=0)]
+
+
+class _Settings(TypedDict):
+    """What people write of an agent."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    instructions: str
+    max_tokens: _Count | None
+    max_steps: _Count
+    temperature: _Amount | None
+    priority: Annotated[int, Meta(ge=0)] | str
+    timeout: _Amount | str | None
+    max_wait: _Amount | str | None
+    history: HistoryPolicy
+    memory: Literal["conversation"] | None
+    effort: Effort | None
+
+
+SETTING_FORMS = {
+    **dict.fromkeys(["name", "instructions"], "a text"),
+    **dict.fromkeys(["max_tokens", "max_steps"], "a whole number of at least 1"),
+    **dict.fromkeys(["timeout", "max_wait"], 'a number of seconds, or "30s"'),
+    "temperature": "a number such as 0.7",
+    "priority": "0, the most urgent, or above",
+    "history": f"one of: {', '.join(HistoryPolicy)}",
+    "memory": '"conversation"',
+    "effort": f"one of: {', '.join(Effort)}",
+}
+"""How what a setting may be is said."""
+
+
+def check_settings(agent: str, settings: Mapping[str, object]) -> None:
+    """Raise `InvalidRuleError` if one of the settings of an agent cannot be meant."""
+    try:
+        convert(settings, _Settings)
+    except ValidationError as error:
+        _, _, name = str(error).strip("`").rpartition("$.")  # … - at `$.max_tokens`
+        raise InvalidRuleError(
+            f"{name} of agent {agent} is {settings[name]!r}; write {SETTING_FORMS[name]}"
+        ) from None
 
 
 _LEAST = {
@@ -243,7 +289,7 @@ def broken_contract(rule: TurnRule, problem: str) -> TurnFailed:
     return _failed(
         ContractViolated,
         f"{rule.output_retries + 1} answers of {rule.model} did not fit {wanted}; "
-        f"the last one: {problem}; make the schema simpler or raise output_retries",
+        f"the last one: {problem}; make the schema simpler, or ask a stronger model",
     )
 
 
@@ -330,6 +376,16 @@ class TurnUsage(Struct, omit_defaults=True):
         self.at_risk = most
         self.steps += 1
         return self.steps - 1
+
+    def change_call(self, rule: TurnRule, input_tokens: int) -> bool:
+        """Whether the call in flight fits another model; then that is the one in flight."""
+        most = input_tokens + rule.settings.max_tokens
+        if rule.input_room is not None and input_tokens > rule.input_room:
+            return False
+        if rule.max_total_tokens is not None and self.tokens + most > rule.max_total_tokens:
+            return False
+        self.at_risk = most
+        return True
 
     def begin_tools(self, rule: TurnRule, calls: int) -> TurnFailed | None:
         """Count tool calls, or return why they are too many."""

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from vegakit.agent.actions import (
     AskModel,
@@ -179,7 +180,10 @@ def _problem(call: ToolCall, known: Sequence[str]) -> str:
         return f"there is no tool {call.name!r}; there is: {', '.join(known) or 'no tool at all'}"
     if not isinstance(call.arguments, dict):
         got = canonical(call.arguments).decode()[:_SHOWN]
-        return f"the arguments of {call.name} must be one JSON object; got {got}"
+        # A codec leaves what it cannot read, or what is nested too deep to be meant, as a text.
+        unread = isinstance(call.arguments, str) and call.arguments.lstrip().startswith("{")
+        why = ", which is broken or nested hundreds of levels deep" if unread else ""
+        return f"the arguments of {call.name} must be one JSON object; got {got}{why}"
     return ""
 
 
@@ -342,6 +346,19 @@ class Turn(Struct, omit_defaults=True):
         """The gate has no answer and, after its retries, will have none."""
         self._expect("on_model_failed", TurnPhase.ASKING, TurnPhase.SUMMARISING)
         return self._fail(call_failed(outcome))
+
+    def change_model(
+        self, rule: TurnRule, request: ModelRequest, *, count: Count
+    ) -> tuple[ModelRequest, int] | None:
+        """Return the request in flight for another model, which is then asked for the rest of the
+        turn, and the most that its input is billed as. None if it does not fit that model."""
+        self._expect("change_model", TurnPhase.ASKING, TurnPhase.SUMMARISING)
+        request = replace(request, model=rule.model, settings=rule.settings)
+        tokens = count(request)
+        if not self.spent.change_call(rule, tokens):
+            return None
+        self.rule = replace(rule, output=self.rule.output)
+        return request, tokens
 
     def _on_calls(self, message: AssistantMessage, count: Count) -> TurnAction:
         calls, rule = message.tool_calls, self.rule

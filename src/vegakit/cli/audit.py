@@ -3,11 +3,15 @@
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from vegakit.cli.display import amount, one_line
+from vegakit.cli.look import money, one_line
+from vegakit.cli.main import CommandParser
 from vegakit.errors import InvalidRecordError
+from vegakit.money import to_usd
 from vegakit.ports import AuditEntry
 from vegakit.records import from_json
 from vegakit.store import AuditFaultKind, AuditLink, parse_head, read_audit, verify_audit
@@ -32,7 +36,7 @@ def audit_command(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega audit", description="Verify an audit, or show its last entries."
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="verify | show")
@@ -74,10 +78,13 @@ def _show(chosen: argparse.Namespace) -> int:
 
 def _json(link: AuditLink) -> str:
     """Return an entry as JSON, in ASCII: nothing in it steers a terminal."""
+    entry: Any
     try:
         entry = json.loads(link.text)
     except (ValueError, RecursionError):
         entry = link.text
+    with suppress(TypeError, KeyError, AttributeError):  # what was edited may be anything
+        entry["cost_usd"] = to_usd(entry.pop("cost"))
     return json.dumps({"number": link.number, "hash": link.hash, "entry": entry})
 
 
@@ -97,7 +104,7 @@ def _line(link: AuditLink) -> str:
         entry.subject,
         entry.decision,
         entry.result,
-        amount(entry.cost) if entry.cost else "",
+        money(entry.cost) if entry.cost else "",
         entry.trace_id,
     ]
     return "  ".join(one_line(fact) for fact in facts if fact)

@@ -6,13 +6,14 @@ needs when it runs.
 """
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vegakit.cli.look import Tone, count, look_of, narrower, print_json, tell_error
+from vegakit.cli.main import CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, Module, as_json, render
 from vegakit.sdk import CheckedSource, check_source, load_bytecode, project_root
@@ -42,6 +43,12 @@ def compiled_at(path: Path) -> tuple[Module, Path] | None:
     if path.suffix == ".vgb":
         return load_bytecode(path), project_root(path)
     found = check_source(path)
+    does_at_top = any(one.code == "python-top" for one in found.diagnostics)
+    if does_at_top and "@program" not in found.text:
+        raise UserError(
+            f"{path} is a script in Python, and no program: nothing in it stands below @program; "
+            f"to run a script, type: python {path}"
+        )
     show(found)
     if not found.is_sound or found.checked is None:
         return None
@@ -57,9 +64,38 @@ def check_loading(path: Path, text: str, code: "tuple[LoadTimeCode, ...]") -> No
 
 def show(found: CheckedSource) -> None:
     """Print what is wrong with a program on stderr: its output is its own."""
-    if found.diagnostics:
-        shown = render(found.diagnostics, found.source.texts, sys.stderr.isatty())
-        print(shown, file=sys.stderr)
+    _show(found.diagnostics, found.source.texts)
+
+
+def _show(found: Sequence[Diagnostic], texts: Mapping[str, str]) -> None:
+    if not found:
+        return
+    look = look_of(sys.stderr)
+
+    def paint(text: str, part: str) -> str:
+        return look.paint(text, _TONES.get(text.partition("[")[0], _TONES[part]))
+
+    # Both dots of a line that is cut on both sides are longer in ASCII.
+    width = narrower(look, 4).width if look.ascii_only else look.width
+    sys.stdout.flush()
+    print(look.text(render(found, texts, paint, width)), file=sys.stderr)
+
+
+_TONES = {
+    "severity": Tone.BAD,
+    "warning": Tone.ASK,
+    "message": Tone.STRONG,
+    "margin": Tone.FAINT,
+}
+
+
+def tally(found: Sequence[Diagnostic], files: int) -> str:
+    """Return how many errors and warnings there are, and in how many files."""
+    errors = sum(one.severity == "error" for one in found)
+    others = len(found) - errors
+    counted = [count(errors, "error")] if errors else []
+    counted += [count(others, "warning")] if others else []
+    return f"{' and '.join(counted) or 'no error'} in {count(files, 'file')}"
 
 
 # `vega check`: all that is wrong with programs, before they run.
@@ -68,18 +104,30 @@ def show(found: CheckedSource) -> None:
 def check_command(arguments: Sequence[str]) -> int:
     """Run `vega check`."""
     chosen = _check_parser().parse_args(arguments)
-    found = [check_source(path) for path in programs_at(chosen.files)]
+    found: list[CheckedSource] = []
+    unread: list[UserError] = []
+    for path in programs_at(chosen.files):
+        try:
+            found.append(check_source(path))
+        except UserError as error:  # the others are still worth looking at
+            unread.append(error)
     if chosen.json:
-        rows = [row for one in found for row in as_json(one.diagnostics, one.source.texts)]
-        print(json.dumps(rows, indent=2))
+        print_json([row for one in found for row in as_json(one.diagnostics, one.source.texts)])
     else:
         for one in found:
             _tell(one)
-    return 0 if all(one.is_sound for one in found) else 1
+    for error in unread:
+        tell_error(error)
+    wrong = [one for one in found if one.diagnostics]
+    sys.stdout.flush()  # both may go to one file, and the count stands last
+    if wrong and not chosen.json:
+        every = [diagnostic for one in wrong for diagnostic in one.diagnostics]
+        print(tally(every, len(wrong)), file=sys.stderr)
+    return 1 if unread or not all(one.is_sound for one in found) else 0
 
 
 def _check_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega check",
         description="Find all that is wrong with programs before they run: names, types, rights.",
     )
@@ -91,7 +139,7 @@ def _check_parser() -> argparse.ArgumentParser:
 def _tell(one: CheckedSource) -> None:
     show(one)
     if one.is_sound and one.checked is not None:
-        lines = sum(unit.text.count("\n") + 1 for unit in one.checked.units.values())
+        lines = sum(len(unit.text.splitlines()) for unit in one.checked.units.values())
         warned = f", {len(one.diagnostics)} to look at" if one.diagnostics else ""
         print(f"{one.source.name}: {lines} lines are in order{warned}")
 
@@ -101,7 +149,7 @@ def _tell(one: CheckedSource) -> None:
 
 def build_command(arguments: Sequence[str]) -> int:
     """Run `vega build`."""
-    parser = argparse.ArgumentParser(prog="vega build", description="Compile a program.")
+    parser = CommandParser(prog="vega build", description="Compile a program.")
     parser.add_argument("file", type=Path, metavar="FILE.vega")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.vgb")
     chosen = parser.parse_args(arguments)
@@ -111,7 +159,12 @@ def build_command(arguments: Sequence[str]) -> int:
     if made is None:
         return 1
     output: Path = chosen.output or chosen.file.with_suffix(".vgb")
-    output.write_bytes(to_vgb(made[0]))
+    try:
+        output.write_bytes(to_vgb(made[0]))
+    except OSError as error:
+        raise UserError(
+            f"cannot write {output}: {error.strerror}; give -o a file in a folder that is there"
+        ) from None
     print(f"{output}: {output.stat().st_size:,} bytes; run it with: vega run {output}")
     return 0
 
@@ -121,7 +174,7 @@ def build_command(arguments: Sequence[str]) -> int:
 
 def disasm_command(arguments: Sequence[str]) -> int:
     """Run `vega disasm`."""
-    parser = argparse.ArgumentParser(prog="vega disasm", description="Show a program's bytecode.")
+    parser = CommandParser(prog="vega disasm", description="Show a program's bytecode.")
     parser.add_argument("file", type=Path, metavar="FILE")
     made = compiled_at(parser.parse_args(arguments).file)
     if made is None:
@@ -150,7 +203,7 @@ def fmt_command(arguments: Sequence[str]) -> int:
 
 
 def _fmt_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vega fmt", description="Format programs, in place.")
+    parser = CommandParser(prog="vega fmt", description="Format programs, in place.")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE|FOLDER")
     parser.add_argument("--check", action="store_true", help="change nothing; say what would be")
     parser.add_argument(
@@ -183,7 +236,7 @@ def _translate(paths: Sequence[Path], to: str) -> int:
 
 def _printed(made: str, found: Sequence[Diagnostic], name: str, text: str) -> int:
     if found:
-        print(render(found, {name: text}, sys.stderr.isatty()), file=sys.stderr)
+        _show(found, {name: text})
         return 1
     print(made, end="")
     return 0
@@ -205,7 +258,7 @@ def _formatted(path: Path, *, check: bool) -> bool | None:
     text = _read(path)
     parsed = parse(text, str(path))
     if any(found.severity == "error" for found in parsed.diagnostics):
-        print(render(parsed.diagnostics, {str(path): text}, sys.stderr.isatty()), file=sys.stderr)
+        _show(parsed.diagnostics, {str(path): text})
         return None
     made = format_source(text)
     if made != text and not check:
@@ -229,7 +282,7 @@ def lsp_command(arguments: Sequence[str]) -> int:
 
 
 def _lsp_parser() -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    return CommandParser(
         prog="vega lsp",
         description="A language server on stdin and stdout: set it as the server for .vega files.",
     )
@@ -240,7 +293,7 @@ def _lsp_parser() -> argparse.ArgumentParser:
 
 def card_command(arguments: Sequence[str]) -> int:
     """Run `vega card`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega card",
         description="Print all that a model needs to write programs, in at most 2,000 tokens.",
     )

@@ -5,14 +5,13 @@ from the same schema.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from vegakit.cli.look import PIPE, Cell, Column, Look, Tone, look_of, print_json, table
+from vegakit.cli.main import CommandParser
 from vegakit.config import (
     SettingRow,
     config_schema,
@@ -22,13 +21,9 @@ from vegakit.config import (
     load,
     toml_of,
     trust,
-    wants_colour,
 )
 
 # `vega config`: the settings, where each came from, and which project files are trusted.
-
-
-_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def config_command(arguments: Sequence[str]) -> int:
@@ -40,16 +35,16 @@ def config_command(arguments: Sequence[str]) -> int:
         does = "vega run and vega test load it" if path.suffix == ".py" else sets
         print(f"{path} is trusted as it is now; {does}")
     elif chosen.action == "schema":
-        print(_json(config_schema()))
+        print_json(config_schema())
     elif chosen.json:
-        print(_json(explain(load())))
+        print_json(explain(load()))
     else:
-        print(table(explain(load()), colour=wants_colour(sys.stdout)))
+        print(render_settings(explain(load()), look_of(sys.stdout)))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega config", description="Show the settings and where each of them came from."
     )
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
@@ -62,21 +57,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def table(rows: Sequence[SettingRow], *, colour: bool = False) -> str:
-    """Return the settings as a table. What was set stands out; what holds by default is dim."""
-    names = max(len(row.name) for row in rows)
-    values = max(len(row.value) for row in rows)
-    lines = [f"{r.name:{names}}  {r.value:{values}}  {r.source}" for r in rows]
-    if not colour:
-        return "\n".join(lines)
-    return "\n".join(
-        f"{_DIM if row.source == 'default' else _BOLD}{line}{_PLAIN}"
-        for row, line in zip(rows, lines, strict=True)
-    )
+def render_settings(rows: Sequence[SettingRow], look: Look = PIPE) -> str:
+    """Return the settings as a table. What was set stands out from what holds by default."""
+    columns = (Column("Setting"), Column("Value"), Column("From", drop=1, name=True))
+    shorten = str if look.width is None else _from_home
+    values = [shorten(row.value) for row in rows]
+    cells = [
+        (
+            Cell(row.name, Tone.PLAIN if row.source == "default" else Tone.STRONG),
+            "" if look.width and len(value) > _WIDEST_VALUE else value,
+            shorten(row.source),
+        )
+        for row, value in zip(rows, values, strict=True)
+    ]
+    long = {n: ("    ", value) for n, value in enumerate(values) if not cells[n][1]}
+    return table(columns, cells, look, below=long)
 
 
-def _json(value: object) -> str:
-    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+def _from_home(text: str) -> str:
+    return text.replace(str(Path.home()), "~")
+
+
+_WIDEST_VALUE = 24
 
 
 # The page `docs/reference/configuration.md`, made from the schema of `vega.toml`.
@@ -102,7 +104,8 @@ prints the JSON Schema of the file, for editors. An unknown word is an error, no
 
 In environment variables the words of a list stand between commas, and an empty variable is one that
 is not set. A shell reads `"$10"` as `$1` and a zero: write `'$10'`. Names that are not plain words,
-such as `openai:gpt-x`, cannot be part of a variable.
+such as `openai:gpt-x`, cannot be part of a variable. OpenTelemetry's own variables, such as
+`OTEL_EXPORTER_OTLP_ENDPOINT`, are settings of `[telemetry]`, unless a `VEGA_` one says otherwise.
 
 Relative paths start at the directory of the file they are written in; `~` is your home. Vega keeps
 its own files in `vega` in `$XDG_DATA_HOME` or `~/.local/share`, on Windows in `%LOCALAPPDATA%`; the

@@ -6,7 +6,7 @@ line.
 """
 
 import argparse
-import json
+import asyncio
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,30 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from vegakit.cli.compiler import show
-from vegakit.cli.display import PLAIN, one_line
+from vegakit.cli.look import (
+    PIPE,
+    Cell,
+    Column,
+    Look,
+    Rounding,
+    Sign,
+    Tone,
+    count,
+    decimals_of,
+    look_of,
+    money,
+    one_line,
+    print_json,
+    table,
+    tell_error,
+)
+from vegakit.cli.main import CommandParser, amount
+from vegakit.cli.pipeline_cost import quote_pipeline
 from vegakit.cli.runs import journal_of_user
-from vegakit.config import Settings, load, wants_colour
+from vegakit.concurrency import SteadyClock
+from vegakit.config import Settings, load
 from vegakit.errors import SettingsError
+from vegakit.ids import ScopeId
 from vegakit.lang import (
     AgentSpec,
     Checked,
@@ -29,15 +49,23 @@ from vegakit.lang import (
     Quote,
     QuotedLine,
     Unbounded,
+    in_order,
     manifest_of,
     quote,
 )
-from vegakit.money import NANOS, Money, dollars, format_money as shown
+from vegakit.money import Money, dollars, format_money, to_usd
 from vegakit.policy import OnExceed
 from vegakit.ports import Model
 from vegakit.providers import ProviderAccess, build_model, provider_of
-from vegakit.sdk import check_source
-from vegakit.store import RecordedCall, RunSummary, journal_size, list_runs, recorded_calls
+from vegakit.sdk import PIPELINE_SUFFIXES, check_source, read_pipeline
+from vegakit.store import (
+    RecordedCall,
+    RunSummary,
+    journal_size,
+    list_runs,
+    open_ledger,
+    recorded_calls,
+)
 
 # What recorded runs of a program came to: an estimate, which is no promise.
 
@@ -81,7 +109,9 @@ def _named_in(summary: RunSummary) -> list[Path]:
 
 def typical_cost(runs: Iterable[RunSummary]) -> TypicalCost | None:
     """Return what runs cost that came to their end, or None if there are none."""
-    spent = sorted(run.spent for run in runs if run.ended_ms is not None)
+    spent = sorted(
+        run.spent for run in runs if run.ended_ms is not None and not run.run.is_given_up
+    )
     if not spent:
         return None
     return TypicalCost(len(spent), Money(-(-sum(spent) // len(spent))), Money(_rank(spent, 95)))
@@ -127,7 +157,12 @@ class PriceBook:
         self._known = cache(self._build)
 
     def __call__(self, spec: AgentSpec) -> ModelTerms | None:
-        model = self._known(self._model or spec.model)
+        names = (self._model,) if self._model else spec.models
+        models = (model for name in names for model in self._settings.models_of(name))
+        return in_order(map(self._terms, models))
+
+    def _terms(self, name: str) -> ModelTerms | None:
+        model = self._known(name)
         if model is None or model.price is None:
             return None
         return ModelTerms(
@@ -135,17 +170,16 @@ class PriceBook:
             model.context_tokens,
             model.default_max_tokens,
             model.bound_input,
-            self._settings.limits_for(model.name).retry.max_attempts,
+            self._settings.limits_for(model.name, provider_of(name)).retry.max_attempts,
         )
 
     def _build(self, name: str) -> Model | None:
         """Return a model, or None if nobody knows its name, and so its price."""
         settings = self._settings
         try:
-            model = settings.model(name)
-            table = settings.provider(provider_of(model))
-            price = settings.price(model)
-            return build_model(model, ProviderAccess(_no_key, table.base_url, price=price))
+            table = settings.provider(provider_of(name))
+            price = settings.price(name)
+            return build_model(name, ProviderAccess(_no_key, table.base_url, price=price))
         except SettingsError:
             return None
 
@@ -157,8 +191,14 @@ def _no_key() -> str:
 # `vega cost`: what a program may cost at most, before its first call.
 
 
-_HEAD = ("LINE", "SEND", "CALLS", "AT MOST")
-_BOLD, _RED, _DIM = "\x1b[1m", "\x1b[31m", "\x1b[2m"
+_COLUMNS = (
+    Column(""),
+    Column("Line", right=True),
+    Column("Send", least=12),
+    Column("Calls", right=True, drop=1),
+    Column("At most", right=True),
+    Column("", drop=2),
+)
 _NO_BOUND = "no bound"
 _NEVER = "never fits its budget"
 _HOLDS = (OnExceed.BLOCK, OnExceed.ASK)
@@ -173,16 +213,49 @@ def cost_command(arguments: Sequence[str]) -> int:
     """Run `vega cost`."""
     chosen = _parser().parse_args(arguments)
     limit = None if chosen.max is None else dollars(chosen.max)
+    if chosen.file.suffix in PIPELINE_SUFFIXES:
+        return _cost_of_pipeline(chosen, limit)
     found = check_source(chosen.file)
     show(found)
     if not found.is_sound or found.checked is None:
         return 1
     cost = _Cost(chosen, found.checked)
     if chosen.json:
-        print(json.dumps(cost.as_json(), indent=2))
+        print_json(cost.as_json())
     else:
-        print(cost.told(found.source.name, colour=wants_colour(sys.stdout)))
+        print(cost.told(found.source.name, look_of(sys.stdout)))
     return 0 if limit is None else _compared(cost.quoted, limit)
+
+
+def _cost_of_pipeline(chosen: argparse.Namespace, limit: Money | None) -> int:
+    file = read_pipeline(chosen.file)
+    found = quote_pipeline(chosen.file, file, PriceBook(load({}), chosen.model))
+    if chosen.json:
+        print_json(_as_json(found.quoted) | {"decided_by": found.decided_by})
+    else:
+        print(render_quote(found.quoted, chosen.file.name, look_of(sys.stdout)))
+        print(f"how often stages run is bounded by {found.decided_by}")
+    return 0 if limit is None else _compared(found.quoted, limit)
+
+
+def _left_of_period(settings: Settings) -> int | None:
+    """Return what is left of a budget for each day, hour or month, which all runs share. Of one
+    without a period, each run has the whole."""
+    rule, place = settings.budget_rule, settings.ledger_place
+    if rule.window is None or rule.cap is None:
+        return None
+    if "://" not in place and not Path(place).exists():
+        return rule.cap
+
+    async def room() -> int | None:
+        ledger = open_ledger(place)
+        try:
+            found = await ledger.scope(ScopeId("runtime:default"), SteadyClock().now())
+            return None if found is None else found.settled + found.reserved
+        finally:
+            await ledger.aclose()
+
+    return max(0, rule.cap - (asyncio.run(room()) or 0))
 
 
 class _Cost:
@@ -193,6 +266,8 @@ class _Cost:
         self._checked, self._book = checked, PriceBook(settings, chosen.model)
         self._budget = None if chosen.budget is None else dollars(chosen.budget)
         self._ceiling = settings.budget_rule if self._budget is None else None
+        self._left = _left_of_period(settings) if self._ceiling else None
+        self._default = settings.budget.default
         self.quoted = self._quote({})
         self._journal = _journal(chosen)
         runs = [] if self._journal is None else runs_of(chosen.file, self._journal)
@@ -214,20 +289,24 @@ class _Cost:
             return None
         return rule.cap
 
-    def told(self, name: str, *, colour: bool) -> str:
-        lines = [render_quote(self.quoted, name, colour=colour)]
+    def told(self, name: str, look: Look) -> str:
+        lines = [render_quote(self.quoted, name, look)]
         if self._cap is not None and self.quoted.total == self._cap:
-            lines.append(f"the budget of your settings caps it: {shown(Money(self._cap))}")
+            lines.append(f"the budget of your settings caps it: {money(self._cap)}")
+        if self._left is not None:
+            left = money(self._left, rounding=Rounding.DOWN)
+            lines.append(f"of your budget of ${self._default.lstrip('$')}, {left} is left")
         if self._typical is not None:
-            lines += ["", render_typical_cost(self._typical, colour=colour)]
+            lines += ["", *look.fold(render_typical_cost(self._typical), "  ")]
         if self._tuned is not None:
-            lines += ["", *self._tuning(colour=colour)]
+            lines += ["", *self._tuning(look)]
         return "\n".join(lines)
 
-    def _tuning(self, *, colour: bool) -> list[str]:
+    def _tuning(self, look: Look) -> list[str]:
         if not self._tuned:
-            return [_NO_RUNS]
-        lines = [render_token_advice(self._tuned, colour=colour)]
+            return look.fold(_NO_RUNS, "  ")
+        told = render_token_advice(self._tuned).splitlines()
+        lines = [line for one in told for line in look.fold(one, "  ")]
         better = self._quote(_suggested(self._tuned)).total
         if better is not None and better != self.quoted.total:
             lines.append(f"with these it may cost {_amount(better)} at most")
@@ -239,8 +318,8 @@ class _Cost:
             one = self._typical
             page["recorded"] = {
                 "runs": one.runs,
-                "expected_usd": _usd(one.mean),
-                "p95_usd": _usd(one.p95),
+                "expected_usd": to_usd(one.mean),
+                "p95_usd": to_usd(one.p95),
             }
         if self._tuned is not None:
             page["tune"] = [to_builtins(row) for row in self._tuned]
@@ -260,13 +339,16 @@ def _journal(chosen: argparse.Namespace) -> str | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega cost",
-        description="Quote a program: the most that it may spend, whatever the models answer. "
+        description="Quote a program, or the file of a pipeline: the most that it may spend, "
+        "whatever the models answer. "
         "Needs no key and asks no model. Beside it, where runs are recorded, what they came to.",
     )
     parser.add_argument("file", type=Path, metavar="FILE.vega")
-    parser.add_argument("--max", metavar="'$5'", help="exit with 1 if it may cost more")
+    parser.add_argument(
+        "--max", type=amount, metavar="'$5'", help="exit with 1 if it may cost more"
+    )
     parser.add_argument(
         "--budget", metavar="'$5'", help="what `vega run --budget` would give it; as in vega.toml"
     )
@@ -287,66 +369,54 @@ def _compared(quoted: Quote, limit: Money) -> int:
     if quoted.total is not None and quoted.total <= limit:
         return 0
     may = "without any bound" if quoted.total is None else _amount(quoted.total)
-    print(
-        f"vega cost: it may cost {may}, which is more than {shown(limit)}; give its agents, "
-        "functions or sessions a budget, or bound its lists, such as [str; 10]",
-        file=sys.stderr,
+    told = (
+        f"it may cost {may}, which is more than {format_money(limit)}; give its agents, functions "
+        "or sessions a budget, or bound its lists, such as [str; 10]"
     )
+    tell_error(told)
     return 1
 
 
-def render_quote(quoted: Quote, name: str, *, colour: bool = False) -> str:
+def render_quote(quoted: Quote, name: str, look: Look = PIPE) -> str:
     """Return a quote for people."""
-    paint = _Paint(colour)
-    lines = [_summary(quoted, name, paint)]
+    lines = [_summary(quoted, name, look)]
     if quoted.lines:
-        lines += ["", *_table(quoted.lines, name, paint)]
+        lines += ["", _table(quoted.lines, name, look)]
     if quoted.unbounded:
-        lines += ["", *(_gap(gap, name, paint) for gap in quoted.unbounded)]
+        lines += ["", *(line for gap in quoted.unbounded for line in _gap(gap, name, look))]
     return "\n".join(lines)
 
 
-class _Paint:
-    def __init__(self, colour: bool) -> None:
-        self._colour = colour
-
-    def __call__(self, mark: str, text: str) -> str:
-        return f"{mark}{text}{PLAIN}" if self._colour else text
-
-
-def _summary(quoted: Quote, name: str, paint: _Paint) -> str:
-    calls = "calls without bound" if quoted.calls is None else _count(quoted.calls, "call")
+def _summary(quoted: Quote, name: str, look: Look) -> str:
+    calls = "calls without bound" if quoted.calls is None else count(quoted.calls, "call")
     if quoted.total is None:
-        return f"{one_line(name)}: {paint(_RED, _NO_BOUND)} on what it may spend, in {calls}"
-    most = paint(_BOLD, _amount(quoted.total))
-    processes = "" if not quoted.processes else f", {_count(quoted.processes, 'process', 'es')}"
-    return f"{one_line(name)}: at most {most} in {calls}{processes}"
+        bound = look.paint(_NO_BOUND, Tone.BAD)
+        return f"{one_line(name)}: {bound} on what it may spend, in {calls}"
+    most = look.paint(_amount(quoted.total), Tone.STRONG)
+    processes = quoted.processes and f", {count(quoted.processes, 'process', 'processes')}"
+    return f"{one_line(name)}: at most {most} in {calls}{processes or ''}"
 
 
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number:,} {what}{'' if number == 1 else plural}"
-
-
-def _table(lines: Sequence[QuotedLine], name: str, paint: _Paint) -> list[str]:
+def _table(lines: Sequence[QuotedLine], name: str, look: Look) -> str:
     most_expensive = max(lines, key=_expense_of)
-    rows = [_HEAD, *(_row(line, name) for line in lines)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    told = ["  ".join(map(_fit, _HEAD, row, widths)) for row in rows]
-    marks = [line is most_expensive and len(lines) > 1 for line in lines]
-    body = [
-        paint(_BOLD, f"▸ {text}  ◂ most expensive") if mark else f"  {text}"
-        for text, mark in zip(told[1:], marks, strict=True)
-    ]
-    return [paint(_DIM, f"  {told[0]}"), *body]
+    places = decimals_of(*(line.worst for line in lines))
+    rows: list[tuple[Cell | str, ...]] = []
+    for line in lines:
+        is_marked = line is most_expensive and len(lines) > 1
+        tone = Tone.STRONG if is_marked else Tone.PLAIN
+        cells = [Cell(text, tone) for text in _row(line, name, places)]
+        note = Cell("◂ most expensive" if is_marked else "", tone)
+        rows.append((Cell("▸" if is_marked else "", tone), *cells, note))
+    return table(_COLUMNS, rows, look)
 
 
 def _expense_of(line: QuotedLine) -> tuple[bool, int]:
     return line.worst is None, line.worst or 0
 
 
-def _row(line: QuotedLine, name: str) -> tuple[str, ...]:
+def _row(line: QuotedLine, name: str, places: int) -> tuple[str, ...]:
     calls = "–" if line.calls is None else f"{line.calls:,}"
-    most = _NO_BOUND if line.worst is None else _amount(line.worst)
+    most = _NO_BOUND if line.worst is None else money(line.worst, places, Rounding.UP)
     if line.calls == 0:
         most = _NEVER
     return _where(line, name), one_line(line.what), calls, most
@@ -356,64 +426,54 @@ def _where(place: QuotedLine | Unbounded, name: str) -> str:
     return str(place.line) if place.file == name else f"{one_line(place.file)}:{place.line}"
 
 
-def _fit(title: str, text: str, width: int) -> str:
-    return text.ljust(width) if title == "SEND" else text.rjust(width)
-
-
-def _gap(gap: Unbounded, name: str, paint: _Paint) -> str:
+def _gap(gap: Unbounded, name: str, look: Look) -> list[str]:
     capped = "capped by nothing" if gap.cap is None else f"capped by {_amount(gap.cap)}"
+    sign, tone = (Sign.FAILED, Tone.BAD) if gap.cap is None else (Sign.HELD, Tone.ASK)
     told = f"unbounded at line {_where(gap, name)}, {capped}: {gap.why}"
-    return paint(_RED, told) if gap.cap is None else told
+    return look.marked(sign, tone, told)
 
 
-def render_typical_cost(known: TypicalCost, *, colour: bool = False) -> str:
+def render_typical_cost(known: TypicalCost) -> str:
     """Return the typical cost for people, never in one line with the quote: it is no promise."""
     many = f"95 of 100 to {_amount(known.p95)} or less"
     most = many if known.runs >= FEW_CALLS else f"the most expensive to {_amount(known.p95)}"
-    runs, mean = _count(known.runs, "recorded run"), _amount(known.mean)
-    note = _Paint(colour)(_DIM, "(an estimate, no promise)")
-    return f"{runs} came to {mean} on average, {most} {note}"
+    runs, mean = count(known.runs, "recorded run"), _amount(known.mean)
+    return f"typical: {runs} came to {mean} on average, {most} (no promise)"
 
 
-def render_token_advice(rows: Sequence[TokenAdvice], *, colour: bool = False) -> str:
+def render_token_advice(rows: Sequence[TokenAdvice]) -> str:
     """Return the advice on agents for people."""
-    paint = _Paint(colour)
-    return "\n".join(_advice_line(row, paint) for row in rows)
+    return "\n".join(map(_advice_line, rows))
 
 
-def _advice_line(row: TokenAdvice, paint: _Paint) -> str:
+def _advice_line(row: TokenAdvice) -> str:
     name = one_line(row.agent)
     if row.max_tokens is not None:
-        rests = f"99 of 100 of {_count(row.calls, 'answer')} had {row.p99:,} tokens or less"
-        return f"{name}: {paint(_BOLD, f'max_tokens {row.max_tokens}')} – {rests}"
+        rests = f"99 of 100 of {count(row.calls, 'answer')} had {row.p99:,} tokens or less"
+        return f"{name}: max_tokens {row.max_tokens} – {rests}"
     if row.cut:
-        return f"{name}: raise max_tokens – {_count(row.cut, 'answer')} of {row.calls} were cut off"
-    have = _count(row.calls, "recorded answer")
+        return f"{name}: raise max_tokens – {count(row.cut, 'answer')} of {row.calls} were cut off"
+    have = count(row.calls, "recorded answer")
     return f"{name}: too little to say, {have}; {FEW_CALLS} are needed"
 
 
 def _amount(nanos: int) -> str:
-    """Return an amount, never less than it is: from a dime on in whole cents, rounded up."""
-    step = NANOS // 100 if nanos >= NANOS // 10 else 1_000
-    return shown(Money(-(-nanos // step) * step))
+    """Return an amount, never less than it is."""
+    return money(nanos, rounding=Rounding.UP)
 
 
 def _as_json(quoted: Quote) -> dict[str, Any]:
     return {
-        "total_usd": _usd(quoted.total),
+        "total_usd": to_usd(quoted.total),
         "calls": quoted.calls,
         "processes": quoted.processes,
         "lines": [
             {"file": one.file, "line": one.line, "what": one.what}
-            | {"calls": one.calls, "worst_usd": _usd(one.worst)}
+            | {"calls": one.calls, "worst_usd": to_usd(one.worst)}
             for one in quoted.lines
         ],
         "unbounded": [
-            {"file": one.file, "line": one.line, "why": one.why, "capped_by_usd": _usd(one.cap)}
+            {"file": one.file, "line": one.line, "why": one.why, "capped_by_usd": to_usd(one.cap)}
             for one in quoted.unbounded
         ],
     }
-
-
-def _usd(nanos: int | None) -> float | None:
-    return None if nanos is None else nanos / NANOS

@@ -1,14 +1,33 @@
-"""This module shows values and processes in a terminal: amounts, durations, tables and trees.
+"""The processes of a runtime for people: their states, a table of them and a tree.
 
-Text that a model wrote is cleaned here, because it may not steer the terminal.
+`ps`, `top`, `tree`, `kill`, `logs` and `answer` share it. How anything is drawn stands in `look`.
 """
 
 import argparse
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TypeGuard
 
+from msgspec.structs import replace
+
+from vegakit.cli.look import (
+    PIPE,
+    Cell,
+    Column,
+    Look,
+    Rounding,
+    Sign,
+    Tone,
+    bar,
+    count,
+    duration,
+    figures,
+    money,
+    moneys,
+    one_line,
+    table,
+)
+from vegakit.cli.main import CommandParser
 from vegakit.control import (
     OPERATIONS,
     Health,
@@ -17,62 +36,70 @@ from vegakit.control import (
     ProcessView,
     RuntimeView,
 )
-from vegakit.money import Money, format_money
-
-# What `ps`, `top`, `tree`, `kill` and `logs` share: which runtime, and how values are spelled.
+from vegakit.money import Money
 
 
-PLAIN = "\x1b[0m"
-_DIM, _RED, _GREEN, _YELLOW, _CYAN = (f"\x1b[{code}m" for code in (2, 31, 32, 33, 36))
-COLOURS: dict[ProcessStatus | Health, str] = {
-    ProcessStatus.IDLE: _DIM,
-    ProcessStatus.RUNNING: _GREEN,
-    ProcessStatus.WAITING: _CYAN,
-    ProcessStatus.STOPPING: _YELLOW,
-    ProcessStatus.RESTARTING: _RED,
-    ProcessStatus.OVER: _DIM,
-    Health.OK: _GREEN,
-    Health.SLOW: _YELLOW,
-    Health.STUCK: _RED,
-    Health.FAILING: _RED,
-}
-_CENT = 10_000_000
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
-_LONGEST = 200
-
-
-def command_parser(verb: str, more: str = "") -> argparse.ArgumentParser:
+def command_parser(verb: str, more: str = "", at: str = "") -> argparse.ArgumentParser:
     """Return the parser of a command on a running runtime. An operation of the control table is
-    described by its row, and `more` is added."""
+    described by its row, and `more` is added; `at` is where else it may be used."""
     row = OPERATIONS.get(verb)
     description = more if row is None else f"{row.description} {more}".rstrip()
-    parser = argparse.ArgumentParser(prog=f"vega {verb}", description=description)
+    parser = CommandParser(prog=f"vega {verb}", description=description)
     parser.add_argument(
         "--at",
         metavar="RUNTIME",
-        help="its name, its OS pid or its socket; not needed if only one runs",
+        help=f"its name, its OS pid or its socket; not needed if only one runs{at}",
     )
     return parser
 
 
-def terminal_width(stream: TextIO) -> int | None:
-    """Return the width of a terminal, or None where nobody looks: then nothing is cut."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+AT_KERNEL = "; or the URL of a kernel, with your token in VEGA_TOKEN"
 
 
-def duration(ms: float) -> str:
-    """Return a duration in its largest unit."""
-    for unit, size in _UNITS:
-        if ms >= size:
-            return f"{int(ms // size)} {unit}"
-    return f"{max(0, ms):.0f} ms"
+def is_kernel(at: str | None) -> TypeGuard[str]:
+    """Say whether `--at` names a kernel, and not a runtime. Its commands are loaded then only."""
+    return at is not None and at.startswith(("http://", "https://"))
 
 
-def amount(money: Money | None) -> str:
-    """Return an amount, from a dollar on in whole cents and never more than there is."""
-    if money is None:
-        return "–"
-    return format_money(Money(money // _CENT * _CENT) if money >= 100 * _CENT else money)
+# What a process does, as a sign and a word.
+
+
+_STATES: Mapping[ProcessStatus, tuple[Sign, str, str]] = {
+    ProcessStatus.IDLE: (Sign.WAITING, "idle", Tone.PLAIN),
+    ProcessStatus.RUNNING: (Sign.WORKING, "working", Tone.WORK),
+    ProcessStatus.WAITING: (Sign.WORKING, "working", Tone.WORK),
+    ProcessStatus.STOPPING: (Sign.HELD, "stopping", Tone.ASK),
+    ProcessStatus.RESTARTING: (Sign.RESTARTED, "restarting", Tone.BAD),
+    ProcessStatus.OVER: (Sign.WAITING, "ended", Tone.PLAIN),
+}
+_HEALTHS: Mapping[Health, tuple[Sign, str, str]] = {
+    Health.SLOW: (Sign.HELD, "slow", Tone.ASK),
+    Health.STUCK: (Sign.FAILED, "stuck", Tone.BAD),
+    Health.FAILING: (Sign.FAILED, "failing", Tone.BAD),
+}
+_OWN_WORDS = {ProcessStatus.RESTARTING, ProcessStatus.STOPPING, ProcessStatus.OVER}
+_PERSON, _TURN, _MODEL = "person", "its turn", "model "
+
+
+def state_of(view: ProcessView) -> Cell:
+    """Return the state of a process: what needs a person first, then what is wrong, then what it
+    does. A supervisor that has nothing to do is as it should be, so only its sign is shown."""
+    if needs_person(view):
+        return Cell(f"{Sign.ASKS} needs you", Tone.ASK)
+    if view.health in _HEALTHS and view.state not in _OWN_WORDS:
+        sign, word, tone = _HEALTHS[view.health]
+        return Cell(f"{sign} {word}", tone)
+    if view.kind is ProcessKind.SUPERVISOR and view.state is ProcessStatus.IDLE:
+        return Cell(str(Sign.WAITING))
+    if view.state is ProcessStatus.WAITING and view.waiting_for == _TURN:
+        return Cell(f"{Sign.WAITING} waiting")
+    sign, word, tone = _STATES[view.state]
+    return Cell(f"{sign} {word}", tone)
+
+
+def needs_person(view: ProcessView) -> bool:
+    """Return whether a process waits for a person."""
+    return view.waiting_for.split(", ")[0] == _PERSON
 
 
 def supervision(view: ProcessView) -> str:
@@ -83,138 +110,178 @@ def supervision(view: ProcessView) -> str:
 def doing(view: ProcessView, now_ms: int) -> str:
     """Return what a process waits for and until when, and what ended its last incarnation, if that
     was a failure."""
-    words = [view.waiting_for]
+    words = [_waiting(view)]
     if view.until_ms is not None:
         left_ms = view.until_ms - now_ms
-        words.append(f"{duration(left_ms)} left" if left_ms > 0 else f"{duration(-left_ms)} late")
+        late = left_ms <= 0
+        words.append(f"{duration(abs(left_ms), brief=True)} {'late' if late else 'left'}")
     if view.restarts and view.health is Health.FAILING:
         words.append(f"after {view.last_exit}")
     return one_line(", ".join(filter(None, words)))
 
 
-def headings(runtime: RuntimeView) -> tuple[str, str]:
+def _waiting(view: ProcessView) -> str:
+    """Return what a process waits for, a model by its own name; that it is a person is its
+    state."""
+    words = [word for word in view.waiting_for.split(", ") if word != _PERSON]
+    return ", ".join(
+        word.rpartition(":")[2] if word.startswith(_MODEL) else word for word in words
+    ).removeprefix(_MODEL)
+
+
+def headings(runtime: RuntimeView, look: Look = PIPE) -> tuple[str, str]:
     """Return which runtime it is, and how it does."""
-    up = duration(runtime.now_ms - runtime.since_ms)
+    up = duration(runtime.now_ms - runtime.since_ms, brief=True)
     who = f"{one_line(runtime.name)} · OS process {runtime.os_pid} · up {up}"
-    works = f"{runtime.processes} processes, {runtime.tasks} tasks"
-    money = f"{amount(runtime.spent)} spent, {amount(runtime.left)} left"
-    return who, f"{works}, {runtime.os_children} OS children · {money}"
+    works = f"{count(runtime.processes, 'process', 'processes')}, {count(runtime.tasks, 'task')}"
+    children = count(runtime.os_children, "OS child", "OS children")
+    return look.text(who), look.text(f"{works}, {children} · {budget_words(runtime)}")
 
 
-def one_line(text: str) -> str:
-    """Return text that cannot steer the terminal: a model may have written it."""
-    clean = "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
-    return clean + ("…" if len(text) > _LONGEST else "")
+def budget_words(runtime: RuntimeView) -> str:
+    """Return the money of a runtime: at most, reserved, spent, left."""
+    if runtime.left is None:
+        held = f"{money(runtime.reserved)} reserved, " if runtime.reserved else ""
+        return f"{held}{money(runtime.spent)} spent, no limit"
+    shown = figures(at_most(runtime), runtime.spent, runtime.reserved)
+    held = f"{shown.reserved} reserved, " if runtime.reserved else ""
+    return f"at most {shown.at_most}: {held}{shown.spent} spent, {shown.left} left"
 
 
-# Processes as text: a table and a tree. A column that has nothing to say is left out.
+def at_most(runtime: RuntimeView) -> Money:
+    """Return the cap of a runtime: what it has spent, holds and has left."""
+    return Money(runtime.spent + runtime.reserved + (runtime.left or 0))
 
 
-NUMBERS = {"SPENT", "LEFT", "TOK/S", "MAIL", "OS", "FOR"}
-_GAP = "  "
+def budget_bar(runtime: RuntimeView, look: Look, cells_wide: int = 12) -> str:
+    """Return the money of a runtime as a bar; nothing where no cap is."""
+    if runtime.left is None:
+        return ""
+    return bar(look, at_most(runtime), runtime.spent, runtime.reserved, cells_wide)
 
 
-def _no_colour(view: ProcessView) -> str:
-    return ""
+_SPENDERS = {ProcessKind.AGENT, ProcessKind.PROGRAM}
+
+
+def limited(views: Sequence[ProcessView], runtime: RuntimeView) -> list[ProcessView]:
+    """Return processes whose `left` is what they can really spend: no more than is left to the
+    runtime, however large their own wallets are."""
+    return [_limited(view, runtime.left) for view in views]
+
+
+def _limited(view: ProcessView, left: Money | None) -> ProcessView:
+    spends = view.left is not None or bool(view.spent) or view.kind in _SPENDERS
+    if left is None or not spends:
+        return view
+    return replace(view, left=left if view.left is None else min(view.left, left))
+
+
+# Processes as text: a table and a tree.
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of the table of processes; empty text is nothing to say."""
+class ProcessColumn:
+    """A column of the table of processes, and its cells."""
 
-    title: str
-    text: Callable[[ProcessView, int], str]
-    colour: Callable[[ProcessView], str] = _no_colour
+    column: Column
+    cells: Callable[[Sequence[ProcessView], int], Sequence[Cell | str]]
 
 
+def _each(
+    text: Callable[[ProcessView, int], Cell | str],
+) -> Callable[[Sequence[ProcessView], int], list[Cell | str]]:
+    return lambda views, now: [text(view, now) for view in views]
+
+
+def _since(view: ProcessView, now_ms: int) -> str:
+    return duration(now_ms - view.since_ms, brief=True) if view.since_ms else ""
+
+
+def _rate(view: ProcessView) -> str:
+    return f"{view.tokens_per_s:,.1f}" if view.tokens_per_s else ""
+
+
+def _left(views: Sequence[ProcessView]) -> list[str]:
+    """Nothing left is a figure too, so unlike what is spent it is shown."""
+    amounts = [view.left for view in views]
+    shown = moneys(amounts, Rounding.DOWN)
+    places = len(next(filter(None, shown), "$0.0000").rpartition(".")[2])
+    return [
+        text or ("" if one is None else money(0, places))
+        for text, one in zip(shown, amounts, strict=True)
+    ]
+
+
+NAME = Column("Process", name=True)
 COLUMNS = (
-    Column("KIND", lambda view, _: view.kind),
-    Column("STATE", lambda view, _: _state(view), lambda view: COLOURS[view.state]),
-    Column("FOR", lambda view, now: duration(now - view.since_ms) if view.since_ms else ""),
-    Column("HEALTH", lambda view, _: view.health, lambda view: COLOURS[view.health]),
-    Column("SUPERVISION", lambda view, _: supervision(view)),
-    Column("SPENT", lambda view, _: amount(view.spent) if view.spent else ""),
-    Column("LEFT", lambda view, _: "" if view.left is None else amount(view.left)),
-    Column("TOK/S", lambda view, _: f"{view.tokens_per_s:,.1f}" if view.tokens_per_s else ""),
-    Column("MAIL", lambda view, _: str(view.mailbox or "")),
-    Column("OS", lambda view, _: str(view.os_children or "")),
-    Column("WAITING FOR", doing),
+    ProcessColumn(Column("Kind", drop=6), _each(lambda view, _: str(view.kind))),
+    ProcessColumn(Column("State"), _each(lambda view, _: state_of(view))),
+    ProcessColumn(
+        Column("For", right=True, drop=3),
+        _each(_since),
+    ),
+    ProcessColumn(Column("Supervision", drop=7), _each(lambda view, _: supervision(view))),
+    ProcessColumn(
+        Column("Reserved", right=True, drop=5),
+        lambda views, _: moneys([view.reserved for view in views], Rounding.UP),
+    ),
+    ProcessColumn(
+        Column("Spent", right=True),
+        lambda views, _: moneys([view.spent for view in views]),
+    ),
+    ProcessColumn(Column("Left", right=True), lambda views, _: _left(views)),
+    ProcessColumn(Column("Tok/s", right=True, drop=8), _each(lambda view, _: _rate(view))),
+    ProcessColumn(
+        Column("Messages", right=True, drop=9), _each(lambda view, _: str(view.mailbox or ""))
+    ),
+    ProcessColumn(
+        Column("OS", right=True, drop=10), _each(lambda view, _: str(view.os_children or ""))
+    ),
+    ProcessColumn(Column("Waiting for", drop=4, least=12), _each(doing)),
 )
+_NOT_IN_TREES = {"For", "Tok/s", "Messages"}
 
 
-def render_table(
-    views: Sequence[ProcessView], now_ms: int, *, colour: bool = False, width: int | None = None
-) -> str:
-    """Return the processes as a table. `width` cuts the last column, in which texts are long."""
+def render_table(views: Sequence[ProcessView], now_ms: int, look: Look = PIPE) -> str:
+    """Return the processes as a table."""
     names = [one_line(view.path) for view in views]
-    return _rendered("ID", names, views, COLUMNS, now_ms, colour=colour, width=width)
+    return _rendered(names, views, COLUMNS, now_ms, look)
 
 
-def render_tree(
-    views: Sequence[ProcessView], now_ms: int, *, colour: bool = False, width: int | None = None
-) -> str:
+def render_tree(views: Sequence[ProcessView], now_ms: int, look: Look = PIPE) -> str:
     """Return the processes as a tree."""
-    names = [lead + one_line(_name(view)) for view, lead in zip(views, leads(views), strict=True)]
-    columns = [column for column in COLUMNS if column.title not in {"FOR", "TOK/S", "MAIL"}]
-    lines = _rendered("", names, views, columns, now_ms, colour=colour, width=width)
-    return lines.partition("\n")[2]
+    names = [lead + one_line(name_of(view)) for view, lead in zip(views, leads(views), strict=True)]
+    columns = [one for one in COLUMNS if one.column.title not in _NOT_IN_TREES]
+    return _rendered(names, views, columns, now_ms, look)
 
 
 def leads(views: Sequence[ProcessView]) -> list[str]:
-    """The branches before each name; `views` stand in tree order."""
+    """Return the branches before each name; `views` stand in tree order."""
     last_below = {view.parent: view.path for view in views}
     indents = {"": ""}
     found: list[str] = []
     for view in views:
         is_last = last_below[view.parent] == view.path
         indent = indents.get(view.parent, "")
-        found.append(indent + ("└─ " if is_last else "├─ "))
-        indents[view.path] = indent + ("   " if is_last else "│  ")
+        branch = ("└─ " if is_last else "├─ ") if view.parent else ""
+        found.append(indent + branch)
+        deeper = ("   " if is_last else "│  ") if view.parent else ""
+        indents[view.path] = indent + deeper
     return found
 
 
 def _rendered(
-    head: str,
     names: Sequence[str],
     views: Sequence[ProcessView],
-    columns: Sequence[Column],
+    columns: Collection[ProcessColumn],
     now_ms: int,
-    *,
-    colour: bool,
-    width: int | None,
+    look: Look,
 ) -> str:
-    cells = {column: [column.text(view, now_ms) for view in views] for column in columns}
-    shown = [column for column in columns if any(cells[column])]
-    name_width = max(map(len, [head, *names]))
-    widths = {column: max(map(len, [column.title, *cells[column]])) for column in shown}
-    if width is not None and shown:
-        before = name_width + sum(len(_GAP) + widths[column] for column in shown[:-1])
-        widths[shown[-1]] = max(8, min(widths[shown[-1]], width - before - len(_GAP)))
-    lines = [_GAP.join([head.ljust(name_width), *(_fit(c.title, c, widths) for c in shown)])]
-    for row, view in enumerate(views):
-        texts = [names[row].ljust(name_width)]
-        for column in shown:
-            mark = column.colour(view) if colour else ""
-            text = _fit(cells[column][row], column, widths)
-            texts.append(f"{mark}{text}{PLAIN}" if mark else text)
-        lines.append(_GAP.join(texts))
-    return "\n".join(line.rstrip() for line in lines)
+    filled = [names, *(one.cells(views, now_ms) for one in columns)]
+    rows = [list(row) for row in zip(*filled, strict=True)]
+    return table([NAME, *(one.column for one in columns)], rows, look)
 
 
-def _fit(text: str, column: Column, widths: dict[Column, int]) -> str:
-    width = widths[column]
-    cut = text if len(text) <= width else f"{text[: width - 1]}…"
-    return cut.rjust(width) if column.title in NUMBERS else cut.ljust(width)
-
-
-def _name(view: ProcessView) -> str:
+def name_of(view: ProcessView) -> str:
     """Return the name of a process without what stands above it in the tree."""
     return view.path.rpartition("/")[2]
-
-
-def _state(view: ProcessView) -> str:
-    """A supervisor that has nothing to do is as it should be."""
-    is_quiet = (
-        view.kind is ProcessKind.SUPERVISOR and view.health is Health.OK and view.state == "idle"
-    )
-    return "" if is_quiet else view.state

@@ -4,32 +4,47 @@ A key is never shown. One that a variable holds is looked for; a command that pr
 since it may ask a person for a password.
 """
 
-import argparse
 import asyncio
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
-from vegakit.cli.display import PLAIN, one_line
+from vegakit.cli.look import (
+    PIPE,
+    Cell,
+    Column,
+    Look,
+    Sign,
+    Tone,
+    look_of,
+    one_line,
+    print_json,
+    table,
+)
+from vegakit.cli.main import CommandParser
 from vegakit.cli.models import price_age
 from vegakit.config import (
     EnvironmentKey,
     KeySource,
     Settings,
+    environment_variable,
     hide_secrets_of_url,
     load,
-    wants_colour,
 )
 from vegakit.errors import SettingsError
-from vegakit.providers import catalog_date, catalog_sources, needs_key, provider_names
+from vegakit.providers import (
+    account_variables,
+    catalog_date,
+    catalog_sources,
+    missing_variables,
+    needs_key,
+    provider_names,
+)
 
-_GREEN, _YELLOW, _DIM = "\x1b[32m", "\x1b[33m", "\x1b[2m"
 _PACKAGE = "vegakit"
 _ALL = "all"
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^\]]*)\])?[^;]*(?:;(.*))?")
@@ -48,7 +63,7 @@ class Finding(Struct, frozen=True):
 
 def doctor_command(arguments: Sequence[str]) -> int:
     """Run `vega doctor`. It fails if no provider can be asked."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega doctor",
         description="Say which providers have a key, which extras are installed, how old the "
         "prices are, and what to type for the rest. Asks no provider, and shows no key.",
@@ -56,30 +71,42 @@ def doctor_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
     settings = load()
-    keys = [_key(settings, provider) for provider in provider_names()]
-    findings = [*keys, *(_extra(name) for name in extras()), _prices()]
+    providers = [_provider(settings, provider) for provider in provider_names()]
+    findings = [*providers, *(_extra(name) for name in extras()), _prices()]
     if chosen.json:
-        print(json.dumps(_as_json(findings), indent=2, ensure_ascii=False))
+        print_json(findings)
     else:
-        print(report(findings, colour=wants_colour(sys.stdout)))
-    return 0 if any(key.is_well is not False for key in keys) else 1
+        print(report(findings, look_of(sys.stdout)))
+    return 0 if any(one.is_well is not False for one in providers) else 1
 
 
-def _key(settings: Settings, provider: str) -> Finding:
-    source = settings.key(provider)
-    is_there = _is_there(source)
+def _provider(settings: Settings, provider: str) -> Finding:
+    """Return whether a provider can be asked: it has a key, and an address."""
+    source, place = settings.key(provider), settings.provider(provider).base_url
+    is_there, told = _is_there(source), ""
+    account = account_variables(provider)
+    if is_there is False and account and all(map(environment_variable, account)):
+        is_there, told = True, f"keys in env {' and '.join(account)}"
+    told = (
+        told
+        or {
+            True: f"key in {source}",
+            None: f"key by {source}, which is not run now",
+            False: f"no key in {source}",
+        }[is_there]
+    )
+    to_set: tuple[str, ...] = ()
     if is_there is False and not needs_key(provider):
-        told = f"no key in {source}; asked without one"
-        return Finding("provider", provider, is_well=False, told=told)
-    place = settings.provider(provider).base_url
-    at = f", at {one_line(hide_secrets_of_url(place))}" if place else ""
-    told = {
-        True: f"key in {source}{at}",
-        None: f"key by {source}, which is not run now{at}",
-        False: f"no key in {source}{at}",
-    }[is_there]
-    variable = source.variable if isinstance(source, EnvironmentKey) else ""
-    fix = f"export {variable}=…" if is_there is False else ""
+        told += "; asked without one"
+    elif is_there is False and isinstance(source, EnvironmentKey):
+        to_set = (source.variable,)
+    if place:
+        told += f", at {one_line(hide_secrets_of_url(place))}"
+    elif missing := missing_variables(provider):
+        to_set += missing
+        told += f"; its address needs {' and '.join(missing)}"
+        is_there = False
+    fix = f"export {' '.join(f'{name}=…' for name in to_set)}" if to_set else ""
     return Finding("provider", provider, is_there, told, fix)
 
 
@@ -157,21 +184,35 @@ def _prices() -> Finding:
     return Finding("prices", catalog_date().isoformat(), is_well=True, told=told)
 
 
-def report(findings: Sequence[Finding], *, colour: bool = False) -> str:
-    """Return the findings for people: a line each, what to type after what is missing."""
-    abouts = max(len(one.about) for one in findings)
-    names = max(len(one.name) for one in findings)
-    lines: list[str] = []
-    for one in findings:
-        fix = f"; type: {one.fix}" if one.fix else ""
-        line = f"{_MARKS[one.is_well]} {one.about:{abouts}}  {one.name:{names}}  {one.told}{fix}"
-        lines.append(f"{_COLOURS[one.is_well]}{line}{PLAIN}" if colour else line)
-    return "\n".join(lines)
+def report(findings: Sequence[Finding], look: Look = PIPE) -> str:
+    """Return the findings for people: a row each, and below it what to type for what is missing."""
+    columns = (Column(""), Column("About"), Column("Name"), Column("Found"))
+    names = max(len(one.about) + len(one.name) for one in findings)
+    mark = max(len(look.text(str(sign))) for sign in _SIGNS.values())
+    room = None if look.width is None else look.width - names - mark - 7
+    fits = [room is None or len(one.told) <= room for one in findings]
+    rows = [
+        (
+            Cell(str(_SIGNS[one.is_well]), _TONES[one.is_well]),
+            one.about,
+            one.name,
+            one.told if whole else "",
+        )
+        for one, whole in zip(findings, fits, strict=True)
+    ]
+    more = {
+        n: ("    ", "\n".join(filter(None, ["" if fits[n] else one.told, _fix(one)])))
+        for n, one in enumerate(findings)
+        if one.fix or not fits[n]
+    }
+    lines = table(columns, rows, look, below=more, head=False)
+    lacking = sum(one.is_well is False for one in findings)
+    return f"{lines}\n\n{len(findings) - lacking} of {len(findings)} set up"
 
 
-_MARKS = {True: "✓", None: "?", False: "–"}
-_COLOURS = {True: _GREEN, None: _YELLOW, False: _DIM}
+_SIGNS = {True: Sign.DONE, None: Sign.ASKS, False: Sign.WAITING}
+_TONES = {True: Tone.OK, None: Tone.ASK, False: Tone.PLAIN}
 
 
-def _as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [to_builtins(one) for one in findings]
+def _fix(one: Finding) -> str:
+    return f"try: {one.fix}" if one.fix else ""

@@ -1,7 +1,6 @@
 """`vega explain`: what a program does at once, what waits for what, and what it may touch."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,10 +8,10 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from vegakit.cli.compiler import show
-from vegakit.cli.display import one_line, terminal_width
 from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import as_dot, render_flows
-from vegakit.config import wants_colour
+from vegakit.cli.look import PIPE, Look, look_of, one_line, print_json
+from vegakit.cli.main import CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import DataflowGraph, Manifest, dataflow_of, manifest_of
 from vegakit.sdk import check_source, code_run_by
@@ -38,11 +37,7 @@ def explain_command(arguments: Sequence[str]) -> int:
     flows, manifest = dataflow_of(found.checked), manifest_of(found.checked)
     loaded = tuple(map(str, code_run_by(chosen.file)))
     if chosen.json:
-        print(
-            json.dumps(
-                to_builtins(manifest) | {"at_load": loaded, "flows": to_builtins(flows)}, indent=2
-            )
-        )
+        print_json(to_builtins(manifest) | {"at_load": loaded, "flows": to_builtins(flows)})
     elif chosen.dot:
         print(as_dot(flows))
     elif chosen.svg is not None:
@@ -53,7 +48,7 @@ def explain_command(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega explain",
         description="Show what a program will do at once, what waits for what and why, and all "
         "that it may ask, call and touch. Needs no key and asks no model.",
@@ -80,37 +75,41 @@ def _write(path: Path, drawn: str) -> None:
 def _print_all(
     flows: Sequence[DataflowGraph], manifest: Manifest, name: str, loaded: Sequence[str]
 ) -> None:
-    colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
-    drawn = render_flows(flows, name, colour=colour, width=width)
-    print(
-        "\n\n".join(filter(None, [drawn, _at_load(loaded, name), render_manifest(manifest, name)]))
-    )
+    look = look_of(sys.stdout)
+    drawn = render_flows(flows, name, look)
+    told = [drawn, _at_load(loaded, name, look), render_manifest(manifest, name, look)]
+    print("\n\n".join(filter(None, told)))
 
 
-def render_manifest(manifest: Manifest, name: str) -> str:
+def render_manifest(manifest: Manifest, name: str, look: Look = PIPE) -> str:
     """Return what a program may touch, for people."""
     rows = list(_rows(manifest))
     if not rows:
         return f"{one_line(name)} asks no agent and touches nothing outside itself"
     width = max(len(title) for title, _ in rows)
-    told = [f"  {title:{width}}  {one_line(text)}" for title, text in rows]
+    told = [
+        line
+        for title, text in rows
+        for line in look.fold(one_line(text), " " * (width + 4), f"  {title:{width}}  ")
+    ]
     return "\n".join([f"{one_line(name)} may do this and no more:", *told])
 
 
-def _at_load(loaded: Sequence[str], name: str) -> str:
+def _at_load(loaded: Sequence[str], name: str, look: Look) -> str:
     if not loaded:
         return ""
     told = [f"  {one_line(code)}" for code in loaded]
     first = (
         f"before the program, this code of {one_line(name)} runs as Python with all your rights:"
     )
-    return "\n".join([first, *told])
+    return "\n".join([*look.fold(first, "  "), *told])
 
 
 def _rows(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for agent in manifest.agents:
         tools = f", with {', '.join(agent.tools)}" if agent.tools else ""
-        yield "asks", f"{agent.name} ({agent.model or 'the default model'}){tools}"
+        models = ", or else ".join((agent.model or "the default model", *agent.fallbacks))
+        yield "asks", f"{agent.name} ({models}){tools}"
     for field, title in _TITLES.items():
         if named := getattr(manifest, field):
             yield title, ", ".join(named)

@@ -6,46 +6,199 @@ names. The module is imported when the command is called, so that help stays qui
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from typing import NamedTuple, NoReturn
 
-from vegakit.errors import UserError
+from vegakit.errors import UserError, did_you_mean
+
+
+class CommandRow(NamedTuple):
+    """A command: the module that has it, its group in the help, a line on it and an example."""
+
+    module: str
+    group: str
+    line: str
+    example: str
+
+
+_RUN, _UNDERSTAND, _WATCH = "Run", "Understand", "Watch"
+_ASK, _SERVE, _BUILD = "Ask", "Serve", "Build"
 
 COMMANDS = {
-    "answer": ("vegakit.cli.questions", "answer what an agent or a program asks a person"),
-    "audit": ("vegakit.cli.audit", "verify an audit, or show its last entries"),
-    "build": ("vegakit.cli.compiler", "compile a program to a file"),
-    "card": ("vegakit.cli.compiler", "print the language on a page, for a model"),
-    "check": ("vegakit.cli.compiler", "find all that is wrong with programs"),
-    "config": ("vegakit.cli.config", "show the settings and where each of them came from"),
-    "cost": ("vegakit.cli.cost", "quote a program: what it may cost at most"),
-    "demo": ("vegakit.cli.demo", "watch a team of agents crash, recover and stay in budget"),
-    "disasm": ("vegakit.cli.compiler", "show the instructions of a program"),
-    "doctor": ("vegakit.cli.doctor", "say what is set up, and what to type for the rest"),
-    "explain": (
-        "vegakit.cli.explain",
-        "show what overlaps, what waits for what, and what it touches",
+    "run": CommandRow("vegakit.cli.run", _RUN, "run a program", "vega run hello.vega Ada"),
+    "resume": CommandRow(
+        "vegakit.cli.runs",
+        _RUN,
+        "go on with a run that was killed, failed or paused",
+        "vega resume",
     ),
-    "fmt": ("vegakit.cli.compiler", "format programs"),
-    "gc": ("vegakit.cli.runs", "forget runs that ended long ago"),
-    "interrupts": ("vegakit.cli.questions", "show what people are asked"),
-    "kill": ("vegakit.cli.processes", "end a process, or with --tree all that it started too"),
-    "logs": ("vegakit.cli.processes", "show what a process did last, and follow it"),
-    "lsp": ("vegakit.cli.compiler", "serve an editor: what is wrong, and formatting"),
-    "mcp": ("vegakit.cli.mcp", "serve programs to MCP clients, or show and accept MCP servers"),
-    "models": ("vegakit.cli.models", "list models, what they cost and how much they read"),
-    "ps": ("vegakit.cli.processes", "show what each process of a running runtime does"),
-    "replay": ("vegakit.cli.runs", "run a recorded program again, offline, by its journal"),
-    "resume": ("vegakit.cli.runs", "go on with a run that was killed, failed or paused"),
-    "run": ("vegakit.cli.run", "run a program"),
-    "runs": ("vegakit.cli.runs", "show the runs that are recorded"),
-    "test": ("vegakit.cli.run", "run test programs, their expectations beside the line"),
-    "top": ("vegakit.cli.top", "watch the processes of a running runtime"),
-    "trace": ("vegakit.cli.trace", "show the last runs, or one run as a tree"),
-    "tree": ("vegakit.cli.processes", "show the processes of a running runtime as a tree"),
+    "replay": CommandRow(
+        "vegakit.cli.runs",
+        _RUN,
+        "run a recorded program again, offline, by its journal",
+        "vega replay 01a1dd96b804",
+    ),
+    "test": CommandRow(
+        "vegakit.cli.run",
+        _RUN,
+        "run test programs, their expectations beside the line",
+        "vega test tests/",
+    ),
+    "demo": CommandRow(
+        "vegakit.cli.demo",
+        _RUN,
+        "watch a team of agents crash, recover and stay in budget",
+        "vega demo",
+    ),
+    "init": CommandRow(
+        "vegakit.cli.init", _RUN, "begin a project that runs without a key", "vega init hello"
+    ),
+    "cost": CommandRow(
+        "vegakit.cli.cost",
+        _UNDERSTAND,
+        "quote a program: what it may cost at most",
+        "vega cost hello.vega",
+    ),
+    "explain": CommandRow(
+        "vegakit.cli.explain",
+        _UNDERSTAND,
+        "show what overlaps, what waits for what, and what it touches",
+        "vega explain hello.vega",
+    ),
+    "trace": CommandRow(
+        "vegakit.cli.trace",
+        _UNDERSTAND,
+        "show the last runs, or one run as a tree",
+        "vega trace 4f1c2a",
+    ),
+    "runs": CommandRow(
+        "vegakit.cli.runs", _UNDERSTAND, "show the runs that are recorded", "vega runs"
+    ),
+    "gc": CommandRow(
+        "vegakit.cli.runs", _UNDERSTAND, "forget runs that ended long ago", "vega gc --dry-run"
+    ),
+    "audit": CommandRow(
+        "vegakit.cli.audit",
+        _UNDERSTAND,
+        "verify an audit, or show its last entries",
+        "vega audit verify audit.jsonl",
+    ),
+    "models": CommandRow(
+        "vegakit.cli.models",
+        _UNDERSTAND,
+        "list models, what they cost and how much they read",
+        "vega models --provider openai",
+    ),
+    "top": CommandRow(
+        "vegakit.cli.top", _WATCH, "watch the processes of a running runtime", "vega top"
+    ),
+    "ps": CommandRow(
+        "vegakit.cli.processes",
+        _WATCH,
+        "show what each process of a running runtime does",
+        "vega ps",
+    ),
+    "tree": CommandRow(
+        "vegakit.cli.processes",
+        _WATCH,
+        "show the processes of a running runtime as a tree",
+        "vega tree",
+    ),
+    "logs": CommandRow(
+        "vegakit.cli.processes",
+        _WATCH,
+        "show what a process did last, and follow it",
+        "vega logs team/coder -f",
+    ),
+    "kill": CommandRow(
+        "vegakit.cli.processes",
+        _WATCH,
+        "end a process, or with --tree all that it started too",
+        "vega kill --tree team",
+    ),
+    "interrupts": CommandRow(
+        "vegakit.cli.questions", _ASK, "show what people are asked", "vega interrupts"
+    ),
+    "answer": CommandRow(
+        "vegakit.cli.questions",
+        _ASK,
+        "answer what an agent or a program asks a person",
+        "vega answer 0123456789ab yes",
+    ),
+    "serve": CommandRow(
+        "vegakit.cli.serve",
+        _SERVE,
+        "serve a kernel to workers in any language",
+        "vega serve",
+    ),
+    "token": CommandRow(
+        "vegakit.cli.serve",
+        _SERVE,
+        "make, list and revoke the tokens of those who call it",
+        "vega token create --tenant acme --user ann",
+    ),
+    "mcp": CommandRow(
+        "vegakit.cli.mcp",
+        _SERVE,
+        "serve programs to MCP clients, or show and accept MCP servers",
+        "vega mcp serve",
+    ),
+    "check": CommandRow(
+        "vegakit.cli.compiler",
+        _BUILD,
+        "find all that is wrong with programs",
+        "vega check hello.vega",
+    ),
+    "fmt": CommandRow("vegakit.cli.compiler", _BUILD, "format programs", "vega fmt ."),
+    "build": CommandRow(
+        "vegakit.cli.compiler", _BUILD, "compile a program to a file", "vega build hello.vega"
+    ),
+    "disasm": CommandRow(
+        "vegakit.cli.compiler",
+        _BUILD,
+        "show the instructions of a program",
+        "vega disasm hello.vega",
+    ),
+    "card": CommandRow(
+        "vegakit.cli.compiler",
+        _BUILD,
+        "print the language on a page, for a model",
+        "vega card --python",
+    ),
+    "config": CommandRow(
+        "vegakit.cli.config",
+        _BUILD,
+        "show the settings and where each of them came from",
+        "vega config",
+    ),
+    "doctor": CommandRow(
+        "vegakit.cli.doctor",
+        _BUILD,
+        "say what is set up, and what to type for the rest",
+        "vega doctor",
+    ),
+    "lsp": CommandRow(
+        "vegakit.cli.compiler",
+        _BUILD,
+        "serve an editor: what is wrong, and formatting",
+        "vega lsp",
+    ),
+    "completion": CommandRow(
+        "vegakit.cli.completion",
+        _BUILD,
+        "print what completes these commands in bash, zsh or fish",
+        "vega completion bash",
+    ),
+    "version": CommandRow(
+        "vegakit.cli.completion", _BUILD, "say which version this is", "vega version"
+    ),
 }
-"""Name: module, one line of help."""
+"""In the order of the help: by group, the most used first."""
+
+MOST_USED = ("run", "cost", "trace", "top", "answer")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,17 +206,100 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else [*argv]
     if not arguments or arguments[0] not in COMMANDS:
         return _help(arguments)
-    module, _ = COMMANDS[arguments[0]]
+    from vegakit.cli import look
+
+    for stream in (sys.stdout, sys.stderr):
+        look.guard(stream)
     try:
-        status: int = getattr(import_module(module), f"{arguments[0]}_command")(arguments[1:])
+        words = _without_look(arguments[1:])
+        module = import_module(COMMANDS[arguments[0]].module)
+        status: int = getattr(module, f"{arguments[0]}_command")(words)
         sys.stdout.flush()
     except UserError as error:
-        print(f"vega {arguments[0]}: {error}", file=sys.stderr)
+        look.tell_error(error)
         return 1
     except BrokenPipeError:  # who reads us has seen enough, like `head`; closing must not complain
         silence()
         return 1
     return status
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The arguments of a command. What is wrong with them is told as any other error: what it is,
+    what was probably meant, and what to type; the status is 2, that of wrong usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Tell what argparse found in words that name the next step, and end."""
+        raise self.refusal(self._told(message))
+
+    def refusal(self, message: str) -> SystemExit:
+        """Tell an error about the command line, and return what ends the program."""
+        from vegakit.cli import look
+
+        look.guard(sys.stderr)
+        look.tell_error(message)
+        return SystemExit(2)
+
+    def _told(self, message: str) -> str:
+        fix = f"type: {self.prog} --help"
+        about, _, rest = message.partition(": ")
+        if about == "unrecognized arguments":
+            word = next((word for word in rest.split() if word.startswith("-")), rest)
+            near = did_you_mean(word, self._flags(), "")
+            known = f"{self.prog} takes no {word}"
+            return "; ".join(filter(None, [known, near, f"to see all that it takes, {fix}"]))
+        if about == "the following arguments are required":
+            # Of a mixed command line, argparse also names those that may be left out.
+            optional = {one.metavar for one in self._actions if one.nargs in ("?", "*")}
+            names = ", ".join(name for name in rest.split(", ") if name not in optional)
+            return f"{self.prog} needs {names}; {self._example() or fix}"
+        name, what = about.removeprefix("argument "), rest
+        if choice := re.match(r"invalid choice: (.+) \(choose from (.+)\)", rest):
+            given, known = choice[1], choice[2].replace("'", "")
+            what = f"{given} is none of {known}"
+        elif re.fullmatch(r"expected (one|at least one|\d+) arguments?", rest):
+            what = "its value is missing"
+        elif rest.startswith("not allowed with argument"):
+            what = f"it does not go together with {rest.rpartition(' ')[2]}"
+        return f"{name}: {what}; {fix}" if rest else f"{message}; {fix}"
+
+    def _flags(self) -> list[str]:
+        return [flag for one in self._actions for flag in one.option_strings if flag[:2] == "--"]
+
+    def _example(self) -> str:
+        row = COMMANDS.get(self.prog.removeprefix("vega "))
+        return f"type: {row.example}" if row else ""
+
+
+def amount(text: str) -> str:
+    """Check an option whose value is money, and return it as it was written."""
+    from vegakit.money import dollars
+
+    try:
+        dollars(text)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def _without_look(arguments: list[str]) -> list[str]:
+    """Return the arguments without `--color WHEN` and `--exact`, which every command takes, and set
+    them. What follows `--` belongs to the command."""
+    from vegakit.cli.look import choose_colour, choose_exact
+
+    choose_colour("auto")
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    kept: list[str] = []
+    choose_exact(exact="--exact" in arguments[:end])
+    words = iter(word for word in arguments[:end] if word != "--exact")
+    for word in words:
+        if word == "--color":
+            choose_colour(next(words, ""))
+        elif word.startswith("--color="):
+            choose_colour(word.partition("=")[2])
+        else:
+            kept.append(word)
+    return kept + arguments[end:]
 
 
 def silence() -> None:
@@ -73,26 +309,47 @@ def silence() -> None:
 
 
 def _help(arguments: list[str]) -> int:
-    width = max(map(len, COMMANDS))
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega",
-        usage="vega [-h] [--version] <command> ...",
-        description="Run agent programs under a contract: quoted before, capped during, "
+        usage="vega [-h] [--version] [--color auto|always|never] [--exact] <command> ...",
+        description="Run agent programs under a contract: quoted before, capped during,\n"
         "no answer that arrived is paid for twice.",
-        epilog="\n".join(["commands:", *(f"  {n:{width}}  {COMMANDS[n][1]}" for n in COMMANDS)]),
+        epilog="\n".join(_groups()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_version(arguments))
+    parser.add_argument("--color", metavar="WHEN", help=argparse.SUPPRESS)
+    parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
-    unknown: str | None = parser.parse_known_args(arguments)[0].command
+    chosen, _ = parser.parse_known_args(arguments)
+    unknown: str | None = chosen.command
+    if unknown in COMMANDS:  # flags stood before it
+        at = arguments.index(unknown)
+        return main([unknown, *arguments[:at], *arguments[at + 1 :]])
     if unknown:
-        from difflib import get_close_matches
-
-        close = get_close_matches(unknown, list(COMMANDS), 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(COMMANDS)}"
-        parser.error(f"there is no command {unknown!r}; {hint}")
+        is_program = unknown.endswith((".vega", ".vgb", ".py"))
+        fix = f"to run a program, type: vega run {unknown}" if is_program else ""
+        near = did_you_mean(unknown, COMMANDS, "")
+        hint = fix or "; ".join(filter(None, [near, "to see all of them, type: vega --help"]))
+        raise parser.refusal(f"there is no command {unknown!r}; {hint}")
     parser.print_help()
     return 0
+
+
+def _groups() -> Iterator[str]:
+    """Yield the commands for the help: the most used first, each with an example, then all. Plain
+    ASCII, since no stream is guarded here."""
+    width = max(map(len, COMMANDS))
+    most = max(len(COMMANDS[name].example) for name in MOST_USED)
+    yield "Most used:"
+    for name in MOST_USED:
+        yield f"  {COMMANDS[name].example:{most}}  {COMMANDS[name].line}"
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        yield f"\n{group}:"
+        for name, command in COMMANDS.items():
+            if command.group == group:
+                yield f"  {name:{width}}  {command.line}"
+    yield "\nvega <command> --help shows its arguments."
 
 
 def _version(arguments: list[str]) -> str:
@@ -100,6 +357,11 @@ def _version(arguments: list[str]) -> str:
     read."""
     if not any("--version".startswith(word) for word in arguments if word.startswith("--v")):
         return ""
+    return version_line()
+
+
+def version_line() -> str:
+    """Return the version of Vega, of Python and of the system: what a report of a bug needs."""
     import platform
     from importlib.metadata import version
 

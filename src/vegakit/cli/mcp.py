@@ -13,12 +13,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from vegakit.cli.display import one_line
+from msgspec import structs
+
+from vegakit.cli.look import one_line
+from vegakit.cli.main import CommandParser
 from vegakit.config import Settings, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
 from vegakit.money import Money, dollars, format_money
 from vegakit.ports import Model
-from vegakit.program import Bounds
 from vegakit.sdk import Runtime, project_root, runtime_arguments
 from vegakit.server import (
     Operations,
@@ -131,7 +133,8 @@ def _server_policy(chosen: argparse.Namespace, root: Path, settings: Settings) -
 
 def _parts(settings: Settings, model: str | None) -> dict[str, Any]:
     parts = runtime_arguments(settings)
-    parts["bounds"] = Bounds(depth=Bounds().depth + _DEPTH)
+    bounds = parts["bounds"]
+    parts["bounds"] = structs.replace(bounds, depth=bounds.depth + _DEPTH)
     if model:
         only = cache(partial(parts["models"], model))
 
@@ -199,7 +202,7 @@ def mcp_command(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega mcp",
         description="Offer programs to MCP clients, or use MCP servers of others. Without a word "
         "after it, as `vega mcp serve`: on stdin and stdout, for a client that starts it.",
@@ -236,7 +239,7 @@ async def _list(settings: Settings) -> int:
 
 async def _accept(settings: Settings, name: str, digest: str | None) -> int:
     server = await mcp_server(settings, name)
-    async with Runtime(pins=settings.pins_path) as rt:
+    async with Runtime(pins=settings.pins_path, observable=False) as rt:
         review = await rt.mcp.review(server)
         print(_shown(server, review))
         if review.is_settled:

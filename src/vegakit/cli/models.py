@@ -13,29 +13,36 @@ from typing import Any
 
 from msgspec import Struct
 
-from vegakit.cli.display import PLAIN, one_line, terminal_width
-from vegakit.config import Settings, explain, load, wants_colour
-from vegakit.errors import SettingsError, UserError
-from vegakit.money import NANOS, Money, format_money
+from vegakit.cli.look import PIPE, Cell, Column, Look, Tone, look_of, one_line, print_json, table
+from vegakit.cli.main import CommandParser
+from vegakit.config import Settings, explain, load
+from vegakit.errors import SettingsError, UserError, did_you_mean
+from vegakit.money import Money, format_money, to_usd
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.providers import (
+    capped_price,
     catalog_date,
     features_of,
     known_models,
     known_providers,
-    listed_price,
     provider_names,
     provider_of,
 )
 from vegakit.wires import ModelFeatures
 
-_BOLD, _DIM = "\x1b[1m", "\x1b[2m"
 _OLD_DAYS = 120
 _LIST = "list"
-_GAP = "  "
 _AMOUNTS = ("input", "output", "cache_read", "cache_write")
-_HEAD = ("MODEL", "ABOVE", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "WINDOW", "PRICE FROM")
-_TEXTS = {"MODEL", "PRICE FROM"}
+_COLUMNS = (
+    Column("Model"),
+    Column("Above", right=True),
+    Column("Input", right=True),
+    Column("Output", right=True),
+    Column("Cache read", right=True, drop=1),
+    Column("Cache write", right=True, drop=2),
+    Column("Window", right=True, drop=3),
+    Column("Price from", drop=4),
+)
 
 
 class KnownModel(Struct, frozen=True):
@@ -56,16 +63,16 @@ def models_command(arguments: Sequence[str]) -> int:
     settings, today = load(), datetime.now(tz=UTC).date()
     models = list(priced_models(settings, _providers(chosen.provider)))
     if chosen.json:
-        print(json.dumps(_as_json(models, today), indent=2, ensure_ascii=False))
+        print_json(_as_json(models, today))
     else:
-        width = terminal_width(sys.stdout)
-        print(table(models, colour=wants_colour(sys.stdout), width=width))
-        print(f"\n{price_age(today)}")
+        look = look_of(sys.stdout)
+        print(render_models(models, look))
+        print("\n" + "\n".join(look.fold(price_age(today))))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega models",
         description="List the models that are known by name: dollars per million tokens, and how "
         "many tokens they read at once. Asks nobody. What vega.toml says of a price goes first.",
@@ -79,21 +86,22 @@ def _providers(wanted: str | None) -> tuple[str, ...]:
     if wanted is None:
         return provider_names()
     if wanted not in provider_names() and wanted not in known_providers():
-        names = ", ".join(sorted({*provider_names(), *known_providers()}))
-        raise UserError(f"there is no provider {one_line(wanted)!r}; there are: {names}")
+        names = sorted({*provider_names(), *known_providers()})
+        raise UserError(f"there is no provider {one_line(wanted)!r}; {did_you_mean(wanted, names)}")
     return (wanted,)
 
 
 def priced_models(settings: Settings, providers: Sequence[str]) -> Iterator[KnownModel]:
     """Yield the models of providers that have a price, those of the settings last."""
     aliases: dict[str, tuple[str, ...]] = {}
-    for alias, name in sorted(settings.models.items()):
-        aliases[name] = (*aliases.get(name, ()), alias)
+    for alias in sorted(settings.models):
+        for name in settings.models_of(alias):
+            aliases[name] = (*aliases.get(name, ()), alias)
     shown: set[str] = set()
     for provider in providers:
         for model in known_models(provider):
             name = f"{provider}:{model}"
-            own, listed = settings.price(name), listed_price(provider, model)
+            own, listed = settings.price(name), capped_price(provider, model)
             shown.add(name)
             if price := own or listed:
                 yield KnownModel(
@@ -138,49 +146,19 @@ def _plural(days: int) -> str:
     return "day" if days == 1 else "days"
 
 
-def table(models: Sequence[KnownModel], *, colour: bool = False, width: int | None = None) -> str:
-    """Return the models as a table, a line for each tier of a price. `width` leaves the last
-    columns out for which there is no room."""
-    rows = [_HEAD, *(row for model in models for row in _rows(model))]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    columns = _fitting(widths, width)
-    lines = [
-        _GAP.join(
-            row[i].ljust(widths[i]) if _HEAD[i] in _TEXTS else row[i].rjust(widths[i])
-            for i in range(columns)
-        ).rstrip()
-        for row in rows
-    ]
-    if not colour:
-        return "\n".join(lines)
-    marks = [_DIM, *(_mark(model) for model in models for _ in model.price.tiers)]
-    return "\n".join(
-        f"{mark}{line}{PLAIN}" if mark else line for mark, line in zip(marks, lines, strict=True)
-    )
+def render_models(models: Sequence[KnownModel], look: Look = PIPE) -> str:
+    """Return the models as a table, a line for each tier of a price. What the settings say stands
+    out. A price per million tokens is shown with all its digits: it is multiplied."""
+    return table(_COLUMNS, [row for model in models for row in _rows(model)], look)
 
 
-def _fitting(widths: Sequence[int], width: int | None) -> int:
-    columns = len(widths)
-    while width is not None and columns > 4 and _total(widths[:columns]) > width:
-        columns -= 1
-    return columns
-
-
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + len(_GAP) * (len(widths) - 1)
-
-
-def _mark(model: KnownModel) -> str:
-    """What the settings say stands out."""
-    return _BOLD if model.source != _LIST or model.aliases else ""
-
-
-def _rows(model: KnownModel) -> Iterator[tuple[str, ...]]:
+def _rows(model: KnownModel) -> Iterator[tuple[Cell | str, ...]]:
     window = model.features.context_tokens
     alias = f" ({', '.join(model.aliases)})" if model.aliases else ""
+    tone = Tone.STRONG if model.source != _LIST or model.aliases else Tone.PLAIN
     for number, tier in enumerate(model.price.tiers):
         yield (
-            one_line(f"{model.name}{alias}") if number == 0 else "",
+            Cell(one_line(f"{model.name}{alias}") if number == 0 else "", tone),
             f"{tier.above_input_tokens:,}" if tier.above_input_tokens else "",
             *(format_money(Money(getattr(tier, word))) for word in _AMOUNTS),
             f"{window:,}" if window and number == 0 else "",
@@ -199,7 +177,7 @@ def _as_json(models: Sequence[KnownModel], today: date) -> dict[str, Any]:
                 "provider": one.provider,
                 "aliases": [*one.aliases],
                 "price_from": one.source,
-                "per_call_usd": one.price.per_call / NANOS,
+                "per_call_usd": to_usd(one.price.per_call),
                 "tiers": [_tier(tier) for tier in one.price.tiers],
                 "context_tokens": one.features.context_tokens,
                 "json_output": one.features.json_output,
@@ -211,6 +189,6 @@ def _as_json(models: Sequence[KnownModel], today: date) -> dict[str, Any]:
     }
 
 
-def _tier(tier: PriceTier) -> dict[str, float]:
-    amounts = {f"{word}_usd": getattr(tier, word) / NANOS for word in _AMOUNTS}
+def _tier(tier: PriceTier) -> dict[str, float | None]:
+    amounts = {f"{word}_usd": to_usd(getattr(tier, word)) for word in _AMOUNTS}
     return {"above_input_tokens": tier.above_input_tokens, **amounts}

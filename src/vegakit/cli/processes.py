@@ -2,54 +2,102 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
-
-from msgspec import json
+from typing import Any
 
 from vegakit.cli.display import (
-    amount,
+    AT_KERNEL,
+    budget_bar,
     command_parser,
-    duration,
     headings,
-    one_line,
+    is_kernel,
+    limited,
     render_table,
     render_tree,
-    terminal_width,
 )
-from vegakit.config import wants_colour
-from vegakit.control import KillResult, LogEntry, connect
+from vegakit.cli.look import (
+    PIPE,
+    Look,
+    Sign,
+    Tone,
+    cells,
+    count,
+    duration,
+    look_of,
+    moment,
+    money,
+    narrower,
+    one_line,
+    print_json,
+    tokens,
+)
+from vegakit.control import KillResult, LogEntry, ProcessView, RuntimeView, connect
+from vegakit.money import in_dollars
 
 # `vega ps`: what each process of a running runtime does.
 
 
 def ps_command(arguments: Sequence[str]) -> int:
     """Run `vega ps`."""
-    parser = command_parser("ps")
+    parser = command_parser("ps", at=AT_KERNEL)
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
-    remote = connect(chosen.at).blocking
-    runtime, views = remote.info(), remote.ps()
+    if is_kernel(chosen.at):
+        from vegakit.cli.kernel import show_processes
+
+        return show_processes(chosen.at, as_json=chosen.json)
+    runtime, views = _seen(chosen.at)
     if chosen.json:
-        print(json.format(json.encode({"runtime": runtime, "processes": views})).decode())
-        return 0
-    colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
-    print(render_table(views, runtime.now_ms, colour=colour, width=width))
+        print_json(in_dollars({"runtime": runtime, "processes": views}))
+    elif views:
+        print(render_table(views, runtime.now_ms, look_of(sys.stdout)))
+    else:
+        print(_NOTHING_RUNS)
     return 0
 
 
 # `vega tree`: the processes of a running runtime, each below the one that started it.
 
 
+_BAR = 40
+_NOTHING_RUNS = "No process runs. To watch some, type: vega demo"
+
+
 def tree_command(arguments: Sequence[str]) -> int:
     """Run `vega tree`."""
     parser = command_parser("tree", "Show the processes of a running runtime as a tree.")
-    remote = connect(parser.parse_args(arguments).at).blocking
-    runtime, views = remote.info(), remote.ps()
-    print("\n".join(headings(runtime)))
-    colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
-    if views:
-        print(render_tree(views, runtime.now_ms, colour=colour, width=width))
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    chosen = parser.parse_args(arguments)
+    runtime, views = _seen(chosen.at)
+    if chosen.json:
+        print_json({"runtime": in_dollars(runtime), "processes": _nested(views)})
+        return 0
+    look = look_of(sys.stdout)
+    for line in headings(runtime, look):
+        print("\n".join(look.fold(line, "  ")))
+    print(budget_bar(runtime, look, _BAR), end="\n\n" if runtime.left is not None else "\n")
+    print(render_tree(views, runtime.now_ms, look) if views else _NOTHING_RUNS)
     return 0
+
+
+def _seen(at: str | None) -> tuple[RuntimeView, list[ProcessView]]:
+    remote = connect(at).blocking
+    runtime = remote.info()
+    return runtime, limited(remote.ps(), runtime)
+
+
+def _with_children(view: ProcessView) -> dict[str, Any]:
+    fields = in_dollars(view)
+    assert isinstance(fields, dict)
+    return {**fields, "children": list[dict[str, Any]]()}
+
+
+def _nested(views: Sequence[ProcessView]) -> list[dict[str, Any]]:
+    made = {view.path: _with_children(view) for view in views}
+    tops: list[dict[str, Any]] = []
+    for view in views:
+        above = made.get(view.parent)
+        (tops if above is None else above["children"]).append(made[view.path])
+    return tops
 
 
 # `vega kill`: end a process, and count what is left of it.
@@ -57,36 +105,57 @@ def tree_command(arguments: Sequence[str]) -> int:
 
 def kill_command(arguments: Sequence[str]) -> int:
     """Run `vega kill`."""
-    parser = command_parser("kill", "The status is 1 if anything is left.")
+    parser = command_parser("kill", "The status is 1 if anything is left.", AT_KERNEL)
     parser.add_argument("id", help="a process as `vega ps` shows it, or the end of its id")
     parser.add_argument("--tree", action="store_true", help="for good, with all below it")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
+    if is_kernel(chosen.at):
+        from vegakit.cli.kernel import end_process
+
+        return end_process(chosen.at, chosen.id, tree=chosen.tree, as_json=chosen.json)
     killed = connect(chosen.at).blocking.kill(chosen.id, tree=chosen.tree)
-    print(json.encode(killed).decode() if chosen.json else render_killed(killed))
+    if chosen.json:
+        print_json(killed, lines=True)
+    else:
+        print(render_killed(killed, look_of(sys.stdout)))
     return 0 if killed.is_clean else 1
 
 
-def render_killed(killed: KillResult) -> str:
+def render_killed(killed: KillResult, look: Look = PIPE) -> str:
     """Return what a kill came to, for people."""
-    lines = [f"ended: {', '.join(map(one_line, killed.ended))}"]
+    sign, tone = (Sign.DONE, Tone.OK) if killed.is_clean else (Sign.HELD, Tone.ASK)
+    lines = look.marked(sign, tone, f"ended: {', '.join(map(one_line, killed.ended))}")
     if killed.restarted:
         restarted = ", ".join(map(one_line, killed.restarted))
-        lines.append(f"started again by its supervisor: {restarted}; for good: vega kill --tree")
-    lines.append(
-        f"left: {killed.processes_left} processes, {killed.tasks_left} tasks, "
-        f"{killed.os_children_left} OS children"
+        lines += look.fold(f"started again by its supervisor: {restarted}", "    ", "  ")
+        lines.append(f"  try: vega kill --tree {one_line(killed.restarted[0])}")
+    left = (
+        f"{count(killed.processes_left, 'process', 'processes')}, "
+        f"{count(killed.tasks_left, 'task')}, "
+        f"{count(killed.os_children_left, 'OS child', 'OS children')}"
     )
-    return "\n".join(lines)
+    return "\n".join([*lines, f"  left: {left}"])
 
 
 # `vega logs`: what a process and those below it did last, and do now.
 
 
-_GAP = "  "
 _WIDEST_WORD = len("restarted")
-_PLAIN, _DIM, _RED = "\x1b[0m", "\x1b[2m", "\x1b[31m"
-_COLOURS = {"failed": _RED, "refused": _RED, "restarted": _RED, "stuck": _RED, "spawned": _DIM}
+_TONES = {
+    "failed": Tone.BAD,
+    "stuck": Tone.BAD,
+    "refused": Tone.ASK,
+    "restarted": Tone.ASK,
+    "ok": Tone.OK,
+}
+_SIGNS = {
+    "failed": Sign.FAILED,
+    "stuck": Sign.FAILED,
+    "refused": Sign.REFUSED,
+    "restarted": Sign.RESTARTED,
+    "ok": Sign.DONE,
+}
 
 
 def logs_command(arguments: Sequence[str]) -> int:
@@ -96,32 +165,47 @@ def logs_command(arguments: Sequence[str]) -> int:
     parser.add_argument("-f", "--follow", action="store_true", help="and go on, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="as lines of JSON, for programs")
     chosen = parser.parse_args(arguments)
-    colour, widest = wants_colour(sys.stdout), 0
+    look, widest = look_of(sys.stdout), 0
     try:
         for entry in connect(chosen.at).blocking.logs(chosen.id, follow=chosen.follow):
             widest = max(widest, len(entry.process))
-            line = render_entry(entry, widest, colour=colour)
-            print(json.encode(entry).decode() if chosen.json else line, flush=chosen.follow)
+            if chosen.json:
+                print_json(in_dollars(entry), lines=True)
+            else:
+                print(render_entry(entry, widest, look))
+            if chosen.follow:
+                sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def render_entry(entry: LogEntry, widest: int = 0, *, colour: bool = False) -> str:
+def render_entry(entry: LogEntry, widest: int = 0, look: Look = PIPE) -> str:
     """Return an entry of a log, for people. `widest` is how much room the names of processes
-    need."""
-    at = datetime.fromtimestamp(entry.at_ms / 1000, UTC)
+    need. What was said of it stands on a line of its own if it does not fit."""
+    word = entry.status if entry.status in _SIGNS else entry.what
+    sign, tone = str(_SIGNS.get(word, Sign.WAITING)), _TONES.get(word, Tone.PLAIN)
     facts = [
-        f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z",
-        entry.process.ljust(widest),
+        one_line(entry.process).ljust(widest),
         entry.what.ljust(_WIDEST_WORD),
         entry.name,
         duration(entry.took_ms) if entry.status else "",
-        f"{entry.input_tokens:,} → {entry.output_tokens:,}" if entry.input_tokens else "",
-        amount(entry.cost) if entry.cost else "",
+        tokens(entry.input_tokens, entry.output_tokens),
+        money(entry.cost) if entry.cost else "",
         "" if entry.status == "ok" else entry.status,
-        entry.note,
     ]
-    line = _GAP.join(one_line(fact) for fact in facts if fact).rstrip()
-    mark = _COLOURS.get(entry.status) or _COLOURS.get(entry.what, "")
-    return f"{mark}{line}{_PLAIN}" if colour and mark else line
+    told = "  ".join(one_line(fact) for fact in facts if fact)
+    at, note = _log_time(entry.at_ms), one_line(entry.note)
+    inner = narrower(look, len(at) + 4)
+    line = f"{at}  {look.paint(look.text(sign), tone)} "
+    if inner.width is None or cells(told) + 2 + cells(note) <= inner.width:
+        return (line + look.text("  ".join(filter(None, [told, note])))).rstrip()
+    first, *more = inner.fold(told, "  ")
+    below = inner.fold(note, "  ", "  ") if note else []
+    indent = " " * (len(at) + 4)
+    return "\n".join([line + first, *(indent + text for text in (*more, *below))])
+
+
+def _log_time(at_ms: int) -> str:
+    """Return a time with its milliseconds: entries follow each other quickly."""
+    return f"{moment(at_ms)}.{at_ms % 1000:03d}"

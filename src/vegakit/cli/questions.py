@@ -7,16 +7,17 @@ A question is shown whole, page by page if it is long, and yes counts only after
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from msgspec import json
-
-from vegakit.cli.display import command_parser, duration
+from vegakit.cli.display import AT_KERNEL, command_parser, is_kernel, limited
+from vegakit.cli.look import duration, look_of, money, print_json
 from vegakit.cli.runs import journal_of_user, runs_in, short_id
+from vegakit.concurrency import SteadyClock
 from vegakit.control import BlockingControlClient, Question, connect, render_question
 from vegakit.errors import UserError
+from vegakit.money import Money
 from vegakit.sdk import Runtime
 from vegakit.store import journal_size, show_place
 
@@ -60,11 +61,6 @@ def _size(screen: TextIO) -> tuple[int, int]:
     return columns or _USUAL[0], lines or _USUAL[1]
 
 
-def only_ascii(stream: TextIO) -> bool:
-    """Return whether a stream takes ASCII only."""
-    return not (stream.encoding or "utf-8").lower().startswith("utf")
-
-
 def _resting() -> str:
     """Return what to type if a run was cut off while it waited: it asks again when it goes on."""
     for place in (_FILE, journal_of_user()):
@@ -85,16 +81,40 @@ def _resting() -> str:
 
 def interrupts_command(arguments: Sequence[str]) -> int:
     """Run `vega interrupts`."""
-    parser = command_parser("interrupts")
+    parser = command_parser("interrupts", at=AT_KERNEL)
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     chosen = parser.parse_args(arguments)
-    remote, questions = questions_at(chosen.at)
+    if is_kernel(chosen.at):
+        from vegakit.cli.kernel import open_questions, question_in
+
+        remote, questions = None, [*map(question_in, open_questions(chosen.at))]
+    else:
+        remote, questions = questions_at(chosen.at)
     if chosen.json:
-        print(json.format(json.encode(questions)).decode())
-        return 0
-    now_ms, out = remote.info().now_ms, sys.stdout
+        print_json(questions)
+    elif remote is None:
+        _print_paged(questions, SteadyClock().now(), at=chosen.at)
+    else:
+        runtime = remote.info()
+        left = {view.path: view.left for view in limited(remote.ps(), runtime)}
+        _print_paged(questions, runtime.now_ms, left)
+    return 0
+
+
+def _print_paged(
+    questions: Sequence[Question],
+    now_ms: int,
+    left: Mapping[str, Money | None] | None = None,
+    at: str = "",
+) -> None:
+    out = sys.stdout
     lines = render_questions(
-        questions, now_ms, width=width_of(out), ascii_only=only_ascii(out)
+        questions,
+        now_ms,
+        width=width_of(out),
+        ascii_only=look_of(out).ascii_only,
+        left=left,
+        at=at,
     ).splitlines()
     pages = paged(lines, out) if sys.stdin.isatty() and out.isatty() else [lines]
     for number, page in enumerate(pages, 1):
@@ -104,7 +124,6 @@ def interrupts_command(arguments: Sequence[str]) -> int:
             print(prompt, end="", flush=True)
             if sys.stdin.readline().strip().lower() not in ("", "y"):
                 break
-    return 0
 
 
 def render_questions(
@@ -113,22 +132,30 @@ def render_questions(
     *,
     width: int | None = None,
     ascii_only: bool = False,
+    left: Mapping[str, Money | None] | None = None,
+    at: str = "",
 ) -> str:
-    """Return the whole text of each question, since people are to judge by it."""
+    """Return the whole text of each question, since people are to judge by it, and what its process
+    can still spend. `at` is the kernel that it is answered at."""
+    where = f" --at {at}" if at else ""
     if not questions:
-        return "nothing is asked"
-    shown = (
-        render_question(one, left=_left(one, now_ms), width=width, ascii_only=ascii_only)
-        for one in questions
-    )
-    return "\n\n".join(map("\n".join, shown))
+        return f"Nobody is asked anything. To see what runs, type: vega ps{where}"
+    shown: list[str] = []
+    for one in questions:
+        *text, answer = render_question(
+            one, left=_left(one, now_ms), width=width, ascii_only=ascii_only
+        )
+        most = (left or {}).get(one.process)
+        cost = [] if most is None else [f"  it can spend at most {money(most)} more"]
+        shown.append("\n".join([*text, *cost, answer + where]))
+    return "\n\n".join(shown)
 
 
 def _left(question: Question, now_ms: int) -> str:
     if question.expires_ms is None:
         return ""
     left_ms = question.expires_ms - now_ms
-    return f"{duration(left_ms)} left" if left_ms > 0 else "time is over"
+    return f"{duration(left_ms, brief=True)} left" if left_ms > 0 else "time is over"
 
 
 # `vega answer`: yes, no or words to a question; once, and to exactly what is shown.
@@ -136,12 +163,17 @@ def _left(question: Question, now_ms: int) -> str:
 
 def answer_command(arguments: Sequence[str]) -> int:
     """Run `vega answer`."""
-    parser = command_parser("answer")
+    parser = command_parser("answer", at=AT_KERNEL)
     parser.add_argument(
         "id", help="a question as `vega interrupts` shows it; for no or words its beginning will do"
     )
     parser.add_argument("answer", nargs="+", help="yes, no, or words")
     chosen = parser.parse_args(arguments)
+    if is_kernel(chosen.at):
+        from vegakit.cli.kernel import answer_question
+
+        print(f"answered {answer_question(chosen.at, chosen.id, ' '.join(chosen.answer))}")
+        return 0
     remote, questions = questions_at(chosen.at)
     question = _the_one(chosen.id, questions)
     # By the id as it was typed: the runtime wants the whole one for yes.
@@ -220,7 +252,7 @@ class TerminalQuestions:
 
 def _lines(question: Question) -> list[str]:
     err = sys.stderr
-    return render_question(question, width=width_of(err), ascii_only=only_ascii(err))
+    return render_question(question, width=width_of(err), ascii_only=look_of(err).ascii_only)
 
 
 def _read(question: Question) -> str:

@@ -7,22 +7,41 @@ testing kit, when it is called.
 
 import argparse
 import asyncio
-import json
 import shlex
+import signal
 import sys
+import threading
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from vegakit.cli.compiler import check_loading, compiled_at
-from vegakit.cli.main import silence
+from vegakit.cli.look import (
+    HARD_SPACE,
+    Look,
+    Rounding,
+    Sign,
+    Tone,
+    count,
+    duration,
+    look_of,
+    money,
+    print_json,
+    tell_error,
+)
+from vegakit.cli.main import CommandParser, amount, silence
+from vegakit.cli.progress import RunProgress
 from vegakit.cli.questions import TerminalQuestions
 from vegakit.cli.runs import short_id
 from vegakit.config import Settings, load
 from vegakit.control import Question
 from vegakit.errors import (
     BudgetExceeded,
+    CatchableError,
     ProgramChanged,
     SettingsError,
     ToolCutOff,
@@ -31,11 +50,11 @@ from vegakit.errors import (
     error_name,
 )
 from vegakit.events import CallKind, CallTraced
-from vegakit.host import JournaledRun, python_value
+from vegakit.host import NO_PRICE, JournaledRun, python_value
 from vegakit.lang import Module, Problem, arguments_of
-from vegakit.money import Money, dollars, format_money
+from vegakit.money import Money, dollars, to_usd
 from vegakit.policy import sanitise
-from vegakit.ports import Model, Sink
+from vegakit.ports import Model, Sink, share_of, traits_of
 from vegakit.program import OverlapReport, Printed, WastedCost
 from vegakit.providers import needs_key, provider_of
 from vegakit.sdk import Runtime, VegaProgram, interop_at, runtime_arguments
@@ -53,18 +72,24 @@ class RunTotals:
 
     def __init__(self) -> None:
         self._next: Sink | None = None
+        self.traits, self.share = traits_of(), share_of()
+        self.progress: RunProgress | None = None
         self.calls = self.input_tokens = self.output_tokens = self.spent = 0
         self.reserved = self.wasted = self.sequential_ms = self.critical_ms = 0
+        self.left: int | None = None
+        """What is left of the budget, if there is one and the run came so far."""
 
     def around(self, sink: Sink | None) -> "RunTotals":
         """Pass calls on to this sink, too."""
-        self._next = sink
+        self._next, self.traits, self.share = sink, traits_of(sink), share_of(sink)
         return self
 
     def record(self, call: CallTraced) -> None:
         """Count a call."""
-        if call.kind is CallKind.MODEL:
+        if call.kind is CallKind.MODEL and call.was_made:
             self.calls += 1
+            if self.progress is not None:
+                self.progress.count_call(call.cost or 0)
             self.input_tokens += call.input_tokens or 0
             self.output_tokens += call.output_tokens or 0
             self.spent += call.cost or 0
@@ -85,25 +110,26 @@ class RunTotals:
         if self._next is not None:
             await self._next.aclose()
 
-    def line(self, took_s: float) -> str:
-        """Return the totals in a line."""
-        calls = f"{self.calls} call{'' if self.calls == 1 else 's'}"
-        tokens = f"{self.input_tokens:,} + {self.output_tokens:,} tokens"
-        parts = [f"{took_s:.1f} s{self._saved(took_s)}", calls, tokens, self._money()]
-        return " · ".join(parts)
+    def line(self, took_s: float, at_most: int | None = None) -> str:
+        """Return the totals in a line, the money beside what may be spent at most."""
+        given = f"{self.input_tokens:,} → {self.output_tokens:,} tokens"
+        took = f"{duration(took_s * 1000)}{self._saved(took_s)}"
+        parts = [took, count(self.calls, "call"), given, self._money(at_most)]
+        return " · ".join(part.replace(" ", HARD_SPACE) for part in parts)
 
     def _saved(self, took_s: float) -> str:
         """Return the time saved, only where calls overlapped."""
         sequential_s = self.sequential_ms / 1000
         if sequential_s - took_s < _WORTH_TELLING_S:
             return ""
-        chain = f"longest chain {self.critical_ms / 1000:.1f} s"
-        return f" (one after another {sequential_s:.1f} s, {chain})"
+        chain = f"longest chain {duration(self.critical_ms)}"
+        return f" (one after another {duration(self.sequential_ms)}, {chain})"
 
-    def _money(self) -> str:
-        reserved, spent = (format_money(Money(amount)) for amount in (self.reserved, self.spent))
-        wasted = f", {format_money(Money(self.wasted))} of it wasted" if self.wasted else ""
-        return f"{reserved} reserved, {spent} spent{wasted}"
+    def _money(self, at_most: int | None) -> str:
+        limit = " spent" if at_most is None else f" of {money(at_most)}"
+        wasted = f", {money(self.wasted)} of it wasted" if self.wasted else ""
+        left = "" if self.left is None else f", {money(self.left, rounding=Rounding.DOWN)} left"
+        return f"{money(self.spent)}{limit}{wasted}{left}"
 
     def as_json(self, took_s: float) -> dict[str, Any]:
         """Return the totals for programs."""
@@ -114,45 +140,62 @@ class RunTotals:
             "output_tokens": self.output_tokens,
             "sequential_seconds": round(self.sequential_ms / 1000, 3),
             "critical_path_seconds": round(self.critical_ms / 1000, 3),
-            "reserved_usd": self.reserved / 1_000_000_000,
-            "spent_usd": self.spent / 1_000_000_000,
-            "wasted_usd": self.wasted / 1_000_000_000,
+            "reserved_usd": to_usd(self.reserved),
+            "spent_usd": to_usd(self.spent),
+            "wasted_usd": to_usd(self.wasted),
+            "left_usd": to_usd(self.left),
         }
 
 
 # `vega run`: a program, its output, and one line of account.
 
 
-_NO_KEY = "to try it without a key, type: vega run {file} --model scripted:FILE"
+_TONES = {
+    Sign.DONE: Tone.OK,
+    Sign.FAILED: Tone.BAD,
+    Sign.HELD: Tone.ASK,
+    Sign.REFUSED: Tone.ASK,
+}
+
+
+_NOTHING = ("load null", "return")
+"""The instructions of a program that is empty."""
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run `vega run`."""
-    chosen = _parser().parse_args(arguments)
+    # Options may stand between the file and its arguments.
+    chosen = _parser().parse_intermixed_args(arguments)
     made = compiled_at(chosen.file)
     if made is None:
         return 1
     module, root = made
+    main = module.functions[module.main]
+    if not main.params and len(main.code) <= len(_NOTHING):
+        raise UserError(
+            f"{chosen.file} does nothing: it has no statement, and no main that does something; "
+            'write for example: fn main() { print("hello"); }'
+        )
     given = _given(module, chosen)
     interop = interop_at(chosen.file, check_loading)
     made_run = _Run(VegaProgram(module, root, interop=interop), given, chosen)
     try:
         return asyncio.run(made_run.go())
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return made_run.interrupted()
     except _ResultNotWrittenError as error:
-        print(error, file=sys.stderr)
+        tell_error(error)
         return 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega run",
         description="Run a program; what follows its file are the arguments of its main.",
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT")
-    parser.add_argument("--budget", metavar="'$5'", help="what it may spend at most")
+    parser.add_argument("--budget", type=amount, metavar="'$5'", help="the most it may spend")
     parser.add_argument("--model", help="for all its agents; scripted:FILE needs no key")
     parser.add_argument(
         "--allow", action="append", metavar="CAPABILITY", help="only these of what it declares"
@@ -166,6 +209,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--sequential", action="store_true", help="begin no call before the program comes to it"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="NAME=VALUE",
+        help="a setting for this run, such as bounds.width=200",
     )
     parser.add_argument("--quiet", action="store_true", help="no account at the end")
     parser.add_argument("--json", action="store_true", help="output, result and account as JSON")
@@ -189,6 +238,33 @@ def _shown(text: str) -> str:
     return sanitise(text, sys.maxsize)
 
 
+def _flags(chosen: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of this run alone. A value is written as in `vega.toml`; what is no TOML
+    is a text, so that nobody has to quote twice."""
+    flags: dict[str, object] = {}
+    for one in chosen.set or ():
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise UserError(f"--set {one} has no value; type: --set bounds.width=200")
+        try:
+            flags[name] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            flags[name] = value
+    return flags | ({"journal.enabled": False} if chosen.no_journal else {})
+
+
+def _raised(rt: Runtime, wallet: Money | None) -> Money | None:
+    """Return a budget with what a person added to it when the run went on."""
+    more = 0 if rt.journaled is None else rt.journaled.run.raised
+    return None if wallet is None else Money(wallet + more)
+
+
+async def _left(rt: Runtime, cap: Money | None) -> int | None:
+    """Return what is left of the budget of the settings and of `--budget`, whichever is less."""
+    limits = [await rt.remaining(), None if cap is None else cap - await rt.spent()]
+    return min((max(0, limit) for limit in limits if limit is not None), default=None)
+
+
 class _ResultNotWrittenError(Exception):
     """The program came to its end, and its result found no place."""
 
@@ -196,15 +272,14 @@ class _ResultNotWrittenError(Exception):
 class _SingleModel:
     """A model for all agents, whatever they name: a script goes on from one to the other."""
 
-    def __init__(self, find: Callable[[str], Model], model: str) -> None:
+    def __init__(self, find: Callable[[str], tuple[Model, ...]], model: str) -> None:
         self._find = find
         self._name = model
-        self._model: Model | None = None
+        self._models: tuple[Model, ...] = ()
 
-    def __call__(self, _: str) -> Model:
-        if self._model is None:
-            self._model = self._find(self._name)
-        return self._model
+    def __call__(self, _: str) -> tuple[Model, ...]:
+        self._models = self._models or self._find(self._name)
+        return self._models
 
 
 class _Advice(NamedTuple):
@@ -216,6 +291,10 @@ class _Advice(NamedTuple):
     def __str__(self) -> str:
         return f"{self.said}: {self.command}"
 
+    def told(self, look: Look) -> str:
+        """Return the advice as the last lines of an error."""
+        return "\n".join([*look.fold(self.said, "  ", "  "), f"  try: {self.command}"])
+
 
 def _advice_on(
     journaled: JournaledRun, error: VegaError | None, journal: str | None
@@ -226,6 +305,9 @@ def _advice_on(
     command = f"vega resume{file}"
     if isinstance(error, ToolCutOff | ProgramChanged):
         return None  # they say themselves what to do
+    if isinstance(error, BudgetExceeded) and NO_PRICE in str(error):
+        # A recorded error is its name and its words: no more is known of one that is read again.
+        return _Advice("to go on when it has a price", command)
     if isinstance(error, BudgetExceeded):
         return _Advice("to go on with a higher budget", f"{command} --budget '+$1'")
     if error is None or journaled.failed:
@@ -243,12 +325,17 @@ class _Run:
         self._seen = 0
         self._began = time.monotonic()
         self._runtime: Runtime | None = None
+        self._at_most: int | None = None
+        self._is_terminated = False
+        self._progress: RunProgress | None = None
         self._people: TerminalQuestions
 
     async def go(self) -> int:
         """Run the program. What an earlier process recorded as the end of this run, and could not
         say any more, is asked again at once: nobody has to type `vega resume` for that a second
         time."""
+        if threading.current_thread() is threading.main_thread():
+            self._end_by_sigterm()
         try:
             await self._once()
         except VegaError as error:
@@ -265,16 +352,21 @@ class _Run:
 
     async def _once(self) -> None:
         wallet = None if self._chosen.budget is None else dollars(self._chosen.budget)
-        settings = load({"journal.enabled": False} if self._chosen.no_journal else {})
+        settings = load(_flags(self._chosen))
         await self._check_keys(settings)
         self._runtime = Runtime(**self._parts(settings))
         # Before a lease is taken: loading the libraries of a provider may take longer than one.
-        models = (agent.model for agent in self._program.module.agents)
+        models = (name for agent in self._program.module.agents for name in agent.models)
         await self._runtime.model_registry.prepare(models)
         async with self._runtime as rt:
             await self._tell_unfinished(rt)
+            left, cap = await rt.remaining(), _raised(rt, wallet)
+            rooms = [room for room in (cap, left) if room is not None]
+            self._at_most = min(rooms, default=None)
+            self._progress = self._open_progress(rt)
             self._people = people = TerminalQuestions(rt)
             rt.on(Printed, self._on_printed)
+            rt.on(Question, self._progress.clear)
             rt.on(WastedCost, self._account.on_wasted)
             rt.on(OverlapReport, self._account.on_overlapped)
             rt.on(Question, people.ask)
@@ -285,27 +377,57 @@ class _Run:
                 result = await rt.program.run(
                     self._program, name, self._given, wallet, self._chosen.allow
                 )
+            except VegaError:
+                self._account.left = await _left(rt, cap)
+                raise
             finally:
+                await self._progress.aclose()
                 people.say_all()
-            rt.before_end(lambda: self._tell_result(result))
+
+            async def tell() -> None:
+                # Only now: calls that were begun early and given up have given back the rest.
+                self._account.left = await _left(rt, cap)
+                self._tell_result(result)
+
+            rt.before_end(tell)
+
+    def _open_progress(self, rt: Runtime) -> RunProgress:
+        """Return the progress of the run, which is drawn where somebody looks."""
+        progress = RunProgress(rt, self._chosen.file.name, self._at_most)
+        self._account.progress = progress
+        look = look_of(sys.stderr)
+        if look.moves and not (self._chosen.quiet or self._chosen.json):
+            progress.open(sys.stderr, look)
+        return progress
 
     async def _tell_unfinished(self, rt: Runtime) -> None:
         before = None if rt.journaled is None else await rt.journaled.unfinished_before()
         if before is not None and not self._chosen.quiet:
+            look = look_of(sys.stderr)
+            told = "this is a new run; an earlier one of the same command is unfinished, and has "
             print(
-                "this is a new run; an earlier one of the same command is unfinished, and has its "
-                f"answers. To go on with that one instead, type: vega resume {short_id(before)}",
-                file=sys.stderr,
+                *look.marked(Sign.HELD, Tone.ASK, f"{told}its answers"), sep="\n", file=sys.stderr
             )
+            print(f"  to go on with it, try: vega resume {short_id(before)}", file=sys.stderr)
 
     async def _check_keys(self, settings: Settings) -> None:
         """Check the keys before anything runs, rather than at the first call."""
-        aliases = {spec.model for spec in self._program.module.agents}
+        aliases = {name for spec in self._program.module.agents for name in spec.models}
         if self._chosen.model:
             aliases = {self._chosen.model} if aliases else set[str]()
-        providers = {provider_of(settings.model(alias)) for alias in aliases}
+        providers = set[str]()
+        for alias in aliases:
+            try:
+                providers |= {provider_of(name) for name in settings.models_of(alias)}
+            except SettingsError as error:
+                raise settings.unknown_model(alias, error) from None
         for provider in filter(needs_key, sorted(providers - {"scripted"})):
-            await settings.key(provider).read()
+            try:
+                await settings.key(provider).read()
+            except SettingsError as error:
+                given = shlex.join(["vega", "run", str(self._chosen.file), *self._chosen.arguments])
+                scripted = f"{given} --model scripted:FILE"
+                raise SettingsError(f"{error}, or let a script answer: {scripted}") from error
 
     def _parts(self, settings: Settings) -> dict[str, Any]:
         parts, chosen = runtime_arguments(settings), self._chosen
@@ -313,7 +435,7 @@ class _Run:
         if chosen.model:
             parts["models"] = _SingleModel(parts["models"], chosen.model)
         if chosen.sequential:
-            parts["window"] = 0
+            parts["bounds"] = structs.replace(parts["bounds"], window=0)
         if chosen.journal:
             parts["journal"] = chosen.journal
             parts["ledger"] = None
@@ -323,6 +445,8 @@ class _Run:
         """Print a line, unless it was printed before the run went on in this process."""
         self._printed.append(news.text)
         if not self._chosen.json and len(self._printed) > self._seen:
+            if self._progress is not None:
+                self._progress.clear()
             self._people.say(_shown(news.text))
 
     def _tell_result(self, result: Any) -> None:  # noqa: ANN401
@@ -335,7 +459,7 @@ class _Run:
             advice = self._advice(None)
             raise _ResultNotWrittenError(
                 f"the result cannot be written: {error.strerror}; make room, or name another place"
-                + (f". It is recorded; {advice}" if advice else "")
+                + (f"; it is recorded; to see it again, type: {advice.command}" if advice else "")
             ) from error
 
     def _finished(self, result: Any) -> None:  # noqa: ANN401
@@ -352,20 +476,37 @@ class _Run:
             more = {"resume": advice.command} if (advice := self._advice(error)) else {}
             self._page(error={"name": name, "reason": str(error)}, **more)
             return 1
-        print(f"{name}: {_shown(str(error))}", file=sys.stderr)
-        if isinstance(error, SettingsError):
-            print(_NO_KEY.format(file=self._chosen.file), file=sys.stderr)
-        self._tell_account()
+        look = look_of(sys.stderr)
+        # A name helps where a program could catch it by that name.
+        told = _shown(f"{name}: {error}" if isinstance(error, CatchableError) else str(error))
+        is_refusal = isinstance(error, BudgetExceeded)  # the contract at work, so it is not red
+        sign = Sign.REFUSED if is_refusal else Sign.FAILED
+        tell_error(told, "refused" if is_refusal else "error", _TONES[sign])
         if advice := self._advice(error):
-            print(advice, file=sys.stderr)
+            print(advice.told(look), file=sys.stderr)
+        self._tell_account(sign)
         return 1
 
+    def _end_by_sigterm(self) -> None:
+        """Let who stops a service or a container end it as by Ctrl-C, with its account; a second
+        signal ends it at once. Ctrl-C itself is ignored behind `&` of a shell, and this is not."""
+        loop, running = asyncio.get_running_loop(), asyncio.current_task()
+        assert running is not None
+
+        def stop() -> None:
+            loop.remove_signal_handler(signal.SIGTERM)
+            self._is_terminated = True
+            running.cancel()
+
+        loop.add_signal_handler(signal.SIGTERM, stop)
+
     def interrupted(self) -> int:
-        print("interrupted", file=sys.stderr)
-        self._tell_account()
+        look = look_of(sys.stderr)
+        tell_error("terminated" if self._is_terminated else "interrupted")
         if advice := self._advice(None):
-            print(advice, file=sys.stderr)
-        return 130
+            print(advice.told(look), file=sys.stderr)
+        self._tell_account(Sign.HELD)
+        return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
 
     def _advice(self, error: VegaError | None) -> _Advice | None:
         """Return advice, or None where there is nothing to go on with."""
@@ -374,14 +515,20 @@ class _Run:
             return None
         return _advice_on(journaled, error, self._chosen.journal)
 
-    def _tell_account(self) -> None:
-        if not self._chosen.quiet:
-            print(self._account.line(time.monotonic() - self._began), file=sys.stderr)
+    def _tell_account(self, sign: Sign = Sign.DONE) -> None:
+        """Tell what the run came to, on one line. One that never began came to nothing."""
+        if self._chosen.quiet or self._progress is None:
+            return
+        look = look_of(sys.stderr)
+        line = self._account.line(time.monotonic() - self._began, self._at_most)
+        told = look.marked(sign, _TONES[sign], f"{self._chosen.file.name}  {line}")
+        print(*told, sep="\n", file=sys.stderr)
 
     def _page(self, **more: Any) -> None:  # noqa: ANN401
         account = self._account.as_json(time.monotonic() - self._began)
         page = {"output": self._printed, **more, "account": account}
-        print(json.dumps(page, indent=2, default=str), flush=True)
+        print_json(page)
+        sys.stdout.flush()
 
 
 # `vega test`: programs that say beside their lines what they shall do.
@@ -393,28 +540,42 @@ def test_command(arguments: Sequence[str]) -> int:
     from vegakit.testing import find_tests, run_test
 
     began, failed = time.monotonic(), 0
+    if missing := [path for path in chosen.paths if not path.exists()]:
+        raise UserError(f"there is no file or folder {missing[0]}; correct its path")
     paths = list(find_tests(chosen.paths))
     if not paths:
         raise UserError(
             "no program here says what it shall do; add a line: print(1);  // expect: 1"
         )
+    look = look_of(sys.stdout)
+    good, bad = (
+        look.paint(look.text(str(sign)), _TONES[sign]) for sign in (Sign.DONE, Sign.FAILED)
+    )
+    pages: list[dict[str, Any]] = []
     for path in paths:
         ran = run_test(path, loading=check_loading)
         failed += bool(ran.problems)
+        pages.append({"file": str(path), "passed": not ran.problems, "problems": ran.problems})
+        if chosen.json:
+            continue
         if ran.problems:
-            print("\n".join([f"FAILED {path}", *(f"  {problem}" for problem in ran.problems)]))
+            told = [line for one in ran.problems for line in look.fold(one, "    ", "  ")]
+            print("\n".join([f"{bad} failed {path}", *told]))
         elif chosen.verbose:
-            print(f"passed {path}")
-    took_s = time.monotonic() - began
-    print(f"{len(paths) - failed} of {len(paths)} passed in {took_s:.1f} s", file=sys.stderr)
+            print(f"{good} passed {path}")
+    if chosen.json:
+        print_json(pages)
+    took = duration((time.monotonic() - began) * 1000)
+    print(f"{len(paths) - failed} of {len(paths)} passed in {took}", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _test_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega test",
         description="Run test programs: scripted answers in their comments, virtual time, no key.",
     )
     parser.add_argument("paths", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
     parser.add_argument("-v", "--verbose", action="store_true", help="name those that passed too")
+    parser.add_argument("--json", action="store_true", help="for machines")
     return parser

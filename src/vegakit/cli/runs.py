@@ -11,12 +11,28 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import json, structs
+from msgspec import structs
 
-from vegakit.cli.display import PLAIN, amount, duration, one_line, terminal_width
+from vegakit.cli.look import (
+    PIPE,
+    Cell,
+    Column,
+    Look,
+    Sign,
+    Tone,
+    count,
+    duration,
+    look_of,
+    moment,
+    money,
+    moneys,
+    one_line,
+    print_json,
+    table,
+)
+from vegakit.cli.main import CommandParser
 from vegakit.config import (
     CutOffTools,
     ReplayTarget,
@@ -25,10 +41,9 @@ from vegakit.config import (
     load,
     replay_variables,
     resume_variables,
-    wants_colour,
 )
 from vegakit.errors import InvalidMoneyError, UserError
-from vegakit.money import Money, dollars
+from vegakit.money import Money, dollars, in_dollars
 from vegakit.ports import RunRecord
 from vegakit.store import (
     RunSummary,
@@ -36,6 +51,7 @@ from vegakit.store import (
     journal_size,
     list_runs,
     open_journal,
+    open_ledger,
     show_place,
 )
 
@@ -101,10 +117,26 @@ def _shown(command: Sequence[str]) -> str:
     return shlex.join(map(show_place, command))
 
 
+_OURS = {"vega", "vegakit"}
+
+
+def _brief(command: Sequence[str]) -> str:
+    """Return a command as a person would type it: without the folder of its program, and without
+    the Python that an installed command is started by."""
+    first, second = ([Path(word).name for word in command[:2]] + ["", ""])[:2]
+    if first.startswith("python"):
+        if second in _OURS:
+            return _shown([second, *command[2:]])
+        if list(command[1:3]) == ["-m", "vegakit"]:
+            return _shown(["vega", *command[3:]])
+    return _shown([first, *command[1:]] if command else [])
+
+
 def _without_secrets(summary: RunSummary) -> RunSummary:
     """Return a run whose command has no password: what is printed may go to a log."""
     command = tuple(map(show_place, summary.run.command))
-    return structs.replace(summary, run=structs.replace(summary.run, command=command))
+    run = structs.replace(summary.run, command=command, ended_ms=summary.ended_ms)
+    return structs.replace(summary, run=run)
 
 
 def start_again(said: str, run: RunRecord, variables: Mapping[str, str]) -> int:
@@ -132,14 +164,28 @@ def start_again(said: str, run: RunRecord, variables: Mapping[str, str]) -> int:
 # `vega runs`: the runs of a user, or of one journal.
 
 
-_HEAD = ("ID", "STARTED", "ENDED", "RECORDED", "CUT OFF", "SPENT", "LOST", "COMMAND")
-_NUMBERS = ("RECORDED", "CUT OFF", "SPENT", "LOST")
-_COLOURS = {"running": "\x1b[32m", "unfinished": "\x1b[33m"}
+_COLUMNS = (
+    Column("Run"),
+    Column("Started", drop=2),
+    Column("State", drop=1),
+    Column("Took", right=True, drop=6),
+    Column("Calls", right=True, drop=4),
+    Column("Cut off", right=True, drop=7),
+    Column("Spent", right=True),
+    Column("Lost", right=True, drop=5),
+    Column("Command", drop=3, least=14),
+)
+_STATES = {
+    "running": (Sign.WORKING, Tone.WORK),
+    "unfinished": (Sign.HELD, Tone.ASK),
+    "done": (Sign.DONE, Tone.OK),
+    "given up": (Sign.WAITING, Tone.PLAIN),
+}
 
 
 def runs_command(arguments: Sequence[str]) -> int:
     """Run `vega runs`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega runs", description="Show the runs that are recorded, the last one last."
     )
     parser.add_argument("file", nargs="?", help="a journal, file or URL; without it, your own")
@@ -147,54 +193,45 @@ def runs_command(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     runs = runs_in(chosen.file or journal_of_user())
     if chosen.json:
-        print(json.format(json.encode(list(map(_without_secrets, runs)))).decode())
+        print_json(in_dollars([*map(_without_secrets, runs)]))
         return 0
-    colour, width = wants_colour(sys.stdout), terminal_width(sys.stdout)
-    print(render_runs(runs, colour=colour, width=width))
+    print(render_runs(runs, look_of(sys.stdout)))
     return 0
 
 
-def render_runs(
-    runs: Sequence[RunSummary], *, colour: bool = False, width: int | None = None
-) -> str:
-    """Return the runs as a table; `width` cuts the command."""
-    rows = [_HEAD, *map(_row, runs)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(_fit, _HEAD, row, widths)).rstrip() for row in rows]
-    cut = [
-        line if width is None or len(line) <= width else f"{line[: width - 1]}…" for line in lines
+def render_runs(runs: Sequence[RunSummary], look: Look = PIPE) -> str:
+    """Return the runs as a table. The command is cut, or left out, where there is no room."""
+    spent = moneys([summary.spent for summary in runs])
+    lost = moneys([summary.lost for summary in runs])
+    rows = [
+        (
+            short_id(summary.run),
+            moment(summary.run.started_ms),
+            _state(summary),
+            _took(summary),
+            f"{summary.recorded:,}" if summary.recorded else "",
+            f"{summary.cut_off:,}" if summary.cut_off and not summary.is_running else "",
+            spent[number],
+            lost[number],
+            one_line(_brief(summary.run.command)),
+        )
+        for number, summary in enumerate(runs)
     ]
-    marks = ["", *(_COLOURS.get(_ended(summary), "") if colour else "" for summary in runs)]
-    return "\n".join(
-        f"{mark}{line}{PLAIN}" if mark else line for mark, line in zip(marks, cut, strict=True)
-    )
+    return table(_COLUMNS, rows, look)
 
 
-def _row(summary: RunSummary) -> tuple[str, ...]:
-    return (
-        short_id(summary.run),
-        _time(summary.run.started_ms),
-        _ended(summary),
-        str(summary.recorded),
-        str(summary.cut_off),
-        amount(summary.spent),
-        amount(summary.lost),
-        one_line(_shown(summary.run.command)),
-    )
-
-
-def _ended(summary: RunSummary) -> str:
+def _state(summary: RunSummary) -> Cell:
+    word = "running" if summary.is_running else "unfinished"
     if summary.ended_ms is not None:
-        return _time(summary.ended_ms)
-    return "running" if summary.is_running else "unfinished"
+        word = "given up" if summary.run.is_given_up else "done"
+    sign, tone = _STATES[word]
+    return Cell(f"{sign} {word}", tone)
 
 
-def _time(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
-
-
-def _fit(title: str, text: str, width: int) -> str:
-    return text.rjust(width) if title in _NUMBERS else text.ljust(width)
+def _took(summary: RunSummary) -> str:
+    if summary.ended_ms is None:
+        return ""
+    return duration(summary.ended_ms - summary.run.started_ms)
 
 
 # `vega resume`: a run that was killed, failed or paused goes on where it was.
@@ -209,14 +246,14 @@ def resume_command(arguments: Sequence[str]) -> int:
     said = f"going on with run {short_id(summary.run)} of {show_place(place)}: {_standing(summary)}"
     if chosen.budget:
         asyncio.run(_raise_budget(place, summary.run, chosen.budget, is_shared=is_shared))
-        said += f"; its budget is raised by {amount(chosen.budget)}"
+        said += f"; its budget is raised by {money(chosen.budget)}"
     first = summary.run.first or summary.run.program
     which = ResumeTarget(first if is_shared else "", chosen.tools)
     return start_again(said, summary.run, resume_variables(which))
 
 
 def _resume_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega resume",
         description="Go on with a run that was killed, failed or paused: its command is started "
         "again in its folder. Answers that were recorded are not bought again; what failed the run "
@@ -227,7 +264,7 @@ def _resume_parser() -> argparse.ArgumentParser:
         nargs="?",
         default="",
         metavar="RUN|FILE",
-        help="the beginning of a run's id, or a journal; your last unfinished run",
+        help="the beginning of a run's id, or a journal; the last unfinished run of this folder",
     )
     parser.add_argument(
         "--budget", type=_raise, metavar="'+$5'", help="raise its budget first; mind the quotes"
@@ -258,14 +295,15 @@ def _raise(text: str) -> Money:
 
 
 def _unfinished(place: str, wanted: str, *, is_shared: bool) -> RunSummary:
-    """Return the run that is named. Without a name it is the last that nobody carries on, in a
-    journal of many; in one of a single program the last one, which must not have ended."""
+    """Return the run that is named. Without a name it is the last of this folder that nobody
+    carries on, in a journal of many; in one of a single program the last one, which must not have
+    ended."""
     runs, path = runs_in(place), show_place(place)
     if wanted:
         last = named_run(runs, wanted, place)
     else:
         waiting = [one for one in runs if one.ended_ms is None and not one.is_running]
-        last = waiting[-1] if waiting and is_shared else runs[-1]
+        last = _last_here(waiting) if waiting and is_shared else runs[-1]
     if last.ended_ms is not None:
         what = f"run {short_id(last.run)} of {path} has ended" if wanted else _nothing(path)
         raise UserError(f"{what}; to see all runs, type: {_listing(place)}")
@@ -274,14 +312,28 @@ def _unfinished(place: str, wanted: str, *, is_shared: bool) -> RunSummary:
     return last
 
 
+def _last_here(waiting: Sequence[RunSummary]) -> RunSummary:
+    """Return the last run that was started in this folder: to go on with one of another program
+    would cost money that nobody meant to spend."""
+    folder = str(Path.cwd())
+    here = [one for one in waiting if one.run.folder == folder]
+    if not here:
+        last = waiting[-1].run
+        raise UserError(
+            f"no run of this folder is unfinished; the last that is was started in {last.folder}; "
+            f"to go on with that one, type: vega resume {short_id(last)}"
+        )
+    return here[-1]
+
+
 def _nothing(path: str) -> str:
     return f"no run in {path} is unfinished"
 
 
 def _standing(summary: RunSummary) -> str:
-    calls = f"{summary.recorded} calls recorded, {summary.cut_off} cut off"
-    lost = f", {amount(summary.lost)} of it for calls that were cut off" if summary.lost else ""
-    return f"{calls}, {amount(summary.spent)} spent{lost}"
+    calls = f"{count(summary.recorded, 'call')} recorded, {summary.cut_off:,} cut off"
+    lost = f", {money(summary.lost)} of it for calls that were cut off" if summary.lost else ""
+    return f"{calls}, {money(summary.spent)} spent{lost}"
 
 
 async def _raise_budget(place: str, run: RunRecord, more: Money, *, is_shared: bool) -> None:
@@ -304,7 +356,7 @@ def replay_command(arguments: Sequence[str]) -> int:
 
 
 def _replay_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega replay",
         description="Run a recorded program again, offline: every answer comes from the journal, "
         "which is not changed. It stops at the first call that differs.",
@@ -323,6 +375,14 @@ def gc_command(arguments: Sequence[str]) -> int:
     """Run `vega gc`."""
     chosen = _gc_parser().parse_args(arguments)
     settings, place = load(), journal_of_user()
+    if chosen.runs:
+        given_up = [_unfinished(place, one, is_shared=True) for one in chosen.runs]
+        for summary in given_up:
+            if not chosen.dry_run:
+                asyncio.run(_give_up(place, summary.run, settings.ledger_place))
+            verb = "would give up" if chosen.dry_run else "gave up"
+            print(f"{verb} run {short_id(summary.run)}: {_standing(summary)}")
+        return 0
     before = journal_size(place)
     if before is None:
         print(f"nothing is recorded in {show_place(place)}")
@@ -344,19 +404,37 @@ def gc_command(arguments: Sequence[str]) -> int:
         if one.ended_ms is None and one.run.started_ms < now - settings.journal_keep_ms
     ]
     if old:
-        age = duration(settings.journal_keep_ms)
+        age = duration(settings.journal_keep_ms, brief=True)
         print(
             f"{len(old)} unfinished runs are older than {age} and are kept, since each can go on; "
-            "to see them, type: vega runs"
+            "to see them, type: vega runs; to give one up: vega gc RUN"
         )
     return 0
 
 
+async def _give_up(place: str, run: RunRecord, ledger_place: str) -> None:
+    """Record the end of a run that nobody goes on with. It is taken up for that, so that nobody
+    else carries it on, and calls that were cut off are charged in its account."""
+    from vegakit.host import recover  # the runtime is not part of the commands that only look
+
+    now = time.time_ns() // 1_000_000
+    async with aclosing(open_journal(place, shared=True)) as journal:
+        ledger = journal.ledger() if ledger_place == place else None
+        async with aclosing(ledger or open_ledger(ledger_place)) as money:
+            await journal.begin(run, run.program)
+            await recover(journal, money, now, tools=CutOffTools.SKIP)
+            await journal.end(now, is_given_up=True)
+
+
 def _gc_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="vega gc",
         description="Forget ended runs that are older, or make the journal larger, than [journal] "
-        "in vega.toml says (30d and 1GB), and give the space back. Unfinished runs are kept.",
+        "in vega.toml says (30d and 1GB), and give the space back. Unfinished runs are kept; those "
+        "that are named are given up: they count as ended, and do not go on.",
+    )
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="the beginning of the id of a run to give up"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
     return parser

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from vegakit.cli.display import command_parser
+from vegakit.config import has_light_background
 from vegakit.control import connect
 from vegakit.errors import UserError
 
@@ -22,5 +23,5 @@ def top_command(arguments: Sequence[str]) -> int:
         )
     from vegakit.cli.top_app import TopApp
 
-    TopApp(connect(chosen.at)).run()
+    TopApp(connect(chosen.at), light=has_light_background()).run()
     return 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         check_code_trusted as check_code_trusted,
         default_toml as default_toml,
         load as load,
+        sockets_dir as sockets_dir,
         trust as trust,
     )
     from vegakit.config.names import (
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
     from vegakit.config.settings import (
         CutOffTools as CutOffTools,
         ModelLimits as ModelLimits,
+        OtlpTarget as OtlpTarget,
         ReplayTarget as ReplayTarget,
         ResumeTarget as ResumeTarget,
         SettingRow as SettingRow,
         Settings as Settings,
         environment_with as environment_with,
         explain as explain,
+        has_light_background as has_light_background,
         replay_target as replay_target,
         replay_variables as replay_variables,
         resume_target as resume_target,
@@ -47,7 +50,10 @@ if TYPE_CHECKING:
     )
     from vegakit.config.tables import (
         Key as Key,
+        LogFormat as LogFormat,
         McpTable as McpTable,
+        OtlpProtocol as OtlpProtocol,
+        PromptCache as PromptCache,
         ProviderTable as ProviderTable,
         parse_backoff as parse_backoff,
         parse_duration_ms as parse_duration_ms,
@@ -58,17 +64,20 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "layers": "user_data_dir",
-        "loader": "check_code_trusted default_toml load trust",
+        "loader": "check_code_trusted default_toml load sockets_dir trust",
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "
             "environment_proxy environment_secrets environment_variable form_of "
             "hide_secrets_of_url toml_of"
         ),
         "settings": (
-            "CutOffTools ModelLimits ReplayTarget ResumeTarget SettingRow Settings "
-            "environment_with explain replay_target replay_variables resume_target "
-            "resume_variables wants_colour"
+            "CutOffTools ModelLimits OtlpTarget ReplayTarget ResumeTarget SettingRow Settings "
+            "environment_with explain has_light_background replay_target replay_variables "
+            "resume_target resume_variables wants_colour"
         ),
-        "tables": "Key McpTable ProviderTable parse_backoff parse_duration_ms parse_rate",
+        "tables": (
+            "Key LogFormat McpTable OtlpProtocol PromptCache ProviderTable parse_backoff "
+            "parse_duration_ms parse_rate"
+        ),
     },
 )

@@ -16,12 +16,14 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias, cast
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
 from vegakit.config.names import (
+    TRACES_ENDPOINT,
     Name,
     SettingSource,
     SourceKind,
@@ -30,8 +32,8 @@ from vegakit.config.names import (
     is_key,
     is_list,
     name_of_variable,
-    nearest,
     not_a_table_error,
+    one_of,
     parse_name,
     plain,
     show_name,
@@ -39,7 +41,7 @@ from vegakit.config.names import (
     wrong_value_error,
 )
 from vegakit.config.tables import Tables
-from vegakit.errors import InvalidRecordError, SettingsError
+from vegakit.errors import InvalidRecordError, SettingsError, did_you_mean
 from vegakit.money import parse_allowance
 from vegakit.records import from_json
 
@@ -142,8 +144,17 @@ def read_file(path: Path) -> SettingsFile:
         text = raw.decode("utf-8-sig")
         _check_size(raw, text)
         return SettingsFile(path, text, hashlib.sha256(raw).hexdigest(), tomllib.loads(text))
-    except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"{path} cannot be read as TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{path} is not UTF-8 text: {error.reason}; save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} cannot be read as TOML: {error}; {_TOML_RULE}") from error
+
+
+_TOML_RULE = 'correct that place: text stands in quotes, such as default = "$5"'
 
 
 def sha256_of(path: Path) -> str:
@@ -216,14 +227,104 @@ def default_layer() -> Layer:
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
-    """An empty variable is one that is not set."""
-    layer: Layer = {}
+    """An empty variable is one that is not set. Our own go before OpenTelemetry's."""
+    layer = _opentelemetry_layer(environment)
     for variable in sorted(environment):
         name = name_of_variable(variable) if environment[variable] else None
         if name is not None:
             source = SettingSource(SourceKind.ENVIRONMENT, variable)
             layer |= layer_of(_nested(name, environment[variable]), lambda _, s=source: s)
     return layer
+
+
+# OpenTelemetry's own variables are settings of ours: `vega config` shows them with the rest. They
+# are meant for all programs of a shell, so that one which we cannot read is no error here.
+
+
+_OTLP: Name = ("telemetry", "otlp")
+_OPENTELEMETRY: dict[Name, tuple[str, ...]] = {
+    # the first that is set counts
+    _OTLP: (TRACES_ENDPOINT, "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ("telemetry", "otlp_protocol"): (
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+    ),
+    ("telemetry", "otlp_headers"): (
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+    ),
+    ("telemetry", "service_name"): ("OTEL_SERVICE_NAME",),
+    ("telemetry", "resource_attributes"): ("OTEL_RESOURCE_ATTRIBUTES",),
+}
+
+
+def _opentelemetry_layer(environment: Mapping[str, str]) -> Layer:
+    layer: Layer = {}
+    for _, found in _opentelemetry_settings(environment):
+        layer |= found if isinstance(found, dict) else {}
+    return layer
+
+
+def _opentelemetry_settings(
+    environment: Mapping[str, str],
+) -> Iterator[tuple[Name, Layer | SettingsError]]:
+    """Yield each setting that a variable says, or why it cannot be read."""
+    for name, variables in _OPENTELEMETRY.items():
+        variable = next((one for one in variables if environment.get(one, "").strip()), None)
+        if variable is not None:
+            source = SettingSource(SourceKind.ENVIRONMENT, variable)
+            value = _opentelemetry_value(name, environment[variable].strip())
+            try:
+                yield name, layer_of(_nested(name, value), lambda _, s=source: s)
+            except SettingsError as error:
+                yield name, error
+
+
+def unreadable_variables(layer: Layer, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is wrong with OpenTelemetry's variables, as far as it matters: another place may
+    say the setting, and without a collector only a wrong address does."""
+    if _is_disabled(environment):
+        return ()
+
+    def is_set(name: Name) -> bool:
+        return name in layer and layer[name].source.kind is not SourceKind.DEFAULT
+
+    wrong = {
+        name: str(found)
+        for name, found in _opentelemetry_settings(environment)
+        if isinstance(found, SettingsError) and not is_set(name)
+    }
+    return tuple(why for name, why in wrong.items() if name == _OTLP or is_set(_OTLP))
+
+
+def _opentelemetry_value(name: Name, text: str) -> object:
+    match name[1]:
+        case "otlp":  # gRPC's clients take an address without a scheme, too
+            return text if "://" in text else f"http://{text}"
+        case "otlp_protocol":  # who takes JSON takes Protobuf at the same address
+            return "http/protobuf" if text == "http/json" else text
+        case "otlp_headers" | "resource_attributes":
+            pairs = (pair.partition("=") for pair in text.split(","))
+            return {key.strip(): unquote(value.strip()) for key, _, value in pairs if key.strip()}
+        case _:
+            return text
+
+
+def without_disabled(layer: Layer, environment: Mapping[str, str]) -> Layer:
+    """Return the layer without a collector if OpenTelemetry's variables switch its SDK or traces
+    off, whoever names the collector."""
+    if _is_disabled(environment):
+        return {name: setting for name, setting in layer.items() if name != _OTLP}
+    return layer
+
+
+def _is_disabled(environment: Mapping[str, str]) -> bool:
+    """Return whether spans shall not go to a collector. `OTEL_TRACES_EXPORTER` is a list of where
+    they go, such as `console`; names of ours in it begin with `otlp`."""
+    exporters = environment.get("OTEL_TRACES_EXPORTER", "").lower().split(",")
+    chosen = [one.strip() for one in exporters if one.strip()]
+    is_elsewhere = bool(chosen) and not any(one.startswith("otlp") for one in chosen)
+    return is_elsewhere or environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def flag_layer(flags: Mapping[str, object]) -> Layer:
@@ -266,7 +367,7 @@ def _type_of(annotation: Any, name: Name, where: Where) -> Any:  # noqa: ANN401
         return pair[1]
     known = {field.encode_name: field.type for field in fields(table_of(annotation) or Tables)}
     if name[-1] not in known:
-        hint = nearest(name[-1], list(known))
+        hint = did_you_mean(name[-1], known)
         raise SettingsError(f"{where(name)}: there is no setting {show_name(name)}; {hint}")
     return known[name[-1]]
 
@@ -278,7 +379,12 @@ def _checked(annotation: Any, value: Any, name: Name, where: Where) -> Any:  # n
     if isinstance(value, PurePath):
         value = str(value)
     lax = where(name).kind in {SourceKind.ENVIRONMENT, SourceKind.FLAG}
-    if lax and isinstance(value, str) and is_list(annotation):
+    if isinstance(value, str) and (item := one_of(annotation)) is not None:
+        if lax and "," in value:
+            value = value.split(",")
+        else:
+            annotation = item
+    elif lax and isinstance(value, str) and is_list(annotation):
         value = value.split(",")
     try:
         return plain(msgspec.convert(value, annotation, strict=not lax))

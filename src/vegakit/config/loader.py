@@ -8,6 +8,7 @@ Relative paths start at the directory of the file that names them, else at the w
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -34,8 +35,19 @@ from vegakit.config.layers import (
     read_file,
     record_trust,
     sha256_of,
+    unreadable_variables,
+    user_data_dir,
+    without_disabled,
 )
-from vegakit.config.names import KeyFinder, Name, SettingSource, SourceKind, show_name, toml_of
+from vegakit.config.names import (
+    KeyFinder,
+    Name,
+    SettingSource,
+    SourceKind,
+    show_name,
+    toml_of,
+    variable_of,
+)
 from vegakit.config.settings import Settings
 from vegakit.config.tables import PriceTable, Tables
 from vegakit.errors import SettingsError, UserError
@@ -53,6 +65,7 @@ def settings_of(layer: Layer, environment: Mapping[str, str]) -> Settings:
         **asdict(msgspec.convert(tree, Tables)),
         sources={show_name(name): layer[name].source for name in sorted(layer)},
         keys=KeyFinder(environment, functions),
+        unreadable=unreadable_variables(layer, environment),
     )
     _check_rules(settings, layer)
     return settings
@@ -109,14 +122,21 @@ def _place_of(layer: Layer, name: Name) -> str:
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _DATA: Name = ("data_dir",)
-_SOCKETS: Name = ("view", "sockets")
+_SOCKETS: Name = ("observable", "sockets")
 _AUDIT: Name = ("audit", "path")
+_CACHE: Name = ("cache", "path")
+_CA_BUNDLE = "ca_bundle"
 _JOURNAL: Name = ("journal", "path")
 _JOURNAL_URL: Name = ("journal", "url")
 _LEDGER: Name = ("ledger", "path")
+_KERNEL: Name = ("serve", "store")
+_JSON_TRACES: Name = ("telemetry", "jsonl")
+_SQLITE_TRACES: Name = ("telemetry", "sqlite")
+_IN_MEMORY = ":memory:"
 _IN_DATA: dict[Name, str] = {
     _JOURNAL: "vega.db",
-    ("telemetry", "jsonl"): "traces.jsonl",
+    _JSON_TRACES: "traces.jsonl",
+    _KERNEL: "kernel.db",
     _SOCKETS: "run",
 }
 
@@ -138,7 +158,23 @@ def load(
         layer |= project
     for given in (environment_layer(variables), flag_layer(flags)):
         layer |= _anchored(given, paths.directory, paths.home)
+    layer = without_disabled(layer, variables)
     return settings_of(_with_files_in_place(layer, paths), variables)
+
+
+def sockets_dir(environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return where the runtimes of this user listen, or None if the settings say nowhere. It never
+    fails: settings that cannot be read are for whoever needs them, and every runtime asks this.
+    Where no file is, nothing is loaded."""
+    variables = os.environ if environment is None else environment
+    paths = find_settings_paths(variables, Path.cwd())
+    user = paths.user_file
+    if (user is not None and user.is_file()) or paths.project_file is not None:
+        with suppress(SettingsError):
+            return load(environment=variables).sockets_path
+    if chosen := variables.get(variable_of(_SOCKETS)):
+        return Path(chosen).expanduser()
+    return paths.sockets_dir or user_data_dir(variables) / _IN_DATA[_SOCKETS]
 
 
 def trust(
@@ -191,10 +227,14 @@ def _of_file(file: SettingsFile, kind: SourceKind, paths: SettingsPaths) -> Laye
 
 
 def _anchored(layer: Layer, base: Path, home: Path | None) -> Layer:
-    for name in {_DATA, _AUDIT, _LEDGER, *_IN_DATA} & layer.keys():
-        first, _, rest = str(layer[name].value).partition("/")
-        start = home / rest if first == "~" and home else base / layer[name].value
-        if layer[name].value:
+    bundles = {name for name in layer if name[0] == "providers" and name[-1] == _CA_BUNDLE}
+    files = {_DATA, _AUDIT, _CACHE, _LEDGER, _SQLITE_TRACES, *_IN_DATA} & layer.keys()
+    for name in bundles | files:
+        written = str(layer[name].value)
+        first, _, rest = written.partition("/")
+        start = home / rest if first == "~" and home else base / written
+        is_file = "://" not in written and written != _IN_MEMORY
+        if written and is_file:
             layer[name] = replace(layer[name], value=str(start))
     return layer
 
@@ -204,6 +244,8 @@ def _with_files_in_place(layer: Layer, paths: SettingsPaths) -> Layer:
     layer.setdefault(_DATA, Setting(str(paths.data_dir), default))
     if paths.sockets_dir is not None:
         layer.setdefault(_SOCKETS, Setting(str(paths.sockets_dir), default))
+    if _SQLITE_TRACES in layer and layer[_SQLITE_TRACES].value:
+        layer.setdefault(_JSON_TRACES, Setting("", default))  # each call is written once
     for name, file in _IN_DATA.items():
         layer.setdefault(name, Setting(str(Path(layer[_DATA].value) / file), default))
     if _JOURNAL_URL not in layer:  # on a server the ledger is beside the journal, in no file

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from vegakit.config.tables import Key, Table, Tables, parse_duration_ms
-from vegakit.errors import SettingsError
+from vegakit.errors import SettingsError, did_you_mean
 from vegakit.records import Json
 
 # Keys of providers: read when a call needs them, and never kept, written or shown.
@@ -60,7 +60,8 @@ class EnvironmentKey:
 
     async def read(self) -> str:
         text = self._environment.get(self.variable, "")
-        return _key(text, f"the variable {self.variable} holds no key; set it in your shell")
+        fix = f"set it in your shell; type: export {self.variable}=…"
+        return _key(text, f"the variable {self.variable} holds no key; {fix}")
 
 
 class CommandKey:
@@ -194,6 +195,8 @@ Name: TypeAlias = tuple[str, ...]
 ANY = "*"
 FOR_ONE_START = frozenset({"VEGA_JOURNAL_REPLAY", "VEGA_JOURNAL_RESUME"})
 """No settings: each is for one start of one program, and no file may say it."""
+TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+"""Unlike OpenTelemetry's endpoint for all signals, this one is a whole address."""
 _LOOKS_LIKE = 0.75
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -225,13 +228,6 @@ def is_key(name: Name) -> bool:
     return (name[0], *name[2:]) == ("providers", "key")
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """Return the end of a message about an unknown word."""
-    if close := get_close_matches(word, known, 1):
-        return f"did you mean {close[0]}?"
-    return f"there are: {', '.join(known)}"
-
-
 def variable_of(name: Name) -> str:
     """Return the environment variable of a setting."""
     return "VEGA_" + "_".join(name).upper()
@@ -247,7 +243,7 @@ def name_of_variable(variable: str) -> Name | None:
             free = iter(match.groups())
             return tuple(next(free).lower() if word == ANY else word for word in name)
     if get_close_matches(_first_word(variable), map(_first_word, known), 1, _LOOKS_LIKE):
-        raise SettingsError(f"{variable} is not a setting; {nearest(variable, known)}")
+        raise SettingsError(f"{variable} is not a setting; {did_you_mean(variable, known)}")
     return None
 
 
@@ -270,16 +266,17 @@ def dict_of(annotation: Any) -> tuple[Any, Any] | None:  # noqa: ANN401
 @cache
 def _variables() -> list[tuple[re.Pattern[str], Name]]:
     """One free word at most: what is named by a header or a model cannot be a variable."""
-    names = sorted((n for n in _settings(Tables) if n.count(ANY) < 2), key=len, reverse=True)
+    names = sorted((n for n in setting_names(Tables) if n.count(ANY) < 2), key=len, reverse=True)
     return [(re.compile(variable_of(n).replace(ANY, "([A-Z0-9_]+?)")), n) for n in names]
 
 
-def _settings(annotation: Any, at: Name = ()) -> Iterator[Name]:  # noqa: ANN401
+def setting_names(annotation: Any, at: Name = ()) -> Iterator[Name]:  # noqa: ANN401
+    """Yield the name of every setting of a table, with `ANY` for a word that is free."""
     if table := table_of(annotation):
         for field in fields(table):
-            yield from _settings(field.type, (*at, field.encode_name))
+            yield from setting_names(field.type, (*at, field.encode_name))
     elif pair := dict_of(annotation):
-        yield from _settings(pair[1], (*at, ANY))
+        yield from setting_names(pair[1], (*at, ANY))
     else:
         yield at
 
@@ -288,6 +285,14 @@ def is_list(annotation: Any) -> bool:  # noqa: ANN401
     """Return whether an annotation is of a list."""
     bare = _bare(annotation)
     return any(get_origin(part) is tuple for part in (bare, *get_args(bare)))
+
+
+def one_of(annotation: Any) -> Any:  # noqa: ANN401
+    """Return the type of one item, where an annotation is of a text or a list of such; else
+    None."""
+    parts = get_args(_bare(annotation))
+    lists = [part for part in map(_bare, parts) if get_origin(part) is tuple]
+    return get_args(lists[0])[0] if str in parts and lists else None
 
 
 def _bare(annotation: Any) -> Any:  # noqa: ANN401
@@ -366,7 +371,9 @@ _SECRET: set[Name] = {
     ("providers", ANY, "headers", ANY),
     ("providers", ANY, "key"),
     ("providers", ANY, "proxy"),
+    ("serve", "store"),
     ("telemetry", "otlp"),
+    ("telemetry", "otlp_headers", ANY),
 }
 
 
@@ -396,16 +403,43 @@ def environment_proxy(url: str) -> str | None:
     proxy = next(filter(None, proxies), None)
     excepted = environment_variable("no_proxy") or environment_variable("NO_PROXY")
     at_home = host in {"localhost", "::1"} or host.startswith("127.")
-    if proxy is None or at_home or any(_is_within(host, one) for one in excepted.split(",")):
+    try:
+        port = parts.port or (443 if scheme == "https" else 80)
+    except ValueError:
+        port = 0  # whoever connects says what is wrong with it
+    if proxy is None or at_home or any(_is_within(host, port, one) for one in excepted.split(",")):
         return None
     address = proxy if "://" in proxy else f"http://{proxy}"
     return address if address.startswith(("http://", "https://")) else None
 
 
-def _is_within(host: str, excepted: str) -> bool:
-    """`NO_PROXY` names hosts, or domains with all below them; `*` is every host."""
-    domain = excepted.strip().lstrip(".").lower()
-    return domain == "*" or (bool(domain) and (host == domain or host.endswith(f".{domain}")))
+_HOST_AND_PORT = re.compile(r"(?P<host>[^:\[\]]*|\[(?P<v6>[^\]]*)\]):(?P<port>\d+)")
+
+
+def _is_within(host: str, port: int, excepted: str) -> bool:
+    """`NO_PROXY` names hosts, domains with all below them, with a dot or `*.` before them or none,
+    addresses and networks such as `10.0.0.0/8`, each with a port or for all; `*` is every host."""
+    named = excepted.strip().lower()
+    if with_port := _HOST_AND_PORT.fullmatch(named):
+        if int(with_port["port"]) != port:
+            return False
+        named = with_port["v6"] or with_port["host"]
+    named = named.removeprefix("[").removesuffix("]")
+    if named == "*":
+        return True
+    domain = named.removeprefix("*").lstrip(".")
+    if not domain:
+        return False
+    return host == domain or host.endswith(f".{domain}") or _is_in_network(host, domain)
+
+
+def _is_in_network(host: str, network: str) -> bool:
+    from ipaddress import ip_address, ip_network  # only a machine with a proxy needs it
+
+    try:
+        return ip_address(host) in ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 def environment_secrets(

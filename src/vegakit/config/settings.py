@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TextIO, TypeVar, cast
 from msgspec import Struct
 
 from vegakit.config.names import (
+    TRACES_ENDPOINT,
     KeyFinder,
     KeySource,
     Name,
@@ -31,6 +32,7 @@ from vegakit.config.tables import (
     BudgetTable,
     LimitTable,
     LongInputPrices,
+    OtlpProtocol,
     PermissionsTable,
     PriceTable,
     ProviderTable,
@@ -41,7 +43,7 @@ from vegakit.config.tables import (
     parse_rate,
     parse_size,
 )
-from vegakit.errors import SettingsError
+from vegakit.errors import SettingsError, did_you_mean
 from vegakit.money import dollars, parse_allowance
 from vegakit.policy import (
     BreakerRule,
@@ -126,11 +128,27 @@ def environment_with(variables: Mapping[str, str]) -> dict[str, str]:
 # What the environment says about the terminal.
 
 
-def wants_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
-    """Return whether to use colour: on a terminal, unless NO_COLOR is set to anything or the
-    terminal is dumb."""
+def wants_colour(
+    stream: TextIO, when: str = "auto", environment: Mapping[str, str] | None = None
+) -> bool:
+    """Return whether to use colour on a stream. `when` is what `--color` says, `always` or `never`;
+    otherwise NO_COLOR set to anything says no, FORCE_COLOR set to anything but 0 says yes, and
+    without both a terminal that is not dumb has colour."""
     variables = os.environ if environment is None else environment
-    return stream.isatty() and not variables.get("NO_COLOR") and variables.get("TERM") != "dumb"
+    if when in ("always", "never"):
+        return when == "always"
+    if variables.get("NO_COLOR"):
+        return False
+    if variables.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return variables.get("TERM") != "dumb" and stream.isatty()
+
+
+def has_light_background(environment: Mapping[str, str] | None = None) -> bool:
+    """Return whether a terminal says that its background is light: COLORFGBG ends with the number
+    of that colour."""
+    variables = os.environ if environment is None else environment
+    return variables.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
 
 # Tables as the rules and prices that the runtime works with.
@@ -140,6 +158,7 @@ Rule = TypeVar("Rule", RateRule, RetryRule, RetryBudgetRule, BreakerRule)
 
 _PARSED = {
     "backoff": ("backoff", parse_backoff),
+    "max_wait": ("max_wait_ms", parse_duration_ms),
     "requests": ("requests", parse_rate),
     "reset_after": ("reset_after_ms", parse_duration_ms),
     "slot_lease": ("slot_lease_ms", parse_duration_ms),
@@ -158,10 +177,11 @@ class ModelLimits(Struct, frozen=True):
     breaker: BreakerRule
 
 
-def limits_for(tables: Mapping[str, LimitTable], model: str) -> ModelLimits:
+def limits_for(tables: Mapping[str, LimitTable], model: str, provider: str = "") -> ModelLimits:
     """Return the limits of a model: each word from the narrowest of `provider:model`, `provider`
-    and `default` that has it."""
-    names = ("default", model.partition(":")[0], model)
+    and `default` that has it. A name may begin with a format of its `provider` instead, such as
+    `openai-chat`, which is narrower than the provider."""
+    names = dict.fromkeys(("default", provider, model.partition(":")[0], model))
     chosen = [tables[name] for name in names if name in tables]
     return ModelLimits(
         rate=_rule(RateRule, chosen),
@@ -215,10 +235,37 @@ def budget_rule(table: BudgetTable) -> ScopeRule:
     return ScopeRule(allowance.amount, table.on_exceed, window)
 
 
+# Where spans are sent.
+
+
+_GRPC_PORT = ":4317"
+
+
+class OtlpTarget(Struct, frozen=True):
+    """A collector of OpenTelemetry. `is_whole` says that the endpoint is the address of its traces,
+    `is_required` that the user asked for it in Vega's own settings, and not only by a variable
+    that is meant for all programs."""
+
+    endpoint: str
+    protocol: OtlpProtocol = OtlpProtocol.HTTP
+    headers: dict[str, str] = {}
+    resource: dict[str, str] = {}
+    is_whole: bool = False
+    is_required: bool = True
+
+    def __repr__(self) -> str:
+        return f"OtlpTarget({hide_secrets_of_url(self.endpoint)}, {self.protocol})"
+
+
 # All settings of one run, frozen, each with the place it came from.
 
 
 _FILES = {SourceKind.USER, SourceKind.PROJECT}
+
+
+def _in_folder(model: str, folder: Path | None) -> str:
+    prefix, _, path = model.partition(":")
+    return f"{prefix}:{folder / path}" if prefix == "scripted" and folder else model
 
 
 class Settings(Tables, frozen=True, kw_only=True):
@@ -227,15 +274,25 @@ class Settings(Tables, frozen=True, kw_only=True):
     sources: dict[str, SettingSource]
     """By dotted name, such as `budget.default`."""
     keys: KeyFinder
+    unreadable: tuple[str, ...] = ()
+    """What is wrong with variables that are meant for all programs, and so does not stop this one:
+    it is a warning where it matters."""
 
-    def model(self, name: str) -> str:
-        """Return what an alias stands for; any other name stands for itself. The path of a script
-        starts at the directory of the file that names it."""
-        model, source = self.models.get(name, name), self.sources.get(show_name(("models", name)))
-        prefix, _, path = model.partition(":")
-        if prefix == "scripted" and source is not None and source.kind in _FILES:
-            return f"{prefix}:{Path(source.place).parent / path}"
-        return model
+    def models_of(self, name: str) -> tuple[str, ...]:
+        """Return the models that an alias stands for, in the order in which they are asked; any
+        other name stands for itself. The path of a script starts at the directory of the file that
+        names it."""
+        found, source = self.models.get(name, name), self.sources.get(show_name(("models", name)))
+        folder = Path(source.place).parent if source and source.kind in _FILES else None
+        return tuple(
+            _in_folder(one, folder) for one in ((found,) if isinstance(found, str) else found)
+        )
+
+    def unknown_model(self, name: str, error: SettingsError) -> SettingsError:
+        """Return what is wrong with a name that stands for no model: there is an alias like it, or
+        else the error that it came to."""
+        near = "" if ":" in name or name in self.models else did_you_mean(name, self.models, "")
+        return SettingsError(f"there is no model {name!r}; {near}") if near else error
 
     def provider(self, name: str) -> ProviderTable:
         """Return how a provider is reached."""
@@ -250,9 +307,9 @@ class Settings(Tables, frozen=True, kw_only=True):
         table = self.prices.get(model)
         return price_row(model, table) if table else None
 
-    def limits_for(self, model: str) -> ModelLimits:
-        """Return the limits that hold for the calls to a model."""
-        return limits_for(self.limits, model)
+    def limits_for(self, model: str, provider: str = "") -> ModelLimits:
+        """Return the limits that hold for the calls to a model of a provider."""
+        return limits_for(self.limits, model, provider)
 
     @property
     def budget_rule(self) -> ScopeRule:
@@ -302,19 +359,63 @@ class Settings(Tables, frozen=True, kw_only=True):
         return parse_size(self.journal.size)
 
     @property
+    def kernel_place(self) -> str:
+        """Return the file or the URL of the kernel's state."""
+        return self.serve.store or "kernel.db"
+
+    @property
+    def drain_ms(self) -> int:
+        """Return how long the calls of a server may take when it ends."""
+        return parse_duration_ms(self.serve.drain)
+
+    @property
+    def cache_path(self) -> Path | None:
+        """Return the file of cached replies; None: there is none."""
+        return Path(self.cache.path) if self.cache.path else None
+
+    @property
+    def cache_keep_ms(self) -> int:
+        """Return how long a cached reply is given again."""
+        return parse_duration_ms(self.cache.keep)
+
+    @property
     def pins_path(self) -> Path:
         """Return the file of what was accepted of MCP servers."""
         return self.data_path / "mcp.pins.json"
 
     @property
     def traces_path(self) -> Path | None:
-        """Return the file of traces; None: there is none."""
-        return Path(self.telemetry.jsonl) if self.telemetry.jsonl else None
+        """Return the file of traces that is read; None: there is none."""
+        file = self.telemetry.sqlite or self.telemetry.jsonl
+        return Path(file) if file else None
+
+    @property
+    def traces_keep_ms(self) -> int:
+        """Return how long runs are kept in a SQLite file of traces."""
+        return parse_duration_ms(self.telemetry.keep)
+
+    @property
+    def otlp_target(self) -> OtlpTarget | None:
+        """Return where spans are sent; None: nowhere."""
+        table = self.telemetry
+        if not table.otlp:
+            return None
+        place = self.sources["telemetry.otlp"].place
+        is_grpc = table.otlp.split("/")[2].endswith(_GRPC_PORT)
+        named = {"service.name": table.service_name} if table.service_name else {}
+        return OtlpTarget(
+            table.otlp,
+            table.otlp_protocol or (OtlpProtocol.GRPC if is_grpc else OtlpProtocol.HTTP),
+            table.otlp_headers,
+            table.resource_attributes | named,
+            is_whole=place == TRACES_ENDPOINT,
+            is_required=not place.startswith("OTEL_"),
+        )
 
     @property
     def sockets_path(self) -> Path | None:
         """Return the folder of the sockets of running runtimes; None: there are none."""
-        return Path(self.view.sockets) if self.view.sockets else None
+        return Path(self.observable.sockets) if self.observable.sockets else None
 
 
 # Each setting, its value as far as it may be shown, and where it came from.
@@ -344,11 +445,11 @@ def explain(settings: Settings) -> list[SettingRow]:
 def _shown(settings: Settings, tree: dict[str, Any], name: Name) -> str:
     if is_key(name):
         return repr(settings.key(name[1]))
-    if name[2:3] == ("headers",):
+    if name[2:3] == ("headers",) or name[:2] == ("telemetry", "otlp_headers"):
         return "…"
     value = reduce(getitem, name, cast("Any", tree))
     if is_secret(name):
-        return hide_secrets_of_url(value)
+        return hide_secrets_of_url(value) if "://" in value else value
     if isinstance(value, str):
         return value if value.isprintable() else ascii(value)
     return toml_of(value)

@@ -115,7 +115,7 @@ class Health(StrEnum):
 class ProcessView(Struct, frozen=True):
     """One process as people see it. `left` is None where no wallet limits it; `strategy` is that of
     the supervisor above a process, or of the supervisor that it is; `mailbox` counts the messages
-    that wait to be read."""
+    that wait to be read. `reserved` is held for its model calls in flight."""
 
     path: str
     pid: Pid
@@ -135,11 +135,12 @@ class ProcessView(Struct, frozen=True):
     mailbox: int = 0
     os_children: int = 0
     health: Health = Health.OK
+    reserved: Money = Money(0)
 
 
 class RuntimeView(Struct, frozen=True):
-    """A runtime as a whole. `left` is what remains of its own cap; `now_ms` is its clock, by which
-    the times of its processes are read."""
+    """A runtime as a whole. `left` is what remains of its own cap, `reserved` is held for its model
+    calls in flight; `now_ms` is its clock, by which the times of its processes are read."""
 
     name: str
     os_pid: int
@@ -152,6 +153,7 @@ class RuntimeView(Struct, frozen=True):
     os_children: int = 0
     spent: Money = Money(0)
     left: Money | None = None
+    reserved: Money = Money(0)
 
 
 class KillResult(Struct, frozen=True):

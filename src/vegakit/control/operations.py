@@ -243,6 +243,26 @@ class Control(ProcessControl, ProgramControl, Protocol):
     """Every operation of the table."""
 
 
+class RefusalCode(StrEnum):
+    """The kinds of refusal, so that each door can say it in its own way: HTTP by a status, gRPC by
+    a code."""
+
+    INVALID = "invalid"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    EXHAUSTED = "exhausted"
+    FORBIDDEN = "forbidden"
+    UNAUTHENTICATED = "unauthenticated"
+
+
+class OperationError(UserError):
+    """An operation was refused and has changed nothing."""
+
+    def __init__(self, code: RefusalCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 def offered_by(control: type) -> dict[str, Operation[Any, Any]]:
     """Return the rows whose methods a class has, in the order of the table."""
     return {name: row for name, row in OPERATIONS.items() if hasattr(control, name)}
@@ -254,12 +274,16 @@ def select(
     """Return the row of this name, unless it is not offered or the caller lacks its right."""
     row = offered.get(name)
     if row is None:
-        raise UserError(f"there is no operation {name[:80]!a}; there are: {', '.join(offered)}")
+        raise OperationError(
+            RefusalCode.NOT_FOUND,
+            f"there is no operation {name[:80]!a}; there are: {', '.join(offered)}",
+        )
     if row.right not in rights:
         had = ", ".join(sorted(rights)) or "none"
-        raise UserError(
+        raise OperationError(
+            RefusalCode.FORBIDDEN,
             f"{name} needs the right to {row.right}, and this caller has: {had}; ask whoever "
-            "started what you call"
+            "started what you call",
         )
     return row
 

@@ -21,7 +21,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from vegakit.control.messages import (
     Health,
@@ -32,7 +31,7 @@ from vegakit.control.messages import (
     is_within,
 )
 from vegakit.effects import AskHuman, CallModel, CallTool, EffectRequest, RunCoroutine, SetTimer
-from vegakit.errors import UserError
+from vegakit.errors import UserError, did_you_mean
 from vegakit.ids import pid_of
 from vegakit.money import Money
 from vegakit.policy import BreakerState
@@ -78,6 +77,7 @@ class _ProcessTree:
         self._now = now
         self._facts = facts
         self._below = _children(machine.state)
+        self._reserved = reserved_by_path(machine.state)
         timers = sorted(machine.state.timers, reverse=True)
         self._wakes = {timer.of: timer for timer in timers if timer.kind in _OWN_TIMERS}
 
@@ -107,6 +107,7 @@ class _ProcessTree:
             strategy=supervisor.rule.strategy,
             restarts=supervision.generation - 1,
             spent=Money(sum(self._spent(member) for member in members)),
+            reserved=self._held(path),
             health=Health.FAILING if recent else Health.OK,
         )
 
@@ -126,7 +127,7 @@ class _ProcessTree:
             process.generation - 1,
             "" if process.ended is None else str(process.ended),
             self._spent(path),
-            self._wallets.room(path),
+            self._left(path, process),
             self._facts.tokens_per_s.get(path, 0.0),
             waiting_for,
             until_ms,
@@ -134,6 +135,7 @@ class _ProcessTree:
             0 if mailbox is None or mailbox.line is None else len(mailbox.line) - mailbox.out,
             self._facts.os_children.get(path, 0),
             self._health(process, state, until_ms, supervision),
+            self._held(path),
         )
 
     def _doing(
@@ -218,6 +220,18 @@ class _ProcessTree:
             return Money(self._wallets.spent(path) + under_way)
         return Money(sum(self._spent(member) for member in self._below.get(path, ())))
 
+    def _held(self, path: str) -> Money:
+        """Return what is held for calls of a process, or of the children of a supervisor."""
+        if path in self._state.processes:
+            return Money(self._reserved.get(path, 0))
+        return Money(sum(self._held(member) for member in self._below.get(path, ())))
+
+    def _left(self, path: str, process: ProcessRecord) -> Money | None:
+        """Return the least of what its wallets and the message that it works on still allow."""
+        parts = [send.part.room for send in (process.sends or {}).values()]
+        rooms = [room for room in (self._wallets.room(path), *parts) if room is not None]
+        return min(rooms, default=None)
+
     def _kind(self, process: ProcessRecord) -> ProcessKind:
         match self._code[process.spec.body]:
             case AgentBody():
@@ -228,6 +242,15 @@ class _ProcessTree:
                 return ProcessKind.PROGRAM
             case CoroutineBody(whole_incarnation):
                 return ProcessKind.SERVICE if whole_incarnation else ProcessKind.FUNCTION
+
+
+def reserved_by_path(state: Program) -> dict[str, int]:
+    """Return what is held for the model calls in flight of each process that has some."""
+    reserved: defaultdict[str, int] = defaultdict(int)
+    for flight in state.effects_in_flight.values():
+        if isinstance(flight.effect.request, CallModel):
+            reserved[flight.path] += flight.effect.request.worst_case
+    return reserved
 
 
 def _children(state: Program) -> dict[str, list[str]]:
@@ -340,6 +363,5 @@ def resolve(wanted: str, program: str, known: set[str]) -> str:
         return ending[0]
     if ending:
         raise UserError(f"{wanted!r} is {len(ending)} processes; type one: {', '.join(ending)}")
-    close = get_close_matches(wanted, sorted(known), 1)
-    hint = f"did you mean {close[0]}?" if close else "to see them, type: vega ps"
+    hint = did_you_mean(wanted, sorted(known), "to see them, type: vega ps")
     raise UserError(f"there is no process {wanted!r}; {hint}")

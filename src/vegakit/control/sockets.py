@@ -16,6 +16,7 @@ cut off. Hanging up ends an answer.
 
 import os
 import re
+import secrets
 import socket
 import struct
 from collections.abc import Collection, Mapping
@@ -27,6 +28,7 @@ from msgspec import Raw, Struct
 
 from vegakit.control.operations import Operation, Right, request_from, select
 from vegakit.errors import UserError
+from vegakit.money import Dollars
 
 CONTROL_VERSION = 1
 MAX_LINE = 1 << 20
@@ -71,9 +73,19 @@ def decode_request(
     return row, request_from(row, fields)
 
 
+def _plain_amount(value: object) -> int:
+    """Views of Python code hold `Dollars`, which are sent as the whole numbers they are."""
+    if isinstance(value, Dollars):
+        return int(value)
+    raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+_VALUES = msgspec.json.Encoder(enc_hook=_plain_amount)
+
+
 def encode_reply(*, value: object = None, error: str = "", end: bool = False) -> bytes:
     """Return one line of an answer."""
-    encoded = _NOTHING if value is None else Raw(msgspec.json.encode(value))
+    encoded = _NOTHING if value is None else Raw(_VALUES.encode(value))
     return msgspec.json.encode(ControlReply(CONTROL_VERSION, encoded, error, end)) + b"\n"
 
 
@@ -85,6 +97,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 40
 _CONNECT_S = 2.0
 _ONLY_MINE = 0o700
+_WRITTEN_BY_OTHERS = 0o022
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -103,32 +116,40 @@ def open_socket(directory: Path, name: str) -> tuple[socket.socket, Path]:
     """Return a listening socket and its path. It listens under a hidden name before it can be
     found: whoever lists sockets removes one that does not answer."""
     directory.mkdir(mode=_ONLY_MINE, parents=True, exist_ok=True)
-    if directory.stat().st_uid != os.geteuid():
+    found = directory.stat()
+    if found.st_uid != os.geteuid():
         raise PermissionError(f"{directory} belongs to somebody else")
-    directory.chmod(_ONLY_MINE)
-    path = _free_path(directory, name)
-    hidden = path.with_suffix(".new")
-    hidden.unlink(missing_ok=True)
+    # A directory that was there keeps its mode: it may be /tmp, and root would take it from all.
+    if found.st_mode & _WRITTEN_BY_OTHERS:
+        raise PermissionError(f"others may write in {directory}")
+    hidden = directory / f"{os.getpid()}-{secrets.token_hex(4)}.new"
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listening.bind(str(hidden))
         hidden.chmod(0o600)
         listening.listen()
-        hidden.rename(path)
+        path = _take_path(hidden, directory, name)
     except OSError:
         listening.close()
         raise
+    finally:
+        hidden.unlink(missing_ok=True)
     return listening, path
 
 
-def _free_path(directory: Path, name: str) -> Path:
-    """Return a path nobody has: two runtimes of one name may live in one OS process."""
+def _take_path(hidden: Path, directory: Path, name: str) -> Path:
+    """Give a socket a name that nobody has: runtimes of one name may live in one OS process, and
+    open at once in its threads. A link, unlike a new name, takes no other's place."""
     plain = _NOT_PLAIN.sub("_", name)[:_LONGEST_NAME] or "default"
     number, path = 1, directory / f"{os.getpid()}-{plain}{_SUFFIX}"
-    while path.exists():
-        number += 1
-        path = directory / f"{os.getpid()}-{plain}~{number}{_SUFFIX}"
-    return path
+    while True:
+        try:
+            path.hardlink_to(hidden)
+        except FileExistsError:
+            number += 1
+            path = directory / f"{os.getpid()}-{plain}~{number}{_SUFFIX}"
+        else:
+            return path
 
 
 def running_runtimes(directory: Path) -> list[RunningRuntime]:
@@ -152,8 +173,8 @@ def find(at: str | Path | None, directory: Path | None) -> Path:
         return Path(at)
     if directory is None:
         raise UserError(
-            'view.sockets is "", so no runtime can be found; name its socket with --at PATH, or '
-            "take view.sockets out of vega.toml"
+            'observable.sockets is "", so no runtime can be found; name its socket with --at '
+            "PATH, or take observable.sockets out of vega.toml"
         )
     alive = running_runtimes(directory)
     wanted = [one for one in alive if at is None or str(at) in {one.name, str(one.os_pid)}]
@@ -170,8 +191,8 @@ def _which(
 ) -> str:
     if not alive:
         return (
-            f"no runtime can be looked into: there is none in {directory}; start one with "
-            "Runtime.from_config() or Runtime(view=True), or name a socket: --at PATH"
+            f"no runtime can be looked into: there is none in {directory}; start a "
+            "program with a Runtime (unless it says observable=False), or name a socket: --at PATH"
         )
     listed = ", ".join(map(str, wanted or alive))
     if not wanted:

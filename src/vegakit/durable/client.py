@@ -38,7 +38,7 @@ from vegakit.durable.workflow import PROGRAM, ProgramWorkflow
 from vegakit.errors import BugError, UserError, rebuild_error
 from vegakit.host import Child, Reply as RuntimeReply, python_value
 from vegakit.ids import Digest, ProgramId, TenantId, TraceId, new_program_id
-from vegakit.money import dollars
+from vegakit.money import Dollars, dollars
 from vegakit.policy import ChildType, ExitKind, ExitReason
 from vegakit.program import (
     DEFAULT_WINDOW,
@@ -179,7 +179,7 @@ class ProgramHandle:
                 raise rebuild_error(error, reason)
             case ChargedReply(said, charged):
                 text, trace_id = said.text, TraceId(self.id)
-                facts = (charged, said.usage, said.conversation, trace_id)
+                facts = (Dollars.of_nanos(charged), said.usage, said.conversation, trace_id)
                 return RuntimeReply(text, text, *facts, steps=said.steps)
             case Returned(value):
                 return value

@@ -57,7 +57,9 @@ class Deployment:
 
     def runtime(self) -> Runtime:
         """Return a runtime for one worker."""
-        return Runtime(ledger=self.ledger, **self.options)
+        # What runs is Temporal's to show: the processes of a program are in its history, not here.
+        options: dict[str, Any] = {"observable": False, **self.options}
+        return Runtime(ledger=self.ledger, **options)
 
     def registry(self, runtime: Runtime) -> Registry:
         """Return the bodies by name."""

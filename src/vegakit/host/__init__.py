@@ -8,15 +8,17 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.host.activity import ActivityLog as ActivityLog
+    from vegakit.host.activity import RARE_NEWS as RARE_NEWS, ActivityLog as ActivityLog
     from vegakit.host.admission import (
         AdmissionService as AdmissionService,
         PreparedGrant as PreparedGrant,
     )
     from vegakit.host.agents import (
         Agent as Agent,
+        AskOptions as AskOptions,
         Body as Body,
         Child as Child,
+        ChildOptions as ChildOptions,
         Process as Process,
         Reducer as Reducer,
         Reply as Reply,
@@ -28,25 +30,36 @@ if TYPE_CHECKING:
         TurnEnded as TurnEnded,
         current_process as current_process,
         only_in_program as only_in_program,
-        read_media as read_media,
+        seconds_of as seconds_of,
     )
     from vegakit.host.approvals import (
         Approvals as Approvals,
         PermissionPolicy as PermissionPolicy,
         Questions as Questions,
         as_audit as as_audit,
+        mode_of as mode_of,
         permission_policy_from as permission_policy_from,
     )
-    from vegakit.host.budgets import Budgets as Budgets, Lease as Lease, rule_of as rule_of
+    from vegakit.host.budgets import (
+        NO_PRICE as NO_PRICE,
+        Budgets as Budgets,
+        Lease as Lease,
+        rule_of as rule_of,
+    )
     from vegakit.host.deployment import deploy as deploy
     from vegakit.host.effect_handlers import (
         AskContext as AskContext,
         EffectHandlers as EffectHandlers,
     )
-    from vegakit.host.gate import Account as Account, Gate as Gate, ModelCall as ModelCall
+    from vegakit.host.gate import (
+        Account as Account,
+        Gate as Gate,
+        ModelCall as ModelCall,
+    )
     from vegakit.host.journal import (
         EffectRecorder as EffectRecorder,
         JournaledRun as JournaledRun,
+        as_cache as as_cache,
         as_journal as as_journal,
         as_ledger as as_ledger,
         store_beside as store_beside,
@@ -62,7 +75,7 @@ if TYPE_CHECKING:
         EffectHandler as EffectHandler,
         LocalHost as LocalHost,
     )
-    from vegakit.host.pending_asks import PendingAsk as PendingAsk
+    from vegakit.host.pending_asks import PendingAsk as PendingAsk, read_media as read_media
     from vegakit.host.program_run import ProgramRun as ProgramRun
     from vegakit.host.python_interop import (
         PythonInterop as PythonInterop,
@@ -72,33 +85,42 @@ if TYPE_CHECKING:
         python_value as python_value,
         run_program as run_program,
     )
-    from vegakit.host.recovery import Backlog as Backlog, charge_missing as charge_missing
+    from vegakit.host.recovery import (
+        Backlog as Backlog,
+        charge_missing as charge_missing,
+        recover as recover,
+    )
     from vegakit.host.registry import Registry as Registry
-    from vegakit.host.services import HostServices as HostServices
+    from vegakit.host.services import (
+        HostServices as HostServices,
+        check_numbers as check_numbers,
+        check_parts as check_parts,
+    )
 
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "activity": "ActivityLog",
+        "activity": "RARE_NEWS ActivityLog",
         "admission": "AdmissionService PreparedGrant",
         "agents": (
-            "Agent Body Child Process Reducer Reply StreamEvent Supervisor TextChunk ToolCalled "
-            "ToolReturned TurnEnded current_process only_in_program read_media"
+            "Agent AskOptions Body Child ChildOptions Process Reducer Reply StreamEvent Supervisor "
+            "TextChunk ToolCalled ToolReturned TurnEnded current_process only_in_program "
+            "seconds_of"
         ),
-        "approvals": "Approvals PermissionPolicy Questions as_audit permission_policy_from",
-        "budgets": "Budgets Lease rule_of",
+        "approvals": "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from",
+        "budgets": "NO_PRICE Budgets Lease rule_of",
         "deployment": "deploy",
         "effect_handlers": "AskContext EffectHandlers",
         "gate": "Account Gate ModelCall",
-        "journal": "EffectRecorder JournaledRun as_journal as_ledger store_beside",
+        "journal": "EffectRecorder JournaledRun as_cache as_journal as_ledger store_beside",
         "limiter": "Limiter LimiterRules Limits ModelRegistry",
         "local": "Driver EffectHandler LocalHost",
-        "pending_asks": "PendingAsk",
+        "pending_asks": "PendingAsk read_media",
         "program_run": "ProgramRun",
         "python_interop": "PythonInterop RunProgram ToolLike arguments python_value run_program",
-        "recovery": "Backlog charge_missing",
+        "recovery": "Backlog charge_missing recover",
         "registry": "Registry",
-        "services": "HostServices",
+        "services": "HostServices check_numbers check_parts",
     },
 )

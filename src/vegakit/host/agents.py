@@ -4,24 +4,43 @@ the handle of a process (host)."""
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast, overload
+from typing import (
+    Any,
+    Generic,
+    NoReturn,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    cast,
+    overload,
+)
 
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from vegakit.agent import HistoryPolicy, TurnRule
-from vegakit.conversation import Conversation, Finish, Media, ModelSettings, OutputSpec, Usage
+from vegakit.agent import SETTING_FORMS, HistoryPolicy, TurnRule, check_settings
+from vegakit.conversation import (
+    Conversation,
+    Effort,
+    Finish,
+    Message,
+    ModelSettings,
+    Usage,
+)
 from vegakit.errors import InvalidRuleError, UserError
 from vegakit.ids import Pid, TraceId
-from vegakit.money import Money, dollars
+from vegakit.money import Dollars, Money, dollars
 from vegakit.policy import (
+    BINDING,
     Backoff,
     BreakerRule,
     ChildType,
     ExitReason,
+    OnExceed,
     RateRule,
     RestartRule,
     RestartStrategy,
@@ -29,11 +48,7 @@ from vegakit.policy import (
 )
 from vegakit.ports import Model, Tool
 from vegakit.program import GroupSpec, ProcessSpec
-from vegakit.tools import by_name, function_tool, problems_of
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
+from vegakit.tools import OutputType, as_tools, by_name
 
 # What an agent says in a program in Python: there it is called like a function.
 #
@@ -97,86 +112,48 @@ class AuthorTool:
     """A tool with which a model runs programs that it writes."""
 
 
-# A Python type as the shape of an answer: its schema for the model, its check for what came back.
-#
-# Models answer with objects, so a type that is not one (bool, a list, a union) is wrapped in
-# `{"result": …}` on the way out and unwrapped on the way in.
-
-
-OutputT = TypeVar("OutputT")
-
-
-class OutputType(Generic[OutputT]):
-    """The type of an agent's answers, with its schema."""
-
-    def __init__(self, kind: type[OutputT]) -> None:
-        self._kind = kind
-        self._adapter: TypeAdapter[Any] | None = None
-        self._wrapped = False
-        self.spec: OutputSpec | None = None
-        if kind is not str:
-            self._prepare()
-
-    def _prepare(self) -> None:
-        from pydantic import TypeAdapter
-
-        adapter = TypeAdapter(self._kind)
-        schema = adapter.json_schema()
-        self._wrapped = schema.get("type") != "object"
-        if self._wrapped:
-            definitions = schema.pop("$defs", None)
-            schema = {
-                "type": "object",
-                "properties": {"result": schema},
-                "required": ["result"],
-                "additionalProperties": False,
-            } | ({"$defs": definitions} if definitions else {})
-        self._adapter = adapter
-        self.spec = OutputSpec(getattr(self._kind, "__name__", "Output"), schema)
-
-    def problem(self, text: str) -> str | None:
-        """Return what is wrong with an answer, in words the model can act on."""
-        from pydantic import ValidationError
-
-        try:
-            self.value(text)
-        except ValidationError as error:
-            return problems_of(error)
-        return None
-
-    def value(self, text: str) -> OutputT:
-        """Return an answer as a value of the type."""
-        if self._adapter is None:
-            return text  # pyright: ignore[reportReturnType]
-        if not self._wrapped:
-            return self._adapter.validate_json(text)
-        from pydantic import TypeAdapter
-
-        whole = TypeAdapter(dict[str, Any]).validate_json(text)
-        return self._adapter.validate_python(whole.get("result"))
-
-
 # An agent: who is asked, with which instructions and tools, and within which bounds.
 
 
 T = TypeVar("T", default=str)
 
-_TEXT = cast("type[Any]", str)
+
+class AskOptions(TypedDict, total=False):
+    """Names what an ask takes beside the agent and the prompt. `timeout` is in seconds or like
+    "30s", `budget` caps this ask alone, `history` is said before the prompt, `on_chunk` is called
+    with each piece of text as it comes; with `wait_for_budget` it waits for money instead of
+    failing; `max_wait` is the longest that it waits for a limit."""
+
+    timeout: float | str | None
+    budget: str | float | None
+    deps: object
+    files: Sequence[str | Path]
+    history: Conversation | Sequence[Message]
+    wait_for_budget: bool
+    max_wait: float | str | None
+    on_chunk: Callable[[str], object] | None
 
 
 @dataclass(frozen=True)
 class Agent(AgentStub, Generic[T]):
-    """An agent: a model, its instructions and its tools. `model` is an alias of vega.toml,
-    `provider:name`, or an object of your own that implements `ports.Model`. `budget` caps one ask
-    with its whole tool loop and retries, `timeout` is how many seconds it may take where the ask
-    says nothing. `rate` and `breaker` are the agent's own and apply in addition to its model's;
-    `retry` is its own instead of its model's. `memory="conversation"` lets a process remember what
-    was said to it; its messages are then answered in turn."""
+    """An agent: a model, its instructions, its tools and the type of its answers. `model` is an
+    alias of vega.toml, `provider:name`, or an object of your own that implements `ports.Model`; of
+    a list of them, each is asked when the one before is not available. `effort` is how much a model
+    that reasons shall do so: "low", "medium" or "high"; its thoughts are a part of `max_tokens`,
+    which is 4,096 if nobody says, and 16,000 for such a model. `budget` caps one ask with its whole
+    tool loop and retries; `on_exceed` says what a call does that does not fit it: "block" and "ask"
+    refuse it (after "ask" `vega resume --budget` goes on), "warn" and "allow" make it, within the
+    budgets around it. `timeout` is how long it may take where the ask says nothing, in seconds or
+    like "30s". `max_wait` is the longest that a call waits for a rate limit or a slot, or because a
+    provider asks to; then it fails with `RateLimited`, unpaid. `rate` is the agent's own and
+    applies in addition to its model's; `retry` and `breaker` are its own instead of its model's.
+    `memory="conversation"` lets a process remember what was said to it; its messages are then
+    answered in turn. `system` is another word for `instructions`."""
 
     name: str
-    model: str | Model = "smart"
-    system: str = ""
-    output: type[T] = _TEXT
+    model: str | Model | Sequence[str | Model] = "smart"
+    instructions: str = ""
+    output_type: type[T] = cast("type[T]", str)  # noqa: RUF009  (it makes nothing)
     tools: Sequence[Tool | Callable[..., Any]] = ()
     budget: str | float | None = None
     max_tokens: int | None = None
@@ -188,29 +165,123 @@ class Agent(AgentStub, Generic[T]):
     rate: RateRule | None = None
     breaker: BreakerRule | None = None
     priority: int = 2
-    timeout: float | None = None
+    timeout: float | str | None = None
+    effort: str | None = None
+    max_wait: float | str | None = None
+    on_exceed: str = OnExceed.BLOCK
+    system: InitVar[str] = ""
+
+    def __post_init__(self, system: str) -> None:
+        """`system` is another word for `instructions`, which others use."""
+        if system and self.instructions:
+            raise UserError(f"agent {self.name} has instructions and system; write instructions")
+        if system:
+            object.__setattr__(self, "instructions", system)
+        if isinstance(self.output_type, str):  # what pydantic says of it is hard to read
+            said = f"output_type of agent {self.name} is the text {self.output_type!r}"
+            raise UserError(f"{said}; write the class itself: output_type={self.output_type}")
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse what cannot be meant where it is written, and not in the middle of a run."""
+        check_settings(self.name, {name: getattr(self, name) for name in SETTING_FORMS})
+        for name, kind in _RULES.items():
+            rule = getattr(self, name)
+            # In a program it is a word of the language, such as vega.rate_limit(…).
+            if not isinstance(rule, kind | dict | None):
+                raise InvalidRuleError(
+                    f"{name} of agent {self.name} is {rule!r:.60}; write a {kind.__name__}(…) of "
+                    "vegakit.policy"
+                )
+        for model in self.models:
+            if isinstance(model, type) or not (isinstance(model, str) or hasattr(model, "name")):
+                raise InvalidRuleError(
+                    f"the model of agent {self.name} is {model!r:.60}; write a name such as "
+                    '"smart", or give an object with the methods of `ports.Model`'
+                )
+        _ = self.models, self.cap, self.exceeding, self.max_wait_ms, self.timeout_s
+
+    @cached_property
+    def models(self) -> tuple[str | Model, ...]:
+        """The models that it asks, in order."""
+        if isinstance(self.model, str) or not isinstance(self.model, Sequence):
+            return (self.model,)
+        if not self.model:
+            raise InvalidRuleError(f"agent {self.name} has an empty list as model; name one")
+        return tuple(self.model)
 
     @cached_property
     def cap(self) -> Money | None:
         """The budget of one ask, or None."""
         return None if self.budget is None else dollars(self.budget)
 
+    def run_sync(self, prompt: str, **options: Unpack[AskOptions]) -> "Reply[T]":
+        """Ask this agent from a script, and wait for the reply: `reviewer.run_sync("…")`. It takes
+        what `Runtime.ask` takes, and opens a runtime as the settings say for this one ask."""
+        # By its package and late: the runtime is above agents, and an agent opens one only here.
+        sdk: Any = import_module("vegakit.sdk")
+        return sdk.Runtime.from_config().run_sync(self, prompt, **options)
+
+    @cached_property
+    def max_wait_ms(self) -> int | None:
+        """The longest wait for a limit in milliseconds, or None."""
+        return None if self.max_wait is None else round(seconds_of(self.max_wait) * 1000)
+
+    def varied(
+        self, budget: str | float | None = None, max_wait: float | str | None = None
+    ) -> "Agent[T]":
+        """Return this agent for asks that may spend no more than `budget`, nor more than its own,
+        and wait for limits no longer than `max_wait`. The same one for the same values, so that
+        what is known of it is not made anew."""
+        cap, on_exceed = self.cap, self.exceeding
+        if budget is not None:
+            # What an ask names is a cap, also for an agent whose own budget only warns.
+            own, cap = cap if on_exceed in BINDING else None, dollars(budget)
+            cap = cap if own is None else min(own, cap)
+            on_exceed = on_exceed if on_exceed in BINDING else OnExceed.BLOCK
+        key = (cap, on_exceed, self.max_wait if max_wait is None else max_wait)
+        if key == (self.cap, self.exceeding, self.max_wait):
+            return self
+        if key not in self._variants:
+            paid = None if cap is None else Dollars.of_nanos(cap)
+            self._variants[key] = replace(self, budget=paid, on_exceed=on_exceed, max_wait=key[2])
+        return self._variants[key]
+
+    @cached_property
+    def _variants(self) -> "dict[tuple[Money | None, OnExceed, float | str | None], Agent[T]]":
+        return {}
+
+    @cached_property
+    def timeout_s(self) -> float | None:
+        """Return how many seconds it may take where the ask says nothing."""
+        return None if self.timeout is None else seconds_of(self.timeout)
+
+    @cached_property
+    def exceeding(self) -> OnExceed:
+        """Return what happens when its budget is not enough for the next call."""
+        if self.on_exceed not in {*OnExceed}:
+            raise InvalidRuleError(
+                f"on_exceed of agent {self.name} is {self.on_exceed!r}; write one of: "
+                f"{', '.join(OnExceed)}"
+            )
+        return OnExceed(self.on_exceed)
+
     @cached_property
     def answer(self) -> OutputType[T]:
         """The type of the answers."""
-        return OutputType(self.output)
+        return OutputType(self.output_type)
 
     @cached_property
     def tools_by_name(self) -> dict[str, Tool]:
         """The tools by the names that the model calls."""
-        return by_name([_as_tool(tool) for tool in self.tools])
+        return by_name(as_tools(self.tools))
 
     @cached_property
     def _instructions(self) -> str:
         """Return the instructions with what the tools want the agent to know beside their
         descriptions."""
         notes = (getattr(tool, "notes", "") for tool in self.tools_by_name.values())
-        return "\n\n".join(text for text in (self.system, *notes) if text)
+        return "\n\n".join(text for text in (self.instructions, *notes) if text)
 
     @property
     def writes_programs(self) -> bool:
@@ -221,7 +292,11 @@ class Agent(AgentStub, Generic[T]):
         """Return the rule of one turn with this model."""
         return TurnRule(
             model.name,
-            ModelSettings(self.max_tokens or model.default_max_tokens, self.temperature),
+            ModelSettings(
+                self.max_tokens or model.default_max_tokens,
+                self.temperature,
+                effort=None if self.effort is None else Effort(self.effort),
+            ),
             system=self._instructions,
             tools=tuple(tool.spec for tool in self.tools_by_name.values()),
             output=self.answer.spec,
@@ -231,10 +306,16 @@ class Agent(AgentStub, Generic[T]):
         )
 
 
-def _as_tool(given: Tool | Callable[..., Any]) -> Tool:
-    if hasattr(given, "spec") and hasattr(given, "call"):
-        return cast("Tool", given)
-    return function_tool(cast("Callable[..., Any]", given))
+_RULES = {"retry": RetryRule, "rate": RateRule, "breaker": BreakerRule}
+
+
+def seconds_of(duration: float | str) -> float:
+    """Return a duration in seconds; a text is like "30s"."""
+    if not isinstance(duration, str):
+        return duration
+    from vegakit.config import parse_duration_ms
+
+    return parse_duration_ms(duration) / 1000
 
 
 # What an ask gives back, whole or piece by piece.
@@ -250,7 +331,7 @@ class Reply(Generic[ReplyT]):
 
     output: ReplyT
     text: str
-    cost: Money
+    cost: Dollars
     usage: Usage
     messages: Conversation
     trace_id: TraceId
@@ -310,27 +391,6 @@ StreamEvent: TypeAlias = TextChunk | ToolCalled | ToolReturned | TurnEnded[Reply
 """Printed one after the other they are the text."""
 
 
-# Files that are sent along with a prompt.
-
-
-_MAX_BYTES = 20_000_000
-
-
-def read_media(path: str | Path) -> Media:
-    """Return a file as a part of a prompt."""
-    file = Path(path)
-    from mimetypes import guess_type  # reads the tables of the system when it is first used
-
-    kind, _ = guess_type(file.name)
-    if kind is None:
-        raise UserError(f"{file}: its ending does not say what it is; name it like photo.png")
-    if not file.is_file():
-        raise UserError(f"{file} is not a file; files= takes paths of files that exist")
-    if (size := file.stat().st_size) > _MAX_BYTES:
-        raise UserError(f"{file} has {size:,} bytes; at most {_MAX_BYTES:,} can be sent")
-    return Media(kind, file.read_bytes())
-
-
 # Trees of processes in Python: `Supervisor("restart_all", [coder, reviewer])`, to any depth.
 
 
@@ -345,6 +405,16 @@ class Reducer:
 
 Body: TypeAlias = Agent[Any] | Reducer | Callable[..., Any]
 Register: TypeAlias = Callable[[Body], str]
+
+
+class ChildOptions(TypedDict, total=False):
+    """Names what `Child` and `Runtime.spawn` take beside the body."""
+
+    restart: str
+    wallet: str | float | None
+    cost_alert: str | float | None
+    stuck_after: float | None
+    stop_within: float
 
 
 @dataclass(frozen=True)
@@ -431,7 +501,8 @@ current_process: ContextVar[str] = ContextVar("vega_process", default="")
 
 
 class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
-    """Answers are of the type its body gives: a `Reply` of an agent, a value of anything else.
+    """A process to ask, to watch and to end. Answers are of the type its body gives: a `Reply` of
+    an agent, a value of anything else.
 
     It stands for all lives of the process: after a restart the same handle reaches the next one.
     """
@@ -476,7 +547,7 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         *,
         timeout: float | None = None,
         deps: object = None,
-    ) -> AsyncGenerator[Any]:
+    ) -> "AsyncGenerator[StreamEvent[Any]]":
         """Yield what an agent says while it says it; leaving the loop early cancels it."""
         return self._program.stream(self.path, message, timeout=timeout, deps=deps)
 
@@ -511,9 +582,9 @@ class Process(Struct, Generic[ProcessT], frozen=True, gc=False):
         return await self._program.end(self.path, kill=True)
 
     @property
-    def spent(self) -> Money:
+    def spent(self) -> Dollars:
         """The amount that the process has spent."""
-        return self._program.machine.wallets.spent(self.path)
+        return Dollars.of_nanos(self._program.machine.wallets.spent(self.path))
 
     @property
     def alive(self) -> bool:

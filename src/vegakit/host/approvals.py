@@ -1,6 +1,7 @@
 """Approvals: who may call which tool, what people are asked, and the audit of it (host)."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from msgspec import structs
 from vegakit.concurrency import run_to_completion, wait_first
 from vegakit.control import Question, answer_from, question_of, refusal_text, short_id
 from vegakit.effects import AskHuman, Effect
-from vegakit.errors import InvalidRuleError, LimitReached, StoreError, UserError
+from vegakit.errors import InvalidRuleError, LimitReached, StoreError, UserError, did_you_mean
 from vegakit.events import Answered, EffectOutcome, Refused
 from vegakit.ids import Digest, EffectKey, InterruptId, Pid, TraceId
 from vegakit.policy import (
@@ -399,7 +400,7 @@ class PermissionPolicy:
         ttl_ms: int | None = None,
     ) -> None:
         self._rules = tuple(
-            parse_permission(rule) if isinstance(rule, str) else rule for rule in rules
+            rule if isinstance(rule, PermissionRule) else parse_permission(rule) for rule in rules
         )
         self._mode, self._ttl_ms = mode, ttl_ms
 
@@ -432,16 +433,18 @@ def permission_policy_from(
         return given
     if given is None and mode is None:
         return None
+    if isinstance(given, str):
+        raise InvalidRuleError(f"permissions is one text; write a list: permissions=[{given!r}]")
     return PermissionPolicy(given or (), PermissionMode.ASK if mode is None else mode_of(mode))
 
 
 def mode_of(text: str) -> PermissionMode:
     """Return the mode of this name."""
     try:
-        return PermissionMode(text.replace("-", "_"))
+        return PermissionMode(text)
     except ValueError:
-        modes = ", ".join(mode.replace("_", "-") for mode in PermissionMode)
-        raise InvalidRuleError(f"a mode is one of {modes}; got {text!r}") from None
+        known = did_you_mean(str(text), PermissionMode)
+        raise InvalidRuleError(f"there is no mode {text!r}; {known}") from None
 
 
 async def _attempt(
@@ -468,6 +471,7 @@ async def _attempt(
 #                └─ allow ────────────────────┴─▶ audit ─▶ the tool ─▶ audit
 
 
+_LOG = logging.getLogger("vegakit")
 _LONGEST_QUESTION = 20_000
 
 
@@ -575,5 +579,13 @@ class Approvals:
             await self._audit_trail.on_decided(use, decision)
 
     def _on_asked(self, question: Question) -> None:
+        if not self.listeners:  # a program that waits for an hour must not look as if it hung
+            _LOG.warning(
+                "%s waits for a person; type `vega interrupts` to see for what, and "
+                "`vega answer %s %s`; in a program, rt.on(Question, …) is called instead",
+                question.process,
+                question.id,
+                "yes|no" if question.permits else "'…'",
+            )
         for listener in self.listeners:
             listener(question)

@@ -15,9 +15,9 @@ from vegakit.host.agents import Agent
 from vegakit.host.deployment import Externals, VegaTool, deploy
 from vegakit.host.limiter import ModelRegistry
 from vegakit.host.python_interop import RunProgram
-from vegakit.lang import AgentSpec, ModelTerms
+from vegakit.lang import AgentSpec, ModelTerms, in_order
 from vegakit.money import Money
-from vegakit.policy import RetryRule
+from vegakit.policy import OnExceed
 from vegakit.ports import Model, Tool
 from vegakit.prices import DEFAULT_SEND_BUDGET
 from vegakit.program import (
@@ -151,14 +151,17 @@ class HostAuthor:
 
     def _all_it_may_use(self, model_registry: ModelRegistry) -> ProgramGrant:
         tool = self._tool
-        agents = {agent.name: _spec(agent, model_registry.retry_of(agent)) for agent in tool.agents}
+        agents = {agent.name: _spec(agent, model_registry) for agent in tool.agents}
         terms = {
             agent.name: None
             if _spends_in_tools(agent)
-            else _terms(model_registry.model_of(agent), model_registry)
+            else in_order(_terms(one, model_registry) for one in model_registry.models_of(agent))
             for agent in tool.agents
         }
-        models = {name: _terms(model, model_registry) for name, model in self._models.items()}
+        models = {
+            name: in_order(_terms(one, model_registry) for one in known)
+            for name, known in self._models.items()
+        }
         return ProgramGrant(
             tool.cost,
             tool.may,
@@ -176,7 +179,7 @@ class _GivenAgent:
     answer has is said where it is asked for."""
 
     def __init__(self, agent: Agent[Any], registry: AgentBodies) -> None:
-        self._kept = replace(agent, output=str)
+        self._kept = replace(agent, output_type=str)
         self._stateless = replace(self._kept, memory=None) if agent.memory else self._kept
         self.kept = registry.register(self._kept)
         self.stateless = registry.register(self._stateless)
@@ -190,7 +193,7 @@ class _AuthoredBodies:
         registry: AgentBodies,
         prefix: str,
         given: Mapping[str, _GivenAgent],
-        models: Mapping[str, Model],
+        models: Mapping[str, tuple[Model, ...]],
         fuel: int,
     ) -> None:
         self._registry, self._prefix = registry, prefix
@@ -206,18 +209,18 @@ class _AuthoredBodies:
         known = self._given.get(body.name)
         if known is not None:
             return known.kept if body.memory else known.stateless
-        assert isinstance(body.model, str)
-        own = replace(body, model=self._models[body.model], priority=max(body.priority, 2))
+        models = [one for name in body.models for one in self._models[str(name)]]
+        own = replace(body, model=models, priority=max(body.priority, 2))
         kind = "+memory" if body.memory else ""
         return self._registry.register(own, f"{self._prefix}{body.name}{kind}")
 
 
-def _models(tool: RunProgram, model_registry: ModelRegistry) -> dict[str, Model]:
+def _models(tool: RunProgram, model_registry: ModelRegistry) -> dict[str, tuple[Model, ...]]:
     """Return the models by the names that agents of a program may write."""
-    models: dict[str, Model] = {}
-    for agent in (*tool.agents, *(Agent("program", name) for name in tool.models)):
-        model = model_registry.model_of(agent)
-        models.setdefault(agent.model if isinstance(agent.model, str) else model.name, model)
+    models: dict[str, tuple[Model, ...]] = {}
+    for given in (*(one for agent in tool.agents for one in agent.models), *tool.models):
+        found = model_registry.models_of(Agent("program", given))
+        models.setdefault(given if isinstance(given, str) else found[0].name, found)
     return models
 
 
@@ -233,21 +236,27 @@ def _terms(model: Model, model_registry: ModelRegistry) -> ModelTerms | None:
     )
 
 
-def _spec(agent: Agent[Any], retry: RetryRule) -> AgentSpec:
+def _spec(agent: Agent[Any], model_registry: ModelRegistry) -> AgentSpec:
     """Return the spec of an agent for its quote and its place in the manifest. Tools that only read
     leave its sends free to run at once; of others nobody knows."""
     tools = tuple(agent.tools_by_name.values())
     names = tuple(tool.spec.name for tool in tools)
     mild = all(map(_only_reads, tools))
+    attempts = max(
+        model_registry.retry_of(agent, one).max_attempts for one in model_registry.models_of(agent)
+    )
+    model, *fallbacks = (one if isinstance(one, str) else one.name for one in agent.models)
     return AgentSpec(
         agent.name,
-        agent.model if isinstance(agent.model, str) else agent.model.name,
-        agent.system,
+        model,
+        agent.instructions,
         max_tokens=agent.max_tokens,
         max_steps=agent.max_steps,
         budget=_part(agent),
+        on_exceed="" if agent.exceeding is OnExceed.BLOCK else agent.exceeding,
         memory=agent.memory is not None,
-        retry={"max_attempts": retry.max_attempts},
+        retry={"max_attempts": attempts},
+        fallbacks=tuple(fallbacks),
         tools=names if mild else (),
         yaml=() if mild else (f"the tools of {agent.name}",),
     )

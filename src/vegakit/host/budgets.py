@@ -1,24 +1,40 @@
-"""Budget scopes of a runtime, and the lease that keeps what it has reserved on the ledger."""
+"""Budget scopes of a runtime, the lease that keeps what it has reserved on the ledger, and what is
+said when a call does not fit."""
 
 import asyncio
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Protocol
 
 from msgspec import structs
 
-from vegakit.errors import BudgetExceeded
+from vegakit.conversation import ModelRequest
+from vegakit.errors import BudgetExceeded, InvalidRuleError, Paused, did_you_mean
 from vegakit.ids import HolderId, ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, format_money, parse_allowance
-from vegakit.policy import LEASE_MS, LeaseWatch, OnExceed, ScopeRule, WindowRule
-from vegakit.ports import Clock, Ledger
+from vegakit.policy import (
+    LEASE_MS,
+    Admission,
+    InsufficientBudget,
+    LeaseWatch,
+    NeedsHigherCap,
+    OnExceed,
+    Reserved,
+    ScopeClosed,
+    ScopeRule,
+    WindowRule,
+)
+from vegakit.ports import Clock, Ledger, Model
+from vegakit.prices import PriceRow
 
 # The budget scopes of a runtime: its own cap, and the caps of blocks inside it.
 #
-# runtime:NAME shared by every runtime of this name on the same ledger; in the journal of a │ user
-# one for each run, unless it has a period └── $1/day `with rt.budget("$1/day")`, opened when it
-# is first needed
+#     runtime:NAME      one for each run in a journal, unless it has a period; else shared by every
+#     │                 runtime of this name on the same ledger
+#     └── $1/day        `with rt.budget("$1/day")`, opened when it is first needed
 #
 # What one ask may spend is a part of a wallet, which the program keeps.
 
@@ -35,6 +51,9 @@ def rule_of(
         parse_allowance(allowance) if isinstance(allowance, str) else Allowance(dollars(allowance))
     )
     window = WindowRule(limit.period) if limit.period else None
+    if on_exceed not in {*OnExceed}:
+        known = did_you_mean(on_exceed, OnExceed)
+        raise InvalidRuleError(f"there is no on_exceed {on_exceed!r}; {known}")
     return ScopeRule(limit.amount, OnExceed(on_exceed), window)
 
 
@@ -48,6 +67,9 @@ class Budgets:
         self._opened: set[ScopeId] = set()
         self._left: set[ScopeId] = set()
         self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
+        self._run = ""
+        self._may_go_on = False
+        self._raised = Money(0)
         self.root = root
 
     @property
@@ -55,29 +77,52 @@ class Budgets:
         """The scope of the innermost block."""
         return self._current.get()
 
+    def name_blocks(self, run: str, *, may_go_on: bool) -> None:
+        """Set what tells the blocks of this run from those of other runs on the same ledger. Of a
+        run that may go on, blocks stay open until it has ended well: one that fails inside a block
+        comes to that block again, and has to find it open, with what it has spent."""
+        self._run, self._may_go_on = run, may_go_on
+
     def begin_run(self, program: ProgramId) -> None:
-        """Name the scope for one run, before it is opened. In the journal of a user, where all runs
-        are, a cap of $10 is for each of them, also over its incarnations; one of $10 a day is for
-        all together."""
+        """Name the scope for one run, before it is opened: a cap of $10 is for each run in a
+        journal, also over its incarnations; one of $10 a day is for all together."""
         rule, outer = self._rules.pop(self.root)
         if rule.window is None:
             self.root = ScopeId(f"{self.root}/{program}")
             self._current = ContextVar("vega_scope", default=self.root)
         self._rules[self.root] = rule, outer
 
-    def raise_root(self, amount: Money) -> None:
-        """Raise the cap of the runtime, before it is opened."""
+    def raise_caps(self, amount: Money) -> None:
+        """Raise the cap of the runtime, before it is opened, and those of the blocks inside it: a
+        block that was met by calls cut off in flight must not stop the run for ever."""
+        self._raised = amount
         rule, outer = self._rules[self.root]
-        if rule.cap is not None:
-            self._rules[self.root] = structs.replace(rule, cap=Money(rule.cap + amount)), outer
+        self._rules[self.root] = self._higher(rule), outer
+
+    async def is_raised(self) -> bool:
+        """Whether the cap is higher than the one that the ledger knows from an earlier life."""
+        rule, _ = self._rules[self.root]
+        known = await self._ledger.scope(self.root, self._clock.now())
+        if known is None or known.cap is None:
+            return False
+        return rule.cap is None or rule.cap > known.cap
+
+    def _higher(self, rule: ScopeRule) -> ScopeRule:
+        if rule.cap is None:
+            return rule
+        return structs.replace(rule, cap=Money(rule.cap + self._raised))
 
     @contextmanager
-    def block(self, allowance: str | float, name: str | None) -> Generator[ScopeId]:
-        """Opened by the first ask inside it and closed after the last; one with a period stays."""
-        rule, outer = rule_of(allowance), self.current
+    def block(self, allowance: str | float | None, name: str | None) -> Generator[ScopeId]:
+        """Opened by the first ask inside it and closed after the last; one with a period stays.
+        Without an allowance it counts and limits nothing."""
+        rule, outer = self._higher(rule_of(allowance)), self.current
         scope = ScopeId(f"{outer}/{name or allowance}")
         if name is None and rule.window is None:
-            scope = ScopeId(f"{scope}#{len(self._rules)}")
+            # Another run counts its blocks from one, too: without the run in the name it would find
+            # this block on the ledger, used or closed.
+            run = "" if self._run in outer else f"@{self._run}"
+            scope = ScopeId(f"{scope}#{len(self._rules)}{run}")
         self._rules[scope] = (rule, outer)
         token = self._current.set(scope)
         try:
@@ -97,7 +142,8 @@ class Budgets:
 
     async def ready(self, scope: ScopeId) -> ScopeId:
         """Makes sure that it is open, outermost first, and closes what was left."""
-        await self.close_left()
+        if not self._may_go_on:
+            await self.close_left()
         if scope not in self._opened:
             rule, outer = self._rules[scope]
             if outer is not None:
@@ -106,12 +152,15 @@ class Budgets:
             self._opened.add(scope)
         return scope
 
+    async def end_run(self, *, is_done: bool) -> None:
+        """Close what was left, unless the run has failed and may go on."""
+        if is_done or not self._may_go_on:
+            await self.close_left()
+
     async def close_left(self) -> None:
-        """Close the scopes of blocks that were left."""
-        while self._left:
-            scope = self._left.pop()
-            if scope in self._opened:
-                await self._ledger.close(scope, self._clock.now())
+        """Close the scopes of blocks that were left: all at once, so that they share a write."""
+        left, self._left = self._left & self._opened, set()
+        await asyncio.gather(*(self._ledger.close(scope, self._clock.now()) for scope in left))
 
     def check_part(self, scope: ScopeId, cap: Money) -> None:
         """An ask that may spend more than a budget around it holds altogether is refused before
@@ -239,3 +288,77 @@ class Lease:
         if now >= self._prune_at:
             await self._ledger.prune(now - self._remember_ms)
             self._prune_at = now + _PRUNE_MS
+
+
+# What a person is told when a call is not made: what it could cost, why not, what to set.
+
+
+class _Call(Protocol):
+    @property
+    def model(self) -> Model: ...
+    @property
+    def request(self) -> ModelRequest: ...
+
+
+NO_PRICE = "has no known price"
+
+
+def price_of(model: Model) -> PriceRow:
+    """Return the price of a model, without which nothing is sent."""
+    if model.price is None:
+        from vegakit.providers import runs_provider_tools  # loads the catalogue
+
+        why, also = NO_PRICE, _nearest_model(model.name)
+        if runs_provider_tools(model.name):
+            why = "lets its provider search or run tools of its own, which tokens do not pay for"
+            also = ', and per_call = "$0.05" for the most that these can cost in a call'
+        raise BudgetExceeded(
+            f"{model.name} {why}, so what a call could cost cannot be capped; "
+            f'give it one in vega.toml: [prices."{model.name}"] input = "$1" output = "$5" '
+            f"(per million tokens){also}"
+        )
+    return model.price
+
+
+def _nearest_model(name: str) -> str:
+    """Return a model with a price whose name is close: a missing price is often a misspelt name."""
+    from vegakit.providers import known_models
+
+    provider, _, model = name.partition(":")
+    near = did_you_mean(model, known_models(provider), "")
+    return f", or {near}" if near else ""
+
+
+def _next_period(begins_ms: int | None) -> str:
+    if begins_ms is None:
+        return ""
+    begins = datetime.fromtimestamp(begins_ms / 1000, UTC)
+    return f", or wait for its next period, from {begins:%Y-%m-%d %H:%M} UTC on"
+
+
+def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
+    """Return the error that says why a call is not admitted."""
+    tokens = call.request.settings.max_tokens
+    could = f"a call of {call.model.name} could cost {format_money(worst)} (max_tokens {tokens:,})"
+    match verdict:
+        case InsufficientBudget(scope, cap, settled, reserved):
+            left = Money(max(0, cap - settled - reserved))
+            return BudgetExceeded(
+                f"{could}, but budget {scope!r} has {format_money(left)} left of "
+                f"{format_money(cap)}: {format_money(settled)} spent, {format_money(reserved)} "
+                "reserved by calls under way; raise the budget, or lower max_tokens"
+                + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
+                + _next_period(verdict.refills_ms)
+            )
+        case NeedsHigherCap(scope, cap, missing):
+            return Paused(
+                f"{could}: {format_money(missing)} more than budget {scope!r} of "
+                f"{format_money(cap)} holds, and it is set to ask; raise it to go on: "
+                "vega resume --budget '+$1'"
+            )
+        case ScopeClosed(scope):
+            return BudgetExceeded(
+                f"{could}, but budget {scope!r} is closed; make the call inside its `with` block"
+            )
+        case Reserved():
+            raise AssertionError("a reserved call is not refused")

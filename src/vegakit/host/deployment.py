@@ -33,6 +33,7 @@ from vegakit.policy import (
     BreakerRule,
     ChildType,
     Grant,
+    OnExceed,
     Rate,
     RateRule,
     RateStrategy,
@@ -429,12 +430,14 @@ def agent_of(spec: AgentSpec, tools: Mapping[str, Tool], *, memory: bool) -> Age
         more["retry"] = _retry(spec.retry)
     return Agent(
         spec.name,
-        spec.model,
+        spec.models if spec.fallbacks else spec.model,
         spec.system,
         tools=tuple(tools.values()),
         budget=None if spec.budget is None else format_money(Money(spec.budget)).replace(",", ""),
+        on_exceed=spec.on_exceed or OnExceed.BLOCK,
         max_tokens=spec.max_tokens,
         temperature=spec.temperature,
+        effort=spec.effort or None,
         memory="conversation" if memory else None,
         priority=_PRIORITIES.get(spec.priority, 2),
         timeout=None if spec.timeout_ms is None else spec.timeout_ms / 1000,

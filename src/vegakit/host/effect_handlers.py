@@ -2,7 +2,6 @@
 questions, timers, Python bodies."""
 
 import asyncio
-import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
@@ -14,7 +13,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from vegakit.agent import PlannedCall, ToolOutcome
-from vegakit.conversation import ModelReply, TextDelta, ToolCall
+from vegakit.conversation import ModelReply, ModelRequest, TextDelta, ToolCall
 from vegakit.effects import (
     WHOLE_INCARNATION,
     AskHuman,
@@ -25,18 +24,25 @@ from vegakit.effects import (
     RunCoroutine,
     SetTimer,
 )
-from vegakit.errors import BugError, CapabilityDenied, CatchableError, WorldError, causes_of
+from vegakit.errors import (
+    BugError,
+    CapabilityDenied,
+    CatchableError,
+    RateLimited,
+    WorldError,
+    causes_of,
+)
 from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome, Failed, Refused
 from vegakit.host.agents import Agent, StreamEvent, TextChunk, ValueTool, current_process
 from vegakit.host.approvals import Approvals, Caller, ToolUse
-from vegakit.host.gate import Account, ModelCall
+from vegakit.host.gate import Account, ModelCall, WaitAsked
 from vegakit.host.local import EffectHandler
 from vegakit.host.services import HostServices
 from vegakit.ids import EffectKey, Pid, pid_of
 from vegakit.money import Money
-from vegakit.policy import Notice, Untrusted, mark_untrusted, sanitise
+from vegakit.policy import Notice, Untrusted, WaitReason, mark_untrusted, sanitise
 from vegakit.ports import Tool
-from vegakit.program import NOW, Outcome, time_text
+from vegakit.program import NOW, CallQueued, News, Outcome, time_text
 from vegakit.records import to_json
 from vegakit.telemetry import Span, Tracer
 from vegakit.tools import (
@@ -105,7 +111,7 @@ class TracedCall:
 
 @contextmanager
 def traced_call(
-    tracer: Tracer, agent: str, model: str, account: Account, above: Span
+    tracer: Tracer, agent: str, model: str, account: Account, above: Span, request: ModelRequest
 ) -> Generator[TracedCall]:
     """Record one call when the block is left, however it is left."""
     span, call = tracer.begin(CallKind.MODEL, model, above), TracedCall()
@@ -122,8 +128,16 @@ def traced_call(
         if call.reply is not None:
             status = CallStatus.OK
         facts = _facts(agent, model, account, call.reply, span)
-        tracer.end(span, status, error=error, **facts)
+        if tracer.wants_content:
+            answer = None if call.reply is None else call.reply.message
+            facts["content"] = {
+                "system": request.system,
+                "messages": request.messages,
+                "answer": answer,
+            }
+        # Before the call itself: whoever exports a span has its events by then.
         _tell_notices(tracer, account.notices, span)
+        tracer.end(span, status, error=error, **facts)
 
 
 def _facts(
@@ -135,6 +149,8 @@ def _facts(
         "cost": Money(account.charged),
         "reserved": Money(account.reserved),
         "retries": max(0, account.attempts - 1),
+        "request_id": account.request_id,
+        "cached": account.cached,
     }
     if account.first_chunk_ms is not None:
         facts["first_token_ms"] = float(account.first_chunk_ms - span.at_ms)
@@ -150,8 +166,9 @@ def _facts(
     return facts
 
 
-def _tell_notices(tracer: Tracer, notices: Sequence[Notice], span: Span) -> None:
-    """A budget that went over, or reached a mark, is an event below the call that did it."""
+def _tell_notices(tracer: Tracer, notices: Sequence[Notice | WaitAsked], span: Span) -> None:
+    """A budget that went over or reached a mark, and a wait that a provider asked for, are events
+    below the call that met them."""
     for notice in notices:
         event = tracer.begin(CallKind.EVENT, type(notice).__name__, span)
         event.attributes.update(structs.asdict(notice))
@@ -181,18 +198,25 @@ async def call_tool(
 ) -> ToolOutcome:
     """Call a tool with arguments of its own, which nobody can change between an approval and the
     call."""
-    span = tracer.begin(CallKind.TOOL, plan.call.name, parent)
-    status, error = CallStatus.CANCELLED, ""
+    span = tracer.begin(CallKind.TOOL, _shown(plan.call.name), parent)
+    status, error, result = CallStatus.CANCELLED, "", None
     arguments = cast("Mapping[str, Any]", deepcopy(plan.call.arguments))
     use = ToolUse(tool, arguments, caller, span.trace_id)
     try:
         refused = await _refusal(approvals, use)
         outcome = refused or await _watched(use, deps, tracer, span, approvals)
         status = CallStatus.REFUSED if refused else _status(outcome)
-        error = outcome.content if outcome.is_error else ""
+        error, result = outcome.content if outcome.is_error else "", outcome.content
     finally:
-        tracer.end(span, status, error=error)
+        given = {"arguments": plan.call.arguments, "result": result}
+        tracer.end(span, status, error=error, content=given if tracer.wants_content else None)
     return outcome
+
+
+def _shown(tool: str) -> str:
+    """Return the name of a tool as its user wrote it: a program calls `python:look` and
+    `file::read@2`, with the number of its rights."""
+    return tool.removeprefix("python:").partition("@")[0]
 
 
 async def _refusal(approvals: Approvals, use: ToolUse) -> ToolOutcome | None:
@@ -267,8 +291,6 @@ class AskContext:
     deps: object = None
     buffer: StreamBuffer[StreamEvent[Any]] | None = None
     """What who hears it piece by piece is told."""
-    variables: contextvars.Context | None = None
-    """Of who asked: its tools see the budget and all else that is set there."""
     charged: int = 0
     failure: BaseException | None = None
     """What the last failed call raised here."""
@@ -314,6 +336,8 @@ class EffectHandlers:
     """Attempts that somebody made at the call before us, all of which came to nothing."""
     counted: bool = False
     """The program runs beside us, so its figures are of the same models and prices as ours."""
+    tell: Callable[[News], object] = lambda _: None
+    """Told what who asks `rt.on` may want to know."""
     warm: Callable[[Effect], None] = lambda _: None
     """Told when a model is asked: what its answer may need is started meanwhile."""
     handlers: dict[type[EffectRequest], EffectHandler] = field(init=False)
@@ -333,10 +357,16 @@ class EffectHandlers:
             self.contexts.agent_of(effect),
             self.contexts.context_of(effect),
         )
-        request, model = effect.request, rt.model_registry.model_of(agent)
+        request = effect.request
         assert isinstance(request, CallModel)
+        model = rt.model_registry.model_of(agent, request.request.model)
         self.warm(effect)
-        current_process.set(self.contexts.process_of(effect))
+        process = self.contexts.process_of(effect)
+        current_process.set(process)
+
+        def on_queued(wait_ms: int, reason: WaitReason) -> None:
+            self.tell(CallQueued(process, model.name, model.name, wait_ms, reason))
+
         scope = await rt.budgets.ready(request.scope or rt.budgets.root)
         call = ModelCall(
             model,
@@ -344,18 +374,23 @@ class EffectHandlers:
             effect.key,
             scope,
             rt.model_registry.limiter_of(model),
-            rt.model_registry.retry_of(agent),
+            rt.model_registry.retry_of(agent, model),
             stream=request.stream,
             deadline_ms=effect.deadline_ms,
             wait_for_budget=request.wait_for_budget,
             priority=effect.priority,
             earlier=await self._earlier(effect),
             tried=request.tried,
+            own_breaker=agent.breaker is not None,
+            max_wait_ms=agent.max_wait_ms,
+            on_queued=on_queued,
             bound=(request.tokens, request.worst_case) if self.counted else None,
         )
         buffer = None if rt.journaled else context.buffer
         try:
-            with traced_call(rt.tracer, agent.name, model.name, account, context.span) as traced:
+            with traced_call(
+                rt.tracer, agent.name, model.name, account, context.span, request.request
+            ) as traced:
                 async with aclosing(rt.gate.chunks(call, account)) as chunks:
                     async for chunk in chunks:
                         if isinstance(chunk, ModelReply):
@@ -364,6 +399,8 @@ class EffectHandlers:
                         if buffer is not None and isinstance(chunk, TextDelta):
                             await buffer.put(TextChunk(chunk.text))
         except CatchableError as refused:
+            if isinstance(refused, RateLimited):
+                context.failure = refused
             return Refused(type(refused).__name__, str(refused))
         except WorldError as failed:
             context.failure = failed
@@ -382,7 +419,6 @@ class EffectHandlers:
             raise
         finally:
             context.charged += account.charged
-            rt.on_spent(account.charged)
         if traced.reply is None:
             raise BugError(f"{model.name} ended its answer without a reply")
         return Answered(traced.reply, Money(account.charged), tuple(account.pieces))

@@ -11,13 +11,30 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.concurrency import run_to_completion, wait_first
-from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, TextDelta
-from vegakit.errors import BudgetExceeded, InvalidMoneyError, Paused, Phase, StoreError, WorldError
+from vegakit.conversation import Finish, ModelChunk, ModelReply, ModelRequest, TextDelta, Usage
+from vegakit.errors import (
+    InvalidMoneyError,
+    Phase,
+    StoreError,
+    WorldError,
+)
 from vegakit.events import Answered, EffectOutcome
-from vegakit.host.limiter import CallHealth, Limiter, health
+from vegakit.host.budgets import price_of, refusal
+from vegakit.host.limiter import (
+    CallHealth,
+    Limiter,
+    OnQueued,
+    OnWait,
+    health,
+    unheard,
+    unqueued,
+)
 from vegakit.host.recovery import Backlog, claims_of, retry_store
 from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money, format_money
@@ -27,69 +44,26 @@ from vegakit.policy import (
     GiveUp,
     GiveUpReason,
     InsufficientBudget,
-    NeedsHigherCap,
     Notice,
     Reserved,
     RetryRule,
-    ScopeClosed,
     Settlement,
+    format_wait,
     start_retry,
 )
 from vegakit.ports import Clock, Ledger, Model
 from vegakit.prices import PriceRow, bill, worst_case
-from vegakit.providers import admitted
+from vegakit.providers import RequestAdmission, admitted
 
-# What a person is told when a call is not made: what it could cost, why not, what to set.
-
-
-class _Call(Protocol):
-    @property
-    def model(self) -> Model: ...
-    @property
-    def request(self) -> ModelRequest: ...
-
-
-def price_of(model: Model) -> PriceRow:
-    """Return the price of a model, without which nothing is sent."""
-    if model.price is None:
-        raise BudgetExceeded(
-            f"{model.name} has no known price, so what a call could cost cannot be capped; "
-            f'give it one in vega.toml: [prices."{model.name}"] input = "$1" output = "$5" '
-            "(per million tokens)"
-        )
-    return model.price
-
-
-def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
-    """Return the error that says why a call is not admitted."""
-    tokens = call.request.settings.max_tokens
-    could = f"a call of {call.model.name} could cost {format_money(worst)} (max_tokens {tokens:,})"
-    match verdict:
-        case InsufficientBudget(scope, cap, settled, reserved):
-            left = Money(max(0, cap - settled - reserved))
-            return BudgetExceeded(
-                f"{could}, but budget {scope!r} has {format_money(left)} left of "
-                f"{format_money(cap)}: {format_money(settled)} spent, {format_money(reserved)} "
-                "reserved by calls under way; raise the budget, or lower max_tokens"
-                + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
-            )
-        case NeedsHigherCap(scope, cap, missing):
-            return Paused(
-                f"{could}: {format_money(missing)} more than budget {scope!r} of "
-                f"{format_money(cap)} holds, and it is set to ask; raise it to go on: "
-                "vega resume --budget '+$1'"
-            )
-        case ScopeClosed(scope):
-            return BudgetExceeded(
-                f"{could}, but budget {scope!r} is closed; make the call inside its `with` block"
-            )
-        case Reserved():
-            raise AssertionError("a reserved call is not refused")
-
+if TYPE_CHECKING:
+    from vegakit.store import ReplyCache
 
 # The gate, do-half: the only caller of models.
 #
-#     price ─▶ ┌ turn in its lane ─▶ breaker ─▶ reserve ─▶ send ─▶ answer ─▶ keep ─▶ settle ┐
+#     price ─▶ cached? ── yes ──▶ the reply, which costs nothing
+#                │ no
+#                ▼
+#              ┌ turn in its lane ─▶ breaker ─▶ reserve ─▶ send ─▶ answer ─▶ keep ─▶ settle ┐
 #              └────── next attempt, if the retry rule names it and it was not billed ◀─────┘
 #
 # Every attempt passes limits and breaker, is reserved anew and settled once, whatever happens to
@@ -103,8 +77,10 @@ def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
 # |-------------------------------------------------|----------------------------------------------|
 # | answered, usage reported                        | the bill, even above its reservation         |
 # | answered, usage missing or impossible           | its reservation                              |
+# | ended by a word that nobody knows, usage told   | the bill                                     |
 # | refused by the provider, or nothing was sent    | nothing                                      |
 # | cut off: cancelled, dropped, timed out, crashed | its reservation, since it may be billed      |
+# | cut off before the first byte was written       | nothing                                      |
 
 
 T = TypeVar("T")
@@ -112,6 +88,10 @@ T = TypeVar("T")
 _LOG = logging.getLogger("vegakit")
 _MOST_BELIEVED = 1 << 60
 """A billion dollars for one call is a usage that cannot be; no ledger could hold it, either."""
+_FINAL = (GiveUpReason.BUDGET, GiveUpReason.DEADLINE)
+"""Reasons that only the gate knows, so that the outcome has to say them."""
+_WHOLE = (Finish.STOP, Finish.TOOL_CALLS)
+"""How an answer ends that may be given again: not cut short, and not held back."""
 _BUDGET_POLL_MS = 50
 """Another process may settle without telling us."""
 
@@ -133,6 +113,11 @@ class ModelCall(NamedTuple):
     """Attempts made before we died; their claims are in the ledger."""
     tried: int = 0
     """Requests that the program made for the same answer before; they count as attempts."""
+    own_breaker: bool = False
+    """The agent has a breaker of its own, which takes the place of its model's."""
+    max_wait_ms: int | None = None
+    """How long it may wait for its turn; None: as long as it takes."""
+    on_queued: OnQueued = unqueued
     bound: tuple[int, Money] | None = None
     """Tokens and cost that it can come to at most, where the program has counted with this model
     and its price."""
@@ -172,6 +157,13 @@ class CallRecord(Protocol):
         ...
 
 
+class WaitAsked(Struct, frozen=True):
+    """A provider asked to wait before the next attempt, and it is waited for."""
+
+    model: str
+    wait_ms: int
+
+
 @dataclass(slots=True)
 class Account:
     """The account of one call; it is filled in while the call runs, and right even when it ends by
@@ -182,13 +174,17 @@ class Account:
     attempts: int = 0
     first_chunk_ms: int | None = None
     gave_up: bool = False
-    """All who call this model have used up the retries that they share."""
-    notices: list[Notice] = field(default_factory=list[Notice])
+    """All who call this model have used up the retries that they share, or no time is left."""
+    notices: list[Notice | WaitAsked] = field(default_factory=list["Notice | WaitAsked"])
     pieces: list[str] = field(default_factory=list[str])
     """The text of a stream, as it came."""
     record: CallRecord | None = None
+    request_id: str = ""
+    """How the provider calls the last attempt."""
     is_recorded: bool = False
     """The answer is in the journal, or on its way there."""
+    cached: bool = False
+    """The answer is of an earlier call with the same request: nothing was sent."""
 
 
 class _NoRoomError(Exception):
@@ -210,13 +206,18 @@ class Gate:
         holder: HolderId,
         backlog: Backlog | None = None,
         lease_ms: int = LEASE_MS,
+        cache: "ReplyCache | None" = None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self.holder = holder
         self._backlog = Backlog(clock) if backlog is None else backlog
         self._lease_ms = lease_ms
+        self._cache = cache
         self._settled = asyncio.Event()
+        self.reserved = 0
+        """Nano-dollars that are held for attempts of this runtime which have not ended."""
+        self.on_wait: OnWait = unheard
         self.chance: random.Random = random.SystemRandom()
 
     async def claims_of(self, key: EffectKey) -> int:
@@ -226,12 +227,12 @@ class Gate:
     async def chunks(self, call: ModelCall, account: Account) -> AsyncGenerator[ModelChunk]:
         """Yield the pieces of an answer. Closing it early closes the connection and settles. A
         stream that has begun to speak is never begun again: only its opening is retried."""
-        price, most = price_of(call.model), call.request.settings.max_tokens
-        if call.bound is None:
-            tokens = call.model.bound_input(call.request)
-            bound = tokens + most, worst_case(price, tokens, most)
-        else:
-            bound = call.bound
+        price = price_of(call.model)
+        for chunk in await self._cached(call, account):
+            yield chunk
+        if account.cached:
+            return
+        bound = call.bound or _bound(call, price)
         now, storms = self._clock.now(), call.limiter.retry_budget
         # Only the first attempt at an answer feeds the budget of retries that all callers share.
         first = storms if call.tried == 0 else None
@@ -256,12 +257,14 @@ class Gate:
                     budget=storms,
                 )
                 if isinstance(verdict, GiveUp):
-                    account.gave_up = verdict.reason is GiveUpReason.BUDGET
-                    raise
+                    account.gave_up = verdict.reason in _FINAL
+                    raise _last_error(error, retry.rule, verdict.reason) from None
                 # It may have been billed, or its beginning was seen: to ask again is then for the
                 # program to decide, which reserves for it in its own wallets.
                 if error.phase is Phase.UNKNOWN or account.first_chunk_ms is not None:
                     raise
+                if error.retry_after_ms is not None:
+                    account.notices.append(WaitAsked(call.model.name, error.retry_after_ms))
                 await self._clock.wait_until(verdict.at_ms)
 
     async def _attempt(
@@ -272,18 +275,28 @@ class Gate:
         due: Money | None = None
         outcome, claimed = CallHealth.NEITHER, False
         answered: Answered | None = None
+        admission: RequestAdmission | None = None
         who = f"{call.key}#{attempt}"
         # Its turn comes before its reservation: money that is held by calls in a line would be
         # missing for calls that could be sent now.
-        permit = await call.limiter.enter(who, tokens, call.priority)
+        permit = await call.limiter.enter(
+            who,
+            tokens,
+            call.priority,
+            own_breaker=call.own_breaker,
+            max_wait_ms=call.max_wait_ms,
+            on_queued=call.on_queued,
+        )
         try:
+            entered = self._clock.now()
             claimed = await self._claim(call, attempt, worst, account)
+            self.on_wait("reserve", self._clock.now() - entered)
             if not call.stream:
-                with admitted():
+                with admitted() as admission:
                     chunk = await call.model.ask(call.request)
             else:
                 async with aclosing(call.model.stream(call.request)) as answer:
-                    with admitted():
+                    with admitted() as admission:
                         chunk = await anext(answer)
                     while not isinstance(chunk, ModelReply):
                         if account.first_chunk_ms is None:
@@ -292,21 +305,43 @@ class Gate:
                             account.pieces.append(chunk.text)
                         yield chunk
                         chunk = await anext(answer)
-            due, outcome = _due(price, worst, chunk), CallHealth.SUCCESS
+            due, outcome = _due(call, price, worst, chunk.usage), CallHealth.SUCCESS
             answered = Answered(chunk, Money(account.charged + due), tuple(account.pieces))
             _keep(call, attempt, due, answered, account)
         except WorldError as error:
             outcome = health(error)
             due = None if error.phase is Phase.UNKNOWN else Money(0)
-            call.limiter.note_retry_after(error)
+            call.limiter.note_retry_after(error, call.retry.max_wait_ms)
             raise
         finally:
             # The slot is free before the ledger is waited for: a slow disk must not slow the model.
             call.limiter.leave(who, permit, outcome)
+            if admission is not None:
+                account.request_id = admission.request_id
+                if due is None:
+                    due = _due_for_none(call, price, worst, admission)
             if claimed:
+                self.reserved -= worst
                 await self._settle(call, attempt, worst, due, answered, account)
+        if self._cache is not None and chunk.finish in _WHOLE:
+            await self._cache.put(_named(call), chunk, self._clock.now())
         # Only now, when it is settled: whoever has an answer may rely on its being charged.
         yield chunk
+
+    async def _cached(self, call: ModelCall, account: Account) -> tuple[ModelChunk, ...]:
+        """Return the reply to the same request as one that took no tokens, its text in one piece.
+        Nothing is reserved for it, so there is nothing to settle."""
+        now = self._clock.now()
+        found = None if self._cache is None else await self._cache.get(_named(call), now)
+        if found is None:
+            return ()
+        account.cached, text = True, found.message.text
+        reply = replace(found, usage=Usage())
+        if not call.stream or not text:
+            return (reply,)
+        account.first_chunk_ms = self._clock.now()
+        account.pieces.append(text)
+        return TextDelta(text), reply
 
     async def _claim(self, call: ModelCall, attempt: int, worst: Money, account: Account) -> bool:
         self._backlog.check()
@@ -319,6 +354,7 @@ class Gate:
             raise
         if isinstance(verdict, Reserved):
             account.reserved += worst
+            self.reserved += worst
             account.notices.extend(verdict.notices)
             return True
         if (
@@ -437,6 +473,7 @@ class Gate:
                 await self._written(note, account, noting)
             finally:  # who is cancelled in the first settles all the same
                 await self._written(settle, account, settling)
+        self.on_wait("settle", self._clock.now() - now)
         # Who waits for room looks again; who comes later waits for the next settlement.
         self._settled.set()
         self._settled = asyncio.Event()
@@ -468,6 +505,16 @@ class Gate:
         await wait_first(self._settled.wait(), self._clock.wait_until(now + _BUDGET_POLL_MS))
 
 
+def _named(call: ModelCall) -> ModelRequest:
+    """Return the request by the name of its model, where the program has an alias for it."""
+    return replace(call.request, model=call.model.name)
+
+
+def _bound(call: ModelCall, price: PriceRow) -> tuple[int, Money]:
+    tokens, most = call.model.bound_input(call.request), call.request.settings.max_tokens
+    return tokens + most, worst_case(price, tokens, most)
+
+
 def _begun(write: Callable[[], Awaitable[T]]) -> Awaitable[T]:
     """Begin a write. A store may refuse at once, too, as one whose queue is full does."""
     try:
@@ -493,11 +540,53 @@ def _keep(call: ModelCall, attempt: int, due: Money, answered: Answered, account
         _LOG.warning("a reply of %s could not be spooled: %s", call.model.name, error)
 
 
-def _due(price: PriceRow, worst: Money, reply: ModelReply) -> Money:
-    if reply.usage is None:
+_TOO_LONG = {GiveUpReason.WAIT, GiveUpReason.DEADLINE}
+
+
+def _last_error(error: WorldError, rule: RetryRule, reason: GiveUpReason) -> WorldError:
+    """Return the error that a call ends by; of a provider that asks to wait for longer than anybody
+    would, with the wait and what to do."""
+    wait_ms = error.retry_after_ms
+    if wait_ms is None or reason not in _TOO_LONG:
+        return error
+    if reason is GiveUpReason.WAIT:
+        why = (
+            f"longer than max_wait, {format_wait(rule.max_wait_ms)}; try later, or raise it in "
+            'vega.toml: [limits.default.retry] max_wait = "10m", or by Agent(max_wait="10m")'
+        )
+    else:
+        why = "which is after the deadline of the call; try later, or give it a longer timeout"
+    text = f"{error}; it asks to wait {format_wait(wait_ms)}, {why}"
+    return WorldError(text, error.error_class, phase=error.phase, retry_after_ms=wait_ms)
+
+
+def _due_for_none(
+    call: ModelCall, price: PriceRow, worst: Money, admission: RequestAdmission
+) -> Money | None:
+    """Return what is charged though there is no answer; None if nobody knows."""
+    if admission.unsent:
+        return Money(0)  # cancelled or out of time before there was a connection
+    return None if admission.usage is None else _due(call, price, worst, admission.usage)
+
+
+def _due(call: ModelCall, price: PriceRow, worst: Money, usage: Usage | None) -> Money:
+    """Return what is charged for an answer: the bill, also one above all that was reserved, since
+    it is what the provider asks for; without one, or with one that cannot be, the reservation."""
+    if usage is None:
         return worst
     try:
-        due = bill(price, reply.usage)
+        due = bill(price, usage)
     except InvalidMoneyError:
         return worst
-    return worst if due > _MOST_BELIEVED else due
+    if due > _MOST_BELIEVED:
+        return worst
+    if due > worst:
+        _LOG.warning(
+            "%s billed %s for a call that could cost %s at most: it keeps to no limit (max_tokens "
+            "was %s), or counts what was not sent; no budget can hold it, so check the server",
+            call.model.name,
+            format_money(due),
+            format_money(worst),
+            call.request.settings.max_tokens,
+        )
+    return due

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -31,6 +31,9 @@ from vegakit.money import Money
 from vegakit.policy import NotDisplayable, escape_json
 from vegakit.ports import ClaimResult, Clock, Journal, Ledger, RunRecord, Store
 from vegakit.store import MemoryStore, ReplayJournal
+
+if TYPE_CHECKING:
+    from vegakit.store import ReplyCache
 
 # A run and its journal: begun or taken up again, and ended when it is done.
 
@@ -62,6 +65,15 @@ def as_ledger(
 
         return open_ledger(given)
     return given or (None if journal is None else journal.ledger())
+
+
+def as_cache(given: "ReplyCache | str | PathLike[str] | None") -> "ReplyCache | None":
+    """Return a cache of replies that is given, or named by its file."""
+    if isinstance(given, str | PathLike):
+        from vegakit.store import ReplyCache
+
+        return ReplyCache(given)
+    return given
 
 
 def store_beside(journal: Journal | None) -> Store:
@@ -123,7 +135,15 @@ class JournaledRun:
         # What was found lost when this life began is news to the program.
         old = [key for key in keys if key in replayed and key not in self._lost]
         self.failed_of_old = bool(keys) and len(old) == len(keys)
-        await self.journal.reopen(keys)
+        refused = await self.journal.refused()
+        # Of calls side by side that a budget refused, one fails the run; when that is asked again
+        # with more money, the others must not be told of the old cap.
+        more = refused if not set(refused).isdisjoint(keys) else ()
+        await self.journal.reopen([*dict.fromkeys([*keys, *more])])
+
+    async def decide_refused_anew(self) -> None:
+        """Have what a budget refused be decided by what it holds now."""
+        await self.journal.reopen(await self.journal.refused())
 
     async def unfinished_before(self) -> RunRecord | None:
         """Return the last unfinished run of the same command in the journal of its user, unless

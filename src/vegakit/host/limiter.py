@@ -1,14 +1,15 @@
 """The limiter of each model, which all its callers share, and the registry of models by name."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from vegakit.concurrency import wait_first
-from vegakit.errors import CircuitOpen, RateLimited, UserError, WorldError
+from vegakit.errors import CircuitOpen, InvalidRuleError, RateLimited, UserError, WorldError
 from vegakit.host.agents import Agent
 from vegakit.policy import (
     UNHEALTHY,
@@ -16,6 +17,8 @@ from vegakit.policy import (
     Breaker,
     BreakerChange,
     BreakerRule,
+    BreakerState,
+    LimitWait,
     NeverFits,
     NotYet,
     Permit,
@@ -26,9 +29,12 @@ from vegakit.policy import (
     RetryBudgetRule,
     RetryRule,
     SlowDown,
+    WaitReason,
+    describe_long_wait,
     describe_open_breaker,
     describe_oversized_call,
     describe_rate_limit,
+    format_wait,
 )
 from vegakit.ports import Clock, Model
 
@@ -42,6 +48,11 @@ if TYPE_CHECKING:
 #           │  └──────────────────────────────────────────────────────────────────────┘
 #           ▼
 #        Admitted ── ask the breaker ── Permit ──▶ call ──▶ leave(outcome), wake the next
+
+
+_LOG = logging.getLogger("vegakit")
+_WORTH_SAYING_MS = 5_000
+"""A shorter wait is over before anybody has read of it."""
 
 
 class CallHealth(StrEnum):
@@ -68,22 +79,71 @@ class LimiterRules(NamedTuple):
     """Of agents that call this model and have no rule of their own."""
 
 
+OnWait: TypeAlias = Callable[[str, int], None]
+"""Told what a call waited for, and for how many milliseconds."""
+
+
+def unheard(waited_for: str, ms: int) -> None:
+    """Let nobody count how long calls wait."""
+
+
+OnQueued: TypeAlias = Callable[[int, WaitReason], None]
+"""Told that a call waits for its turn: for about how many milliseconds, and for which limit."""
+
+
+def unqueued(wait_ms: int, reason: WaitReason) -> None:
+    """Let nobody know that a call waits."""
+
+
 class Limiter:
     """The limiter of one model or agent: rate, slots and breaker."""
 
-    def __init__(self, name: str, rules: LimiterRules, clock: Clock) -> None:
+    def __init__(
+        self, name: str, rules: LimiterRules, clock: Clock, on_wait: OnWait = unheard
+    ) -> None:
         self.name = name
+        self._on_wait = on_wait
         self._limiter = RateLimiter(rules.rate)
         self._breaker = Breaker(rules.breaker)
         self.retry_budget = RetryBudget(rules.retry_budget)
         """Shared by all who call, so that an outage is not answered by a storm of retries."""
         self._clock = clock
         self._waiting: dict[str, asyncio.Event] = {}
+        self._quiet_until = 0
 
-    async def enter(self, who: str, tokens: int, priority: int) -> Permit:
-        """Waits for a turn; whoever is cancelled while waiting leaves without a trace."""
+    @property
+    def waiting(self) -> int:
+        """Return how many calls wait for their turn."""
+        return len(self._waiting)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many calls have been let through and have not ended."""
+        return len(self._limiter.in_flight)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the breaker lets no call through, or only probes."""
+        return self._breaker.state is not BreakerState.CLOSED
+
+    async def enter(
+        self,
+        who: str,
+        tokens: int,
+        priority: int,
+        *,
+        own_breaker: bool = False,
+        max_wait_ms: int | None = None,
+        on_queued: OnQueued = unqueued,
+    ) -> Permit | None:
+        """Waits for a turn; whoever is cancelled while waiting leaves without a trace. Whoever has
+        a breaker of its own is not asked for by this one, and says nothing to it. A wait that is
+        known to be longer than `max_wait_ms` is not begun; one that nobody can foretell, for a
+        slot, ends then."""
         try:
-            await self._wait_turn(who, tokens, priority)
+            await self._wait_turn(who, tokens, priority, max_wait_ms, on_queued)
+            if own_breaker:
+                return None
             verdict = self._breaker.admit(self._clock.now())
         except BaseException:
             self._free(who)
@@ -93,9 +153,11 @@ class Limiter:
         self._free(who)
         raise CircuitOpen(describe_open_breaker(self.name, verdict.wait_ms))
 
-    def leave(self, who: str, permit: Permit, outcome: CallHealth) -> BreakerChange | None:
+    def leave(self, who: str, permit: Permit | None, outcome: CallHealth) -> BreakerChange | None:
         """Free the slot, and tell the breaker how the call went."""
         self._free(who)
+        if permit is None:
+            return None
         now = self._clock.now()
         if outcome is CallHealth.SUCCESS:
             return self._breaker.on_success(permit, now)
@@ -104,10 +166,13 @@ class Limiter:
         self._breaker.on_cancelled(permit)
         return None
 
-    def note_retry_after(self, error: WorldError) -> None:
-        """Wait as long as the server asks; that holds for everybody in this limiter."""
+    def note_retry_after(self, error: WorldError, most_ms: int) -> None:
+        """Wait as long as the server asks; that holds for everybody in this limiter. A longer wait
+        than the rule of retries allows is not believed to its end: after that it is asked anew."""
         if error.retry_after_ms is not None:
-            self._limiter.on_retry_after(error.retry_after_ms, self._clock.now())
+            wait_ms = min(error.retry_after_ms, most_ms)
+            self._limiter.on_retry_after(wait_ms, self._clock.now())
+            self._tell(wait_ms)
 
     def note_server_limits(self, limits: "ServerLimits") -> None:
         """The call it answers is still in flight and counted by the server: so one request more is
@@ -116,19 +181,48 @@ class Limiter:
             limits.requests, left=limits.requests.left + 1
         )
         self._limiter.on_remaining(self._clock.now(), requests=requests, tokens=limits.tokens)
+        used_up = (limit for limit in limits if limit is not None and limit.left == 0)
+        self._tell(max((limit.reset_in_ms for limit in used_up), default=0))
         self._wake_next()
 
-    async def _wait_turn(self, who: str, tokens: int, priority: int) -> None:
+    def _tell(self, wait_ms: int) -> None:
+        """Say that nobody asks this model for some time; once, however many are told to wait."""
+        now = self._clock.now()
+        if wait_ms >= _WORTH_SAYING_MS and now >= self._quiet_until:
+            self._quiet_until = now + wait_ms
+            _LOG.warning("%s asks to wait: no call for %s", self.name, format_wait(wait_ms))
+
+    async def _wait_turn(
+        self,
+        who: str,
+        tokens: int,
+        priority: int,
+        max_wait_ms: int | None,
+        on_queued: OnQueued,
+    ) -> None:
+        began, is_announced = None, False
         while True:
-            verdict = self._limiter.ask(who, self._clock.now(), tokens=tokens, priority=priority)
+            now = self._clock.now()
+            began = now if began is None else began
+            verdict = self._limiter.ask(who, now, tokens=tokens, priority=priority)
             match verdict:
                 case Admitted():
+                    self._on_wait("limiter", now - began)
                     self._wake_next()  # more than one may have left since the last look
                     return
                 case Queued(wait_ms) | SlowDown(wait_ms):
-                    await self._woken(who, wait_ms)
+                    left_ms = None if max_wait_ms is None else began + max_wait_ms - now
+                    wait = self._limiter.wait_of(who, tokens, wait_ms, left_ms)
+                    if wait.too_long and max_wait_ms is not None:
+                        text = describe_long_wait(self.name, wait, max_wait_ms)
+                        raise _rate_limited(text, wait)
+                    if not is_announced:
+                        on_queued(wait.wait_ms, wait.reason)
+                        is_announced = True
+                    await self._woken(who, wait.wait_ms)
                 case NotYet(wait_ms):
-                    raise RateLimited(describe_rate_limit(self.name, wait_ms))
+                    wait = self._limiter.wait_of(who, tokens, wait_ms, None)
+                    raise _rate_limited(describe_rate_limit(self.name, wait_ms), wait)
                 case NeverFits(tokens, burst):
                     raise RateLimited(describe_oversized_call(self.name, tokens, burst))
 
@@ -149,24 +243,33 @@ class Limiter:
             self._waiting[following].set()
 
 
+def _rate_limited(text: str, wait: LimitWait) -> RateLimited:
+    refused = RateLimited(text)
+    # The limiter looks for a slot now and then; when one will be free it cannot know.
+    refused.wait_s = None if wait.reason is WaitReason.SLOTS else wait.wait_ms / 1000
+    return refused
+
+
 # The models of a runtime by name, and the limiter that everybody who calls one of them shares.
 
 
 Limits = Mapping[str, RateRule] | Callable[[str], LimiterRules]
+FindModels = Callable[[str], Model | tuple[Model, ...]]
+"""A name may stand for several models, of which each is asked when the one before is not
+available."""
 
 
 class ModelRegistry:
     """The models by name, each with its limiter. `find` turns a name into a model; `limits` gives
     the rules of its limiter."""
 
-    def __init__(
-        self, find: Callable[[str], Model] | None, limits: Limits | None, clock: Clock
-    ) -> None:
+    def __init__(self, find: FindModels | None, limits: Limits | None, clock: Clock) -> None:
         self._find = find
         self._limits = limits if callable(limits) else _limits_from(limits or {})
         self._clock = clock
+        self.on_wait: OnWait = unheard
         self._limiters: dict[str, Limiter] = {}
-        self._known: dict[str, Model] = {}
+        self._known: dict[str, tuple[Model, ...]] = {}
         self._building = asyncio.Lock()
 
     async def prepare(self, names: Iterable[str]) -> None:
@@ -177,48 +280,78 @@ class ModelRegistry:
         if missing and self._find is not None:
             async with self._building:  # who waited finds what was built meanwhile
                 for name in sorted(missing - self._known.keys()):
-                    self._known[name] = await asyncio.to_thread(self._find, name)
+                    self._known[name] = _in_order(await asyncio.to_thread(self._find, name))
 
     async def prepare_for(self, agent: Agent[Any]) -> None:
-        """Build the model of an agent, if that is to be done."""
-        if isinstance(agent.model, str) and agent.model not in self._known:
-            await self.prepare([agent.model])
+        """Build the models of an agent, if that is to be done."""
+        missing = [one for one in agent.models if isinstance(one, str) and one not in self._known]
+        if missing:
+            await self.prepare(missing)
 
-    def model_of(self, agent: Agent[Any]) -> Model:
-        """Return the model of an agent."""
-        if not isinstance(agent.model, str):
-            return agent.model
-        if agent.model not in self._known:
+    def models_of(self, agent: Agent[Any]) -> tuple[Model, ...]:
+        """Return the models of an agent, in the order in which they are asked."""
+        found = [model for given in agent.models for model in self._models(agent, given)]
+        # `vega run --model` has one model answer for all names: it is asked once.
+        models = tuple({id(model): model for model in found}.values())
+        names = [model.name for model in models]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidRuleError(
+                f"agent {agent.name} has several models that are called {', '.join(twice)}; a "
+                "model that is not available is retried already, so name each once"
+            )
+        return models
+
+    def _models(self, agent: Agent[Any], given: str | Model) -> tuple[Model, ...]:
+        if not isinstance(given, str):
+            return (given,)
+        if given not in self._known:
             if self._find is None:
                 raise UserError(
-                    f"agent {agent.name} names the model {agent.model!r}, and this runtime knows "
+                    f"agent {agent.name} names the model {given!r}, and this runtime knows "
                     "none by name; use Runtime.from_config(), or give the agent a model object"
                 )
-            self._known[agent.model] = self._find(agent.model)
-        return self._known[agent.model]
+            self._known[given] = _in_order(self._find(given))
+        return self._known[given]
+
+    def model_of(self, agent: Agent[Any], name: str = "") -> Model:
+        """Return the model of an agent of this name, or the one that it asks first."""
+        if isinstance(agent.model, str) and len(known := self._known.get(agent.model, ())) == 1:
+            return known[0]
+        models = self.models_of(agent)
+        return next((model for model in models if model.name == name), models[0])
 
     def limiter_of(self, model: Model) -> Limiter:
         """Return the limiter of a model, which heeds what the provider says of its limits."""
         limiter = self._limiters.get(model.name)
         if limiter is None:
             limiter = self._limiters[model.name] = Limiter(
-                model.name, self._limits(model.name), self._clock
+                model.name, self._limits(model.name), self._clock, self.on_wait
             )
         if (subscribe_limits := getattr(model, "subscribe_limits", None)) is not None:
             subscribe_limits(limiter.note_server_limits)
         return limiter
 
-    def retry_of(self, agent: Agent[Any]) -> RetryRule:
-        """Return the retry rule of an agent: its own, or else that of its model's limits."""
-        if agent.retry is not None:
-            return agent.retry
-        return self._limits(self.model_of(agent).name).retry
+    def limiters(self) -> list[Limiter]:
+        """Return the limiters of the models that were called."""
+        return [*self._limiters.values()]
+
+    def retry_of(self, agent: Agent[Any], model: Model | None = None) -> RetryRule:
+        """Return the retry rule of an agent: its own, or else that of its model's limits. Where the
+        agent says how long it waits, that holds for a provider that asks to wait, too."""
+        rule = agent.retry or self._limits((model or self.model_of(agent)).name).retry
+        if agent.max_wait_ms is None:
+            return rule
+        return structs.replace(rule, max_wait_ms=max(1, agent.max_wait_ms))
 
     async def aclose(self) -> None:
         """Close the models that were built."""
-        for model in self._known.values():
+        for model in (model for models in self._known.values() for model in models):
             if (aclose := getattr(model, "aclose", None)) is not None:
                 await aclose()
+
+
+def _in_order(found: Model | tuple[Model, ...]) -> tuple[Model, ...]:
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _limits_from(limits: Mapping[str, RateRule]) -> Callable[[str], LimiterRules]:

@@ -1,16 +1,24 @@
-"""Asks that wait for an answer, and the context of each effect: its process, message, agent and
-span.
+"""Asks that wait for an answer, the context of each effect (its process, message, agent and span),
+and the files that are sent along with a prompt.
 """
 
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import copy_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from vegakit.conversation import ModelReply, ToolCall
+from vegakit.conversation import Media, ModelReply, ToolCall
 from vegakit.effects import Effect
-from vegakit.errors import AgentFailed, Cancelled, UserError, rebuild_error
+from vegakit.errors import (
+    AgentFailed,
+    Cancelled,
+    RateLimited,
+    UserError,
+    WorldError,
+    rebuild_error,
+)
 from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome
 from vegakit.host.agents import (
     Agent,
@@ -22,7 +30,8 @@ from vegakit.host.agents import (
 )
 from vegakit.host.effect_handlers import AskContext, StreamBuffer
 from vegakit.host.registry import Registry
-from vegakit.money import Money
+from vegakit.ids import SpanId, TraceId
+from vegakit.money import Dollars, Money
 from vegakit.ports import Tool
 from vegakit.program import (
     AgentBody,
@@ -36,8 +45,12 @@ from vegakit.program import (
     Returned,
     ToolBegan,
     ToolEnded,
+    TraceNote,
+    TraceSpanEnded,
+    origin_of,
     source_in,
 )
+from vegakit.records import digest128
 from vegakit.telemetry import Span, Tracer
 
 if TYPE_CHECKING:
@@ -60,12 +73,16 @@ class PendingAsk(asyncio.Future[Any]):
         ask: str,
         path: str,
         submit: Callable[[Event], object],
+        variables: contextvars.Context,
         agent: Agent[Any] | None = None,
         context: AskContext | None = None,
     ) -> None:
         super().__init__()
         self.ask = ask
         self.path = path
+        self.variables = variables
+        """Of who asked: what is done for it sees the budget, the span and all else that is set
+        there."""
         self.agent = agent
         self.context = context
         self.once = False
@@ -111,16 +128,29 @@ class PendingAsks:
         *,
         stream: bool = False,
         above: Span | None = None,
+        function: str = "",
+        key: str = "",
     ) -> PendingAsk:
-        """The answer comes to it; it is found again by its `ask`."""
+        """The answer comes to it; it is found again by its `ask`. An agent has a span for it, and
+        so has a `function` of a compiled program. With a `key` their ids are made from it: a run
+        that goes on adds to the spans that it left behind, which are below this one."""
         self._number += 1
-        ask, context = str(self._number), None
+        ask, context, variables = str(self._number), None, copy_context()
+        named = digest128(key) if key else ""
+        ids = (SpanId(named[:16]) if named else None, TraceId(named) if named else None)
         if agent is not None:
-            span = self._tracer.begin(CallKind.ASK, agent.name, above)
+            span = self._tracer.begin(CallKind.ASK, agent.name, above, *ids)
             buffer = StreamBuffer[StreamEvent[Any]](_BUFFERED) if stream else None
-            context = AskContext(span, deps, buffer, copy_context())
-        asked = self._waiting[ask] = PendingAsk(ask, path, self._submit, agent, context)
+            context = AskContext(span, deps, buffer)
+        elif function:
+            context = AskContext(self._tracer.begin(CallKind.SPAN, function, above, *ids))
+        asked = PendingAsk(ask, path, self._submit, variables, agent, context)
+        self._waiting[ask] = asked
         return asked
+
+    def get(self, ask: str) -> PendingAsk | None:
+        """Return an ask that waits."""
+        return self._waiting.get(ask)
 
     def context_of(self, ask: str) -> AskContext | None:
         """Return what an ask brought along."""
@@ -165,7 +195,7 @@ class PendingAsks:
         """End the span of an ask, once; of a failure with all that was charged until now."""
         context, agent = waiting.context, waiting.agent
         outcome = None if context is None else context.outcome
-        if context is None or agent is None or outcome is None:
+        if context is None or outcome is None:
             return
         context.outcome = None
         status, error, cost = CallStatus.OK, "", outcome.charged
@@ -175,7 +205,8 @@ class PendingAsks:
             error = f"{outcome.error}: {outcome.reason}"
             cost = max(cost, Money(context.charged))
         here = current_process.set(waiting.path)
-        self._tracer.end(context.span, status, agent=agent.name, cost=cost, error=error)
+        facts: dict[str, Any] = {} if agent is None else {"agent": agent.name, "cost": cost}
+        self._tracer.end(context.span, status, error=error, **facts)
         current_process.reset(here)
 
 
@@ -193,7 +224,8 @@ def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
     """Return the error to raise, with its cause where that happened in this process. An error that
     the user can fix here, such as a full disk, is told as it is."""
     failure = None if waiting.context is None else waiting.context.failure
-    if isinstance(failure, UserError) and failed.error == AgentFailed.__name__:
+    is_refusal = isinstance(failure, RateLimited)
+    if isinstance(failure, UserError) and not is_refusal and failed.error == AgentFailed.__name__:
         failure.cause = failed.cause
         return failure
     reason = failed.reason
@@ -202,8 +234,18 @@ def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
         reason = f"{who}: {reason}"
     error = rebuild_error(failed.error, reason)
     error.cause = failed.cause
-    error.__cause__ = failure
+    if isinstance(error, RateLimited):
+        error.wait_s = _wait_s(failure)
+    if not is_refusal:  # the refusal says nothing that the error does not
+        error.__cause__ = failure
     return error
+
+
+def _wait_s(failure: BaseException | None) -> float | None:
+    """Return how long who was refused may wait, if a limiter of ours or the provider said so."""
+    if isinstance(failure, WorldError) and failure.retry_after_ms is not None:
+        return failure.retry_after_ms / 1000
+    return failure.wait_s if isinstance(failure, RateLimited) else None
 
 
 def _reply(returned: Returned, waiting: PendingAsk) -> Any:  # noqa: ANN401
@@ -213,7 +255,7 @@ def _reply(returned: Returned, waiting: PendingAsk) -> Any:  # noqa: ANN401
     return Reply(
         waiting.agent.answer.value(reply.text),
         reply.text,
-        returned.charged,
+        Dollars.of_nanos(returned.charged),
         reply.usage,
         reply.conversation,
         waiting.context.span.trace_id,
@@ -235,7 +277,9 @@ class LocalEffectContexts:
         self._asks = asks
         self._tracer = tracer
         self._span: Span | None = None
-        self._variables = contextvars.copy_context()
+        self._program_spans: dict[str, Span] = {}
+        """Those that compiled programs have opened and not ended, by their ids."""
+        self._variables = copy_context()
         """Of who opened the program: a process that an alarm restarts is below that span."""
 
     def process_of(self, effect: Effect) -> str:
@@ -247,14 +291,54 @@ class LocalEffectContexts:
         return self._process_message(effect).content
 
     def context_of(self, effect: Effect) -> AskContext:
-        """Return what the ask behind an effect brought along. Effects without one are below a span
-        of the program."""
-        context = self._asks.context_of(self._process_message(effect).ask)
-        if context is not None:
-            return context
-        if self._span is None:
-            self._span = self._tracer.begin(CallKind.SPAN, "program")
-        return AskContext(self._span)
+        """Return what the ask behind an effect brought along. What compiled programs do, and the
+        agents that they ask, has only the span of it: deps and stream are for the agent that was
+        asked from outside. Effects without an ask are below a span of all processes."""
+        flight = self.machine.state.effects_in_flight[effect.key]
+        message = self._process_message(effect)
+        asked = None if message.sender else self._asks.get(message.ask)
+        if asked is not None and asked.agent is not None and asked.context is not None:
+            return asked.context
+        ask, span = origin_of(self.machine.state, flight.path, flight.message_id)
+        return AskContext(self._around(ask, flight.span or span))
+
+    def _around(self, ask: str, span: str) -> Span:
+        """Return the span around what is done for an ask: one that a compiled program has opened,
+        or that of the ask, or that of all processes."""
+        asked = self._asks.get(ask)
+        if asked is not None and asked.context is not None:
+            outer = asked.context.span
+        else:
+            outer = self._span = self._span or self._variables.copy().run(
+                self._tracer.begin, CallKind.SPAN, "program"
+            )
+        if not span:
+            return outer
+        # By its id alone: a call that is begun early may be around before its span is opened.
+        return Span(outer.trace_id, SpanId(span), None, CallKind.SPAN, "", 0, sampled=outer.sampled)
+
+    def on_note(self, note: TraceNote) -> None:
+        """Write to the trace what a compiled program says of itself."""
+        around = self._around(note.ask, note.span)
+        here = current_process.set(note.path)
+        if note.kind == "span":
+            made = self._tracer.begin(CallKind.SPAN, note.text, around, SpanId(note.id))
+            self._program_spans[note.id] = made
+        elif note.kind == "event":
+            self._tracer.end(self._tracer.begin(CallKind.EVENT, note.text, around))
+        else:
+            # Outside of its own spans a program speaks of the run, whose span is open, too.
+            around = self._program_spans.get(around.span_id, around)
+            around.attributes[note.key] = note.value
+        current_process.reset(here)
+
+    def on_span_ended(self, ended: TraceSpanEnded) -> None:
+        """End a span of a compiled program."""
+        span = self._program_spans.pop(ended.id, None)
+        if span is not None:
+            cancelled = ended.error.startswith(f"{Cancelled.__name__}:")
+            failed = CallStatus.CANCELLED if cancelled else CallStatus.FAILED
+            self._tracer.end(span, failed if ended.error else CallStatus.OK, error=ended.error)
 
     def agent_of(self, effect: Effect) -> Agent[Any]:
         """Return the agent that an effect is of."""
@@ -278,8 +362,9 @@ class LocalEffectContexts:
             return self._variables  # the alarm rings for whoever comes next
         if not flight.message_id:
             return None
-        context = self._asks.context_of(self._process_message(effect).ask)
-        return None if context is None else context.variables
+        ask, _ = origin_of(self.machine.state, flight.path, flight.message_id)
+        asked = self._asks.get(ask)
+        return None if asked is None else asked.variables
 
     async def prepare_admission(self, effect: Effect, outcome: EffectOutcome) -> None:
         """Inspect programs that a model has just sent elsewhere, before the machine decides on
@@ -307,7 +392,9 @@ class LocalEffectContexts:
         return cast("Mapping[str, HostAuthor]", body.authors), flight.path
 
     def close(self) -> None:
-        """End the span of the program."""
+        """End the spans that are left."""
+        for span in reversed(self._program_spans.values()):
+            self._tracer.end(span, CallStatus.CANCELLED)
         if self._span is not None:
             self._tracer.end(self._span)
 
@@ -316,3 +403,24 @@ class LocalEffectContexts:
         mailbox = self.machine.state.processes[flight.path].mailbox
         taken = None if mailbox is None else mailbox.taken(flight.message_id)
         return ProcessMessage(None) if taken is None else taken.message
+
+
+# Files that are sent along with a prompt.
+
+
+_MAX_BYTES = 20_000_000
+
+
+def read_media(path: str | Path) -> Media:
+    """Return a file as a part of a prompt."""
+    file = Path(path)
+    from mimetypes import guess_type  # reads the tables of the system when it is first used
+
+    kind, _ = guess_type(file.name)
+    if kind is None:
+        raise UserError(f"{file}: its ending does not say what it is; name it like photo.png")
+    if not file.is_file():
+        raise UserError(f"{file} is not a file; files= takes paths of files that exist")
+    if (size := file.stat().st_size) > _MAX_BYTES:
+        raise UserError(f"{file} has {size:,} bytes; at most {_MAX_BYTES:,} can be sent")
+    return Media(kind, file.read_bytes())

@@ -19,12 +19,11 @@ from vegakit.host.agents import (
     Supervisor,
     TurnEnded,
     current_process,
-    read_media,
 )
 from vegakit.host.effect_handlers import EffectHandlers
 from vegakit.host.gate import Account
 from vegakit.host.local import Driver, EffectHandler, LocalHost
-from vegakit.host.pending_asks import LocalEffectContexts, PendingAsk, PendingAsks
+from vegakit.host.pending_asks import LocalEffectContexts, PendingAsk, PendingAsks, read_media
 from vegakit.host.registry import EphemeralPrograms, Registry, step_name
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
@@ -40,6 +39,7 @@ from vegakit.program import (
     Demonitor,
     Down,
     Event,
+    FiberBody,
     Link,
     Machine,
     MachineEnded,
@@ -63,6 +63,8 @@ from vegakit.program import (
     TerminateProcess,
     ToolBegan,
     ToolEnded,
+    TraceNote,
+    TraceSpanEnded,
     Unlink,
     child_path,
 )
@@ -128,6 +130,8 @@ class ProgramRun:
         self.registry = Registry(services.model_registry, services.admission_service)
         fresh = new_program_id(services.clock.now(), secrets.token_bytes(10))
         self.id = fresh if journaled is None else journaled.run.program
+        if journaled is not None:
+            services.tracer.run = self.id
         is_resumed = journaled is not None and journaled.is_resumed
         program = Program(
             self.id, bounds=bounds, recorded=journaled is not None, replaying=is_resumed
@@ -141,7 +145,11 @@ class ProgramRun:
             self.machine, self.registry, self._asks, services.tracer
         )
         performing = EffectHandlers(
-            services, self._contexts, counted=True, warm=self._contexts.warm
+            services,
+            self._contexts,
+            counted=True,
+            tell=self._on_action,
+            warm=self._contexts.warm,
         )
         handlers = performing.handlers
         if is_resumed:
@@ -161,6 +169,8 @@ class ProgramRun:
         self.host.listen(self._on_events, self._is_alone)
         self._watches: dict[str, asyncio.Future[ExitReason]] = {}
         self._listeners: dict[type[Any], list[Callable[[Any], object]]] = defaultdict(list)
+        self.on(TraceNote, self._contexts.on_note)
+        self.on(TraceSpanEnded, self._contexts.on_span_ended)
         self._ended = asyncio.Event()
         self._ending: set[asyncio.Task[Any]] = set()
         self._equals: dict[str, int] = {}
@@ -209,7 +219,7 @@ class ProgramRun:
         scope = self._scope_across_incarnations(function, wallet)
         process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
         try:
-            return await process.ask(list(given))
+            return await self.send(process.path, list(given), key=self._key(process.path))
         finally:
             self._driver.submit(TerminateProcess(process.path, kill=True))
 
@@ -248,7 +258,7 @@ class ProgramRun:
 
         key = (program, None if allowed is None else tuple(sorted(allowed)))
         if key not in self._deployed:
-            models = (agent.model for agent in program.module.agents)
+            models = (name for agent in program.module.agents for name in agent.models)
             await self._services.model_registry.prepare(models)
             externals = await find_externals(program, self._services, allowed)
             self._deployed[key] = deploy(
@@ -297,12 +307,15 @@ class ProgramRun:
         deps: object = None,
         files: Sequence[str | Path] = (),
         stream: bool = False,
+        key: str = "",
     ) -> PendingAsk:
-        """Send a message, and return the pending answer."""
+        """Send a message, and return the pending answer. `key` names an ask that is the only one of
+        its process."""
         agent = self._agent_at(path)
         if agent is not None:
             message = self._prompt(message, files, stream=stream)
-        asked = self._asks.begin(path, agent, deps, stream=stream)
+        function = self._function_at(path)
+        asked = self._asks.begin(path, agent, deps, stream=stream, function=function, key=key)
         deadline_ms, timeout_ms = None, 0
         if timeout is not None:
             timeout_ms = round(timeout * 1000)
@@ -349,12 +362,9 @@ class ProgramRun:
         word, which = "", self._which(agent, prompt, spawner)
         if self.machine.state.recorded:
             word = "1"  # the process has one letter, and a name that says which it is
+        path = child_path(spawner, self._generation(spawner), f"{name}~{which}")
         asked = self._asks.begin(
-            child_path(spawner, self._generation(spawner), f"{name}~{which}"),
-            agent,
-            deps,
-            stream=with_events,
-            above=above,
+            path, agent, deps, stream=with_events, above=above, key=self._key(path)
         )
         asked.once = True
         try:
@@ -380,6 +390,10 @@ class ProgramRun:
         if process is not None and process.in_flight:
             await self.host.finished(tuple(process.in_flight))
         self._asks.end_span(asked)
+
+    def _key(self, path: str) -> str:
+        """Return what names the only ask of a process in every incarnation of a recorded run."""
+        return f"{self.id} {path}" if self.machine.state.recorded else ""
 
     def _which(self, agent: Agent[Any], prompt: Prompt, spawner: str) -> str:
         """Return the name of a question. Where answers are recorded it says which question it is
@@ -478,6 +492,12 @@ class ProgramRun:
         if process is None or not self.registry.is_agent(process.spec.body):
             return None
         return self.registry.agent(process.spec.body)
+
+    def _function_at(self, path: str) -> str:
+        """Return the function of a compiled program that a process runs, empty if it runs none."""
+        process = self.machine.state.processes.get(path)
+        body = None if process is None else self.registry.code.get(process.spec.body)
+        return body.module.functions[body.function].name if isinstance(body, FiberBody) else ""
 
     def _prompt(
         self,

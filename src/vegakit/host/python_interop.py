@@ -238,8 +238,9 @@ _LONGEST = 120
 
 def notes_of(tool: "RunProgram", *, teach: bool) -> str:
     """Return what an agent is told about writing programs."""
-    agents = [f"- {agent.name}: {_line(agent.system)}" for agent in tool.agents]
-    models = sorted({agent.model for agent in tool.agents if isinstance(agent.model, str)})
+    agents = [f"- {agent.name}: {_line(agent.instructions)}" for agent in tool.agents]
+    given = (model for agent in tool.agents for model in agent.models)
+    models = sorted({model for model in given if isinstance(model, str)})
     models = [*models, *(name for name in tool.models if name not in models)]
     functions = [f"- {signature_text(one)}" for one in tool.interop.signatures.values()]
     rows = [
@@ -503,7 +504,7 @@ class PythonInterop:
 
 
 def _tool(one: FunctionTool | Callable[..., Any]) -> FunctionTool:
-    return one if isinstance(one, FunctionTool) else function_tool(one)
+    return cast("FunctionTool", one) if isinstance(one, FunctionTool) else function_tool(one)
 
 
 def _signature(tool: FunctionTool) -> Signature:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vegakit.errors import UserError
 from vegakit.host.agents import Agent, AuthorTool, Body, FiberTool, Reducer, name_of
-from vegakit.host.gate import price_of
+from vegakit.host.budgets import price_of
 from vegakit.host.limiter import ModelRegistry
 from vegakit.host.services import CompiledProgram
 from vegakit.policy import ChildType, Grant
@@ -23,6 +23,7 @@ from vegakit.program import (
     CoroutineBody,
     FiberBody,
     Machine,
+    ModelChoice,
     ProcessSpec,
     Program,
     ReducerBody,
@@ -172,7 +173,8 @@ class Registry:
         return HostAuthor(tool, self, self._model_registry, self._admission_service())
 
     def _agent_body(self, agent: Agent[Any]) -> AgentBody:
-        model = self._model_registry.model_of(agent)
+        registry = self._model_registry
+        model, *others = registry.models_of(agent)
         tools = agent.tools_by_name.values()
         return AgentBody(
             agent.rule_for(model),
@@ -180,16 +182,27 @@ class Registry:
             model.bound_input,
             agent.answer.problem if agent.answer.spec else None,
             agent.cap,
+            agent.exceeding,
             agent.memory == "conversation",
-            self._model_registry.retry_of(agent),
+            registry.retry_of(agent, model),
             agent.breaker,
             agent.rate,
             frozenset(tool.spec.name for tool in tools if tool.idempotent),
             {tool.spec.name: tool.process for tool in tools if isinstance(tool, FiberTool)},
             {tool.spec.name: self._author(tool) for tool in tools if isinstance(tool, AuthorTool)},
             agent.priority,
-            timeout_ms=None if agent.timeout is None else round(agent.timeout * 1000),
+            timeout_ms=None if agent.timeout_s is None else round(agent.timeout_s * 1000),
+            max_wait_ms=agent.max_wait_ms,
             guard=self._guard(agent),
+            fallbacks=tuple(
+                ModelChoice(
+                    agent.rule_for(other),
+                    price_of(other),
+                    other.bound_input,
+                    registry.retry_of(agent, other),
+                )
+                for other in others
+            ),
         )
 
     def _guard(self, agent: Agent[Any]) -> str:

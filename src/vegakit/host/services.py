@@ -5,12 +5,14 @@ nothing else. So they know nothing of the class that users hold, and another hos
 activities, a test) can put the same parts together in another way.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from vegakit.child_process import Children
+from vegakit.errors import UserError
 from vegakit.host.approvals import Approvals
 from vegakit.host.budgets import Budgets
 from vegakit.host.gate import Gate
@@ -27,6 +29,43 @@ if TYPE_CHECKING:
     from vegakit.lang import Module
 
 
+# What is given to a runtime is looked at before anything is opened: a wrong part that is only found
+# when it is used, or closed, would leave the others held.
+
+
+_METHODS = {
+    "clock": "wait_until",
+    "journal": "begin",
+    "ledger": "reserve",
+    "cache": "aclose",
+    "trace": "record",
+    "store": "put",
+    "memory": "load",
+    "audit": "append",
+}
+_FILES = {"journal", "ledger", "cache", "audit"}
+
+
+def check_parts(parts: Mapping[str, object]) -> None:
+    """Refuse a part of a runtime that cannot do what such a part does."""
+    for name, part in parts.items():
+        if part is None or (name in _FILES and isinstance(part, str | PathLike)):
+            continue
+        if not hasattr(part, _METHODS[name]):
+            a_file = ", or name a file" if name in _FILES else ""
+            raise UserError(
+                f"{name}={part!r:.60} has no method {_METHODS[name]!r}; give an object as "
+                f"vegakit.ports describes it{a_file}"
+            )
+
+
+def check_numbers(numbers: Mapping[str, tuple[object, int]]) -> None:
+    """Refuse a setting of a runtime that is no whole number, or less than it may be."""
+    for name, (value, least) in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise UserError(f"{name}={value!r:.60}: write a whole number of at least {least}")
+
+
 class CompiledProgram(Protocol):
     """A program as a host runs it: its module, the folder that its files are relative to, and how
     values of Python cross into it if it was written in Python."""
@@ -38,7 +77,7 @@ class CompiledProgram(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostServices:
-    """The parts of one entered runtime. `on_spent` is told every charge; `mcp_tools` returns the
+    """The parts of one entered runtime. `mcp_tools` returns the
     tools of a configured MCP server, which it starts if need be; `admission_service` the one that
     looks at programs, which is made for the first of them."""
 
@@ -54,5 +93,4 @@ class HostServices:
     admission_service: "Callable[[], AdmissionService]"
     memory: Memory | None
     journaled: JournaledRun | None
-    on_spent: Callable[[int], None]
     mcp_tools: Callable[[str], Awaitable[tuple[Tool, ...]]]

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
         ModelTerms as ModelTerms,
         Quote as Quote,
         QuotedLine as QuotedLine,
+        SendTerms as SendTerms,
         Unbounded as Unbounded,
+        cost_of as cost_of,
+        in_order as in_order,
     )
     from vegakit.lang.analysis.dataflow import (
         DataflowGraph as DataflowGraph,
@@ -119,7 +122,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "vegakit.ids": "ANY_AGENT",
-        "analysis.cost_sends": "ModelTerms Quote QuotedLine Unbounded",
+        "analysis.cost_sends": ("ModelTerms Quote QuotedLine SendTerms Unbounded cost_of in_order"),
         "analysis.dataflow": (
             "DataflowGraph DataflowLink DataflowStep LinkKind ShownStep StepKind deciding_links "
             "shown_steps side_by_side"

@@ -8,10 +8,11 @@ alone: it is the same on a slow machine and when a recorded run is resumed.
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from textwrap import wrap
 from typing import Any
 from unicodedata import category, combining, east_asian_width
 
@@ -230,42 +231,88 @@ def _row(found: Diagnostic, lines: LineMap | None) -> dict[str, Any]:
     }
 
 
-def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str], color: bool = False) -> str:
-    """Return diagnostics for a terminal, each with its line of source and a caret below the
-    place."""
+_SEVERITY, _MESSAGE, _MARGIN = "severity", "message", "margin"
+"""The parts of a shown diagnostic that may be coloured."""
+
+
+def render(
+    diagnostics: Sequence[Diagnostic],
+    texts: Mapping[str, str],
+    paint: Callable[[str, str], str] | None = None,
+    width: int | None = None,
+) -> str:
+    """Return diagnostics for people, each with its line of source and a caret below the place.
+    `paint` colours text by its part: severity, message or margin. `width` is where long messages
+    are broken."""
     maps = _line_maps(diagnostics, texts)
-    pictures = [_picture(found, maps.get(found.file), color) for found in diagnostics]
+    paint = paint or _unpainted
+    pictures = [_picture(found, maps.get(found.file), paint, width) for found in diagnostics]
     return "\n".join(pictures)
 
 
-def _picture(found: Diagnostic, lines: LineMap | None, color: bool) -> str:
-    red, bold, blue, off = (
-        ("\x1b[31;1m", "\x1b[1m", "\x1b[34;1m", "\x1b[0m") if color else ("", "", "", "")
+def _unpainted(text: str, _: str) -> str:
+    return text
+
+
+def _picture(
+    found: Diagnostic,
+    lines: LineMap | None,
+    paint: Callable[[str, str], str],
+    width: int | None,
+) -> str:
+    kind = f"{found.severity}[{found.code}]"
+    first, *more = _folded(f"{kind}: {_shown(found.message)}", width, "  ")
+    severity, message = paint(kind, _SEVERITY), first.removeprefix(kind)
+    head = "\n".join(
+        [
+            severity + paint(message, _MESSAGE),
+            *(paint(line, _MESSAGE) for line in more),
+        ]
     )
-    head = f"{red}{found.severity}[{found.code}]{off}{bold}: {_shown(found.message)}{off}"
+    edge = paint("|", _MARGIN)
     if lines is None:
-        return f"{head}\n  --> {_shown(found.file)}\n" + _help(found, " ", blue, off)
+        return f"{head}\n  --> {_shown(found.file)}\n" + _help(found, " ", paint, width)
     line, column = lines.place(found.at)
-    before, marked, after = _window(lines.line(line), column - 1, found.end - found.at)
     margin = " " * len(str(line))
-    carets = "^" * max(1, _columns(marked))
+    room = _WIDTH if width is None else max(20, min(_WIDTH, width - len(margin) - 5))
+    before, marked, after = _window(lines.line(line), column - 1, found.end - found.at, room)
+    carets = paint("^" * max(1, _columns(marked)), _SEVERITY)
+    arrow, number = (paint(text, _MARGIN) for text in ("-->", f"{line} |"))
     return (
         f"{head}\n"
-        f"{margin}{blue}-->{off} {_shown(found.file)}:{line}:{column}\n"
-        f"{margin} {blue}|{off}\n"
-        f"{blue}{line} |{off} {before}{marked}{after}\n"
-        f"{margin} {blue}|{off} {' ' * _columns(before)}{red}{carets}{off}\n"
-    ) + _help(found, margin, blue, off)
+        f"{margin}{arrow} {_shown(found.file)}:{line}:{column}\n"
+        f"{margin} {edge}\n"
+        f"{number} {before}{marked}{after}\n"
+        f"{margin} {edge} {' ' * _columns(before)}{carets}\n"
+    ) + _help(found, margin, paint, width)
 
 
-def _help(found: Diagnostic, margin: str, blue: str, off: str) -> str:
-    return f"{margin} {blue}={off} help: {_shown(found.help)}\n" if found.help else ""
+def _help(
+    found: Diagnostic,
+    margin: str,
+    paint: Callable[[str, str], str],
+    width: int | None,
+) -> str:
+    if not found.help:
+        return ""
+    lead = f"{margin} = help: "
+    first, *more = _folded(f"{lead}{_shown(found.help)}", width, " " * len(lead))
+    equals = paint("=", _MARGIN)
+    return "\n".join([f"{margin} {equals}{first[len(margin) + 2 :]}", *more]) + "\n"
 
 
-def _window(line: str, column: int, length: int) -> tuple[str, str, str]:
+def _folded(text: str, width: int | None, indent: str) -> list[str]:
+    """Return text in lines of a width, those after the first one indented. A lead of spaces stays:
+    `wrap` drops only those between words."""
+    if width is None or len(text) <= width:
+        return [text]
+    return wrap(text, max(20, width), subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _window(line: str, column: int, length: int, room: int) -> tuple[str, str, str]:
     """The line before, in and after the span as it is shown; a long line is cut around it."""
-    start = max(0, column - _WIDTH // 2) if len(line) > _WIDTH else 0
-    stop = start + _WIDTH
+    start = max(0, column - room // 2) if len(line) > room else 0
+    stop = start + room
     end = max(column, min(column + length, len(line), stop))
     head, tail = ("…" if start else ""), ("…" if len(line) > stop else "")
     return (

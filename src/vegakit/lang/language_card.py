@@ -153,8 +153,8 @@ PYTHON = SyntaxStyle(
 # most functions of a space take first is said once, in its head.
 
 
-LATER = frozenset({"on_exceed"})
-"""Settings that are written and understood, and not built."""
+LEFT_OUT = frozenset({"on_exceed"})
+"""Settings for which a card has no room: whoever gives a budget says what happens beyond it."""
 
 
 def tables_in(style: SyntaxStyle) -> dict[str, str]:
@@ -205,7 +205,9 @@ def _rest(shape: FunctionShape, common: str) -> str:
 def settings(style: SyntaxStyle, known: Mapping[str, fields.SettingKind]) -> str:
     """Return settings with an example value each, as the style writes them."""
     return style.apart.join(
-        style.setting(name, style.value(kind)) for name, kind in known.items() if name not in LATER
+        style.setting(name, style.value(kind))
+        for name, kind in known.items()
+        if name not in LEFT_OUT
     )
 
 

@@ -207,7 +207,7 @@ link(a: process, b: process) | special
 process::exit(reason: str) | special
     End this process; any reason but "normal" is a failure.
 budget::remaining() -> money | special
-    What is left in the innermost budget.
+    What is left in the innermost budget, which outside of all is that of the runtime.
 budget::used() -> money | special
     What is used of the innermost budget.
 budget::limit() -> money | special

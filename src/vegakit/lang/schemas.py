@@ -383,13 +383,13 @@ def _read_plain(kind: types.Plain, argument: str) -> Json | Problem:
         return (
             int(argument)
             if _WHOLE.fullmatch(argument)
-            else Problem(f"expected 3 or -3, got {argument!r}")
+            else Problem(f"expected a whole number such as 3, got {argument!r}")
         )
     if kind == types.FLOAT:
         return (
             float(argument)
             if _NUMBER.fullmatch(argument)
-            else Problem(f"expected 2.5, got {argument!r}")
+            else Problem(f"expected a number such as 2.5, got {argument!r}")
         )
     if kind == types.MONEY:
         return argument if argument.startswith("$") else f"${argument}"

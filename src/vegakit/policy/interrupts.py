@@ -364,13 +364,13 @@ class Interrupts(Struct):
 
     def on_process_ended(self, owner: Pid, now: int) -> list[InterruptId]:
         """Cancel or withdraw the questions of a process, and return them in the order they were
-        opened. Used by the kernel, which is not here yet."""
+        opened."""
         self._advance(now)
         own = [key for key, interrupt in self.by_id.items() if interrupt.ask.owner == owner]
         return [key for key in own if isinstance(self.cancel(key, now), Interrupt)]
 
     def next_expiry(self) -> int | None:
-        """Return when the next question expires. Used by the kernel, which is not here yet."""
+        """Return when the next question expires."""
         return self.deadlines[0][0] if self.deadlines else None
 
     def on_timer(self, now: int) -> list[InterruptExpired]:

@@ -39,13 +39,13 @@ from vegakit.policy.capability.paths import check_path_rule, path_fits, rules_to
 #
 # | mode            | `fs::read` | `net::get` | else, in the sandbox | else, outside |
 # |-----------------|------------|------------|----------------------|---------------|
-# | read_only       | allow      | ask        | deny                 | deny          |
+# | read-only       | allow      | ask        | deny                 | deny          |
 # | ask             | allow      | ask        | ask                  | ask           |
-# | auto_in_sandbox | allow      | ask        | allow                | ask           |
+# | auto-in-sandbox | allow      | ask        | allow                | ask           |
 #
 # 1. What the grant does not allow is denied; no rule adds to a grant.
 # 2. Any deny that fits wins; of several the most specific one is told.
-# 3. In mode read_only nothing but reading runs, whatever is allowed.
+# 3. In mode read-only nothing but reading runs, whatever is allowed.
 # 4. Of the others the most specific wins; of two equally specific ones the stricter.
 #
 # To allow is to name exactly; to ask or deny is to mean at least. `deny fs secrets` also means
@@ -67,9 +67,9 @@ class Permission(StrEnum):
 class PermissionMode(StrEnum):
     """The permission of calls that no rule fits."""
 
-    READ_ONLY = "read_only"
+    READ_ONLY = "read-only"
     ASK = "ask"
-    AUTO_IN_SANDBOX = "auto_in_sandbox"
+    AUTO_IN_SANDBOX = "auto-in-sandbox"
 
 
 _STRICTNESS = tuple(Permission)
@@ -124,7 +124,7 @@ class NeedsApproval(Struct, frozen=True, tag=True):
 
 def parse_permission(text: str) -> PermissionRule:
     """Read a rule such as `deny fs secrets/**`."""
-    permission, _, rest = text.partition(" ")
+    permission, _, rest = str(text).partition(" ")
     capability, _, about = rest.partition(" ")
     if permission not in _STRICTNESS or not capability:
         raise InvalidRuleError(
@@ -148,7 +148,7 @@ def permit(
     if rule is not None and rule.permission is Permission.DENY:
         return Denied(f"{name} was asked; the rule '{rule}' covers it, and a denial always wins")
     if permissions.mode is PermissionMode.READ_ONLY and name not in _BY_DEFAULT:
-        return Denied(f"{name} was asked; in mode read_only nothing but reading runs")
+        return Denied(f"{name} was asked; in mode read-only nothing but reading runs")
     if rule is not None:
         return _verdict(rule.permission, verdict, f"the rule '{rule}' asks first")
     by_mode = _BY_DEFAULT.get(name, _ELSE[permissions.mode][0 if sandboxed else 1])

@@ -1,5 +1,5 @@
 """Pipelines: stages, the conditions that route between them, bounds, and every problem of a
-description at once (pure). Used by the kernel, which is not here yet.
+description at once (pure).
 """
 
 import re
@@ -10,13 +10,13 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
 from vegakit.errors import InvalidRuleError
 from vegakit.policy.interrupts import InterruptKind
-from vegakit.records import to_json
+from vegakit.records import Json, to_json
 
 # When a routing rule fires: a closed set of comparisons with a field of a stage's output.
 #
@@ -26,13 +26,21 @@ from vegakit.records import to_json
 # | exists        | is there, even if null                                                  |
 # | equals        | is that text, number, truth value or null: 1 is 1.0, true is not 1      |
 # | not_equals    | is another value, or absent                                             |
-# | contains      | is a text with that part, a list with that member, a map with that key  |
+# | contains      | is a text with that part, a list with that member among its first ten   |
+# |               | thousand, a map with that key                                           |
 # | greater, less | is a number above, or below, that number                                |
 #
 # A field is a path of keys such as `review.verdict`; the empty field is the whole output.
 
 
-_ABSENT: Final = object()
+class _Absent:
+    """Stands for a field that an output does not have: null is a value."""
+
+
+_Found: TypeAlias = Json | _Absent
+
+_ABSENT: Final = _Absent()
+_MOST_MEMBERS = 10_000
 
 
 class Condition(StrEnum):
@@ -47,7 +55,7 @@ class Condition(StrEnum):
     LESS = "less"
 
 
-def condition_holds(condition: Condition, output: object, field: str, value: object) -> bool:
+def condition_holds(condition: Condition, output: Json, field: str, value: Json) -> bool:
     """Return whether a condition holds for a field of an output."""
     return _HOLDS[condition](_look_up(output, field), value)
 
@@ -57,12 +65,12 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _look_up(output: object, field: str) -> object:
+def _look_up(output: Json, field: str) -> _Found:
     found = output
     for key in field.split(".") if field else ():
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or key not in found:
             return _ABSENT
-        found = cast("dict[str, object]", found).get(key, _ABSENT)
+        found = found[key]
     return found
 
 
@@ -70,9 +78,9 @@ def _is_same(found: object, value: object) -> bool:
     return found == value and isinstance(found, bool) == isinstance(value, bool)
 
 
-def _contains(found: object, value: object) -> bool:
+def _contains(found: _Found, value: Json) -> bool:
     if isinstance(found, list):
-        return any(_is_same(member, value) for member in cast("list[object]", found))
+        return any(_is_same(member, value) for member in found[:_MOST_MEMBERS])
     return isinstance(value, str) and isinstance(found, str | dict) and value in found
 
 
@@ -80,7 +88,7 @@ def _is_above(found: object, value: object) -> bool:
     return is_number(found) and is_number(value) and found > value
 
 
-_HOLDS: Final[Mapping[Condition, Callable[[object, object], bool]]] = MappingProxyType(
+_HOLDS: Final[Mapping[Condition, Callable[[_Found, Json], bool]]] = MappingProxyType(
     {
         Condition.ALWAYS: lambda _found, _value: True,
         Condition.EXISTS: lambda found, _value: found is not _ABSENT,
@@ -114,7 +122,7 @@ class Join(StrEnum):
     ANY = "any"
 
 
-class RoutingRule(Struct, frozen=True):
+class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     """A route leads to its target if its condition holds."""
 
     target: str
@@ -123,7 +131,7 @@ class RoutingRule(Struct, frozen=True):
     value: Any = None
 
 
-class Stage(Struct, frozen=True):
+class Stage(Struct, frozen=True, forbid_unknown_fields=True):
     """`retries` is how often a failed run is tried again; `tools` None leaves the agent its own."""
 
     name: str
@@ -138,7 +146,7 @@ class Stage(Struct, frozen=True):
     retries: int = 0
     tools: tuple[str, ...] | None = None
 
-    def next_after(self, output: object) -> str | None:
+    def next_after(self, output: Json) -> str | None:
         """The target of the first rule that fires, else the default."""
         for rule in self.routing:
             if condition_holds(rule.condition, output, rule.field, rule.value):
@@ -152,7 +160,7 @@ class Stage(Struct, frozen=True):
         return [name for name in dict.fromkeys(named) if name is not None]
 
 
-class PipelineBounds(Struct, frozen=True):
+class PipelineBounds(Struct, frozen=True, forbid_unknown_fields=True):
     """`edge_limits` says how often one stage may lead to another: `{"check->plan": 3}`."""
 
     max_iterations: int | None = None
@@ -161,7 +169,7 @@ class PipelineBounds(Struct, frozen=True):
     edge_limits: dict[str, int] = {}
 
 
-class Pipeline(Struct, frozen=True, dict=True):
+class Pipeline(Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """`resume_at` names the stage to go on at after an interrupt; absent, the one that asked."""
 
     stages: tuple[Stage, ...]
@@ -212,6 +220,9 @@ Graph: TypeAlias = dict[str, list[str]]
 _MAX_STAGES = 200
 _MAX_BYTES = 256 * 1024
 _MAX_PROBLEMS = 100
+_MAX_NAME = 100
+_MAX_RULES = 100
+_MAX_MS = 7 * 86_400_000
 _NAME = re.compile(r"\w[\w.-]*")
 _COMPARED_BY_SIZE = {Condition.GREATER, Condition.LESS}
 
@@ -237,7 +248,9 @@ def _naming(pipeline: Pipeline) -> Iterator[str]:
     if not pipeline.stages:
         yield "a pipeline needs at least one stage; write one with a name and an agent"
     for name, times in Counter(stage.name for stage in pipeline.stages).items():
-        if not _NAME.fullmatch(name):
+        if len(name) > _MAX_NAME:
+            yield f"a stage's name has {len(name)} characters; write at most {_MAX_NAME}"
+        elif not _NAME.fullmatch(name):
             yield f"{name!r} is not a stage's name; write letters, digits, '_', '-' and '.'"
         if times > 1:
             yield f"{times} stages are named {name!r}; give each its own name"
@@ -266,8 +279,9 @@ def _named_stages(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _suggestion(name: str, choices: list[str]) -> str:
-    choices = choices[:_MAX_STAGES]
-    close = get_close_matches(name, choices, n=1)
+    # To look for a similar name takes time by the square of their length.
+    choices = [choice for choice in choices[:_MAX_STAGES] if len(choice) <= _MAX_NAME]
+    close = get_close_matches(name, choices, n=1) if len(name) <= _MAX_NAME else []
     return f"did you mean {close[0]!r}?" if close else f"write one of: {', '.join(choices)}"
 
 
@@ -303,9 +317,13 @@ def _numbers(pipeline: Pipeline) -> Iterator[str]:
     for name, number in at_least_1.items():
         if number is not None and number < 1:
             yield f"{name} is {number}; write 1 or more"
+        if number is not None and number > _MAX_MS:
+            yield f"{name} is {number}; write at most {_MAX_MS}"
     for stage in pipeline.stages:
         if stage.retries < 0:
             yield f"{stage.name}: retries is {stage.retries}; write 0 or more"
+        if len(stage.routing) > _MAX_RULES:
+            yield f"{stage.name}: {len(stage.routing)} routing rules; write at most {_MAX_RULES}"
 
 
 def _compared_values(pipeline: Pipeline) -> Iterator[str]:
@@ -415,3 +433,48 @@ _CHECKS = (
     _endless_loops,
     _waits_in_circles,
 )
+
+
+# How often each stage may run at most, whatever it answers.
+#
+# | a stage that is        | runs at most                                                         |
+# |------------------------|----------------------------------------------------------------------|
+# | routed                 | once if the session begins there, and for each run of a stage that   |
+# |                        | may lead to it; an edge limit bounds that                            |
+# | joined by all, any     | as often as the least, the most frequent of those it requires        |
+# | resumed at             | as often as any stage may ask                                        |
+#
+# No stage begins more than `max_iterations` runs, nor does a session issue more than
+# `max_agent_hops` tasks. What still grows after as many rounds as there are stages is in a cycle.
+
+
+def most_runs(pipeline: Pipeline) -> dict[str, int]:
+    """Return the most runs of each stage, each on its own: together they also share the hops."""
+    bounds = pipeline.bounds
+    cap = min(bounds.max_agent_hops, bounds.max_iterations or bounds.max_agent_hops)
+    runs = dict.fromkeys(pipeline.by_name, 0)
+    for turn in range(2 * len(runs) + 2):
+        counted = {
+            stage.name: min(cap, _runs_of(pipeline, stage, runs)) for stage in pipeline.stages
+        }
+        grown = [name for name in runs if counted[name] > runs[name]]
+        if not grown:
+            break
+        runs = counted
+        if turn > len(runs):
+            runs |= dict.fromkeys(grown, cap)
+    return runs
+
+
+def _runs_of(pipeline: Pipeline, stage: Stage, runs: Mapping[str, int]) -> int:
+    if stage.requires:
+        among = [runs[name] for name in stage.requires]
+        return min(among) if stage.join is Join.ALL else max(among)
+    limits = pipeline.bounds.edge_limits
+    called = sum(
+        min(runs[one.name], limits.get(edge(one.name, stage.name), runs[one.name]))
+        for one in pipeline.stages
+        if stage.name in one.targets
+    )
+    is_resumed = stage.name in pipeline.resume_at.values()
+    return pipeline.first.count(stage.name) + called + (sum(runs.values()) if is_resumed else 0)

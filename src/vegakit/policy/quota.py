@@ -1,7 +1,5 @@
 """The quota of a process: how much of everything it may use.
 
-Used by the kernel, which is not here yet.
-
 One table, `_MEASURES`, drives check, record and remaining:
 
 | dimension                                 | used is              | it fits while              |
@@ -46,11 +44,14 @@ class Dimension(StrEnum):
     WALL_MS = "wall_ms"
 
 
+_MOST = (1 << 63) - 1
+
+
 def _is_amount(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value <= _MOST
 
 
-class Consumption(Struct, frozen=True, omit_defaults=True):
+class Consumption(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A step's consumption: it used this much, or wants to."""
 
     input_tokens: int = 0
@@ -85,7 +86,7 @@ class RemainingBudget(Struct, frozen=True, omit_defaults=True):
     wall_ms: int | None = None
 
 
-class QuotaRule(RemainingBudget, frozen=True, omit_defaults=True):
+class QuotaRule(RemainingBudget, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The limits of a process: all that remains to one that has used nothing yet."""
 
     soft_wall_ms: int | None = None
@@ -166,7 +167,7 @@ class Quota(Struct, omit_defaults=True):
             limit = getattr(self.rule, dimension)
             if limit is None:
                 continue
-            used, more = self._used(dimension, now), getattr(wanted, dimension, _MOMENT_MS)
+            used, more = self.used_of(dimension, now), getattr(wanted, dimension, _MOMENT_MS)
             if measure.total(used, more) > limit:
                 return QuotaExceeded(dimension, limit, used, more)
         return WithinQuota(self._warning(now))
@@ -181,13 +182,14 @@ class Quota(Struct, omit_defaults=True):
     def remaining(self, now: int) -> RemainingBudget:
         """Return what the process may still use."""
         rooms: dict[str, Any] = {
-            dimension: measure.room(limit, self._used(dimension, now))
+            dimension: measure.room(limit, self.used_of(dimension, now))
             for dimension, measure in _MEASURES.items()
             if (limit := getattr(self.rule, dimension)) is not None
         }
         return RemainingBudget(**rooms)
 
-    def _used(self, dimension: Dimension, now: int) -> int:
+    def used_of(self, dimension: Dimension, now: int) -> int:
+        """Return what the process has used of one thing."""
         if dimension is Dimension.WALL_MS:
             return now - self.started_ms
         return getattr(self.used, dimension)

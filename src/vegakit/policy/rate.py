@@ -8,6 +8,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from vegakit.errors import BugError, ErrorClass, InvalidRuleError
+from vegakit.policy.retry import format_wait
 
 # Answers that several policies give, and what a person is told of a refusal.
 
@@ -23,6 +24,15 @@ def describe_rate_limit(who: str, wait_ms: int) -> str:
     return (
         f"{who} takes no more calls now, the next in {wait_ms} ms; "
         "slow down, or set strategy = 'queue' for it"
+    )
+
+
+def describe_long_wait(who: str, wait: "LimitWait", max_wait_ms: int) -> str:
+    """Return the error text for a call that would wait longer than its caller does."""
+    known = "" if wait.reason is WaitReason.SLOTS else f" {format_wait(wait.wait_ms)}"
+    return (
+        f"a call of {who} would wait{known} for its turn ({wait.reason}), and max_wait is "
+        f"{format_wait(max_wait_ms)}; nothing was sent: ask later, or raise max_wait"
     )
 
 
@@ -193,6 +203,23 @@ class RateRule(Struct, frozen=True):
         return 0 if self.strategy is RateStrategy.REJECT else self.queue_size
 
 
+class WaitReason(StrEnum):
+    """The limits that a call may wait for; `provider` is a wait that the provider asked for."""
+
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+    SLOTS = "slots"
+    PROVIDER = "provider"
+
+
+class LimitWait(Struct, frozen=True):
+    """Says when a call that waits for its turn asks again, and which limit it waits for."""
+
+    wait_ms: int
+    reason: WaitReason
+    too_long: bool = False
+
+
 class Admitted(Struct, frozen=True, tag=True):
     """Send now, and `release` when it is over, however it ends."""
 
@@ -270,6 +297,20 @@ class RateLimiter(Struct):
         """Return the call that is next."""
         return self.waiting[0].who if self.waiting else None
 
+    def wait_of(self, who: str, tokens: int, wait_ms: int, left_ms: int | None) -> "LimitWait":
+        """Return how a call that is not admitted waits. It may take `left_ms` at most: a wait that
+        is known to be longer is too long at once, one for a slot when they have passed, since
+        nobody knows when a slot will be free."""
+        place = next((n for n, waiter in enumerate(self.waiting) if waiter.who == who), None)
+        waits = self._waits(len(self.waiting) if place is None else place, tokens)
+        reason = [*WaitReason][waits.index(max(waits))]
+        if left_ms is None:
+            return LimitWait(wait_ms, reason)
+        is_unknown = reason is WaitReason.SLOTS
+        if left_ms <= 0 or (wait_ms > left_ms and not is_unknown):
+            return LimitWait(wait_ms, reason, too_long=True)
+        return LimitWait(min(wait_ms, left_ms), reason)
+
     def release(self, who: str) -> None:
         """It is over, or was cancelled, waiting or in flight; releasing twice is harmless."""
         if self.in_flight.pop(who, None) is None:
@@ -305,19 +346,22 @@ class RateLimiter(Struct):
 
     def _wait_ms(self, ahead: int, tokens: int) -> int:
         """0 if this call fits together with the first `ahead` of the queue."""
+        return max(self._waits(ahead, tokens))
+
+    def _waits(self, ahead: int, tokens: int) -> tuple[int, int, int, int]:
+        """Return how long each limit has the call wait, in the order of `WaitReason`."""
         if ahead:
             tokens += sum(waiter.tokens for waiter in islice(self.waiting, ahead))
         at, rule, calls = self.own_ms, self.rule, ahead + 1
-        wait_ms = max(
-            self.requests.wait_ms(rule.requests, calls, at),
-            self.tokens.wait_ms(rule.tokens, tokens, at),
-        )
-        if self.blocked_until_ms > at:
-            wait_ms = max(wait_ms, self.blocked_until_ms - at)
+        turns = 0
         if rule.slots is not None and len(self.in_flight) + calls > rule.slots:
             turns = -(-(len(self.in_flight) + calls - rule.slots) // rule.slots)
-            wait_ms = max(wait_ms, turns * SLOT_POLL_MS)
-        return wait_ms
+        return (
+            self.requests.wait_ms(rule.requests, calls, at),
+            self.tokens.wait_ms(rule.tokens, tokens, at),
+            turns * SLOT_POLL_MS,
+            max(0, self.blocked_until_ms - at),
+        )
 
     def _admit(self, who: str, tokens: int) -> Admitted:
         self.requests.use(self.rule.requests, 1, self.own_ms)

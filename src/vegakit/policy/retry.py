@@ -96,6 +96,7 @@ class RetryBudget(Struct):
 # |-------------------------------------------------------|---------------------------------|
 # | is of a class the rule does not name                  | GiveUp(CLASS)                   |
 # | was the last of `max_attempts`                        | GiveUp(ATTEMPTS)                |
+# | was answered by asking for a wait above `max_wait_ms` | GiveUp(WAIT)                    |
 # | leaves no time: the next would not start before the   | GiveUp(DEADLINE)                |
 # | deadline                                              |                                 |
 # | finds the shared retry budget empty                   | GiveUp(BUDGET)                  |
@@ -134,7 +135,9 @@ class Resend(StrEnum):
 class RetryRule(Struct, frozen=True):
     """`total_ms` counts from the start of the first attempt.
 
-    `resend_unknown` is about a call cut off because our side died, see `may_resend`.
+    `resend_unknown` is about a call cut off because our side died, see `may_resend`. A server that
+    asks to wait for longer than `max_wait_ms` has refused: nobody sits and waits for hours without
+    having said so.
     """
 
     max_attempts: int = 3
@@ -142,12 +145,14 @@ class RetryRule(Struct, frozen=True):
     on: tuple[ErrorClass, ...] = (ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT)
     total_ms: int | None = None
     resend_unknown: Resend = Resend.ALWAYS
+    max_wait_ms: int = 60_000
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_attempts <= 100 or (self.total_ms is not None and self.total_ms < 1):
+        times = (self.total_ms, self.max_wait_ms)
+        if not 1 <= self.max_attempts <= 100 or any(ms is not None and ms < 1 for ms in times):
             raise InvalidRuleError(
-                "retry needs max_attempts from 1 to 100 and a total time of at least 1ms; "
-                f"got {self}"
+                "retry needs max_attempts from 1 to 100, and a total time and a longest wait of at "
+                f"least 1ms; got {self}"
             )
         if hopeless := [error_class for error_class in self.on if error_class not in TRANSIENT]:
             raise InvalidRuleError(
@@ -161,6 +166,7 @@ class GiveUpReason(StrEnum):
 
     CLASS = "class"
     ATTEMPTS = "attempts"
+    WAIT = "wait"
     DEADLINE = "deadline"
     BUDGET = "budget"
 
@@ -204,6 +210,8 @@ class Retry(Struct):
             return GiveUp(GiveUpReason.CLASS)
         if self.attempts >= self.rule.max_attempts:
             return GiveUp(GiveUpReason.ATTEMPTS)
+        if retry_after_ms is not None and retry_after_ms > self.rule.max_wait_ms:
+            return GiveUp(GiveUpReason.WAIT)
         delay_ms = self.rule.backoff.delay_ms(self.attempts - 1, draw)
         at_ms = now + max(0, retry_after_ms or 0) + delay_ms
         if self.deadline_ms is not None and at_ms >= self.deadline_ms:
@@ -229,6 +237,14 @@ def start_retry(
         total_ms = now + rule.total_ms
         deadline_ms = total_ms if deadline_ms is None else min(total_ms, deadline_ms)
     return Retry(rule, deadline_ms)
+
+
+def format_wait(wait_ms: int) -> str:
+    """Return a wait as people say it."""
+    seconds = wait_ms / 1_000
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:,.0f} h"
 
 
 def may_resend(rule: RetryRule) -> bool:

@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NewType, TypeAlias, cast
+from typing import Any, NewType, TypeAlias
 
-from vegakit.records import canonical
+from vegakit.records import Json, canonical
 
 # Results of tools are made harmless to read here, before anyone sees them.
 #
@@ -249,6 +249,10 @@ class _NotDisplayableError(Exception):
         self.why = why
 
 
+_Written: TypeAlias = Json | tuple[Json, ...] | bytes
+"""What a call may come with: JSON, a tuple for a list, and what cannot be shown."""
+
+
 class _JsonWriter:
     """Stops as soon as it is too long: what is written may be larger than memory."""
 
@@ -257,7 +261,7 @@ class _JsonWriter:
         self._secrets = secrets
         self._room = MAX_QUESTION_CHARACTERS
 
-    def write(self, value: Any, depth: int) -> None:  # noqa: ANN401
+    def write(self, value: _Written, depth: int) -> None:
         if depth > _MOST_DEPTH:
             raise _NotDisplayableError(NotDisplayable.TOO_DEEP)
         match value:
@@ -266,9 +270,9 @@ class _JsonWriter:
             case None | bool() | int() | float():
                 self._scalar(value)
             case dict():
-                self._table(cast("dict[Any, Any]", value), depth + 1)
+                self._table(value, depth + 1)
             case list() | tuple():
-                for n, item in enumerate(cast("list[Any]", value)):
+                for n, item in enumerate(value):
                     self._add("," if n else "[")
                     self.write(item, depth + 1)
                 self._add("]" if value else "[]")

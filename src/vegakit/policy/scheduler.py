@@ -1,7 +1,4 @@
-"""Scheduling of processes: their priority, their states, and which one runs next (pure).
-
-Used by the kernel, which is not here yet.
-"""
+"""Scheduling of processes: their priority, their states, and which one runs next (pure)."""
 
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
@@ -125,8 +122,11 @@ def move(state: ProcessState, to: ProcessState) -> ProcessState | MoveRefused:
 # the places it clears, and the heap is never larger than twice the queue.
 
 
-HeapEntry: TypeAlias = tuple[int, int, int, str]
-"""Band (0 for REALTIME, 1 for the rest), key, turn and id, compared in this order."""
+HeapEntry: TypeAlias = tuple[int, int, str]
+"""Rank, turn and id, compared in this order."""
+
+_BEFORE_ALL = 1 << 60
+"""Longer than any time: REALTIME goes before everybody else, whoever came first."""
 
 
 class AgingRule(Struct, frozen=True):
@@ -140,6 +140,14 @@ class AgingRule(Struct, frozen=True):
                 f"aging needs at least 1 ms a level; got {self.aging_ms}; "
                 "a shorter time lets the low ones go sooner"
             )
+
+
+def ready_rank(rule: AgingRule, priority: Priority, since_ms: int) -> int:
+    """Return the place of an entry in the order of the queue, the lowest first. It does not change
+    while the entry waits, so that a database can keep it in an index."""
+    if priority is Priority.REALTIME:
+        return since_ms - _BEFORE_ALL
+    return since_ms + priority.level * rule.aging_ms
 
 
 class ReadyEntry(Struct, frozen=True):
@@ -207,8 +215,8 @@ class ReadyQueue(Struct):
         heappush(self.heap, self._place(entry_id, entry))
 
     def _place(self, entry_id: str, entry: ReadyEntry) -> HeapEntry:
-        level = entry.priority.level
-        return min(level, 1), entry.since_ms + level * self.rule.aging_ms, entry.turn, entry_id
+        rank = ready_rank(self.rule, entry.priority, entry.since_ms)
+        return rank, entry.turn, entry_id
 
     def _is_current(self, place: HeapEntry) -> bool:
         entry = self.entries.get(place[-1])

@@ -1,7 +1,4 @@
-"""Sessions: one walk through a pipeline, told what happened, answering what to do next (pure).
-
-Used by the kernel, which is not here yet.
-"""
+"""Sessions: one walk through a pipeline, told what happened, answering what to do next (pure)."""
 
 from enum import StrEnum
 from typing import Any, NewType, TypeAlias, assert_never
@@ -18,6 +15,7 @@ from vegakit.policy.interrupts import (
     Terminate,
 )
 from vegakit.policy.pipeline import Join, Pipeline, Stage, check_pipeline, edge
+from vegakit.records import Json
 
 # Instructions of a session to its workers, and their reports.
 
@@ -67,6 +65,11 @@ class StageFailure(StrEnum):
     LLM_FAILED = "llm_failed"
     POLICY_VIOLATION = "policy_violation"
     TIMEOUT = "timeout"
+    RESOURCE_EXHAUSTED = "resource_exhausted"
+
+
+_FINAL_FAILURES = (StageFailure.POLICY_VIOLATION, StageFailure.RESOURCE_EXHAUSTED)
+"""What would fail in the same way again."""
 
 
 class StageCompleted(Struct, frozen=True, tag=True):
@@ -176,7 +179,7 @@ class StageState(Struct):
 #   ready go out together or not at all: a step that would pass a bound terminates the session.
 # - A lease, and a stage's time limit, end *at* their millisecond; a lease is never renewed past the
 #   time limit. A report is taken from the holder of a live lease only; any other changes nothing.
-# - A policy violation is not tried again.
+# - A policy violation is not tried again, nor is what there is no money left for.
 
 
 class PipelineSession(Struct):
@@ -235,6 +238,18 @@ class PipelineSession(Struct):
         for stage, kind in waiting:
             self._go_on(stage, kind, consequence)
         return None if waiting else ReportRefusal.NOT_WAITING
+
+    @property
+    def tasks_out(self) -> tuple[TaskId, ...]:
+        """Return the tasks that workers have."""
+        standing = (place.at for place in self.places.values())
+        return tuple(at.task for at in standing if isinstance(at, StageLeased))
+
+    def take_back_all(self) -> None:
+        """Take every task back, as if its lease had expired: who had them is known to be gone."""
+        for place in self.places.values():
+            if isinstance(place.at, StageLeased):
+                place.at = StageOpen()
 
     def terminate(self, reason: TerminalReason) -> Terminate:
         """The first reason stands."""
@@ -338,7 +353,7 @@ class PipelineSession(Struct):
             case _:
                 assert_never(outcome)
 
-    def _complete(self, stage: Stage, output: object) -> None:
+    def _complete(self, stage: Stage, output: Json) -> None:
         place = self.places[stage.name]
         place.at = None
         place.completions += 1
@@ -367,7 +382,7 @@ class PipelineSession(Struct):
     def _fail(self, stage: Stage, failure: StageFailure) -> None:
         place = self.places[stage.name]
         place.failures += 1
-        if place.failures <= stage.retries and failure is not StageFailure.POLICY_VIOLATION:
+        if place.failures <= stage.retries and failure not in _FINAL_FAILURES:
             place.at = StageOpen()
         else:
             self._take_error_next(stage, TerminalReason(failure))

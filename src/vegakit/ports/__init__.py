@@ -8,6 +8,17 @@ it; each has one conformance suite that every implementation passes. A method th
 returning an Awaitable.
 """
 
+from vegakit.ports.agents import AgentResult, AgentRun, AgentRunner
+from vegakit.ports.bus import (
+    NUMBERS_PER_MS,
+    Bell,
+    Bus,
+    BusLimits,
+    KeptMessage,
+    TopicMessage,
+    TopicPage,
+    topic_page,
+)
 from vegakit.ports.execution import (
     ChildInput,
     ChildLauncher,
@@ -36,25 +47,45 @@ from vegakit.ports.storage import (
     RecordedOutcome,
     RunRecord,
     Sink,
+    SinkTrait,
     Store,
     UnfinishedEffect,
+    share_of,
+    traits_of,
+)
+from vegakit.ports.tenants import (
+    Document,
+    EventPage,
+    TenantEvent,
+    TenantRecords,
+    TenantStore,
 )
 
 __all__ = [
+    "NUMBERS_PER_MS",
+    "AgentResult",
+    "AgentRun",
+    "AgentRunner",
     "Audit",
     "AuditEntry",
     "AuditHead",
     "AuditLevel",
+    "Bell",
+    "Bus",
+    "BusLimits",
     "ChildInput",
     "ChildLauncher",
     "ChildOutput",
     "ClaimResult",
     "Clock",
     "CommandResult",
+    "Document",
+    "EventPage",
     "GuardedFolder",
     "GuardsOutdatedError",
     "Host",
     "Journal",
+    "KeptMessage",
     "KeptOutcome",
     "LaunchedChild",
     "Ledger",
@@ -65,7 +96,16 @@ __all__ = [
     "RunRecord",
     "Sandbox",
     "Sink",
+    "SinkTrait",
     "Store",
+    "TenantEvent",
+    "TenantRecords",
+    "TenantStore",
     "Tool",
+    "TopicMessage",
+    "TopicPage",
     "UnfinishedEffect",
+    "share_of",
+    "topic_page",
+    "traits_of",
 ]

@@ -133,7 +133,8 @@ class Ledger(Protocol):
 class RunRecord(Struct, frozen=True, omit_defaults=True):
     """One run of a program, as a journal keeps it: enough to start it again. `raised` is how much
     its budget was raised while it was paused. One process may make several runs one after another:
-    `first` is the first of them, and `number` which of them this is, counted from 0."""
+    `first` is the first of them, and `number` which of them this is, counted from 0. One that
+    `is_given_up` ended before it was done."""
 
     program: ProgramId
     started_ms: int
@@ -143,6 +144,7 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     raised: Money = Money(0)
     first: ProgramId = ProgramId("")
     number: int = 0
+    is_given_up: bool = False
 
 
 RecordedOutcome: TypeAlias = tuple[Digest, EffectOutcome | None]
@@ -210,8 +212,9 @@ class Journal(Protocol):
         """Take up the run that `resume` names, also one that has ended, or else begin this one."""
         ...
 
-    def end(self, now: int) -> Awaitable[None]:
-        """Note that the run has come to its end: it is not taken up again."""
+    def end(self, now: int, *, is_given_up: bool = False) -> Awaitable[None]:
+        """Note that the run has come to its end, or that somebody gave it up: it is not taken up
+        again."""
         ...
 
     def atomically(self) -> AbstractContextManager[None]:
@@ -266,9 +269,10 @@ class Journal(Protocol):
     def reopen(self, keys: Sequence[EffectKey]) -> Awaitable[None]:
         """Ask these outcomes again when the run goes on: they failed it, and are not final. A model
         call that was charged becomes an `Unknown` to be asked again, so that what it cost stays
-        known; one that was not is as if it had only been claimed; everything else is forgotten.
-        Keys that have no outcome, or are not of this run, are passed over. What was claimed after
-        one of them is no longer committed: the run may ask otherwise there now."""
+        known; one that was sent and not charged is as if it had only been claimed; everything else,
+        calls that were refused too, is forgotten. Keys that have no outcome, or are not of this
+        run, are passed over. What was claimed after one of them is no longer committed: the run may
+        ask otherwise there now."""
         ...
 
     def cut_off(self) -> Awaitable[Sequence[UnfinishedEffect]]:
@@ -277,6 +281,10 @@ class Journal(Protocol):
 
     def charges(self) -> Awaitable[Sequence[tuple[EffectKey, Money]]]:
         """Return what the recorded model calls of this run came to."""
+        ...
+
+    def refused(self) -> Awaitable[Sequence[EffectKey]]:
+        """Return the model calls of this run that a budget refused."""
         ...
 
     def runs(self) -> Awaitable[Sequence[RunRecord]]:
@@ -373,6 +381,24 @@ class Sink(Protocol):
     def aclose(self) -> Awaitable[None]:
         """Write everything recorded so far."""
         ...
+
+
+class SinkTrait(StrEnum):
+    """Says what a sink is for, in its `traits` if it has any: it exports spans to where other
+    code's spans of the same trace go, or it writes the content of calls."""
+
+    EXPORTS = "exports"
+    CONTENT = "content"
+
+
+def traits_of(*sinks: Sink | None) -> frozenset[SinkTrait]:
+    """Return the traits that at least one of the sinks has."""
+    return frozenset[SinkTrait]().union(*(getattr(sink, "traits", ()) for sink in sinks))
+
+
+def share_of(*sinks: Sink | None) -> float:
+    """Return the largest share of all traces that one of the sinks takes: its `share`, or all."""
+    return max((getattr(sink, "share", 1.0) for sink in sinks), default=1.0)
 
 
 class AuditLevel(StrEnum):

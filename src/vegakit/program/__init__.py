@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Code as Code,
         CoroutineBody as CoroutineBody,
         FiberBody as FiberBody,
+        ModelChoice as ModelChoice,
         ReducerBody as ReducerBody,
         restore as restore,
     )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         AskProcess as AskProcess,
         BreakerClosed as BreakerClosed,
         BreakerOpened as BreakerOpened,
+        CallQueued as CallQueued,
         CancelAsk as CancelAsk,
         ChildSpec as ChildSpec,
         CostAlert as CostAlert,
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         ToolBegan as ToolBegan,
         ToolEnded as ToolEnded,
         TraceNote as TraceNote,
+        TraceSpanEnded as TraceSpanEnded,
         Unlink as Unlink,
         WastedCost as WastedCost,
     )
@@ -107,6 +110,7 @@ if TYPE_CHECKING:
         Supervision as Supervision,
         Wallet as Wallet,
         child_path as child_path,
+        origin_of as origin_of,
     )
     from vegakit.program.tool_calls import MOST_TRIES as MOST_TRIES, source_in as source_in
 
@@ -118,24 +122,26 @@ __getattr__, __dir__ = lazy_exports(
             "MOST_LINKS ProgramGrant ProgramRights RemoteTokenCount admit inspect_program "
             "missing_rights over_remaining_budget token_counter too_complex_inspection"
         ),
-        "bodies": "AgentBody Author Body Code CoroutineBody FiberBody ReducerBody restore",
+        "bodies": (
+            "AgentBody Author Body Code CoroutineBody FiberBody ModelChoice ReducerBody restore"
+        ),
         "core": "NOW time_text",
         "machine": "Machine",
         "messages": (
             "AgentReply Down MessageFailed Outcome ProcessMessage Prompt ResultMessage Returned"
         ),
         "protocol": (
-            "Action Answer AskOnce AskPerson AskProcess BreakerClosed BreakerOpened CancelAsk "
-            "ChildSpec CostAlert DeferReply Demonitor Event Exit GroupSpec Link MachineEnded "
-            "Monitor Monitored News OverlapReport Post Printed ProcessExited ProcessRestarted "
-            "ProcessSpawned ProcessSpec ProcessStuck ReducerAction Remember Respond SendAfter "
-            "SendExitSignal ShutDown Spawn SpawnChild SpawnRefused Spawned Tell TerminateProcess "
-            "ToolBegan ToolEnded TraceNote Unlink WastedCost"
+            "Action Answer AskOnce AskPerson AskProcess BreakerClosed BreakerOpened CallQueued "
+            "CancelAsk ChildSpec CostAlert DeferReply Demonitor Event Exit GroupSpec Link "
+            "MachineEnded Monitor Monitored News OverlapReport Post Printed ProcessExited "
+            "ProcessRestarted ProcessSpawned ProcessSpec ProcessStuck ReducerAction Remember "
+            "Respond SendAfter SendExitSignal ShutDown Spawn SpawnChild SpawnRefused Spawned Tell "
+            "TerminateProcess ToolBegan ToolEnded TraceNote TraceSpanEnded Unlink WastedCost"
         ),
         "refusals": "RefusalReason RefusedProgram refused",
         "state": (
             "AuthoredProgram Bounds DEFAULT_WINDOW InFlightEffect ProcessPhase ProcessRecord "
-            "Program Supervision Wallet child_path"
+            "Program Supervision Wallet child_path origin_of"
         ),
         "tool_calls": "MOST_TRIES source_in",
     },

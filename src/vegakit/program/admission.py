@@ -48,6 +48,7 @@ from vegakit.lang import (
     check_program,
     compile_program,
     dataflow_of,
+    in_order,
     manifest_of,
     quote,
     render,
@@ -210,13 +211,13 @@ class AgentTerms:
     def __call__(self, spec: AgentSpec) -> ModelTerms | None:
         if spec.name in self._agents:
             return self._agents[spec.name]
-        return self._models.get(spec.model)
+        return in_order(map(self._models.get, spec.models))
 
     def renamed(self, count: Callable[[str], Count]) -> "AgentTerms":
         """Return the same terms with other token counts, each by a name that `counts` knows."""
         return AgentTerms(
-            {key: _with(one, count(f"agent {key}")) for key, one in self._agents.items()},
-            {key: _with(one, count(f"model {key}")) for key, one in self._models.items()},
+            {key: _with(one, f"agent {key}", count) for key, one in self._agents.items()},
+            {key: _with(one, f"model {key}", count) for key, one in self._models.items()},
         )
 
     @property
@@ -224,11 +225,26 @@ class AgentTerms:
         """Return the token counter of each agent and model that has one."""
         agents = {f"agent {key}": one for key, one in self._agents.items()}
         models = {f"model {key}": one for key, one in self._models.items()}
-        return {key: one.count for key, one in (agents | models).items() if one is not None}
+        return {
+            name: each.count
+            for key, one in (agents | models).items()
+            if one is not None
+            for name, each in zip(_count_names(key, one), (one, *one.fallbacks), strict=True)
+        }
 
 
-def _with(terms: ModelTerms | None, count: Count) -> ModelTerms | None:
-    return None if terms is None else replace(terms, count=count)
+def _count_names(key: str, terms: ModelTerms) -> tuple[str, ...]:
+    """Return the names of the counts of a model and of those that are asked after it."""
+    return key, *(f"{key} else {number}" for number, _ in enumerate(terms.fallbacks, 1))
+
+
+def _with(terms: ModelTerms | None, key: str, count: Callable[[str], Count]) -> ModelTerms | None:
+    if terms is None:
+        return None
+    own, *later = map(count, _count_names(key, terms))
+    pairs = zip(terms.fallbacks, later, strict=True)
+    fallbacks = tuple(replace(one, count=other) for one, other in pairs)
+    return replace(terms, count=own, fallbacks=fallbacks)
 
 
 @dataclass(frozen=True)
@@ -332,8 +348,9 @@ def _foreign_agents(module: Module, grant: ProgramGrant) -> Iterable[str]:
     for spec in module.agents:
         if spec.name in grant.agents:
             continue
-        if spec.model not in grant.models:
-            yield f'agent {spec.name} names model "{spec.model}"; write one of: {models}'
+        for model in spec.models:
+            if model not in grant.models:
+                yield f'agent {spec.name} names model "{model}"; write one of: {models}'
         if spec.mcp or spec.yaml:
             yield f"agent {spec.name} has tools of servers or files; ask a given agent that may"
 

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from vegakit.agent import Check, Count, TurnRule
 from vegakit.errors import ProgramChanged
 from vegakit.money import Money
-from vegakit.policy import BreakerRule, ExitKind, ExitReason, MailboxRule, RateRule, RetryRule
+from vegakit.policy import (
+    BreakerRule,
+    ExitKind,
+    ExitReason,
+    MailboxRule,
+    OnExceed,
+    RateRule,
+    RetryRule,
+)
 from vegakit.prices import PriceRow
 from vegakit.program.protocol import ChildSpec, ProcessSpec, ReducerAction
 from vegakit.program.refusals import RefusedProgram
@@ -64,18 +72,32 @@ class Author(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model that an agent may ask: the rule of a turn with it, its price, its token count and how
+    often it is tried."""
+
+    rule: TurnRule
+    price: PriceRow | None
+    count: Count
+    retry: RetryRule = _RETRY
+
+
+@dataclass(frozen=True, slots=True)
 class AgentBody:
-    """An agent. `budget` is what one send may spend, its tool calls and retries included;
-    `timeout_ms` how long it may take if the sender sets no limit. `fibers` are its tools that are
-    written in Vega, by name; `authors` those with which its model writes programs. `guard` names
-    its breaker and rate limiter, which equal agents share; if empty, that is the name of the
-    body."""
+    """An agent. `budget` is what one send may spend, its tool calls and retries included, and
+    `on_exceed` what happens when that is not enough; `timeout_ms` how long it may take if the
+    sender sets no limit. `fibers` are its tools that are written in Vega, by name; `authors` those
+    with which its model writes programs. `guard` names its breaker and rate limiter, which equal
+    agents share; if empty, that is the name of the body. `max_wait_ms` is how long a call waits
+    for its turn there. `fallbacks` are the models that are asked in turn when the one before is
+    not available."""
 
     rule: TurnRule
     price: PriceRow | None
     count: Count
     check: Check | None = None
     budget: Money | None = None
+    on_exceed: OnExceed = OnExceed.BLOCK
     memory: bool = False
     retry: RetryRule = _RETRY
     breaker: BreakerRule | None = None
@@ -86,7 +108,19 @@ class AgentBody:
     priority: int = 2
     mailbox: MailboxRule = _MAILBOX
     timeout_ms: int | None = None
+    max_wait_ms: int | None = None
     guard: str = ""
+    fallbacks: tuple[ModelChoice, ...] = ()
+
+    @property
+    def first(self) -> ModelChoice:
+        """Return the model that every send asks first."""
+        return ModelChoice(self.rule, self.price, self.count, self.retry)
+
+    @property
+    def choices(self) -> tuple[ModelChoice, ...]:
+        """Return all models of the agent, in the order in which they are asked."""
+        return self.first, *self.fallbacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +168,10 @@ def code_digest(body: Body) -> str:
     """Return a digest of the code that makes the requests of a body. Python code has no digest that
     could be computed here."""
     match body:
-        case AgentBody():
+        case AgentBody(fallbacks=()):
             return digest128(body.rule)
+        case AgentBody():
+            return digest128([choice.rule for choice in body.choices])
         case FiberBody():
             return body.digest
         case _:

@@ -215,6 +215,7 @@ class Core:
         held: int = 0,
         ask: str = "",
         session: str = "",
+        span: str = "",
         deadline_ms: int | None = None,
         priority: int = 2,
     ) -> None:
@@ -238,7 +239,7 @@ class Core:
         if (again := self.state.given_up.get(made.key)) is not None:
             made = structs.replace(made, again=again)
         flight = InFlightEffect(
-            made, path, process.generation, message_id, index, held, ask, session
+            made, path, process.generation, message_id, index, held, ask, session, span
         )
         self._supersede(made.key)
         self.state.effects_in_flight[made.key] = flight

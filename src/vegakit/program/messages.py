@@ -58,7 +58,8 @@ class ProcessMessage(Struct, frozen=True, omit_defaults=True, gc=False):
     is the process that asks, empty for the host. Where results are recorded, `name` tells equal
     messages apart, so that their effects are found again in whatever order messages arrive.
     `session` is the budget that a tool spends from: the part of the send that called it.
-    `timeout_ms` is how long the sender, or else the receiver, is prepared to wait."""
+    `timeout_ms` is how long the sender, or else the receiver, is prepared to wait. `span` is the
+    span of the trace that a compiled program has opened around the send."""
 
     value: Any
     ask: str = ""
@@ -68,6 +69,7 @@ class ProcessMessage(Struct, frozen=True, omit_defaults=True, gc=False):
     kind: str = ""
     session: str = ""
     timeout_ms: int = 0
+    span: str = ""
 
     @property
     def content(self) -> Any:  # noqa: ANN401

@@ -13,7 +13,7 @@ from vegakit.effects import HostAction
 from vegakit.events import HostEvent
 from vegakit.ids import ScopeId
 from vegakit.money import Money
-from vegakit.policy import ChildType, ExitReason, InterruptKind, RestartRule
+from vegakit.policy import ChildType, ExitReason, InterruptKind, RestartRule, WaitReason
 from vegakit.program.messages import Down, Outcome, ProcessMessage
 
 # Commands of the host.
@@ -333,12 +333,27 @@ class Printed(Struct, frozen=True, tag=True):
     text: str
 
 
-class TraceNote(Struct, frozen=True, tag=True):
-    """A compiled program has written to its trace: `kind` is span, event or attribute."""
+class TraceNote(Struct, frozen=True, tag=True, omit_defaults=True):
+    """A compiled program has written to its trace: `kind` is span, event or attribute. `ask` is the
+    ask from outside that it works for, `span` the id of the span that a program has opened around
+    it, empty if there is none; `id` is that of a new span; `key` and `value` are those of an
+    attribute."""
 
     path: str
     kind: str
     text: str
+    ask: str = ""
+    span: str = ""
+    id: str = ""
+    key: str = ""
+    value: str | int | float | bool | None = None
+
+
+class TraceSpanEnded(Struct, frozen=True, tag=True, omit_defaults=True):
+    """A compiled program has left a span; `error` is why, if it failed."""
+
+    id: str
+    error: str = ""
 
 
 class WastedCost(Struct, frozen=True, tag=True):
@@ -355,6 +370,17 @@ class OverlapReport(Struct, frozen=True, tag=True):
     path: str
     sequential_ms: int
     critical_ms: int
+
+
+class CallQueued(Struct, frozen=True, tag=True):
+    """A call of `model` waits for its turn at a limit: that of the model, or of the agent. It takes
+    about `wait_ms`; for slots that is when it looks again, since nobody knows when one is free."""
+
+    path: str
+    model: str
+    limit: str
+    wait_ms: int
+    reason: WaitReason
 
 
 class BreakerOpened(Struct, frozen=True, tag=True):
@@ -377,6 +403,7 @@ News: TypeAlias = (
     | CostAlert
     | BreakerOpened
     | BreakerClosed
+    | CallQueued
     | Printed
     | TraceNote
     | WastedCost
@@ -393,5 +420,6 @@ Action: TypeAlias = (
     | ToolEnded
     | Down
     | MachineEnded
+    | TraceSpanEnded
     | News
 )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from vegakit.agent import ToolOutcome
 from vegakit.effects import AskHuman, CallTool, Cancel as CancelEffect, EffectRequest
@@ -48,10 +49,23 @@ from vegakit.program.messages import (
     value_in,
 )
 from vegakit.program.processes import Incarnations
-from vegakit.program.protocol import Printed, Spawn, Spawned, SpawnRefused, TraceNote
+from vegakit.program.protocol import (
+    Printed,
+    Spawn,
+    Spawned,
+    SpawnRefused,
+    TraceNote,
+    TraceSpanEnded,
+)
 from vegakit.program.spawn import Spawner, not_a_child, spec_of
 from vegakit.program.speculation import Speculation
-from vegakit.program.state import InFlightEffect, ProcessPhase, TimerKind, child_path
+from vegakit.program.state import (
+    InFlightEffect,
+    ProcessPhase,
+    TimerKind,
+    child_path,
+    origin_of,
+)
 from vegakit.program.wallets import BudgetSessions, LoopConfirmation, Wallets
 from vegakit.records import digest128
 from vegakit.vm import (
@@ -59,6 +73,7 @@ from vegakit.vm import (
     CallHost,
     CancelRequest,
     CloseScope,
+    CloseSpan,
     End,
     EndProcesses,
     FiberRequest,
@@ -128,22 +143,23 @@ def _now(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401
     return time_text(core.now)
 
 
-def _noted(kind: str) -> Callable[[Core, str, CallHost], Any]:
-    def note(core: Core, path: str, request: CallHost) -> Any:  # noqa: ANN401
-        text = " = ".join(text_of(restored(arg)) for arg in request.args)
-        core.out.append(TraceNote(path, kind, text))
-        return request.ticket if kind == "span" else None
-
-    return note
-
-
 MACHINE_FUNCTIONS: dict[str, Callable[[Core, str, CallHost], Any]] = {
     "process::self": _own_path,
     NOW: _now,
-    "trace::span": _noted("span"),
-    "trace::event": _noted("event"),
-    "trace::set_attribute": _noted("attribute"),
 }
+
+_NOTES = {
+    "trace::span": "span",
+    "trace::event": "event",
+    "trace::set_attribute": "attribute",
+}
+
+
+def _attribute(form: Any) -> str | int | float | bool | None:  # noqa: ANN401
+    """Return the value of an attribute: as it is if every tracing system knows its type, else as
+    text."""
+    plain = form is None or isinstance(form, str | int | float | bool)
+    return form if plain else text_of(restored(form))
 
 
 # Requests, granted.
@@ -182,6 +198,7 @@ class FiberRequests:
             Watch: self._watch,
             OpenScope: self._sessions.open,
             CloseScope: self._sessions.close,
+            CloseSpan: self._close_span,
             AskBudget: self._sessions.read_budget,
             CallHost: self._call_host,
             Print: self._print,
@@ -269,6 +286,10 @@ class FiberRequests:
             ask_key for ask_key in self._core.state.asks if ask_key.startswith(run.ask_prefix)
         ]:
             self._withdraw(ask_key)
+        # A machine that came to its end has closed them; one that is given up has not.
+        for task in run.vm.state.tasks.values():
+            for span in (span for frame in task.frames for span in frame.spans):
+                self._close_span(run, CloseSpan(span, f"{_NOT_WANTED.error}: {_NOT_WANTED.reason}"))
         prefix = run.session(":").removesuffix(":")
         sessions = self._core.state.sessions
         for key in [key for key in reversed(sessions) if key.startswith(prefix)]:
@@ -300,7 +321,8 @@ class FiberRequests:
         if prompt.session:
             run.fiber.inside = {**run.fiber.inside, fiber_request.ticket: prompt.session}
             self._wallets.enter(prompt.session)
-        self._core.post(to, ProcessMessage(prompt, ask, run.path, deadline_ms, name))
+        span = self._span_id(run, fiber_request.span)
+        self._core.post(to, ProcessMessage(prompt, ask, run.path, deadline_ms, name, span=span))
         self._incarnations.work(to)  # at once: money is set aside in the order of the program
         return False
 
@@ -384,6 +406,9 @@ class FiberRequests:
         if own is not None and not (fiber_request.function == NOW and self._core.state.recorded):
             run.vm.answer(fiber_request.ticket, own(self._core, run.path, fiber_request))
             return True
+        if fiber_request.function in _NOTES:
+            run.vm.answer(fiber_request.ticket, self._note(run, fiber_request))
+            return True
         self._speculation.on_begun(run.fiber.critical_path, fiber_request.ticket)
         if fiber_request.function == CONFIRM:
             return self._confirm(run, fiber_request)
@@ -393,6 +418,30 @@ class FiberRequests:
             self._ask_person(run, fiber_request)
         else:
             self._call_tool(run, fiber_request)
+        return False
+
+    def _note(self, run: FiberRun, fiber_request: CallHost) -> str | None:
+        """Write to the trace. Return the id of a new span."""
+        kind, args = _NOTES[fiber_request.function], fiber_request.args
+        texts = [text_of(restored(arg)) for arg in args]
+        ask, span = origin_of(self._core.state, run.path, run.message_id)
+        span = self._span_id(run, fiber_request.span) or span
+        note = TraceNote(run.path, kind, " = ".join(texts), ask, span)
+        if kind == "attribute":
+            note = replace(note, key=texts[0], value=_attribute(args[1]))
+        elif kind == "span":
+            note = replace(note, id=self._span_id(run, fiber_request.ticket))
+        self._core.out.append(note)
+        return note.id or None
+
+    def _span_id(self, run: FiberRun, ticket: str) -> str:
+        """Return the id of a span, by its place in the program: it is the same in every incarnation
+        of the host, and known before the span is opened."""
+        return ticket and digest128([self._core.state.id, self._name(run, ticket)])[:16]
+
+    def _close_span(self, run: FiberRun, fiber_request: CloseSpan) -> bool:
+        ended = TraceSpanEnded(self._span_id(run, fiber_request.span), fiber_request.error)
+        self._core.out.append(ended)
         return False
 
     def _confirm(self, run: FiberRun, fiber_request: CallHost) -> bool:
@@ -434,6 +483,7 @@ class FiberRequests:
             f"{fiber_request.function} {fiber_request.ticket}",
             run.message_id,
             ask=fiber_request.ticket,
+            span=self._span_id(run, fiber_request.span),
             deadline_ms=deadline_ms,
         )
 

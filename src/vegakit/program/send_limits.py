@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from vegakit.agent import PlannedCall
 from vegakit.errors import AgentFailed, CircuitOpen, LimitReached, RateLimited
-from vegakit.events import Answered, EffectOutcome, Failed
+from vegakit.events import Answered, EffectOutcome, Failed, Refused
 from vegakit.policy import (
+    TRANSIENT,
     Admitted,
     Breaker,
     BreakerChange,
@@ -22,6 +23,8 @@ from vegakit.policy import (
     Queued,
     RateLimiter,
     SlowDown,
+    WaitReason,
+    describe_long_wait,
     describe_open_breaker,
     describe_oversized_call,
     describe_rate_limit,
@@ -37,9 +40,10 @@ from vegakit.records import digest128
 
 
 class WaitUntil(Struct, frozen=True):
-    """The call may be made then."""
+    """The call may be made then, as far as the limit that it waits for lets anybody know."""
 
     until_ms: int
+    reason: WaitReason
 
 
 Verdict: TypeAlias = Permit | WaitUntil | MessageFailed | None
@@ -51,10 +55,13 @@ class Guards:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def enter(self, name: str, body: AgentBody, who: str, tokens: int) -> Verdict:
-        """Ask the rate limiter and the breaker for a call. Return None if the call may be made and
-        the agent has no breaker. In a replay nothing is limited: recorded results arrive all at
-        once, although the calls were made over a longer time."""
+    def enter(
+        self, name: str, body: AgentBody, who: str, tokens: int, queued_ms: int = 0
+    ) -> Verdict:
+        """Ask the rate limiter and the breaker for a call, which waits since `queued_ms` if that is
+        not 0. Return None if the call may be made and the agent has no breaker. In a replay nothing
+        is limited: recorded results arrive all at once, although the calls were made over a longer
+        time."""
         guard = None if self._core.state.replaying else self._guard(name, body)
         if guard is None:
             return None
@@ -62,7 +69,14 @@ class Guards:
         if guard.limiter is not None:
             match guard.limiter.ask(who, now, tokens=tokens, priority=body.priority):
                 case Queued(wait_ms) | SlowDown(wait_ms):
-                    return WaitUntil(now + max(1, wait_ms))
+                    most_ms = body.max_wait_ms
+                    left_ms = None if most_ms is None else (queued_ms or now) + most_ms - now
+                    wait = guard.limiter.wait_of(who, tokens, max(1, wait_ms), left_ms)
+                    if wait.too_long and most_ms is not None:
+                        guard.limiter.release(who)
+                        reason = describe_long_wait(f"agent {name}", wait, most_ms)
+                        return MessageFailed(RateLimited.__name__, reason)
+                    return WaitUntil(now + wait.wait_ms, wait.reason)
                 case NotYet(wait_ms):
                     reason = describe_rate_limit(f"agent {name}", wait_ms)
                     return MessageFailed(RateLimited.__name__, reason)
@@ -144,14 +158,41 @@ def resume_attempts(process: ProcessRecord, message_id: int) -> PriorAttempts:
     return known.get(message_id, PriorAttempts())
 
 
-def count_attempt(prior_attempts: PriorAttempts, step: int) -> None:
-    """Count a call of this step."""
-    prior_attempts.calls = prior_attempts.calls | {step: prior_attempts.calls.get(step, 0) + 1}
+def attempts_before(prior_attempts: PriorAttempts, step: int, model: int) -> int:
+    """Return how often this step asked this model of the agent."""
+    if model == 0:
+        return prior_attempts.calls.get(step, 0)
+    return prior_attempts.fallback_calls.get(f"{step}.{model}", 0)
 
 
-def uncount_attempt(prior_attempts: PriorAttempts, step: int) -> None:
-    """Do not count a call that was interrupted because the host died."""
-    prior_attempts.calls = prior_attempts.calls | {step: prior_attempts.calls.get(step, 1) - 1}
+def count_attempt(prior_attempts: PriorAttempts, step: int, model: int, by: int = 1) -> None:
+    """Count a call of this step to a model. By -1: it was interrupted because the host died, and
+    does not count."""
+    count = attempts_before(prior_attempts, step, model) + by
+    if model == 0:
+        prior_attempts.calls = prior_attempts.calls | {step: count}
+    else:
+        counts = prior_attempts.fallback_calls | {f"{step}.{model}": count}
+        prior_attempts.fallback_calls = counts
+
+
+# Models that are not available: the agent asks its next one.
+
+
+_UNAVAILABLE = frozenset(kind.__name__ for kind in (CircuitOpen, RateLimited))
+
+
+def unavailable(outcome: EffectOutcome) -> str:
+    """Return why a model has no answer now, where another one may; empty where another one would
+    be of no help. A request that is wrong, forbidden or filtered is so for every model, and what
+    our own death cut off says nothing about the provider."""
+    match outcome:
+        case Failed(error_class, reason) if error_class in TRANSIENT:
+            return reason
+        case Refused(error, reason) if error in _UNAVAILABLE:
+            return reason
+        case _:
+            return ""
 
 
 def attempts_exhausted(path: str, asked: int) -> MessageFailed:

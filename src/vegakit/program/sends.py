@@ -16,6 +16,7 @@ from vegakit.agent import (
     AskModel,
     CallTools,
     Check,
+    Count,
     Finished,
     Summarise,
     ToolOutcome,
@@ -24,9 +25,9 @@ from vegakit.agent import (
     TurnFailed,
     TurnPhase,
 )
-from vegakit.conversation import Conversation, Message, ModelReply
+from vegakit.conversation import Conversation, Message, ModelReply, ModelRequest
 from vegakit.effects import CallModel, Commit
-from vegakit.errors import AgentFailed, BugError
+from vegakit.errors import AgentFailed, BugError, LimitReached
 from vegakit.events import (
     Answered,
     Crashed,
@@ -37,9 +38,17 @@ from vegakit.events import (
     Unknown,
 )
 from vegakit.ids import EffectKey
-from vegakit.policy import GiveUp, MailboxEntry, may_resend, start_retry
+from vegakit.policy import (
+    GiveUp,
+    GiveUpReason,
+    MailboxEntry,
+    RetryAt,
+    RetryVerdict,
+    may_resend,
+    start_retry,
+)
 from vegakit.prices import worst_case
-from vegakit.program.bodies import AgentBody
+from vegakit.program.bodies import AgentBody, ModelChoice
 from vegakit.program.core import Core, Worker, draw
 from vegakit.program.messages import (
     AgentReply,
@@ -53,16 +62,17 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
-from vegakit.program.protocol import ToolBegan, ToolEnded
+from vegakit.program.protocol import CallQueued, ToolBegan, ToolEnded
 from vegakit.program.send_limits import (
     Guards,
     WaitUntil,
+    attempts_before,
     attempts_exhausted,
     count_attempt,
     keep_attempts,
     repeated_call,
     resume_attempts,
-    uncount_attempt,
+    unavailable,
 )
 from vegakit.program.state import Call, InFlightEffect, ProcessRecord, Send, TimerKind
 from vegakit.program.tool_calls import ToolRounds
@@ -121,7 +131,9 @@ class SendWorker(Worker):
     def settle(
         self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
     ) -> None:
-        self._budgets.settle(path, process, flight, outcome)
+        body = self._core.body_of(process)
+        agent = body if isinstance(body, AgentBody) else None
+        self._budgets.settle(path, process, flight, outcome, agent)
 
     def on_timer(self, path: str, process: ProcessRecord, message_id: int) -> None:
         """Handle a timer, also one that an earlier incarnation set for the same message."""
@@ -195,7 +207,7 @@ class SendWorker(Worker):
         if body.memory and speculative is not None:
             speculative.remembers, speculative.memory = True, process.memory
         at = OpenSend(path, process, message_id, send)
-        self._go_on(at, turn.start(prompt.parts, history, count=body.count))
+        self._go_on(at, turn.start(prompt.parts, history, count=self._count(at)))
 
     def _open(self, path: str, process: ProcessRecord, message_id: int) -> OpenSend | None:
         send = (process.sends or {}).get(message_id)
@@ -208,43 +220,52 @@ class SendWorker(Worker):
             case AskModel() | Summarise():
                 self._ask_model(at, action)
             case CallTools():
-                self._call_tools(at, action, cause)
+                self._call_tools(at, action)
             case Finished():
                 self._finish(at, action)
             case TurnFailed(error, reason):
                 self._fail(at, MessageFailed(error, reason, cause=cause))
 
     def _ask_model(self, at: OpenSend, action: AskModel | Summarise) -> None:
-        body, send = self._body(at.process), at.send
-        request, step = action.request, action.step
-        if body.price is None:
+        at.send.call = call = self._call(at, action.step, action.request, action.tokens)
+        at.send.pieces = ()
+        self._issue(at, call)
+
+    def _call(self, at: OpenSend, step: int, request: ModelRequest, tokens: int) -> Call:
+        """Return a call of the model that this send asks, at the price of that model."""
+        choice, send, most = self._choice(at), at.send, request.settings.max_tokens
+        if choice.price is None:
             raise BugError(f"{request.model} has no price, so its cost cannot be capped")
-        tokens, most = action.tokens, request.settings.max_tokens
-        retry = start_retry(body.retry, self._core.now, deadline_ms=self._deadline(at))
-        retry.attempts += send.prior_attempts.calls.get(step, 0)
-        send.call = Call(step, request, retry, worst_case(body.price, tokens, most), tokens + most)
-        send.pieces = ()
-        self._issue(at, send.call)
+        retry = start_retry(choice.retry, self._core.now, deadline_ms=self._deadline(at))
+        retry.attempts += attempts_before(send.prior_attempts, step, send.model)
+        return Call(step, request, retry, worst_case(choice.price, tokens, most), tokens + most)
 
     def _issue(self, at: OpenSend, call: Call) -> None:
         path, process, message_id, send = at
         body, who = self._body(process), at.who
-        if (asked := call.retry.attempts - 1) >= body.retry.max_attempts:
-            self._on_refused(at, attempts_exhausted(path, asked))
+        if (asked := call.retry.attempts - 1) >= call.retry.rule.max_attempts:
+            failure = attempts_exhausted(path, asked)
+            if not self._fall_back(at, call, failure.reason):
+                self._on_refused(at, failure)
             return
-        verdict = self._guards.enter(self._guard(process), body, who, call.tokens)
+        guard, now = self._guard(process), self._core.now
+        verdict = self._guards.enter(guard, body, who, call.tokens, call.queued_ms)
         if isinstance(verdict, WaitUntil):
+            if not call.queued_ms:
+                call.queued_ms, wait_ms = now, verdict.until_ms - now
+                limit, model = f"agent {guard}", call.request.model
+                self._core.out.append(CallQueued(path, model, limit, wait_ms, verdict.reason))
             self._core.wake_at(verdict.until_ms, TimerKind.SEND, path, message_id)
             return
         if isinstance(verdict, MessageFailed):
             self._on_refused(at, verdict)
             return
-        if (short := self._budgets.hold(path, send, call.worst_case)) is not None:
-            self._guards.leave(self._guard(process), who, verdict)
+        if (short := self._budgets.hold(path, send, call.worst_case, body.on_exceed)) is not None:
+            self._guards.leave(guard, who, verdict)
             self._on_refused(at, short)
             return
-        call.permit = verdict
-        count_attempt(send.prior_attempts, call.step)
+        call.permit, call.queued_ms = verdict, 0
+        count_attempt(send.prior_attempts, call.step, send.model)
         # A summary is only for the next call, so it is not streamed.
         stream = send.stream and send.turn.phase is not TurnPhase.SUMMARISING
         prior_attempts, waits = call.retry.attempts - 1, send.wait_for_budget
@@ -280,58 +301,111 @@ class SendWorker(Worker):
         send.pieces = outcome.pieces if isinstance(outcome, Answered | Failed) else ()
         match outcome:
             case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
-                action = turn.on_summary(as_record(ModelReply, value), count=body.count)
+                action = turn.on_summary(as_record(ModelReply, value), count=self._count(at))
             case Answered(value):
                 reply = as_record(ModelReply, value)
-                action = turn.on_reply(reply, _check(send, body), count=body.count)
-            case Failed() | Unknown() if not send.pieces and self._try_again(at, call, outcome):
-                if self._core.speculates(process, at.message_id) is not None:
-                    # The next attempt is made because this one failed. A resumed run can find the
-                    # outcome of the next only if it finds this one too.
-                    self._core.out.append(Commit(flight.effect.key))
+                action = turn.on_reply(reply, _check(send, body), count=self._count(at))
+            case Failed() | Refused() | Unknown() if not send.pieces and self._ask_again(
+                at, call, flight.effect.key, outcome
+            ):
                 return
             case Failed() | Refused() | Unknown():
-                action = turn.on_model_failed(outcome)
+                failed = turn.on_model_failed(outcome)
+                action = TurnFailed(failed.error, _in_full(failed.reason, call))
             case EffectCancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
         send.call = None
-        self._go_on(at, action, (flight.effect.key,))
+        # An answer that arrived is kept; where every model failed, a run that goes on asks them
+        # again from the first.
+        arrived = isinstance(outcome, Answered) and _is_bound(action)
+        self._go_on(at, action, () if arrived else (*call.given_up, flight.effect.key))
 
-    def _try_again(self, at: OpenSend, call: Call, outcome: Failed | Unknown) -> bool:
+    def _ask_again(
+        self, at: OpenSend, call: Call, key: EffectKey, outcome: Failed | Refused | Unknown
+    ) -> bool:
+        """Ask the same model once more, or the next one of the agent; or return False."""
+        verdict = self._verdict(at, call, outcome)
+        if isinstance(verdict, RetryAt):
+            self._commit(at, key)
+            call.occurrence += 1
+            self._core.wake_at(verdict.at_ms, TimerKind.SEND, at.path, at.message_id)
+            return True
+        # That no time was left for a retry is known by this host alone, unless the outcome says so:
+        # a run that goes on could decide otherwise, and not find the answer of the next model.
+        if verdict.reason is GiveUpReason.DEADLINE or not (why := unavailable(outcome)):
+            return False
+        return self._fall_back(at, call, why, key)
+
+    def _verdict(
+        self, at: OpenSend, call: Call, outcome: Failed | Refused | Unknown
+    ) -> RetryVerdict:
         """Decide whether to retry a call. The host has already retried what it knows to be
         unbilled."""
-        now = self._core.now
-        if isinstance(outcome, Unknown):
-            if not (outcome.again or may_resend(call.retry.rule)):
-                return False
-            uncount_attempt(at.send.prior_attempts, call.step)
-            at_ms = now
-        else:
-            if outcome.final:
-                return False
-            call.retry.attempts += outcome.attempts - 1
-            verdict = call.retry.on_failure(
-                outcome.error_class,
-                now,
-                draw(f"{at.who}|{call.step}|{call.occurrence}"),
-                phase=outcome.phase,
-                retry_after_ms=outcome.retry_after_ms,
-            )
-            if isinstance(verdict, GiveUp):
-                return False
-            at_ms = verdict.at_ms
-        call.occurrence += 1
-        self._core.wake_at(at_ms, TimerKind.SEND, at.path, at.message_id)
-        return True
+        now, attempts = self._core.now, call.retry.attempts
+        match outcome:
+            case Unknown(again=again):
+                if not (again or may_resend(call.retry.rule)):
+                    return GiveUp(GiveUpReason.CLASS)
+                count_attempt(at.send.prior_attempts, call.step, at.send.model, -1)
+                return RetryAt(now, attempts, reserve_again=True)
+            case Refused():
+                return GiveUp(GiveUpReason.CLASS)
+            case Failed(final=True):
+                return GiveUp(GiveUpReason.BUDGET)
+            case Failed():
+                call.retry.attempts += outcome.attempts - 1
+                return call.retry.on_failure(
+                    outcome.error_class,
+                    now,
+                    draw(f"{at.who}|{call.step}|{call.occurrence}"),
+                    phase=outcome.phase,
+                    retry_after_ms=outcome.retry_after_ms,
+                )
+
+    def _fall_back(self, at: OpenSend, call: Call, why: str, key: EffectKey | None = None) -> bool:
+        """Ask the next model of the agent that the request fits, at its own price and with its own
+        retries. It is another occurrence at the same place, so that a run that goes on finds the
+        failure first, and then the answer."""
+        send, deadline_ms = at.send, self._deadline(at)
+        if deadline_ms is not None and self._core.now >= deadline_ms:
+            return False
+        tried = (f"{call.request.model} was asked before and gave no answer: {why}",)
+        choices = self._body(at.process).choices
+        for index in range(send.model + 1, len(choices)):
+            choice = choices[index]
+            changed = send.turn.change_model(choice.rule, call.request, count=choice.count)
+            if changed is None:
+                tried += (f"{choice.rule.model} was not asked: the request does not fit it",)
+                continue
+            if key is not None:
+                self._commit(at, key)
+            send.model = index
+            send.call = following = self._call(at, call.step, *changed)
+            following.occurrence = call.occurrence + 1
+            following.unavailable = (*call.unavailable, *tried)
+            following.given_up = (*call.given_up, *(() if key is None else (key,)))
+            self._issue(at, following)
+            return True
+        call.unavailable += tried[1:]
+        return False
+
+    def _commit(self, at: OpenSend, key: EffectKey) -> None:
+        """Commit a failed call of a speculative send before the next one is made because of it: a
+        resumed run can find the outcome of the next only if it finds this one too."""
+        if self._core.speculates(at.process, at.message_id) is not None:
+            self._core.out.append(Commit(key))
 
     def _on_refused(self, at: OpenSend, failure: MessageFailed) -> None:
         failed = at.send.turn.on_model_failed(Refused(failure.error, failure.reason))
-        self._fail(at, MessageFailed(failed.error, failed.reason))
+        call = at.send.call
+        reason = failed.reason if call is None else _in_full(failed.reason, call)
+        cause = () if call is None else call.given_up
+        self._fail(at, MessageFailed(failed.error, reason, cause=cause))
 
-    def _call_tools(self, at: OpenSend, action: CallTools, cause: tuple[EffectKey, ...]) -> None:
+    def _call_tools(self, at: OpenSend, action: CallTools) -> None:
         failure = repeated_call(at.send, action.calls, self._core.state.bounds.repeats)
         if failure is not None:
-            self._fail(at, msgspec.structs.replace(failure, cause=cause))
+            self._fail(at, failure)
             return
         deadline_ms, ask = self._deadline(at), self._listener(at)
         for plan in action.calls if ask else ():
@@ -360,8 +434,8 @@ class SendWorker(Worker):
         if ask := self._listener(at):
             self._core.out.append(ToolEnded(ask, send.turn.tool_name(index), outcome, index))
         if len(send.outcomes) == send.due:
-            action = send.turn.on_tools(send.outcomes, count=self._body(at.process).count)
-            self._go_on(at, action, send.failed)
+            action = send.turn.on_tools(send.outcomes, count=self._count(at))
+            self._go_on(at, action, () if _is_bound(action) else send.failed)
 
     def _listener(self, at: OpenSend) -> str:
         """Return the ask of the host that may stream this send, or an empty text."""
@@ -444,8 +518,27 @@ class SendWorker(Worker):
     def _guard(self, process: ProcessRecord) -> str:
         return self._body(process).guard or process.spec.body
 
+    def _choice(self, at: OpenSend) -> ModelChoice:
+        """Return the model that a send asks."""
+        body = self._body(at.process)
+        return body.choices[at.send.model] if at.send.model else body.first
+
+    def _count(self, at: OpenSend) -> Count:
+        return self._choice(at).count
+
     def _body(self, process: ProcessRecord) -> AgentBody:
         return cast("AgentBody", self._core.body_of(process))
+
+
+def _is_bound(action: TurnAction) -> bool:
+    """Return whether a bound of ours ended the turn. What arrived before it is as good as ever and
+    not bought again: a run that goes on comes to the bound again, or past one that was raised."""
+    return isinstance(action, TurnFailed) and action.error == LimitReached.__name__
+
+
+def _in_full(reason: str, call: Call) -> str:
+    """Return why a call failed, with what was tried before it."""
+    return "; ".join((reason, *call.unavailable))
 
 
 def _check(send: Send, body: AgentBody) -> Check | None:

@@ -94,7 +94,8 @@ class Spawner:
                 return SpawnRefused(
                     LimitReached.__name__,
                     f"{spawner} may not start another process: the bound {name}={most} is reached;"
-                    f" raise it with Runtime(bounds=Bounds({name}=…)) if this is meant",
+                    f" raise it with Runtime(bounds=Bounds({name}=…)), or in vega.toml, [bounds] "
+                    f"{name} = …, if this is meant",
                 )
         return None
 

@@ -54,6 +54,8 @@ class Speculation:
         held."""
         if request.mine is None:
             return 0
+        if run.path not in self._core.state.processes:
+            return None  # it was killed in this step: nothing of it is to begin
         wallet = self._wallet(run, request.mine)
         room = self._room(run.path) if wallet is None else wallet.room
         if room is None or self._wallets.spends_its_quote(
@@ -128,21 +130,25 @@ class Speculation:
             return part if calls is None else min(part, calls)
         if part is not None:
             return 0 if older.in_flight else part
+        if body.rule.tools:  # its budget does not bind, and nothing bounds what its tools spend
+            return None
         return self._worst_of_calls(body, older)
 
     def _worst_of_calls(self, body: AgentBody, older: "PriorSend") -> int | None:
-        most, room = body.rule.settings.max_tokens, body.rule.input_room
-        tokens = None
-        if older.size >= 0:
-            answers = older.answers * most * _BYTES_A_TOKEN
-            tokens = older.size + answers + len(body.rule.system) + _AROUND
-        if tokens is None or (room is not None and room < tokens):
-            tokens = room
-        if body.price is None or tokens is None:
-            return None
+        longest = max(choice.rule.settings.max_tokens for choice in body.choices)
+        answers = older.answers * longest * _BYTES_A_TOKEN
+        size = older.size + answers + len(body.rule.system) + _AROUND if older.size >= 0 else None
         steps = _STEPS + (body.rule.output_retries if older.typed else 0)
-        calls = steps * body.retry.max_attempts
-        return worst_case(body.price, tokens, most) * (calls - bool(older.in_flight))
+        total = 0
+        for number, choice in enumerate(body.choices):
+            # One of the first model's calls may be in flight: it is held already.
+            calls = steps * choice.retry.max_attempts - (bool(older.in_flight) and number == 0)
+            rooms = [room for room in (size, choice.rule.input_room) if room is not None]
+            if choice.price is None or not rooms:
+                return None
+            most = choice.rule.settings.max_tokens
+            total += worst_case(choice.price, max(min(rooms), 0), most) * calls
+        return total
 
     # Accounting
 

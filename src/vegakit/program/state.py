@@ -11,6 +11,7 @@ A path names one process in all its incarnations. What a restarted incarnation s
 path, so that a late outcome of the incarnation before cannot be taken for one of the new process.
 """
 
+import re
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -90,7 +91,9 @@ class ProcessPhase(StrEnum):
 
 
 class Call(Struct, omit_defaults=True):
-    """The model call that a send is making; `permit` is the permit of the agent's own breaker."""
+    """The model call that a send is making; `permit` is the permit of the agent's own breaker.
+    `unavailable` says of each model that was asked for this answer before why it gave none, and
+    `given_up` are the effects that said so."""
 
     step: int
     request: ModelRequest
@@ -99,22 +102,28 @@ class Call(Struct, omit_defaults=True):
     tokens: int
     occurrence: int = 0
     permit: Permit | None = None
+    queued_ms: int = 0
+    """Since when it waits for the agent's own limiter; 0 if it does not."""
+    unavailable: tuple[str, ...] = ()
+    given_up: tuple[EffectKey, ...] = ()
 
 
 class PriorAttempts(Struct, omit_defaults=True):
     """The record of ended incarnations on a message: what they spent, and how often they made the
     call of each step. The next incarnation continues with the same part of the wallet and the same
-    attempts."""
+    attempts. `fallback_calls` are those of other models than the first, by `step.model`."""
 
     spent: int = 0
     calls: dict[int, int] = {}
+    fallback_calls: dict[str, int] = {}
 
 
 class Send(Struct, omit_defaults=True):
     """The work on one message to an agent. `part` is what it may spend, taken from `session` if it
     has one; `answer` is the requested type; `touched` says that a tool did something that must not
     be done twice; `pieces` are the streamed parts of the text of its latest call; `failed` are the
-    effects behind the failed tool calls among `outcomes`."""
+    effects behind the failed tool calls among `outcomes`; `model` is which of the agent's models it
+    asks: once one was not available, the next is asked for the rest of the turn."""
 
     turn: Turn
     part: Wallet
@@ -133,6 +142,9 @@ class Send(Struct, omit_defaults=True):
     programs: int = 0
     tries: int = 0
     wait_for_budget: bool = False
+    alerted: bool = False
+    """It was told that it has spent more than its agent's budget, which only warns."""
+    model: int = 0
 
 
 class SpeculativeCallRecord(Struct, omit_defaults=True):
@@ -250,7 +262,8 @@ class Supervision(Struct, omit_defaults=True):
 
 
 class InFlightEffect(Struct, frozen=True, omit_defaults=True):
-    """An effect in flight, and the money held for it; `ask` identifies its result."""
+    """An effect in flight, and the money held for it; `ask` identifies its result, `span` is the
+    span that a compiled program has opened around it."""
 
     effect: Effect
     path: str
@@ -260,6 +273,7 @@ class InFlightEffect(Struct, frozen=True, omit_defaults=True):
     held: int = 0
     ask: str = ""
     session: str = ""
+    span: str = ""
 
 
 class SupersededEffect(Struct, frozen=True, omit_defaults=True):
@@ -406,3 +420,34 @@ def _incarnations(path: str) -> tuple[Incarnation, ...]:
         return ()
     steps = (step.partition("#") for step in path.split("/"))
     return tuple(Incarnation(name, int(generation or 1)) for name, _, generation in steps)
+
+
+# The ask from outside behind what a process does.
+
+
+_OF_MESSAGE = re.compile(r"\d+(?=[:.])")
+"""`3:place` is an ask of a compiled program that works on its message 3, `3.0` one of an agent that
+calls a tool written in Vega."""
+_FARTHEST = 1_000
+"""How many processes a message may have come through before nobody looks further."""
+
+
+def origin_of(program: Program, path: str, message_id: int) -> tuple[str, str]:
+    """Return the ask from outside that a message of a process comes from, through however many
+    processes, and the innermost span that a compiled program has opened on the way; both are empty
+    if there is none."""
+    span = ""
+    for _ in range(_FARTHEST):
+        process = program.processes.get(path)
+        taken = process.mailbox.taken(message_id) if process and process.mailbox else None
+        if taken is None:
+            break
+        message = taken.message
+        span = span or message.span
+        if not message.sender:
+            return message.ask, span
+        number = _OF_MESSAGE.match(message.ask)
+        if number is None:
+            break
+        path, message_id = message.sender, int(number[0])
+    return "", span

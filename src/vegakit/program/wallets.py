@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import convert
 
 from vegakit.effects import AskHuman
-from vegakit.errors import BudgetExceeded
+from vegakit.errors import BudgetExceeded, Paused
 from vegakit.events import EffectOutcome, charged_for
 from vegakit.money import Money, format_money
-from vegakit.policy import InterruptKind
+from vegakit.policy import BINDING, InterruptKind, OnExceed
 from vegakit.prices import DEFAULT_SEND_BUDGET
 from vegakit.program.bodies import AgentBody, FiberRun
 from vegakit.program.core import Core
@@ -120,10 +120,12 @@ class Wallets:
         wallet = self.of(path)
         return Money(0 if wallet is None else wallet.spent)
 
-    def open_session(self, key: str, owner: str, cap: Money, inside: str = "") -> str | None:
-        """Open a session; returns as `open` does."""
-        loose = self.is_quoted(owner)
-        exhausted = (self.short if loose else self.hold)(owner, cap, inside)
+    def open_session(self, key: str, owner: str, cap: Money | None, inside: str = "") -> str | None:
+        """Open a session; returns as `open` does. Without a cap it only counts what is spent."""
+        loose = cap is None or self.is_quoted(owner)
+        exhausted = None
+        if cap is not None:
+            exhausted = (self.short if loose else self.hold)(owner, cap, inside)
         if exhausted is None:
             self._core.state.wallets[key] = Wallet(cap, loose=loose, raised=self.raised)
             self._core.state.sessions[key] = BudgetSession(owner, inside)
@@ -264,7 +266,7 @@ class Wallets:
         opened = state.sessions.get(session)
         while path:
             if opened is not None and opened.owner == path:
-                yield f"a session of {path}", state.wallets[session]
+                yield name_of_session(path), state.wallets[session]
                 if not state.wallets[session].loose:
                     return
                 session = opened.inside
@@ -283,12 +285,16 @@ class Wallets:
                 opened = state.sessions.get(session)
             path = process.spawner if wallet.cap is None or wallet.loose else ""
 
+    def alert(self, path: str, spent: Money, alert_at: Money) -> None:
+        """Tell that a process has spent more than somebody wants to know of."""
+        self._core.out.append(CostAlert(path, spent, alert_at))
+
     def _alert(self, path: str, wallet: Wallet) -> None:
         process = self._core.state.processes.get(path)
         at = None if process is None else process.spec.alert_at
         if process is not None and at is not None and wallet.spent >= at and not process.alerted:
             process.alerted = True
-            self._core.out.append(CostAlert(path, Money(wallet.spent), at))
+            self.alert(path, Money(wallet.spent), at)
 
 
 class SendBudgets:
@@ -301,11 +307,14 @@ class SendBudgets:
         self, path: str, body: AgentBody, prompt: Prompt, key: str, earlier: int = 0
     ) -> tuple[Wallet, str] | MessageFailed:
         """Return the part, and the session that its calls are paid from: `key` if they have one.
-        `earlier` is what ended incarnations spent of it."""
-        cap = self._cap(path, body, prompt, earlier)
-        if cap is None:
-            return Wallet(), prompt.session
+        `earlier` is what ended incarnations spent of it. A budget that does not bind takes no part:
+        only the wallets limit what is spent."""
         shared = bool(body.fibers or body.authors)
+        cap = self._cap(path, body, prompt, earlier)
+        if cap is None and shared:
+            self._wallets.open_session(key, path, None, prompt.session)
+        if cap is None:
+            return Wallet(), key if shared else prompt.session
         raised = self._wallets.raised
         if not shared and self._wallets.is_quoted(path):
             exhausted = self._wallets.short(path, cap, prompt.session)
@@ -323,18 +332,29 @@ class SendBudgets:
             return _budget_exceeded("this send may spend", cap, exhausted)
         return Wallet(None if shared else cap, raised=raised), opened
 
-    def hold(self, path: str, send: Send, amount: Money) -> MessageFailed | None:
-        """Hold the most that a call may cost, or return why it does not fit."""
+    def hold(
+        self, path: str, send: Send, amount: Money, on_exceed: OnExceed
+    ) -> MessageFailed | None:
+        """Hold the most that a call may cost, or return why it does not fit. An agent that is set
+        to ask pauses the run where its own budget is not enough, not where a wallet is."""
         exhausted = None if send.part.fits(amount) else f"this send of {path}"
+        is_its_own = exhausted is not None
         if exhausted is None and (send.part.cap is None or send.part.loose):
             exhausted = self._wallets.hold(path, amount, send.session)
+            is_its_own = exhausted == name_of_session(path)
         if exhausted is not None:
-            return _budget_exceeded("the next call could cost", amount, exhausted)
+            asks = is_its_own and on_exceed is OnExceed.ASK
+            return _budget_exceeded("the next call could cost", amount, exhausted, asks=asks)
         send.part.held += amount
         return None
 
     def settle(
-        self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
+        self,
+        path: str,
+        process: ProcessRecord,
+        flight: InFlightEffect,
+        outcome: EffectOutcome,
+        body: AgentBody | None,
     ) -> None:
         """Charge a call to its send, also if that incarnation has ended since."""
         charged, send = charged_for(outcome), None
@@ -344,6 +364,11 @@ class SendBudgets:
             send.part.settle(flight.held, charged)
         if send is None or send.part.cap is None or send.part.loose:
             self._wallets.settle(path, flight.held, charged, flight.session)
+        if send is not None and body is not None and body.on_exceed is OnExceed.WARN:
+            spent = self.charged(path, send)
+            if body.budget is not None and spent > body.budget and not send.alerted:
+                send.alerted = True
+                self._wallets.alert(path, spent, body.budget)
 
     def give_back(self, path: str, send: Send) -> None:
         """Give back what a send did not spend."""
@@ -382,19 +407,29 @@ class SendBudgets:
 
 
 def send_budget(body: AgentBody, budget: Money | None) -> Money | None:
-    """Return the most that a send may spend, None if only the wallets limit it."""
+    """Return the most that a send may spend, None if only the wallets limit it: the agent has no
+    budget or one that warns or allows, and who sends names none."""
+    if budget is None and body.on_exceed not in BINDING:
+        return None
     cap = body.budget if budget is None else budget
     if cap is not None or not body.rule.tools:
         return cap
     return Money(DEFAULT_SEND_BUDGET + max((one.cost for one in body.authors.values()), default=0))
 
 
-def _budget_exceeded(what: str, amount: Money, exhausted: str) -> MessageFailed:
-    return MessageFailed(
-        BudgetExceeded.__name__,
-        f"{what} {format_money(amount)}, which is more than is left for {exhausted}; "
-        "raise its wallet or budget, or lower max_tokens",
-    )
+def name_of_session(owner: str) -> str:
+    """Return how people are told of a session of a process."""
+    return f"a session of {owner}"
+
+
+def _budget_exceeded(
+    what: str, amount: Money, exhausted: str, *, asks: bool = False
+) -> MessageFailed:
+    kind, fix = BudgetExceeded, "raise its wallet or budget, or lower max_tokens"
+    if asks:
+        kind, fix = Paused, "it is set to ask: raise it to go on: vega resume --budget '+$1'"
+    what = f"{what} {format_money(amount)}, which is more than is left for {exhausted}"
+    return MessageFailed(kind.__name__, f"{what}; {fix}")
 
 
 # Sessions that a fiber opens and closes, and its questions about its budget.
@@ -440,6 +475,11 @@ class BudgetSessions:
             self._core.state.budget_queries[run.path] = run.message_id
             return False
         wallet = self._wallets.nearest(run.path, run.session(request.scope))
+        ceiling = self._core.state.bounds.ceiling
+        if wallet is None and ceiling is not None:
+            # No wallet of the program limits it, but the cap of the runtime around it does.
+            top = self._wallets.top(run.path)
+            wallet = Wallet(Money(ceiling), top.spent, top.held, wasted=top.wasted)
         known = (_UNLIMITED, Money(0), _UNLIMITED)
         if wallet is not None and wallet.room is not None:
             known = (wallet.room + wallet.wasted, wallet.spent - wallet.wasted, wallet.cap)
@@ -510,19 +550,25 @@ class LoopConfirmation:
     def _cost(
         self, run: FiberRun, row: list[Any], longest: int, spec: "AgentSpec | None"
     ) -> int | float:
-        from vegakit.lang import ModelTerms, cost_of_round
+        from vegakit.lang import ModelTerms, cost_of_round, in_order
 
         process = None if spec is None else run.body.stateless.get(spec.name)
         body = None if process is None else self._core.code.get(process.body)
         if spec is None or not isinstance(body, AgentBody):
             return _NO_BOUND
-        rule = body.rule
-        terms = None
-        if body.price is not None:
-            most = rule.settings.max_tokens
-            attempts = body.retry.max_attempts
-            terms = ModelTerms(body.price, rule.context_tokens, most, body.count, attempts)
-        return cost_of_round(row, longest, spec, lambda _: terms, rule.tools)
+        terms = in_order(
+            None
+            if choice.price is None
+            else ModelTerms(
+                choice.price,
+                choice.rule.context_tokens,
+                choice.rule.settings.max_tokens,
+                choice.count,
+                choice.retry.max_attempts,
+            )
+            for choice in body.choices
+        )
+        return cost_of_round(row, longest, spec, lambda _: terms, body.rule.tools)
 
 
 def _loop_arguments(request: "CallHost") -> tuple[list[Any], list[Any]]:

@@ -7,7 +7,8 @@ What is particular to a provider is in its own module in `known`, and nowhere el
 Requests and answers are spoken by our own codecs (`vegakit.wires`) over one transport; pydantic-ai
 is an extra for every other provider, and only this package imports it. Every request uses up the
 admission that the gate gave it: one request for each.
-Tools that a provider runs itself, batches and embeddings are not offered.
+Tools that a provider runs itself, batches and embeddings are not offered; a model that has its
+provider search by itself has no price unless the user gives it one: tokens do not pay for that.
 """
 
 from vegakit.lazy import lazy_exports
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from vegakit.providers.access import (
         ProviderAccess as ProviderAccess,
         ServerLimits as ServerLimits,
+        account_variables as account_variables,
         key_formats as key_formats,
+        missing_variables as missing_variables,
         needs_key as needs_key,
         provider_names as provider_names,
         provider_of as provider_of,
@@ -27,32 +30,49 @@ if TYPE_CHECKING:
         RequestAdmission as RequestAdmission,
         admitted as admitted,
     )
+    from vegakit.providers.answer import (
+        BrokenError as BrokenError,
+        Deadlines as Deadlines,
+        HttpAnswer as HttpAnswer,
+    )
     from vegakit.providers.catalog import (
+        capped_price as capped_price,
         catalog_date as catalog_date,
         catalog_sources as catalog_sources,
         features_of as features_of,
         known_models as known_models,
         known_providers as known_providers,
         listed_price as listed_price,
+        runs_provider_tools as runs_provider_tools,
     )
-    from vegakit.providers.registry import build_model as build_model
+    from vegakit.providers.registry import (
+        build_model as build_model,
+        parts_of_agent as parts_of_agent,
+    )
     from vegakit.providers.scripted import (
         ScriptedAnswer as ScriptedAnswer,
         ScriptedCall as ScriptedCall,
         ScriptedModel as ScriptedModel,
         ScriptedReply as ScriptedReply,
     )
+    from vegakit.providers.transport import ConnectionPool as ConnectionPool
 
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "access": "ProviderAccess ServerLimits key_formats needs_key provider_names provider_of",
-        "admission": "ADMITTED RequestAdmission admitted",
-        "catalog": (
-            "catalog_date catalog_sources features_of known_models known_providers listed_price"
+        "access": (
+            "ProviderAccess ServerLimits account_variables key_formats missing_variables needs_key "
+            "provider_names provider_of"
         ),
-        "registry": "build_model",
+        "admission": "ADMITTED RequestAdmission admitted",
+        "answer": "BrokenError Deadlines HttpAnswer",
+        "catalog": (
+            "capped_price catalog_date catalog_sources features_of known_models known_providers "
+            "listed_price runs_provider_tools"
+        ),
+        "registry": "build_model parts_of_agent",
         "scripted": "ScriptedAnswer ScriptedCall ScriptedModel ScriptedReply",
+        "transport": "ConnectionPool",
     },
 )

@@ -9,33 +9,47 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from vegakit.conversation import Usage
 from vegakit.errors import BugError, ErrorClass, Phase, WorldError
 
 
 class RequestAdmission:
-    """Leave to send one request."""
+    """Leave to send one request. It is also how a model tells the gate, whatever the call ends by,
+    that it need not be paid for: `unsent` is set by a model that says when it begins to write, and
+    holds until the first byte of the request. A model that says nothing may have sent it.
+    `request_id` is how the provider calls the request, for whoever asks it about one; `usage` is
+    what it said that it bills, should the call fail though it was answered."""
 
-    __slots__ = ("used",)
+    __slots__ = ("request_id", "unsent", "usage", "used")
 
     def __init__(self) -> None:
         self.used = False
+        self.unsent = False
+        self.request_id = ""
+        self.usage: Usage | None = None
+
+    def on_write(self) -> None:
+        """Note that the request is being written: from now on it may be billed."""
+        self.unsent = False
 
 
 ADMITTED: ContextVar[RequestAdmission | None] = ContextVar("vega_admitted", default=None)
 
 
 @contextmanager
-def admitted() -> Generator[None]:
+def admitted() -> Generator[RequestAdmission]:
     """Let one request through within the block."""
-    token = ADMITTED.set(RequestAdmission())
+    admission = RequestAdmission()
+    token = ADMITTED.set(admission)
     try:
-        yield
+        yield admission
     finally:
         ADMITTED.reset(token)
 
 
-def use_admission() -> None:
-    """Use the admission of this task for a request that is sent now, or refuse the request."""
+def use_admission() -> RequestAdmission:
+    """Use the admission of this task for a request, or refuse the request. Whoever uses it tells it
+    when the request is written."""
     admission = ADMITTED.get()
     if admission is None:
         raise BugError("a request went around the gate; models are called by the gate only")
@@ -46,4 +60,5 @@ def use_admission() -> None:
             ErrorClass.REJECTED,
             phase=Phase.ANSWERED,
         )
-    admission.used = True
+    admission.used = admission.unsent = True
+    return admission

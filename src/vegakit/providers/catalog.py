@@ -32,7 +32,7 @@ from msgspec import Struct, field
 
 from vegakit.money import NANOS, Money
 from vegakit.prices import PriceRow, PriceTier
-from vegakit.wires import ModelFeatures
+from vegakit.wires import EffortForm, ModelFeatures
 
 _Tiers: TypeAlias = list[tuple[int, Decimal, Decimal, Decimal, Decimal]]
 _Prices: TypeAlias = _Tiers | dict[str, _Tiers | None] | None
@@ -42,6 +42,7 @@ size it begins above; or such tiers by the day from which they hold."""
 _FILE = Path(__file__).with_name("catalog.json")
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)")
 _UNKNOWN = ModelFeatures(json_output=False)
+_EFFORT_FORMS = {"e": EffortForm.LEVEL, "b": EffortForm.BUDGET}
 
 
 def _regex_finds(name: str, regex: str) -> bool:
@@ -100,6 +101,23 @@ def listed_price(provider: str, model: str, *, day: date | None = None) -> Price
     )
 
 
+_RUNS_TOOLS = re.compile(
+    r"search-(?:preview|api)|deep-research|(?:^|/|:)compound|sonar|[:-]online$"
+)
+
+
+def runs_provider_tools(model: str) -> bool:
+    """Return whether a provider searches or runs something by itself when it is asked for this
+    model. That is billed for each search, not by tokens, and no request says how many there are."""
+    return _RUNS_TOOLS.search(model.lower()) is not None
+
+
+def capped_price(provider: str, model: str) -> PriceRow | None:
+    """Return the listed price of a model where it caps what a call can cost: not where the provider
+    bills for more than tokens."""
+    return None if runs_provider_tools(model) else listed_price(provider, model)
+
+
 def features_of(provider: str, model: str) -> ModelFeatures:
     """Return which fields a model takes, and how much it reads at once."""
     listed = _find(provider, model)
@@ -110,7 +128,8 @@ def features_of(provider: str, model: str) -> ModelFeatures:
         return msgspec.structs.replace(_UNKNOWN, context_tokens=context_tokens)
     short = re.sub(_provider(name).strip, "", model.lower())
     flags = next(rules[one] for one in _beginnings(short) if one in rules)
-    return ModelFeatures("j" in flags, "t" in flags, "r" in flags, context_tokens)
+    effort = next((form for flag, form in _EFFORT_FORMS.items() if flag in flags), None)
+    return ModelFeatures("j" in flags, "t" in flags, "r" in flags, context_tokens, effort=effort)
 
 
 def known_models(provider: str) -> tuple[str, ...]:
@@ -209,3 +228,9 @@ def _tiers_on(model: _Model, day: date) -> _Tiers | None:
 def _money(amount: Decimal) -> Money:
     """Nano-dollars, rounded up."""
     return Money(int((amount * NANOS).to_integral_value(ROUND_CEILING)))
+
+
+def saves_by_cache(price: PriceRow | None) -> bool:
+    """Return whether reading from a cache is cheaper than input by the price that holds. Of a price
+    that says nothing about caches nobody knows what writing to one would cost."""
+    return price is not None and all(tier.cache_read < tier.input for tier in price.tiers)

@@ -5,12 +5,17 @@ A deadline covers that waiting alone, never the time that the reader of an answe
 """
 
 import asyncio
+import re
 import select
 import ssl
 import sys
 from typing import Final, cast
 
 from vegakit.providers.answer import BrokenError, Deadlines, Goal, HttpAnswer, RequestStage
+
+_WAITS = re.compile(r"\btimeout=(\d{1,6})\b", re.IGNORECASE | re.ASCII)
+_MARGIN_S = 1.0
+"""A request that is on its way when the server stops waiting is never read, and nobody can tell."""
 
 
 class Connection(asyncio.Protocol):
@@ -25,7 +30,7 @@ class Connection(asyncio.Protocol):
         "_timer",
         "_transport",
         "_waiter",
-        "idle_since",
+        "expires_at",
         "is_writing",
         "lost",
         "socket_transport",
@@ -42,7 +47,8 @@ class Connection(asyncio.Protocol):
         self.socket_transport: asyncio.Transport
         """The lowest transport. Under TLS, only this one knows what is not yet sent."""
         self.is_writing = False
-        self.idle_since = 0.0
+        self.expires_at = 0.0
+        """Until when it may wait for another request, while nobody uses it."""
         self.lost = ""
         """Why the connection can be used no more; empty while it can."""
 
@@ -140,11 +146,15 @@ class Connection(asyncio.Protocol):
         be it only its end, is dead, even if the event loop has not come to see it."""
         return not self.lost and not _is_readable(self.socket_transport)
 
-    def leave(self) -> bool:
-        """Take leave of the answer; return true if the connection can take another request."""
+    def leave(self, usual_s: float = 0.0) -> bool:
+        """Take leave of the answer; return true if the connection can take another request. The
+        server may say for how long it waits for one."""
         answer, self._answer = self._answer, None
         if answer is None:
             return False
+        said = _WAITS.search(answer.headers.get("keep-alive", ""))
+        kept_s = min(usual_s, int(said[1]) - _MARGIN_S) if said else usual_s
+        self.expires_at = self._loop.time() + kept_s
         answer.release()
         self._wake()
         clean = answer.whole and answer.kept_alive and not answer.surplus

@@ -63,6 +63,7 @@ from vegakit.errors import ErrorClass, Phase, VegaError, WorldError
 from vegakit.providers.access import ModelName
 from vegakit.providers.provider import ProviderRecord
 from vegakit.providers.token_bounds import bound_of_text, bound_of_tools
+from vegakit.wires import bounded_arguments, read_arguments
 
 # Our records in the words of pydantic-ai, on their way to one wire format.
 #
@@ -261,13 +262,7 @@ def _opaque(kept: dict[str, Any], name: ModelName) -> Opaque | None:
 
 
 def _decode_arguments(args: object) -> object:
-    """What is not JSON stays a text, and whoever checks the arguments says so to the model."""
-    if not isinstance(args, str):
-        return args or {}
-    try:
-        return json.loads(args) if args else {}
-    except ValueError:
-        return args
+    return read_arguments(args) if isinstance(args, str) else bounded_arguments(args or {})
 
 
 def _refusal(response: ModelResponse) -> tuple[Text, ...]:

@@ -5,7 +5,7 @@ gate gave it. How far a request had come when it failed decides whether it may b
 
 | phase        | when                                                                 |
 |--------------|----------------------------------------------------------------------|
-| NOTHING_SENT | no connection was had, or the request could not even be written      |
+| NOTHING_SENT | no byte of the request was written: no connection, no key, no words  |
 | ANSWERED     | the provider answered with an HTTP status of failure                 |
 | UNKNOWN      | the rest: dropped, timed out, failed inside a stream, unreadable     |
 
@@ -15,45 +15,60 @@ A content filter is no failure but a reply, except where a provider makes an HTT
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
 
 from vegakit.config import environment_proxy
-from vegakit.conversation import ModelChunk, ModelReply, ModelRequest, OutputSpec, ToolSpec
+from vegakit.conversation import (
+    ModelChunk,
+    ModelReply,
+    ModelRequest,
+    OutputSpec,
+    ReasoningDelta,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
 from vegakit.errors import ErrorClass, Phase, SettingsError, UserError, WorldError
-from vegakit.money import Money
-from vegakit.prices import PriceRow, PriceTier
+from vegakit.prices import PriceRow
 from vegakit.providers.access import (
     ModelName,
     ProviderAccess,
     ServerLimits,
+    fixed_fields,
+    key_of,
+    no_key,
     parse_limits,
+    price_of,
+    wait_ms,
 )
-from vegakit.providers.admission import use_admission
-from vegakit.providers.catalog import features_of, listed_price
-from vegakit.providers.provider import OutgoingRequest
-from vegakit.providers.token_bounds import bound_of_messages, bound_of_shapes, bound_of_text
-from vegakit.providers.transport import (
+from vegakit.providers.admission import RequestAdmission, use_admission
+from vegakit.providers.answer import (
+    LARGEST_BODY,
     BrokenError,
-    ConnectionPool,
     Deadlines,
     HttpAnswer,
-    proxy_secrets,
+    RequestStage,
 )
+from vegakit.providers.catalog import features_of, saves_by_cache
+from vegakit.providers.provider import OutgoingRequest
+from vegakit.providers.token_bounds import bound_of_messages, bound_of_shapes, bound_of_text
+from vegakit.providers.transport import ConnectionPool, bundle_context, proxy_secrets
 from vegakit.wires import (
     UNREADABLE,
     AnswerReader,
     AskForm,
     Header,
     ModelFeatures,
+    UnfinishedAnswerError,
     Wire,
     WireFailure,
     output_tool,
+    with_fields,
 )
 
 _MAX_TOKENS = 4_096
@@ -67,11 +82,16 @@ was sent."""
 _REST_OF_STREAM_S = 0.05
 """How long the end of an HTTP body is waited for once the answer in it is whole. That is seldom:
 providers send it with the last event."""
-_LONGEST_WAIT_MS = 1e12
 _FORBIDDEN = 403
 _GIVEN_UP = frozenset({408, 499, 504, 524})
 """Statuses by which a gateway says that it waited no longer: who it asked may have answered."""
+_ID = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
 _MAX_BOUNDS = 64
+_MOST_TOKENS = 100_000_000
+"""Ten times the largest window of any model: no single call has more."""
+_LONGEST_TOKEN = 256
+"""Letters that one token may stand for. The longest of any tokenizer, of spaces, stands for half of
+that."""
 _SHOWN = 300
 
 _COMMON_HEADERS = {
@@ -93,14 +113,18 @@ class ProviderModel:
         self._access = access
         self._wire = wire
         self._features = _features_of(name)
-        fields = fixed_fields(name, access)
-        self._whole = AskForm(self._features, stream=False, fields=fields)
-        self._streamed = AskForm(self._features, stream=True, fields=fields)
+        self.price: PriceRow | None = price_of(name, access)
+        self._whole = AskForm(
+            self._features,
+            fields=fixed_fields(name, access),
+            cache=access.cache and saves_by_cache(self.price),
+            elsewhere=not name.wire.is_own(access.base_url),
+        )
+        self._streamed = structs.replace(self._whole, stream=True)
         self._headers = _own_headers(self._wire.headers, access.headers)
         self._reach: _Reach | None = None
         self._bounds: list[tuple[_Shared, int]] = []
         self._on_limits: Callable[[ServerLimits], None] | None = None
-        self.price: PriceRow | None = price_of(name, access)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -128,59 +152,69 @@ class ProviderModel:
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Ask once, and return the reply."""
+        admission = use_admission()
         outgoing, headers, pool = await self._prepare(request, self._whole)
-        timeout_s = timeout_of(request)
-        use_admission()
+        sent = _Sent(headers, admission)
+        timeout_s, deadlines = timeout_of(request), _deadlines(timeout_of(request))
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                pool.post(outgoing.url, headers, outgoing.body, _deadlines(timeout_s)) as got,
+                pool.post(
+                    outgoing.url, headers, outgoing.body, deadlines, admission.on_write
+                ) as got,
             ):
-                self._on_head(got)
+                self._on_head(got, admission)
                 body = await _body_of(got)
         except TimeoutError:
-            raise self._error(
-                ErrorClass.TIMEOUT, f"no answer within {timeout_s:g} s", headers
-            ) from None
+            phase = Phase.NOTHING_SENT if admission.unsent else Phase.UNKNOWN
+            text = f"no answer within {timeout_s:g} s"
+            raise self._error(ErrorClass.TIMEOUT, text, sent, phase) from None
         except BrokenError as error:
-            raise self._broken(error, headers) from None
+            raise self._broken(error, sent) from None
         except ValueError as error:
-            raise self._unsendable(error, headers) from None
+            raise self._unsendable(error, sent) from None
         if not got.is_success:
-            raise self._refused(got, body, headers)
+            raise self._refused(got, body, sent)
         decode = partial(self._wire.decode, body, output_tool(request, self._features))
-        return self._reply(decode, headers)
+        return self._reply(decode, sent)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         """Ask once, and yield the answer piece by piece, the whole reply last."""
+        admission = use_admission()
         outgoing, headers, pool = await self._prepare(request, self._streamed)
-        timeout_s = timeout_of(request)
-        reader = self._wire.reader(output_tool(request, self._features))
-        use_admission()
+        sent = _Sent(headers, admission)
+        deadlines = _deadlines(timeout_of(request))
+        carrier = output_tool(request, self._features)
+        reader = self._wire.reader(carrier)
+        plain = _PlainBody(is_possible=not self._wire.streams_objects)
         try:
             async with pool.post(
-                outgoing.url, headers, outgoing.body, _deadlines(timeout_s)
+                outgoing.url, headers, outgoing.body, deadlines, admission.on_write
             ) as got:
-                self._on_head(got)
+                self._on_head(got, admission)
                 if not got.is_success:
-                    raise self._refused(got, await _body_of(got), headers)
-                ends_itself = not self._wire.ends_with_body
-                async with aclosing(_until_end(got, reader, ends_itself)) as pieces:
-                    async for piece in pieces:
-                        for chunk in self._read(reader, piece, headers):
-                            yield chunk
+                    raise self._refused(got, await _body_of(got), sent)
+                most = request.settings.max_tokens
+                async with aclosing(self._heard(got, reader, plain, sent, most)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                if plain.body:
+                    decode = partial(self._wire.decode, bytes(plain.body), carrier)
+                    for chunk in _told_whole(self._reply(decode, sent)):
+                        yield chunk
+                    return
                 if reader.ended:
                     # The provider has said all: nobody need wait for the connection to end. But it
                     # is used again only if its body is read, and whoever has the reply may leave.
                     if not got.whole:
                         await _read_rest(got)
-                    yield self._reply(reader.reply, headers)
+                    yield self._reply(reader.reply, sent)
                     return
         except BrokenError as error:
-            raise self._broken(error, headers) from None
+            raise self._broken(error, sent) from None
         except ValueError as error:
-            raise self._unsendable(error, headers) from None
-        raise self._error(ErrorClass.CONNECTION, "its stream ended before its answer", headers)
+            raise self._unsendable(error, sent) from None
+        raise self._error(ErrorClass.CONNECTION, "its stream ended before its answer", sent)
 
     def subscribe_limits(self, listener: Callable[[ServerLimits], None]) -> None:
         """Tell the listener what the provider says of its limits, as soon as an answer begins, good
@@ -192,9 +226,35 @@ class ProviderModel:
         if self._reach is not None:
             self._reach.pool.close()
 
-    def _read(
-        self, reader: AnswerReader, piece: bytes, sent: tuple[Header, ...]
-    ) -> list[ModelChunk]:
+    async def _heard(
+        self,
+        got: HttpAnswer,
+        reader: AnswerReader,
+        plain: "_PlainBody",
+        sent: "_Sent",
+        max_tokens: int,
+    ) -> AsyncGenerator[ModelChunk]:
+        """Yield what the pieces of a stream complete, and its end. Not all servers keep to the
+        length they are told: whoever leaves closes the connection, so that the answer ends."""
+        letters_left = max_tokens * _LONGEST_TOKEN
+        async with aclosing(_until_end(got, reader, not self._wire.ends_with_body)) as pieces:
+            async for piece in pieces:
+                if not plain.takes(piece):
+                    for chunk in self._read(reader, piece, sent):
+                        if isinstance(chunk, TextDelta | ReasoningDelta):
+                            letters_left -= len(chunk.text)
+                        yield chunk
+                if letters_left < 0:
+                    raise self._error(
+                        ErrorClass.SERVER,
+                        f"its answer is longer than max_tokens ({max_tokens}) allows, and was cut "
+                        "off; this server seems to know no limit, so set one where it is started",
+                        sent,
+                    )
+        for chunk in self._read_end(reader, got, sent):
+            yield chunk
+
+    def _read(self, reader: AnswerReader, piece: bytes, sent: "_Sent") -> list[ModelChunk]:
         try:
             chunks = reader.feed(piece)
         except UNREADABLE as error:
@@ -203,9 +263,26 @@ class ProviderModel:
             raise self._failed(reader.failure, Phase.UNKNOWN, sent)
         return chunks
 
-    def _reply(self, decode: Callable[[], ModelReply], sent: tuple[Header, ...]) -> ModelReply:
+    def _read_end(self, reader: AnswerReader, got: HttpAnswer, sent: "_Sent") -> list[ModelChunk]:
+        """Take what the end of a body completes, if it came whole. What is left of an answer that
+        was broken off is no event."""
+        if not got.whole or (reader.ended and not self._wire.ends_with_body):
+            return []
+        try:
+            chunks = reader.close()
+        except UNREADABLE:
+            return []
+        if reader.failure and not reader.ended:
+            raise self._failed(reader.failure, Phase.UNKNOWN, sent)
+        return chunks
+
+    def _reply(self, decode: Callable[[], ModelReply], sent: "_Sent") -> ModelReply:
         try:
             return self._named(decode())
+        except UnfinishedAnswerError as error:
+            if sent.admission is not None:
+                sent.admission.usage = _believed(error.usage)
+            raise self._error(error.error_class, str(error), sent) from None
         except WorldError as error:
             # A codec knows neither the model's name nor what must not be shown.
             raise self._error(error.error_class, str(error), sent) from None
@@ -213,7 +290,13 @@ class ProviderModel:
             raise self._unreadable(error, sent) from None
 
     def _named(self, reply: ModelReply) -> ModelReply:
-        """Some formats do not say which model answered."""
+        """Some formats do not say which model answered. Counts that cannot be are none: the answer
+        is charged as reserved. So is an answer whose words nobody counted."""
+        usage = _believed(reply.usage)
+        if usage and not usage.output_tokens and reply.message.parts:
+            usage = None
+        if usage is not reply.usage:
+            reply = structs.replace(reply, usage=usage)
         if reply.message.model:
             return reply
         message = structs.replace(reply.message, model=self._name.model)
@@ -225,15 +308,20 @@ class ProviderModel:
         """Return the request as it is sent, its headers with the key in them, and the way there.
         Whatever is wrong here is wrong before anything is sent."""
         try:
-            body = self._wire.encode(structs.replace(request, model=self._name.model), form)
+            asked = structs.replace(request, model=self._name.model)
+            body = self._wire.encode(asked, self._with_effort(asked, form))
         except (UserError, UnicodeError) as error:
             # What this format cannot say is found only now: nothing was sent, so nothing is due.
-            raise self._error(ErrorClass.REJECTED, str(error), (), Phase.NOTHING_SENT) from None
+            raise self._error(
+                ErrorClass.REJECTED, str(error), _NOTHING, Phase.NOTHING_SENT
+            ) from None
         try:
             if self._reach is None:
                 self._reach = _reach(self._name, self._access)
         except SettingsError as error:
-            raise self._error(ErrorClass.REJECTED, str(error), (), Phase.NOTHING_SENT) from None
+            raise self._error(
+                ErrorClass.REJECTED, str(error), _NOTHING, Phase.NOTHING_SENT
+            ) from None
         url = self._reach.base_url + self._wire.target(self._name.model, form.stream)
         outgoing = OutgoingRequest(url, body)
         key = await key_of(self._name, self._access)
@@ -242,13 +330,27 @@ class ProviderModel:
             if inspect.isawaitable(signed):
                 signed = await signed
         except SettingsError as error:
-            raise _no_key(str(error)) from error
+            raise no_key(str(error)) from error
         except UnicodeError:
             variable = self._name.provider.key_variable
-            raise _no_key(f"the key of {self._name} is none; check {variable}") from None
+            raise no_key(f"the key of {self._name} is none; check {variable}") from None
         given = {name for name, _ in self._headers}
         proof = (header for header in signed if header[0] not in given)
         return outgoing, (*self._headers, *proof), self._reach.pool
+
+    def _with_effort(self, request: ModelRequest, form: AskForm) -> AskForm:
+        """A model that is told to reason takes no temperature, which most refuse then."""
+        effort = request.settings.effort
+        if effort is None:
+            return form
+        if form.features.effort is None:
+            raise UserError(
+                f"effort is {effort}, and {self._name.model} cannot be told how much to reason; "
+                "leave effort out, or take a model that reasons"
+            )
+        told = self._wire.effort(request, effort, form.features)
+        features = structs.replace(form.features, reasons=True, temperature=False)
+        return structs.replace(form, features=features, fields=with_fields({**told}, form.fields))
 
     def _bound_of_shared(self, request: ModelRequest) -> int:
         """The part that the requests of one agent have in common is bounded once. Agents are few
@@ -271,13 +373,14 @@ class ProviderModel:
         with_shapes, without = (len(self._wire.encode(r, self._whole)) for r in (shaped, bare))
         return bound_of_shapes(self._name.provider, with_shapes - without, count)
 
-    def _on_head(self, answer: HttpAnswer) -> None:
+    def _on_head(self, answer: HttpAnswer, admission: RequestAdmission) -> None:
+        admission.request_id = _shown_id(answer.headers.get(self._wire.request_id, ""))
         if self._on_limits and (limits := parse_limits(answer.headers)):
             self._on_limits(limits)
 
     # What went wrong, in one form of words.
 
-    def _refused(self, answer: HttpAnswer, body: bytes, sent: tuple[Header, ...]) -> WorldError:
+    def _refused(self, answer: HttpAnswer, body: bytes, sent: "_Sent") -> WorldError:
         if 300 <= answer.status < 400:
             failure = WireFailure(
                 ErrorClass.REJECTED,
@@ -296,7 +399,7 @@ class ProviderModel:
         self,
         failure: WireFailure,
         phase: Phase,
-        sent: tuple[Header, ...],
+        sent: "_Sent",
         retry_after_ms: int | None = None,
     ) -> WorldError:
         """The provider's own words, except about a key, which it may quote."""
@@ -305,16 +408,16 @@ class ProviderModel:
             text = f"the key was not accepted; check {self._name.provider.key_variable}"
         return self._error(failure.kind, text, sent, phase, retry_after_ms)
 
-    def _broken(self, error: BrokenError, sent: tuple[Header, ...]) -> WorldError:
+    def _broken(self, error: BrokenError, sent: "_Sent") -> WorldError:
         kind = ErrorClass.TIMEOUT if error.timed_out else ErrorClass.CONNECTION
         phase = Phase.UNKNOWN if error.sent else Phase.NOTHING_SENT
         return self._error(kind, str(error), sent, phase)
 
-    def _unsendable(self, error: ValueError, sent: tuple[Header, ...]) -> WorldError:
-        """The transport refused the URL or a header before anything was sent."""
+    def _unsendable(self, error: Exception, sent: "_Sent") -> WorldError:
+        """The codec, the settings or the transport refused before anything was sent."""
         return self._error(ErrorClass.REJECTED, str(error), sent, Phase.NOTHING_SENT)
 
-    def _unreadable(self, error: Exception, sent: tuple[Header, ...]) -> WorldError:
+    def _unreadable(self, error: Exception, sent: "_Sent") -> WorldError:
         text = f"its answer could not be read ({type(error).__name__})"
         return self._error(ErrorClass.SERVER, text, sent)
 
@@ -322,24 +425,25 @@ class ProviderModel:
         self,
         kind: ErrorClass,
         text: str,
-        sent: tuple[Header, ...],
+        sent: "_Sent",
         phase: Phase = Phase.UNKNOWN,
         retry_after_ms: int | None = None,
     ) -> WorldError:
+        request = f" (request {sent.request_id})" if sent.request_id else ""
         return WorldError(
-            f"{self._name} failed ({kind}): {self._redacted(text, sent)}",
+            f"{self._name} failed ({kind}): {self._redacted(text, sent)}{request}{kind.next_step}",
             kind,
             phase=phase,
             retry_after_ms=retry_after_ms,
         )
 
-    def _redacted(self, text: str, sent: tuple[Header, ...]) -> str:
+    def _redacted(self, text: str, sent: "_Sent") -> str:
         """Strike out what was sent in headers of this call, should the provider repeat it: the key,
         which may stand behind the word Bearer, and the headers of the settings."""
         for secret in self._reach.secrets if self._reach else ():
             text = text.replace(secret, "…")
         ours = set(_COMMON_HEADERS.values()) | {v for _, v in self._wire.headers}
-        for _, value in sent:
+        for _, value in sent.headers:
             if value in ours:
                 continue
             whole = value.decode("latin-1")
@@ -348,55 +452,31 @@ class ProviderModel:
         return text[:_SHOWN]
 
 
-def fixed_fields(name: ModelName, access: ProviderAccess) -> Mapping[str, object]:
-    """Return what every request is sent with. Other servers that speak a provider's format need not
-    know all of its words."""
-    own_address = access.base_url is None
-    return {**(name.wire.own_fields if own_address else {}), **name.wire.fields}
-
-
-async def key_of(name: ModelName, access: ProviderAccess) -> str:
-    """Read the key of a call. A call without one fails before anything is sent."""
-    try:
-        key = access.key()
-        if inspect.isawaitable(key):
-            key = await key
-    except SettingsError as error:
-        if name.provider.keyless:
-            return ""
-        raise _no_key(str(error)) from error
-    except Exception as error:  # noqa: BLE001
-        # The user's own function; its words may hold the key.
-        raise _no_key(f"reading the key of {name} raised {type(error).__name__}") from None
-    if not key and not name.provider.keyless:
-        raise _no_key(f"{name} needs a key; set {name.provider.key_variable} in your shell")
-    return key
-
-
-def price_of(name: ModelName, access: ProviderAccess) -> PriceRow | None:
-    """Return the price of a model: the user's own, the listed one, or none at all. On this machine
-    a model costs nothing."""
-    listed = access.price or listed_price(name.provider.name, name.model)
-    if listed is None and name.provider.free_at_home and access.base_url is None:
-        return PriceRow(str(name), (PriceTier(*[Money(0)] * 4),))
-    return listed
-
-
-def wait_ms(headers: Mapping[str, str]) -> int | None:
-    """Return how long the provider asks to wait: in milliseconds, in seconds, or until a time,
-    which is held against the answer's own Date."""
-    for name, factor in (("retry-after-ms", 1), ("retry-after", 1_000)):
-        try:
-            wait = float(headers[name]) * factor
-        except (KeyError, ValueError):
-            continue
-        return max(0, round(wait)) if abs(wait) < _LONGEST_WAIT_MS else None
-    try:
-        until = parsedate_to_datetime(headers["retry-after"])
-        wait_s = (until - parsedate_to_datetime(headers["date"])).total_seconds()
-    except (KeyError, ValueError, TypeError, OverflowError):
+def _believed(usage: Usage | None) -> Usage | None:
+    """Return what may be billed by; None for counts that cannot be."""
+    if usage is None or not all(0 <= n <= _MOST_TOKENS for n in structs.astuple(usage)):
         return None
-    return max(0, round(wait_s * 1_000))
+    return usage
+
+
+class _Sent(NamedTuple):
+    """A call as far as an error needs it: what must not be shown of it, and by which name its
+    provider knows it."""
+
+    headers: tuple[Header, ...]
+    admission: RequestAdmission | None = None
+
+    @property
+    def request_id(self) -> str:
+        return self.admission.request_id if self.admission else ""
+
+
+_NOTHING = _Sent(())
+
+
+def _shown_id(text: str) -> str:
+    """What a stranger wrote is shown only if it looks like a name."""
+    return text if _ID.fullmatch(text) else ""
 
 
 class _Reach(NamedTuple):
@@ -410,8 +490,9 @@ class _Reach(NamedTuple):
 def _reach(name: ModelName, access: ProviderAccess) -> _Reach:
     base_url = name.wire.address(access.base_url)
     proxy = access.proxy or environment_proxy(base_url)
+    tls = None if access.ca_bundle is None else bundle_context(access.ca_bundle)
     try:
-        pool = ConnectionPool(proxy=proxy)
+        pool = ConnectionPool(proxy=proxy, tls=tls)
     except ValueError as error:
         raise SettingsError(f"the proxy of a provider cannot be used: {error}") from None
     return _Reach(base_url, pool, proxy_secrets(proxy) if proxy else ())
@@ -473,6 +554,34 @@ async def _until_end(
             raise
 
 
+class _PlainBody:
+    """A body that is one object though a stream was asked for: an error from before the stream, or
+    the answer of a server that does not stream."""
+
+    __slots__ = ("_is_possible", "body")
+
+    def __init__(self, *, is_possible: bool) -> None:
+        self._is_possible = is_possible
+        self.body = bytearray()
+
+    def takes(self, piece: bytes) -> bool:
+        """Take a piece of such a body; return false for a piece of a stream."""
+        if not self.body and not (self._is_possible and piece.lstrip()[:1] == b"{"):
+            self._is_possible = False
+            return False
+        self.body += piece
+        if len(self.body) > LARGEST_BODY:
+            raise BrokenError(RequestStage.BETWEEN, "the body of the answer is too long")
+        return True
+
+
+def _told_whole(reply: ModelReply) -> Iterator[ModelChunk]:
+    """Yield an answer that came in one, as a stream tells it."""
+    if reply.message.text:
+        yield TextDelta(reply.message.text)
+    yield reply
+
+
 async def _read_rest(answer: HttpAnswer) -> None:
     """Read what is left of a body whose answer is whole, so that its connection can be used again;
     if it does not come at once, the connection is given up."""
@@ -481,7 +590,3 @@ async def _read_rest(answer: HttpAnswer) -> None:
             await answer.read()
     except (TimeoutError, BrokenError):
         return
-
-
-def _no_key(message: str) -> WorldError:
-    return WorldError(message, ErrorClass.AUTH, phase=Phase.NOTHING_SENT)

@@ -46,7 +46,8 @@ from vegakit.records import to_json
 # | a WorldError          | raises it                                                              |
 # | a function            | answers with what it returns for the request                           |
 #
-# A file is JSON or TOML with `replies`, a list, or `matches`, a table from text to reply.
+# A file is JSON or TOML with `replies`, a list, or `matches`, a table from text to reply; its
+# `latency_ms` is how long each answer takes.
 
 
 _SHOWN = 200
@@ -63,6 +64,7 @@ class ScriptedReply(Struct, frozen=True, forbid_unknown_fields=True):
     """`output` is any JSON, said as text. `usage` not given is counted in words; None is not known.
 
     An `error` comes after what is said, as when a stream breaks; `phase` not given follows from it.
+    `latency_ms` not given is the model's.
     """
 
     text: str = ""
@@ -73,6 +75,7 @@ class ScriptedReply(Struct, frozen=True, forbid_unknown_fields=True):
     error: ErrorClass | None = None
     phase: Phase | None = None
     retry_after_ms: int | None = None
+    latency_ms: int | None = None
 
 
 ParsedReply: TypeAlias = ScriptedReply | ModelReply | WorldError
@@ -109,7 +112,7 @@ def _in_turn(replies: Sequence[ScriptedAnswer]) -> ReplyChooser:
     def choose(request: ModelRequest) -> ScriptedAnswer:
         for reply in left:
             return reply
-        raise UserError(
+        raise _no_reply(
             f"the script had {len(replies)} replies and all are used; the request that finds none "
             f"says {_last_text(request)[:_SHOWN]!r}; add a reply, or see why there is one more"
         )
@@ -124,12 +127,18 @@ def _by_text(choosers: Mapping[str, ReplyChooser]) -> ReplyChooser:
             if text in said:
                 return chosen(request)
         known = ", ".join(map(repr, choosers)) or "nothing"
-        raise UserError(
+        raise _no_reply(
             f"the script has no reply to {said[:_SHOWN]!r}; it knows {known}; "
             "add a text that it contains, or '' for all others"
         )
 
     return choose
+
+
+def _no_reply(message: str) -> WorldError:
+    """Return what a provider would say that refuses a request: it costs nothing, is not tried
+    again, and a run that it failed goes on when the script is corrected."""
+    return WorldError(message, ErrorClass.REJECTED, phase=Phase.NOTHING_SENT)
 
 
 def _last_text(request: ModelRequest) -> str:
@@ -160,21 +169,32 @@ def parse_reply(reply: ReplySpec) -> ParsedReply:
         ) from error
 
 
-class _ScriptFile(Struct, forbid_unknown_fields=True):
+class ScriptFile(Struct, forbid_unknown_fields=True):
+    """A script as a file holds it; `latency_ms` is how long each answer takes, so that there
+    is something to watch and to kill."""
+
     replies: list[Any] = []
     matches: dict[str, Any] = {}
+    latency_ms: int = 0
 
     def __post_init__(self) -> None:
         if bool(self.replies) == bool(self.matches):
-            raise ValueError("a script has either `replies` or `matches`")
+            what = "both `replies` and `matches`" if self.replies else "no reply"
+            raise ValueError(f"a script has either `replies` or `matches`, and this has {what}")
+
+    @property
+    def script(self) -> ReplyScript:
+        """Return what it answers."""
+        return self.matches or self.replies
 
 
-def read_script(path: str | Path) -> ReplyScript:
+def read_script(path: str | Path) -> ScriptFile:
     """TOML by its name, else JSON."""
     read = tomllib.loads if Path(path).suffix == ".toml" else msgspec.json.decode
     try:
         content = read(Path(path).read_text("utf-8"))
-        script: list[Any] | _ScriptFile = msgspec.convert(content, list[Any] | _ScriptFile)
+        read_as: list[Any] | ScriptFile = msgspec.convert(content, list[Any] | ScriptFile)
+        return read_as if isinstance(read_as, ScriptFile) else ScriptFile(read_as)
     except OSError as error:
         raise UserError(
             f"the script {Path(path).absolute()} cannot be read: {error.strerror}; correct its "
@@ -182,10 +202,9 @@ def read_script(path: str | Path) -> ReplyScript:
         ) from error
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"the script {path} cannot be used: {error}; it is a list `replies`, or a table "
-            "`matches` from text to reply"
+            f"the script {path} cannot be used: {error}; write a list of replies such as "
+            '["Hello"], or a table `matches` from text to reply'
         ) from error
-    return (script.matches or script.replies) if isinstance(script, _ScriptFile) else script
 
 
 # A model that answers as its script says, without a network, a key or a wait.
@@ -201,7 +220,8 @@ _MAY_BE_BILLED = {ErrorClass.TIMEOUT, ErrorClass.CONNECTION}
 
 
 class ScriptedModel:
-    """Implements `ports.Model`; `requests` are all that came. Costs $1 and $5 a million words."""
+    """Implements `ports.Model`; `requests` are all that came. Each word is a token: $1 per million
+    input tokens, $5 per million output tokens."""
 
     def __init__(
         self,
@@ -226,7 +246,9 @@ class ScriptedModel:
     @classmethod
     def from_file(cls, path: str | Path, **settings: Any) -> "ScriptedModel":  # noqa: ANN401
         """Read the script from a file, TOML by its name, else JSON."""
-        return cls(read_script(path), **settings)
+        read = read_script(path)
+        settings.setdefault("latency_ms", read.latency_ms)
+        return cls(read.script, **settings)
 
     def bound_input(self, request: ModelRequest) -> int:
         return sum(len(text.split()) for text in _texts(request))
@@ -253,8 +275,10 @@ class ScriptedModel:
         """What is said, and what is raised after it."""
         self.requests.append(request)
         answer = self._choose(request)
-        await self._wait()
-        match parse_reply(answer(request) if callable(answer) else answer):
+        fixed = ScriptedReply() if callable(answer) else parse_reply(answer)
+        reply_ms = fixed.latency_ms if isinstance(fixed, ScriptedReply) else None
+        await self._wait(self._latency_ms if reply_ms is None else reply_ms)
+        match parse_reply(answer(request)) if callable(answer) else fixed:
             case WorldError() as error:
                 return ModelReply(AssistantMessage(()), None), error
             case ModelReply() as reply:
@@ -262,11 +286,11 @@ class ScriptedModel:
             case ScriptedReply() as scripted:
                 return self._reply(scripted, request), _error(scripted)
 
-    async def _wait(self) -> None:
+    async def _wait(self, latency_ms: int) -> None:
         if self._clock is None:
-            await asyncio.sleep(self._latency_ms / 1000)
+            await asyncio.sleep(latency_ms / 1000)
         else:
-            await self._clock.wait_until(self._clock.now() + self._latency_ms)
+            await self._clock.wait_until(self._clock.now() + latency_ms)
 
     def _reply(self, scripted: ScriptedReply, request: ModelRequest) -> ModelReply:
         message = AssistantMessage(tuple(self._parts(scripted)), self.name)

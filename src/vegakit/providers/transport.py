@@ -18,12 +18,16 @@ from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
+from vegakit.errors import SettingsError
 from vegakit.providers.answer import BrokenError, Deadlines, HttpAnswer, RequestStage
 from vegakit.providers.connection import Connection
 from vegakit.wires import Header
 
 _IDLE_S: Final = 15.0
 """Providers, and what stands before them, close idle connections after 30 s to some minutes."""
+_PLAIN_IDLE_S: Final = 4.0
+"""Servers without TLS are near, so that a new connection costs little, and many of them wait for
+five seconds without saying so."""
 
 _KEEPALIVE_S: Final = 60
 _SECOND_ADDRESS_AFTER_S: Final = 0.25
@@ -72,12 +76,19 @@ class ConnectionPool:
         self._last_shelf: _Shelf | None = None
 
     def post(
-        self, url: str, headers: Sequence[Header], body: bytes, deadlines: Deadlines
+        self,
+        url: str,
+        headers: Sequence[Header],
+        body: bytes,
+        deadlines: Deadlines,
+        on_write: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[HttpAnswer]:
         """Send a request; the context begins with the head of its answer. Leaving it before the end
-        of the answer closes the connection at once. Raises `BrokenError`; a URL or a header that
-        cannot be sent is a `ValueError`, before anything is sent."""
-        return _Exchange(partial(self._begin, url, headers, body, deadlines), deadlines)
+        of the answer closes the connection at once. `on_write` is called before the first byte of
+        the request is written, so that whoever is cancelled knows whether it was. Raises
+        `BrokenError`; a URL or a header that cannot be sent is a `ValueError`, before anything is
+        sent."""
+        return _Exchange(partial(self._begin, url, headers, body, deadlines), deadlines, on_write)
 
     def close(self) -> None:
         """Close the idle connections, those of other event loops by way of these loops."""
@@ -150,15 +161,21 @@ _Begun: TypeAlias = "tuple[_Shelf, _Place, Connection, bytes]"
 class _Exchange(AbstractAsyncContextManager[HttpAnswer]):
     """One request and its answer. A class, since a generator costs some microseconds more."""
 
-    __slots__ = ("_begin", "_begun", "_deadlines")
+    __slots__ = ("_begin", "_begun", "_deadlines", "_on_write")
 
-    def __init__(self, begin: "Callable[[], Awaitable[_Begun]]", deadlines: Deadlines) -> None:
-        self._begin, self._deadlines = begin, deadlines
+    def __init__(
+        self,
+        begin: "Callable[[], Awaitable[_Begun]]",
+        deadlines: Deadlines,
+        on_write: Callable[[], None],
+    ) -> None:
+        self._begin, self._deadlines, self._on_write = begin, deadlines, on_write
 
     async def __aenter__(self) -> HttpAnswer:
         self._begun = shelf, place, connection, message = await self._begin()
         deadlines = self._deadlines
         try:
+            self._on_write()
             answer = connection.request(message, deadlines)
             await connection.read_head(answer, deadlines)
         except BaseException:
@@ -186,10 +203,10 @@ class _Shelf:
         idle = self._idle.get(place)
         if not idle:
             return None
-        fresh_since = self.loop.time() - _IDLE_S
+        now = self.loop.time()
         while idle:
             connection = idle.pop()
-            if connection.idle_since >= fresh_since and connection.is_usable():
+            if connection.expires_at >= now and connection.is_usable():
                 return connection
             connection.close()
         return None
@@ -197,13 +214,13 @@ class _Shelf:
     def give_back(self, place: _Place, connection: Connection) -> None:
         """Keep a connection whose answer was read to its end; close any other."""
         idle = self._idle.setdefault(place, [])
-        if not connection.leave() or len(idle) >= self._most_idle:
+        usual_s = _IDLE_S if place.secure else _PLAIN_IDLE_S
+        if not connection.leave(usual_s) or len(idle) >= self._most_idle:
             connection.close()
             return
-        connection.idle_since = self.loop.time()
         idle.append(connection)
         if self._sweep is None:
-            self._sweep = self.loop.call_later(_IDLE_S, self._close_expired)
+            self._sweep = self.loop.call_at(connection.expires_at, self._close_expired)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -236,25 +253,35 @@ class _Shelf:
 
     def _close_expired(self) -> None:
         self._sweep = None
-        fresh_since = self.loop.time() - _IDLE_S
-        oldest = None
+        now = self.loop.time()
         for place, idle in list(self._idle.items()):
-            kept = [one for one in idle if one.idle_since > fresh_since and not one.lost]
+            kept = [one for one in idle if one.expires_at > now and not one.lost]
             for connection in set(idle).difference(kept):
                 connection.close()
             self._idle[place] = kept
-            if kept:
-                oldest = min(oldest or kept[0].idle_since, kept[0].idle_since)
-            else:
+            if not kept:
                 del self._idle[place]
-        if oldest is not None:
-            self._sweep = self.loop.call_at(oldest + _IDLE_S, self._close_expired)
+        ends = [one.expires_at for idle in self._idle.values() for one in idle]
+        if ends:
+            self._sweep = self.loop.call_at(min(ends), self._close_expired)
 
 
 def tls_context(ca_bundle: str | None = None) -> ssl.SSLContext:
     """Return a context that trusts what the system trusts, or the certificates of a file instead.
     It is made once: reading the certificates takes longer than a request."""
     return _make_context(ca_bundle, ssl.get_default_verify_paths())
+
+
+def bundle_context(ca_bundle: str) -> ssl.SSLContext:
+    """Return a context that trusts the certificates of a file that the settings name."""
+    try:
+        return tls_context(ca_bundle)
+    except OSError as error:  # that of a file without a certificate is one, too
+        why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(
+            f"the ca_bundle {ca_bundle} cannot be used: {why}; write the path of a file with the "
+            "certificates of your authority, in PEM"
+        ) from None
 
 
 @lru_cache(maxsize=16)

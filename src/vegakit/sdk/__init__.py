@@ -23,12 +23,33 @@ if TYPE_CHECKING:
         TurnEnded as TurnEnded,
         run_program as run_program,
     )
-    from vegakit.sdk.composition import runtime_arguments as runtime_arguments
+    from vegakit.program import (
+        BreakerClosed as BreakerClosed,
+        BreakerOpened as BreakerOpened,
+        CallQueued as CallQueued,
+        CostAlert as CostAlert,
+        ProcessExited as ProcessExited,
+        ProcessRestarted as ProcessRestarted,
+        ProcessSpawned as ProcessSpawned,
+        ProcessStuck as ProcessStuck,
+    )
+    from vegakit.sdk.ask import Ask as Ask
+    from vegakit.sdk.composition import (
+        RuntimeOptions as RuntimeOptions,
+        adopt as adopt,
+        runtime_arguments as runtime_arguments,
+    )
     from vegakit.sdk.control_server import (
         ControlServer as ControlServer,
         RuntimeControl as RuntimeControl,
     )
     from vegakit.sdk.patterns import map_all as map_all, race as race, retry_until as retry_until
+    from vegakit.sdk.pipeline_files import (
+        PIPELINE_SUFFIXES as PIPELINE_SUFFIXES,
+        PipelineFile as PipelineFile,
+        pipeline_schema as pipeline_schema,
+        read_pipeline as read_pipeline,
+    )
     from vegakit.sdk.programs import (
         Failed as Failed,
         LoadHook as LoadHook,
@@ -46,7 +67,7 @@ if TYPE_CHECKING:
         spawn as spawn,
         vega as vega,
     )
-    from vegakit.sdk.runtime import Ask as Ask, Runtime as Runtime, run as run
+    from vegakit.sdk.runtime import Runtime as Runtime
     from vegakit.sdk.sources import (
         CheckedSource as CheckedSource,
         Source as Source,
@@ -64,14 +85,20 @@ __getattr__, __dir__ = lazy_exports(
             "Agent Child Process Reducer Reply RunProgram StreamEvent Supervisor TextChunk "
             "ToolCalled ToolReturned TurnEnded run_program"
         ),
-        "composition": "runtime_arguments",
+        "vegakit.program": (
+            "BreakerClosed BreakerOpened CallQueued CostAlert ProcessExited ProcessRestarted "
+            "ProcessSpawned ProcessStuck"
+        ),
+        "ask": "Ask",
+        "composition": "RuntimeOptions adopt runtime_arguments",
         "control_server": "ControlServer RuntimeControl",
         "patterns": "map_all race retry_until",
+        "pipeline_files": "PIPELINE_SUFFIXES PipelineFile pipeline_schema read_pipeline",
         "programs": (
             "Failed LoadHook MaxLen ProgramRefused PythonProgram VegaFunction VegaProgram "
             "code_run_by interop_at load parallel program session spawn vega"
         ),
-        "runtime": "Ask Runtime run",
+        "runtime": "Runtime",
         "sources": "CheckedSource Source check_source load_bytecode project_root",
     },
 )

@@ -2,36 +2,119 @@
 
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from os import PathLike
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from vegakit.config import Settings, environment_secrets
-from vegakit.host import LimiterRules, PermissionPolicy
-from vegakit.policy import PermissionMode
-from vegakit.ports import Journal, Ledger, Model
-from vegakit.providers import ProviderAccess, build_model, key_formats, provider_of
+from msgspec import structs
+
+from vegakit.config import LogFormat, PromptCache, Settings, environment_secrets, load
+from vegakit.errors import SettingsError
+from vegakit.host import Agent, LimiterRules, Limits, PermissionPolicy, mode_of, rule_of
+from vegakit.policy import OnExceed, PermissionMode, RateRule, ScopeRule, Secrets
+from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
+from vegakit.program import DEFAULT_WINDOW, Bounds
+from vegakit.providers import ProviderAccess, build_model, key_formats, parts_of_agent, provider_of
 from vegakit.sdk.control_server import ControlServer
-from vegakit.store import RetentionRule, SqliteAudit, open_journal, open_ledger
+from vegakit.store import ReplyCache, RetentionRule, SqliteAudit, open_journal, open_ledger
 from vegakit.telemetry import Redactor, open_sink
 
+if TYPE_CHECKING:
+    from vegakit.sdk.monitoring import Observer
 
-def runtime_arguments(settings: Settings) -> dict[str, Any]:
-    """The arguments of `Runtime`."""
+
+class RuntimeOptions(TypedDict, total=False):
+    """The arguments of `Runtime` by name, which `Runtime.from_config` takes, too: what is given
+    replaces what the settings say."""
+
+    budget: str | float | ScopeRule | None
+    name: str
+    ledger: Ledger | str | PathLike[str] | None
+    trace: Sink | None
+    limits: Limits | None
+    models: Callable[[str], Model | tuple[Model, ...]] | None
+    clock: Clock | None
+    journal: Journal | str | PathLike[str] | None
+    cache: ReplyCache | str | PathLike[str] | None
+    on_exceed: str
+    memory: Memory | None
+    bounds: Bounds | None
+    lookahead: int | None
+    observable: bool | ControlServer
+    permissions: PermissionPolicy | Sequence[str] | None
+    mode: str | None
+    audit: Audit | str | PathLike[str] | None
+    store: Store | None
+    pins: str | PathLike[str] | None
+    sandbox: str
+    lease_ms: int
+    secrets: Callable[[], Secrets]
+    observers: "Sequence[Observer]"
+
+
+def runtime_arguments(settings: Settings, options: RuntimeOptions | None = None) -> dict[str, Any]:
+    """The arguments of `Runtime`: the options that are given, and the settings for the rest. What
+    an option replaces is not made, so that no file is opened which nobody uses."""
+    given: dict[str, Any] = {**(options or {})}
     redactor = Redactor(content=settings.telemetry.content, formats=key_formats())
-    return {
-        "budget": settings.budget_rule,
-        "journal": user_journal(settings),
-        "ledger": _ledger(settings),
-        "trace": open_sink(settings, redactor),
-        "limits": partial(_limiter_rules, settings),
-        "models": _model_finder(settings, redactor),
-        "view": _view(settings, redactor),
-        "permissions": _permission_policy(settings),
-        "audit": _audit(settings, redactor),
-        "window": settings.window,
-        "secrets": partial(_secrets, settings, redactor),
+    _complete(given, settings)
+    made: Mapping[str, Callable[[], Any]] = {
+        "budget": lambda: settings.budget_rule,
+        "journal": lambda: user_journal(settings),
+        "cache": lambda: _cache(settings),
+        "ledger": lambda: _ledger(settings, given["budget"], given.get("journal", "") is not None),
+        "trace": lambda: open_sink(settings, redactor),
+        "limits": lambda: partial(_limiter_rules, settings),
+        "models": lambda: _model_finder(settings, redactor),
+        "observable": lambda: _control_server(settings, redactor),
+        "permissions": lambda: _permission_policy(settings, given.get("mode")),
+        "audit": lambda: _audit(settings, redactor),
+        "bounds": lambda: _bounds(settings, given.get("lookahead")),
+        "secrets": lambda: partial(_secrets, settings, redactor),
+        "observers": lambda: [*_observers(settings, redactor)],
     }
+    return {name: make() for name, make in made.items() if name not in given} | given
+
+
+def _complete(given: dict[str, Any], settings: Settings) -> None:
+    """Join the options that change one part of what a setting says."""
+    on_exceed = OnExceed(given.pop("on_exceed", settings.budget.on_exceed))
+    if "budget" in given:
+        given["budget"] = rule_of(given["budget"], on_exceed)
+    else:
+        given["budget"] = structs.replace(settings.budget_rule, on_exceed=on_exceed)
+    if given.get("observable") is True:
+        # Asked for here, so it is opened in the usual place even if the settings name none.
+        del given["observable"]
+        if settings.sockets_path is None:
+            given["observable"] = True
+
+
+class NamedModels:
+    """The models that settings name, for a runtime that was made without settings: `vega.toml` and
+    `VEGA_*` are read when an agent first names one. So `Agent(model="fast")` works in a plain
+    `Runtime()`, with the price and the limits of that model."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._settings: Settings | None = None
+        self._rules: dict[str, LimiterRules] = {}
+        self._reading = Lock()
+
+    def find(self, name: str) -> tuple[Model, ...]:
+        """Return the models that a name stands for, in order. Models are built in threads."""
+        with self._reading:
+            settings = self._settings = self._settings or load()
+        models = _model_finder(settings, self._redactor)(name)
+        self._rules |= {one.name: _limiter_rules(settings, one.name) for one in models}
+        return models
+
+    def limits(self, model: str) -> LimiterRules:
+        """Return the rules of a model: those of the settings if they named it, none for a model
+        that is an object of the program."""
+        return self._rules.get(model) or LimiterRules(RateRule())
 
 
 def user_journal(settings: Settings) -> Journal | None:
@@ -42,19 +125,29 @@ def user_journal(settings: Settings) -> Journal | None:
     return open_journal(settings.journal_place, shared=True, keep=keep)
 
 
-def _ledger(settings: Settings) -> Ledger | None:
+def _ledger(settings: Settings, budget: ScopeRule, is_recorded: bool) -> Ledger | None:
     """Return None if the ledger is where the journal is, so that an answer is recorded and settled
-    in one transaction."""
-    shares = settings.journal.enabled and settings.ledger_place == settings.journal_place
+    in one transaction. Of a run that is recorded nowhere the cap is its own, too: only a budget
+    with a period, or a ledger that the settings name, is there for other runs as well."""
+    shares = settings.ledger_place == settings.journal_place
+    if not (is_recorded and settings.journal.enabled):
+        shares = shares and budget.window is None
     return None if shares else open_ledger(settings.ledger_place)
 
 
-def _permission_policy(settings: Settings) -> PermissionPolicy | None:
-    rules = settings.permission_rules
-    if rules is None:
+def _cache(settings: Settings) -> ReplyCache | None:
+    path = settings.cache_path
+    if path is None:
         return None
-    mode = settings.permissions.mode or PermissionMode.ASK
-    return PermissionPolicy(rules, mode, settings.answer_within_ms)
+    return ReplyCache(path, keep_ms=settings.cache_keep_ms, entries=settings.cache.entries)
+
+
+def _permission_policy(settings: Settings, given: str | None) -> PermissionPolicy | None:
+    rules = settings.permission_rules
+    if rules is None and given is None:
+        return None
+    mode = mode_of(given) if given else settings.permissions.mode or PermissionMode.ASK
+    return PermissionPolicy(rules or (), mode, settings.answer_within_ms)
 
 
 def _audit(settings: Settings, redactor: Redactor) -> SqliteAudit | None:
@@ -66,11 +159,34 @@ def _audit(settings: Settings, redactor: Redactor) -> SqliteAudit | None:
     return SqliteAudit(path, redactor.redact_json)
 
 
-def _view(settings: Settings, redactor: Redactor) -> ControlServer | bool:
+def _control_server(settings: Settings, redactor: Redactor) -> ControlServer | bool:
     directory = settings.sockets_path
     if directory is None or not hasattr(socket, "AF_UNIX"):
         return False
     return ControlServer(directory, redactor)
+
+
+def _observers(settings: Settings, redactor: Redactor) -> "Iterator[Observer]":
+    table = settings.telemetry
+    if table.logs or table.prometheus:
+        from vegakit.sdk.monitoring import MetricsServer, RuntimeLog
+
+        if table.logs:
+            yield RuntimeLog(redactor, table.level, json=table.logs is LogFormat.JSON)
+        if table.prometheus:
+            yield MetricsServer(table.prometheus)
+
+
+def _bounds(settings: Settings, lookahead: int | None) -> Bounds:
+    table = settings.bounds
+    chosen = settings.lookahead if lookahead is None else lookahead
+    return Bounds(
+        table.depth,
+        table.width,
+        table.living,
+        table.repeats,
+        window=DEFAULT_WINDOW if chosen is None else chosen,
+    )
 
 
 def _secrets(settings: Settings, redactor: Redactor) -> dict[str, str]:
@@ -85,14 +201,23 @@ def _key_name(provider: str) -> str:
 
 
 def _limiter_rules(settings: Settings, model: str) -> LimiterRules:
-    limits = settings.limits_for(model)
+    try:
+        provider = provider_of(model)
+    except SettingsError:  # a model of the program's own
+        provider = ""
+    limits = settings.limits_for(model, provider)
     return LimiterRules(limits.rate, limits.breaker, limits.retry_budget, limits.retry)
 
 
-def _model_finder(settings: Settings, redactor: Redactor) -> Callable[[str], Model]:
-    def find(name: str) -> Model:
-        model = settings.model(name)
-        provider = provider_of(model)
+def _model_finder(settings: Settings, redactor: Redactor) -> Callable[[str], tuple[Model, ...]]:
+    def find(model: str) -> Model:
+        prefix, provider = model.partition(":")[0], provider_of(model)
+        if prefix != provider and prefix in settings.providers:
+            # Passed over, it would send what was meant for a server of the user's to the provider.
+            raise SettingsError(
+                f"nobody reads [providers.{prefix}], since {prefix} is a format of {provider}; "
+                f"write [providers.{provider}]"
+            )
         table, source = settings.provider(provider), settings.key(provider)
 
         async def read_key() -> str:
@@ -101,8 +226,31 @@ def _model_finder(settings: Settings, redactor: Redactor) -> Callable[[str], Mod
             return key
 
         access = ProviderAccess(
-            read_key, table.base_url, table.headers, table.proxy, settings.price(model)
+            read_key,
+            table.base_url,
+            table.headers,
+            table.proxy,
+            settings.price(model),
+            table.ca_bundle,
+            cache=table.cache is PromptCache.AUTO,
         )
         return build_model(model, access)
 
-    return find
+    def find_all(name: str) -> tuple[Model, ...]:
+        try:
+            return tuple(map(find, settings.models_of(name)))
+        except SettingsError as error:
+            raise settings.unknown_model(name, error) from None
+
+    return find_all
+
+
+# An agent of another library as one of ours.
+
+
+def adopt(agent: object, *, name: str = "", model: str = "") -> Agent[Any]:
+    """Return an agent of pydantic-ai as one of Vega's: the same model, instructions, tools and
+    output type, under the gate and within budgets. Give it a `name` if it has none, and a `model`
+    to ask another one. What cannot be carried over is a `UserError` that names all of it. A
+    function that takes a `RunContext` finds what `rt.ask(…, deps=…)` is given as `ctx.deps`."""
+    return Agent(**parts_of_agent(agent, name=name, model=model)._asdict())

@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from vegakit.child_process import Children
-from vegakit.config import load
+from vegakit.config import sockets_dir
 from vegakit.control import (
     ALL_RIGHTS,
     KillPlan,
@@ -33,13 +32,14 @@ from vegakit.control import (
     offered_by,
     open_socket,
     plan_kill,
+    reserved_by_path,
     resolve,
     values,
 )
-from vegakit.errors import SettingsError, UserError
+from vegakit.errors import UserError
 from vegakit.host import ActivityLog, Approvals, ProgramRun
 from vegakit.ids import Digest
-from vegakit.money import Money
+from vegakit.money import Dollars, Money
 from vegakit.policy import ExitKind
 from vegakit.ports import Clock
 from vegakit.telemetry import Redactor
@@ -63,12 +63,11 @@ class ControlledRuntime(Protocol):
         """The run of all processes."""
         ...
 
-    @property
-    def spent(self) -> Money:
-        """The amount that this runtime has spent."""
+    async def spent(self) -> Dollars:
+        """Return the amount that was spent within the budget."""
         ...
 
-    async def remaining(self) -> Money | None:
+    async def remaining(self) -> Dollars | None:
         """Return what is left of the budget, or None if nothing limits it."""
         ...
 
@@ -92,7 +91,10 @@ class RuntimeControl:
 
     async def info(self) -> RuntimeView:
         """Return the runtime as a whole."""
+        from importlib.metadata import version  # it loads parsers of mail, and few ever look in
+
         rt = self._runtime
+        left = await rt.remaining()
         return RuntimeView(
             rt.name,
             os.getpid(),
@@ -103,8 +105,9 @@ class RuntimeControl:
             len(rt.program.machine.state.processes),
             rt.program.host.busy,
             len(rt.children.all()),
-            rt.spent,
-            await rt.remaining(),
+            Money(await rt.spent()),
+            None if left is None else Money(left),
+            Money(sum(reserved_by_path(rt.program.machine.state).values())),
         )
 
     async def ps(self) -> list[ProcessView]:
@@ -162,15 +165,19 @@ _ANSWER_WITHIN_S = 2.0
 
 class ControlServer:
     """Serves the operations that `RuntimeControl` offers to callers of the same user, who have
-    `rights`. A runtime that cannot be looked into runs on: that is a warning, not an error."""
+    `rights`. A runtime that cannot be looked into runs on: that is a warning, not an error, and
+    not even a warning where nobody asked for it."""
 
     def __init__(
         self,
         directory: Path,
         redactor: Redactor | None = None,
         rights: Collection[Right] = ALL_RIGHTS,
+        *,
+        is_asked_for: bool = True,
     ) -> None:
         self._directory = directory
+        self._level = logging.WARNING if is_asked_for else logging.INFO
         self._redactor = redactor
         self._rights = rights
         self._control: RuntimeControl | None = None
@@ -183,16 +190,26 @@ class ControlServer:
         """Listen for callers of this runtime."""
         self._control = RuntimeControl(runtime, self._redactor)
         try:
-            listening, self.path = open_socket(self._directory, runtime.name)
-        except (OSError, AttributeError) as error:
-            _LOG.warning(
-                "`vega ps` cannot look into this runtime: no socket in %s (%s); set view.sockets "
-                'to another directory, or to "" to do without',
+            self._server, self.path = await self._listen(runtime.name)
+        # A read-only home, a path that is too long, a loop or a system without such sockets:
+        # whatever it is, nobody's program fails because it cannot be looked into.
+        except Exception as error:  # noqa: BLE001
+            _LOG.log(
+                self._level,
+                "`vega ps` cannot look into this runtime: no socket in %s (%s); set "
+                'observable.sockets to another directory, or to "" to do without',
                 self._directory,
                 error,
             )
-            return
-        self._server = await asyncio.start_unix_server(self._adopt, sock=listening)
+
+    async def _listen(self, name: str) -> tuple[asyncio.Server, Path]:
+        listening, path = open_socket(self._directory, name)
+        try:
+            return await asyncio.start_unix_server(self._adopt, sock=listening), path
+        except BaseException:
+            listening.close()
+            path.unlink(missing_ok=True)
+            raise
 
     async def aclose(self) -> None:
         """Remove the socket, and hang up on who is still being answered."""
@@ -258,12 +275,8 @@ class ControlServer:
         await writer.drain()
 
 
-def control_server_from_settings() -> ControlServer:
-    """Return a server whose socket is where vega.toml says."""
-    directory = load().sockets_path
-    if directory is None:
-        raise SettingsError(
-            'view=True needs a directory for its socket, and view.sockets is ""; take it out of '
-            "vega.toml, or leave out view=True"
-        )
-    return ControlServer(directory)
+def default_control_server(redactor: Redactor) -> ControlServer | None:
+    """Return the server of a runtime that was made without settings: its socket is where `vega ps`
+    looks. Return None if the settings say that there is none."""
+    directory = sockets_dir()
+    return None if directory is None else ControlServer(directory, redactor, is_asked_for=False)

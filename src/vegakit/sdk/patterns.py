@@ -40,8 +40,8 @@ def _where_written(
 
 @_where_written
 async def race(*works: Awaitable[T]) -> T:
-    """The first that succeeds; the others are cancelled. If all fail, the failure that came first,
-    with the others as its notes."""
+    """Return the first that succeeds; the others are cancelled. If all fail, raise the failure
+    that came first, with the others as its notes."""
     _check_at_least_one("works to race", len(works))
     failures: list[BaseException] = []
     async with aclosing(_as_they_end(works)) as ended:
@@ -57,11 +57,11 @@ async def race(*works: Awaitable[T]) -> T:
 
 @_where_written
 async def map_all(
-    ask: Callable[[S], Awaitable[T]], items: Iterable[S], at_once: int = 8
+    ask: Callable[[S], Awaitable[T]], items: Iterable[S], concurrency: int = 8
 ) -> list[T]:
-    """The answers in the order of the items, which are taken one by one as there is room. The first
-    failure cancels the rest."""
-    _check_at_least_one("at_once", at_once)
+    """Return the answers in the order of the items, which are taken one by one as there is room.
+    The first failure cancels the rest."""
+    _check_at_least_one("concurrency", concurrency)
     answers: dict[int, T] = {}
     waiting = enumerate(items)
 
@@ -69,7 +69,7 @@ async def map_all(
         for place, item in waiting:
             answers[place] = await ask(item)
 
-    async with aclosing(_as_they_end([work_off() for _ in range(at_once)])) as ended:
+    async with aclosing(_as_they_end([work_off() for _ in range(concurrency)])) as ended:
         async for worker in ended:
             failure = _failure_of(worker)
             if failure is not None:

@@ -5,6 +5,7 @@ runtime each call opens one as vega.toml says.
 """
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +15,18 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_type_hints,
+    overload,
+)
 
 from vegakit.errors import ProgramFailed, UserError
 from vegakit.host import PythonInterop, only_in_program, python_value
@@ -30,6 +42,11 @@ if TYPE_CHECKING:
 #
 # Without a runtime each call opens one as vega.toml says; `rt.load(path)` binds it to a runtime.
 # The language is loaded with the first program.
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 class ProgramRefused(UserError):  # noqa: N818
@@ -164,12 +181,12 @@ def MaxLen(most: int) -> Any:  # noqa: ANN401, N802  (reads as a type: Annotated
     return Field(max_length=most)
 
 
-class PythonProgram:
+class PythonProgram(Generic[P, R]):
     """The `main` of a file of Python: await it, or call `main.run(...)` where nothing is
     awaited."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function: Any = function
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
@@ -190,12 +207,13 @@ class PythonProgram:
             self._loaded = VegaProgram(module, root, interop=interop)
         return self._loaded
 
-    async def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        return self._result(await self.loaded.call("main", args))
+    async def __call__(self, *args: P.args, **named: P.kwargs) -> R:
+        given = inspect.signature(self.function).bind(*args, **named)
+        return self._result(await self.loaded.call("main", given.args))
 
-    def run(self, *args: Any) -> Any:  # noqa: ANN401
+    def run(self, *args: P.args, **named: P.kwargs) -> R:
         """Run the program to its end, where nothing is awaited."""
-        return asyncio.run(self(*args))
+        return asyncio.run(self(*args, **named))
 
     def _result(self, value: Any) -> Any:  # noqa: ANN401
         """Records come back as instances of their classes."""
@@ -215,21 +233,39 @@ class _Program:
         """The room of the same name: `import vegakit.program as p`."""
         return getattr(sys.modules["vegakit.program"], name)
 
-    def __call__(self, function: Callable[..., Any] | None = None, **_: Any) -> Any:  # noqa: ANN401
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PythonProgram[P, R]: ...
+    @overload
+    def __call__(
+        self, /, *, may: Sequence[str] = ..., budget: str = ..., **settings: object
+    ) -> "_Marker": ...
+    def __call__(self, function: Callable[..., Any] | None = None, /, **_: object) -> Any:
         return PythonProgram if function is None else PythonProgram(function)
 
-    def function(self, **_: Any) -> Callable[..., Any]:  # noqa: ANN401
+    def function(self, **_: object) -> "_Unchanged":
         """Mark a function that has rights or a budget of its own:
         `@program.function(may=["fs::read"])`."""
         return _unchanged
 
-    def tool(self, **_: Any) -> Callable[..., Any]:  # noqa: ANN401
+    def tool(self, **_: object) -> "_Unchanged":
         """Mark a function that agents may call, and that runs in Vega:
         `@program.tool(capabilities=["fs::read"])`."""
         return _unchanged
 
 
-def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+class _Marker(Protocol):
+    """Makes a program of a function."""
+
+    def __call__(self, function: Callable[P, R], /) -> PythonProgram[P, R]: ...
+
+
+class _Unchanged(Protocol):
+    """Leaves a function as it is."""
+
+    def __call__(self, function: FunctionT, /) -> FunctionT: ...
+
+
+def _unchanged(function: FunctionT, /) -> FunctionT:
     return function
 
 
@@ -340,4 +376,6 @@ def _names_of(text: str, path: Path) -> dict[str, Any]:
 
 
 def _tools_in(names: dict[str, Any]) -> Iterator[FunctionTool]:
-    return (one for one in list(names.values()) if isinstance(one, FunctionTool))
+    for one in list(names.values()):
+        if isinstance(one, FunctionTool):
+            yield cast("FunctionTool", one)

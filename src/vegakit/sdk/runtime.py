@@ -8,40 +8,40 @@ through it.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from contextvars import copy_context
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
-from vegakit.concurrency import SteadyClock, gather_all
+from vegakit.concurrency import SteadyClock, gather_all, run_to_completion
 from vegakit.control import Question
-from vegakit.conversation import Conversation, Message, Text, UserPart
-from vegakit.errors import UserError
-from vegakit.events import CallTraced
+from vegakit.errors import UserError, VegaError
 from vegakit.host import (
     Agent,
+    AskOptions,
     Body,
     Child,
+    ChildOptions,
     Process,
+    Reducer,
     Reply,
     StreamEvent,
     Supervisor,
-    TurnEnded,
     current_process,
-    read_media,
 )
 from vegakit.ids import EffectKey, HolderId, ScopeId
-from vegakit.money import Money, dollars
-from vegakit.policy import LEASE_MS, OnExceed, ScopeRule, Secrets
+from vegakit.money import Dollars, dollars, priced
+from vegakit.policy import LEASE_MS, OnExceed, RateRule, ScopeRule, Secrets
 from vegakit.ports import Audit, Clock, Journal, Ledger, Memory, Model, Sink, Store
-from vegakit.program import DEFAULT_WINDOW, Bounds, News, Prompt
-from vegakit.telemetry import Tracer, current_span
+from vegakit.program import DEFAULT_WINDOW, Bounds, News
+from vegakit.sdk.ask import Ask, SyncRuntime
+from vegakit.telemetry import Redactor, Tracer, current_span
 from vegakit.tools import current_effect
 
 if TYPE_CHECKING:
@@ -53,103 +53,16 @@ if TYPE_CHECKING:
         HostServices,
         JournaledRun,
         Lease,
+        LimiterRules,
         Limits,
-        PendingAsk,
         PermissionPolicy,
         ProgramRun,
     )
+    from vegakit.sdk.composition import NamedModels, RuntimeOptions
     from vegakit.sdk.control_server import ControlServer
+    from vegakit.sdk.monitoring import Observer
     from vegakit.sdk.programs import VegaProgram
-
-
-# A question: asked when it is awaited, with budget, span and deadline of where it was written.
-#
-# It is a message to a process that lives for this one answer: the program decides its turn, its
-# retries and its money, with a journal and without one.
-
-
-AskT = TypeVar("AskT")
-
-
-class Ask(Generic[AskT]):
-    """A question not yet asked: await it, or give it to `rt.batch`. It keeps the budget, the span
-    and the deadline of the line it was written on."""
-
-    def __init__(
-        self,
-        runtime: "Runtime",
-        agent: Agent[AskT],
-        prompt: str,
-        *,
-        timeout_s: float | None,
-        deps: object,
-        files: Sequence[str | Path],
-        history: Conversation | Sequence[Message],
-        wait_for_budget: bool,
-    ) -> None:
-        self._runtime = runtime
-        self._agent = agent
-        self._parts: tuple[UserPart, ...] = (Text(prompt), *map(read_media, files))
-        self._history = history.messages if isinstance(history, Conversation) else tuple(history)
-        self._scope = runtime.budgets.current
-        self._above = current_span()
-        self._deps = deps
-        self._wait_for_budget = wait_for_budget
-        timeout_s = agent.timeout if timeout_s is None else timeout_s
-        self._timeout_ms = 0 if timeout_s is None else round(timeout_s * 1000)
-        now = runtime.clock.now()
-        self._deadline_ms = None if timeout_s is None else now + self._timeout_ms
-
-    def __await__(self) -> Generator[Any, Any, Reply[AskT]]:
-        return self._reply().__await__()
-
-    async def _reply(self) -> Reply[AskT]:
-        program = self._runtime.program
-        asked = await self._begin()
-        try:
-            return await asked
-        except BaseException:
-            await program.finished(asked)
-            raise
-
-    async def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[AskT]]:
-        """Yield what is said and done while it happens; without `stream` only what is done. Where
-        answers are recorded, the text of each model call comes when it is complete and kept."""
-        program = self._runtime.program
-        asked = await self._begin(stream=stream, with_events=True)
-        try:
-            async for event in asked.buffer:
-                yield event
-            yield TurnEnded(asked.result())
-        finally:
-            asked.cancel()
-            await program.finished(asked)
-
-    async def _begin(self, *, stream: bool = False, with_events: bool = False) -> "PendingAsk":
-        await self._runtime.model_registry.prepare_for(self._agent)
-        budgets, cap = self._runtime.budgets, self._agent.cap
-        # A part that holds the quote of programs is a bound, of which little is ever spent.
-        if cap is not None and not self._agent.writes_programs:
-            budgets.check_part(self._scope, cap)
-        prompt = Prompt(
-            self._parts,
-            self._history,
-            self._scope,
-            stream=stream,
-            wait_for_budget=self._wait_for_budget,
-        )
-        return self._runtime.program.ask_once(
-            self._agent,
-            prompt,
-            deps=self._deps,
-            deadline_ms=self._deadline_ms,
-            timeout_ms=self._timeout_ms,
-            above=self._above,
-            with_events=with_events,
-        )
-
-
-# The runtime people use: it owns ledger, limiters and traces, and every ask goes through it.
+    from vegakit.store import ReplyCache
 
 
 T = TypeVar("T")
@@ -161,28 +74,30 @@ def _environment_secrets() -> Secrets:
     return environment_secrets()
 
 
-class _NoSink:
-    def record(self, call: CallTraced) -> None:
-        pass
-
-    async def aclose(self) -> None:
-        pass
+def _failure_in(error: BaseException | None) -> BaseException | None:
+    """Return what made a run end before it was done; `sys.exit(0)` is an end like any other."""
+    return None if isinstance(error, SystemExit) and not error.code else error
 
 
-class Runtime:
-    """It keeps no journal: what it did is forgotten with it, and after `kill -9` nothing goes on.
+class Runtime(SyncRuntime):
+    """It owns money, limits and traces, and every ask goes through it.
+
+    It keeps no journal: what it did is forgotten with it, and after `kill -9` nothing goes on.
     With `journal="run.db"`, or as `Runtime.from_config()`, answers are recorded, and the program
     goes on from them when it is started again: `vega resume`.
 
-    `name` names the cap: runtimes of one name on one ledger share it. `models` turns a model's
-    name into a model; without it names are looked up in the settings. With `view`, `vega ps` and
-    its kin of the same user may look in. With `permissions` or a `mode` each tool call is allowed,
-    denied, or asked about; what is asked is kept in `store`, beside the journal if there is one.
+    `budget` caps this run, also when it goes on after a kill; with a period ("$5/day"), or on a
+    `ledger` that you name, all runtimes of one `name` share it. `models` turns a model's
+    name into a model; without it names are looked up in the settings when one is first used:
+    "fast", "smart", `provider:name`, and your own in `[models]`. `vega ps` and its kin of the same
+    user may look in, by a socket that nobody else can open, unless `observable` is False. With
+    `permissions` or a `mode` each tool call is allowed, denied, or asked about; what is asked is
+    kept in `store`, beside the journal if there is one.
+    With `cache`, a file of its own, the reply to a request that was made before is given again.
     `sandbox` is where tools run commands: "auto", or "container" if Vega's own is the boundary.
-    `window` is how many calls a compiled program may begin before it comes to them, 0 for none.
+    `lookahead` is how many calls a compiled program may begin before it comes to them, 0 for none.
     `lease_ms` is how long what it has reserved stays reserved on a shared ledger after it died.
-    `secrets` are values that people are shown by name in questions; without it, those of variables
-    whose names say that they are secret."""
+    `secrets` are shown to people by name; without it, variables whose names say that they are."""
 
     def __init__(
         self,
@@ -192,14 +107,15 @@ class Runtime:
         ledger: Ledger | str | PathLike[str] | None = None,
         trace: Sink | None = None,
         limits: "Limits | None" = None,
-        models: Callable[[str], Model] | None = None,
+        models: Callable[[str], Model | tuple[Model, ...]] | None = None,
         clock: Clock | None = None,
         journal: Journal | str | PathLike[str] | None = None,
+        cache: "ReplyCache | str | PathLike[str] | None" = None,
         on_exceed: str = OnExceed.BLOCK,
         memory: Memory | None = None,
         bounds: Bounds | None = None,
-        window: int | None = None,
-        view: "bool | ControlServer" = False,
+        lookahead: int | None = None,
+        observable: "bool | ControlServer" = True,
         permissions: "PermissionPolicy | Sequence[str] | None" = None,
         mode: str | None = None,
         audit: Audit | str | PathLike[str] | None = None,
@@ -208,6 +124,7 @@ class Runtime:
         sandbox: str = "auto",
         lease_ms: int = LEASE_MS,
         secrets: Callable[[], Secrets] = _environment_secrets,
+        observers: "Sequence[Observer]" = (),
     ) -> None:
         # The parts of a runtime are loaded when one is made, those of its run when a process is
         # started: who only imports the name does not wait for them.
@@ -219,8 +136,11 @@ class Runtime:
             Budgets,
             ModelRegistry,
             as_audit,
+            as_cache,
             as_journal,
             as_ledger,
+            check_numbers,
+            check_parts,
             permission_policy_from,
             rule_of,
             store_beside,
@@ -229,36 +149,43 @@ class Runtime:
         from vegakit.store import MemoryLedger
         from vegakit.tools import SandboxPool
 
+        given = {"clock": clock, "journal": journal, "ledger": ledger, "cache": cache}
+        check_parts(given | {"trace": trace, "store": store, "memory": memory, "audit": audit})
+        check_numbers({"lookahead": (lookahead or 0, 0), "lease_ms": (lease_ms, 1)})
         self.clock: Clock = clock or SteadyClock()
         self._journal = as_journal(journal)
         lasting = as_ledger(ledger, self._journal)
+        # A cap that is kept where the answers are is of each run there, as one without a journal
+        # is; who names a ledger, and is not given it by the settings, has its runs share one.
+        self._has_own_cap = self._journal is not None and (ledger is None or self._journal.shared)
         self._ledger: Ledger = lasting or MemoryLedger()
         self._lasting = lasting is not None
-        self.activity = ActivityLog(trace or _NoSink(), self.clock)
+        self._cache = as_cache(cache)
+        self.activity = ActivityLog(trace, self.clock)
         self.children = Children(self.clock)
         self._admission_service: AdmissionService | None = None
         self.backlog = Backlog(self.clock)
         self.memory = memory
         self.name = name
-        self.model_registry = ModelRegistry(models, limits, self.clock)
-        self._spent = 0
-        self.journaled: JournaledRun | None = None
-        self._exit_callbacks: list[Callable[[], object]] = []
-        rule = rule_of(budget, on_exceed)
-        self._bounds = bounds or Bounds(
-            window=DEFAULT_WINDOW if window is None else window, ceiling=rule.cap
+        self._redactor = Redactor()
+        self._named_models: NamedModels | None = None
+        self.model_registry = ModelRegistry(
+            models or self._find_model, limits or self._limits_of, self.clock
         )
+        self.journaled: JournaledRun | None = None
+        self._exit_callbacks: list[Callable[[], Awaitable[object]]] = []
+        rule = rule_of(budget, on_exceed)
+        bounds = bounds or Bounds(window=DEFAULT_WINDOW if lookahead is None else lookahead)
+        self._bounds = structs.replace(bounds, ceiling=bounds.ceiling or rule.cap)
         self._program: ProgramRun | None = None
         self._lease_ms = lease_ms
         self._lease: Lease | None = None
         root = ScopeId(f"runtime:{name}")
         self.budgets = Budgets(self._ledger, self.clock, root, rule)
         self.tracer = Tracer(self.activity, self.clock)
-        if view is True:
-            from vegakit.sdk.control_server import control_server_from_settings
-
-            view = control_server_from_settings()
-        self._view = view or None
+        self._observable = observable
+        self._control: ControlServer | None = None
+        self._observers = tuple(observers)
         self.approvals = Approvals(
             self.clock,
             store or store_beside(self._journal),
@@ -270,32 +197,60 @@ class Runtime:
         self.sandboxes = SandboxPool(self.children, self.clock, current_process.get, sandbox)
 
     @classmethod
-    def from_config(cls, settings: "Settings | None" = None, **flags: object) -> "Runtime":
+    def from_config(
+        cls, settings: "Settings | None" = None, **options: "Unpack[RuntimeOptions]"
+    ) -> "Runtime":
         """Return a runtime as vega.toml and `VEGA_*` describe it: models by name, a journal, a
-        ledger and traces on disk. `flags` are tables of settings, as
-        `budget={"default": "$5"}`. Each runtime is a run of its own in the journal of the user;
-        `vega resume` has the last unfinished one go on."""
+        ledger and traces on disk. `options` are arguments of `Runtime`, and replace what the
+        settings say: `Runtime.from_config(budget="$5", journal="run.db")`. Each runtime is a run
+        of its own in the journal of the user; `vega resume` has the last unfinished one of the
+        folder go on."""
         from vegakit.config import load
         from vegakit.sdk.composition import runtime_arguments
 
-        settings = settings or load(flags)
-        made = cls(**runtime_arguments(settings))
+        settings = settings or load()
+        made = cls(**runtime_arguments(settings, options))
         made.mcp.settings = settings
         return made
 
     async def __aenter__(self) -> Self:
+        try:
+            await self._begin()
+        except BaseException:
+            await run_to_completion(self._let_go())
+            raise
+        return self
+
+    async def _let_go(self) -> None:
+        """Close what one that could not begin has opened: nobody leaves a block that was not
+        entered, and a journal that stays locked could not be opened again by this process."""
+        for part in (self._control, self._lease, self.approvals, self._journal, self._ledger):
+            if part is not None:
+                with suppress(VegaError):  # why it could not begin is told, and that is enough
+                    await part.aclose()
+
+    async def _begin(self) -> None:
         """Takes a lease, and settles what holders left behind who died."""
         from vegakit.host import Gate, JournaledRun, Lease, charge_missing
 
-        now = self.clock.now()
+        now, self._variables = self.clock.now(), copy_context()
+        self._is_over = False
         self._holder = HolderId(f"{self.name}:{token_hex(8)}")
-        self.gate = Gate(self._ledger, self.clock, self._holder, self.backlog, self._lease_ms)
+        self.gate = Gate(
+            self._ledger, self.clock, self._holder, self.backlog, self._lease_ms, self._cache
+        )
+        self.gate.on_wait = self.model_registry.on_wait = self.activity.observe_wait
         if self._journal is not None:
             resume = self.approvals.resume
             self.journaled = await JournaledRun.begin(self._journal, self._ledger, now, resume)
-            if self._journal.shared:
+            if self._has_own_cap:
                 self.budgets.begin_run(self.journaled.run.program)
-            self.budgets.raise_root(self.journaled.run.raised)
+            self.budgets.raise_caps(self.journaled.run.raised)
+            self.budgets.name_blocks(self.journaled.run.program, may_go_on=True)
+            if self.journaled.is_resumed and await self.budgets.is_raised():
+                await self.journaled.decide_refused_anew()
+        elif self._lasting:
+            self.budgets.name_blocks(self._holder, may_go_on=False)
         self.approvals.begin(self.journaled.run.program if self.journaled else self._holder)
         lease = Lease(
             self._ledger,
@@ -311,9 +266,20 @@ class Runtime:
             await charge_missing(self.journaled.journal, self._ledger, run, root, holder, now)
         lease.keep()
         self._lease = lease
-        if self._view is not None:
-            await self._view.open(self)
-        return self
+        await self._open_control()
+        for observer in self._observers:
+            await observer.open(self)
+
+    async def _open_control(self) -> None:
+        """Let `vega ps` look in, if it can: it never fails the program."""
+        control = self._observable
+        if control is True:
+            from vegakit.sdk.control_server import default_control_server
+
+            control = default_control_server(self._redactor)
+        self._control = control or None
+        if self._control is not None:
+            await self._control.open(self)
 
     async def __aexit__(
         self,
@@ -321,9 +287,11 @@ class Runtime:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._view is not None:
-            await self._view.aclose()
-        if kind is not None and self.journaled is not None:
+        self._is_over = True
+        failure = _failure_in(error)
+        if self._control is not None:
+            await self._control.aclose()
+        if failure is not None and self.journaled is not None:
             self.approvals.questions.keep_open()
         replayed = await self._end_processes()
         if self.memory is not None:
@@ -331,23 +299,25 @@ class Runtime:
         await self.backlog.aclose()
         if self._lease is not None:
             await self._lease.aclose()
-        await self.budgets.close_left()
+        await self.budgets.end_run(is_done=failure is None)
         await self.model_registry.aclose()
         await self.activity.aclose()
         await self.approvals.aclose()
         is_reported = False
         try:
-            if kind is None:
+            if failure is None:
                 for tell in self._exit_callbacks:
-                    tell()
+                    await tell()
                 is_reported = True
         finally:
             if self.journaled is not None:
-                if error is not None:
+                if failure is not None:
                     # After the processes have ended: what they still recorded is reopened, too.
-                    await self.journaled.reopen(error, replayed)
+                    await self.journaled.reopen(failure, replayed)
                 await self.journaled.end(self.clock.now(), is_done=is_reported)
             await self._ledger.aclose()
+            for observer in self._observers:  # last: what closing says is logged and counted, too
+                await observer.aclose()
 
     async def _end_processes(self) -> set[EffectKey]:
         """End the processes and what serves them, and return the effects that were replayed."""
@@ -355,59 +325,55 @@ class Runtime:
         if self._program is not None:
             await self._program.aclose()
             replayed = self._program.host.replayed
+        if self._cache is not None:
+            await self._cache.aclose()
         await self.mcp.aclose()
         if self._admission_service is not None:
             await self._admission_service.aclose()
         await self.children.aclose()
         return replayed
 
-    def before_end(self, tell: Callable[[], object]) -> None:
-        """Call it when all is settled and closed, and before the run is recorded as ended. A run
-        that is killed or fails while it tells its result goes on, and tells it again."""
+    def before_end(self, tell: Callable[[], Awaitable[object]]) -> None:
+        """Await it when all is settled, and before the run is recorded as ended. A run that is
+        killed or fails while it tells its result goes on, and tells it again."""
         self._exit_callbacks.append(tell)
 
     def ask(
         self,
         agent: Agent[T],
         prompt: str,
-        *,
-        timeout: float | None = None,
-        deps: object = None,
-        files: Sequence[str | Path] = (),
-        history: Conversation | Sequence[Message] = (),
-        wait_for_budget: bool = False,
+        **options: Unpack[AskOptions],
     ) -> Ask[T]:
-        """Return a question to an agent: await it for the reply. `timeout` is in seconds; `history`
-        is said before the prompt; with `wait_for_budget` it waits for money instead of failing."""
+        """Return a question to an agent: await it for the reply. `budget="$0.10"` caps this ask
+        alone, with its tools and retries; `timeout` is in seconds or like "30s"; `history` is said
+        before the prompt; `on_chunk` is called with each piece of text as `stream` yields it; with
+        `wait_for_budget` it waits for money instead of failing; for a limit it waits no longer than
+        `max_wait`, also in seconds or like "30s", and fails with `RateLimited` otherwise."""
         self._check_entered()
-        return Ask(
-            self,
-            agent,
-            prompt,
-            timeout_s=timeout,
-            deps=deps,
-            files=files,
-            history=history,
-            wait_for_budget=wait_for_budget,
-        )
+        if self._is_over:
+            raise UserError(
+                "the runtime is closed; ask inside of `async with Runtime(...) as rt:`, not below"
+            )
+        return Ask(self, agent, prompt, **options)
 
     def stream(
         self,
         agent: Agent[T],
         prompt: str,
-        **options: Any,  # noqa: ANN401
+        **options: Unpack[AskOptions],
     ) -> AsyncGenerator[StreamEvent[T]]:
-        """Takes what `ask` takes. Leaving the loop early closes the connection."""
+        """Yield what an agent says and does while it does so; takes what `ask` takes. Leaving the
+        loop early closes the connection. With a journal the text of a model call comes all at once,
+        when it is recorded: what was read must be what a run that goes on has, too."""
         return self.ask(agent, prompt, **options).events(stream=True)
 
-    async def batch(self, *asks: Ask[Any]) -> tuple[Reply[Any], ...]:
+    async def batch(self, *asks: Ask[T]) -> tuple[Reply[T], ...]:
         """Ask several questions at once; if one fails, the others are cancelled."""
         return tuple(await gather_all([_awaited(ask) for ask in asks]))
 
     @property
     def services(self) -> "HostServices":
-        """The parts of this runtime that a host works with; there are all of them once it is
-        entered."""
+        """The parts that a host works with; there are all of them once this is entered."""
         from vegakit.host import HostServices
 
         self._check_entered()
@@ -424,14 +390,12 @@ class Runtime:
             admission_service=lambda: self.admission_service,
             memory=self.memory,
             journaled=self.journaled,
-            on_spent=self.on_spent,
             mcp_tools=self.mcp.tools,
         )
 
     @property
     def admission_service(self) -> "AdmissionService":
-        """The one that looks at programs before they run. It loads the language, so it is made for
-        the first program."""
+        """Return who looks at programs before they run: made for the first, as it loads much."""
         if self._admission_service is None:
             from vegakit.host import AdmissionService
 
@@ -443,26 +407,55 @@ class Runtime:
         """The run of all processes of this runtime."""
         self._check_entered()
         if self._program is None:
-            from vegakit.host import ProgramRun
+            from vegakit.host import RARE_NEWS, ProgramRun
 
-            self._program = ProgramRun(self.services, self._raised(self._bounds))
-            if self._view is not None:
-                self._program.on(News, self.activity.tell)
+            # Restarts are below our span here, or of who entered the runtime, not of a web request.
+            variables = copy_context() if current_span() else self._variables.copy()
+            self._program = variables.run(ProgramRun, self.services, self._raised())
+            told = RARE_NEWS if self._control is None else News
+            self._program.on(told, self.activity.tell)
         return self._program
 
-    def _raised(self, bounds: Bounds) -> Bounds:
+    def _raised(self) -> Bounds:
         """Return the bounds with what a person added to the budget when the run went on."""
-        raised = 0 if self.journaled is None else self.journaled.run.raised
+        raised, bounds = 0 if self.journaled is None else self.journaled.run.raised, self._bounds
         ceiling = None if bounds.ceiling is None else bounds.ceiling + raised
         return structs.replace(bounds, ceiling=ceiling, raised=raised)
 
+    @overload
+    def spawn(
+        self,
+        body: Agent[T],
+        *,
+        name: str = "",
+        supervise: Supervisor | None = None,
+        **child: Unpack[ChildOptions],
+    ) -> Process[Reply[T]]: ...
+    @overload
+    def spawn(
+        self,
+        body: Callable[..., Awaitable[T]],
+        *,
+        name: str = "",
+        supervise: Supervisor | None = None,
+        **child: Unpack[ChildOptions],
+    ) -> Process[T]: ...
+    @overload
+    def spawn(
+        self,
+        body: Reducer | Child | Supervisor | Body,
+        *,
+        name: str = "",
+        supervise: Supervisor | None = None,
+        **child: Unpack[ChildOptions],
+    ) -> Process[Any]: ...
     def spawn(
         self,
         body: Body | Child | Supervisor,
         *,
         name: str = "",
         supervise: Supervisor | None = None,
-        **child: Any,  # noqa: ANN401
+        **child: Unpack[ChildOptions],
     ) -> Process[Any]:
         """An agent, a reducer, an `async def` function or a whole `Supervisor` as a process, which
         is restarted when it crashes: three times a minute, or as `supervise` says. `child` is what
@@ -520,7 +513,7 @@ class Runtime:
     def on(self, kind: Any, react: Callable[[Any], object]) -> None:  # noqa: ANN401
         """Calls `react` with each news of a kind: `rt.on(CostAlert | ProcessExited, print)`, and
         with `Question` when a person is asked."""
-        self.program.on(kind, react)
+        self.program.on(kind, lambda news: react(priced(news)))
         if kind is Question:
             self.approvals.listeners.append(react)
 
@@ -548,53 +541,59 @@ class Runtime:
         owners = Counter(child.owner for child in self.children.all())
         asked = frozenset(question.process for question in self.interrupts())
         facts = HostFacts(self.activity.tokens_per_s(now), owners, asked)
-        return views_of(self._program.machine, self._program.registry.code, now, facts)
+        views = views_of(self._program.machine, self._program.registry.code, now, facts)
+        return list(map(priced, views))
+
+    def metrics_text(self) -> str:
+        """Return what was counted and what goes on now, as Prometheus reads it: serve it at
+        `/metrics` of your own application, as `text/plain; version=0.0.4`."""
+        from vegakit.sdk.monitoring import runtime_metrics
+
+        return runtime_metrics(self, None if self._program is None else self._program.machine.state)
 
     def budget(
-        self, allowance: str | float, name: str | None = None
+        self, allowance: str | float | None, name: str | None = None
     ) -> AbstractContextManager[ScopeId]:
-        """A named block, or one with a period, goes on where it was left; others start anew."""
+        """A named block, or one with a period, goes on where it was left; others start anew. None
+        counts what is spent inside, and limits nothing."""
         return self.budgets.block(allowance, name)
 
-    @property
-    def spent(self) -> Money:
-        """The amount that the asks of this runtime have spent."""
-        return Money(self._spent)
-
-    async def remaining(self) -> Money | None:
-        """Return what is left of the current budget, or None if nothing limits it."""
+    async def spent(self) -> Dollars:
+        """Return what was spent within the current budget: that of the innermost `rt.budget` block,
+        or of this run with all its earlier lives."""
         scope = await self.budgets.ready(self.budgets.current)
-        return await self._ledger.room(scope, self.clock.now())
+        found = await self._ledger.scope(scope, self.clock.now())
+        return Dollars.of_nanos(0 if found is None else found.settled)
 
-    def on_spent(self, amount: int) -> None:
-        """Count an amount that was spent."""
-        self._spent += amount
+    async def remaining(self) -> Dollars | None:
+        """Return what is left of the current budget, or None if nothing limits it. What calls in
+        flight have reserved is neither spent nor left."""
+        scope = await self.budgets.ready(self.budgets.current)
+        room = await self._ledger.room(scope, self.clock.now())
+        return None if room is None else Dollars.of_nanos(room)
+
+    def _find_model(self, name: str) -> tuple[Model, ...]:
+        """Return the models of this name in the settings, which are read for the first of them."""
+        from vegakit.sdk.composition import NamedModels
+
+        if self._named_models is None:
+            self._named_models = NamedModels(self._redactor)
+        return self._named_models.find(name)
+
+    def _limits_of(self, model: str) -> "LimiterRules":
+        """Return the limits of the settings for a model that was found in them, else none."""
+        from vegakit.host import LimiterRules
+
+        named = self._named_models
+        return LimiterRules(RateRule()) if named is None else named.limits(model)
 
     def _check_entered(self) -> None:
         if self._lease is None:
-            raise UserError("open the runtime first: `async with Runtime(...) as rt:`")
+            raise UserError(
+                "the runtime is not open; write `async with Runtime(...) as rt:` around its use, "
+                "or in a script `with Runtime(...) as rt:` and rt.run_sync(…)"
+            )
 
 
 async def _awaited(ask: Ask[T]) -> Reply[T]:
     return await ask
-
-
-# One question without a loop of one's own: `run(agent, "…")`, also in a notebook.
-
-
-ReplyT = TypeVar("ReplyT")
-
-
-def run(agent: Agent[ReplyT], prompt: str, **options: Any) -> Reply[ReplyT]:  # noqa: ANN401
-    """Takes what `Runtime.ask` takes. Under a running loop it works in a thread, and waits."""
-
-    async def asked() -> Reply[ReplyT]:
-        async with Runtime.from_config() as rt:
-            return await rt.ask(agent, prompt, **options)
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(asked())
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, asked()).result()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vegakit.errors import UserError
+from vegakit.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from vegakit.lang import Checked, Diagnostic, Module, Signature, Type
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 20
 _MARKERS = ("vega.toml", ".git")
+_PROGRAMS = (".vega", ".py")
 
 
 class Source:
@@ -59,13 +60,29 @@ def check_source(
     """Check the program in a file."""
     from vegakit.lang import check_program
 
+    if path.suffix not in _PROGRAMS and path.is_file():
+        raise UserError(
+            f"{path.name} is no program by its name; give the path of a "
+            f"{' or '.join(_PROGRAMS)} file"
+        )
     source = Source(path)
     text = source.read(source.name)
     if text is None:
-        raise UserError(f"there is no file {path}; give the path of a .vega or .py file")
+        raise _unreadable(path)
     return CheckedSource(
         source, text, *check_program(text, source.name, source.read, tools=tools, types=types)
     )
+
+
+def _unreadable(path: Path) -> UserError:
+    """Return why a path is no program, and which one was probably meant."""
+    folder = path if path.is_dir() else path.parent
+    programs = [str(one) for one in sorted(folder.glob("*")) if one.suffix in _PROGRAMS]
+    rule = f"give the path of a {' or '.join(_PROGRAMS)} file"
+    if path.is_dir():
+        found = f"{rule}, such as {programs[0]}" if programs else rule
+        return UserError(f"{path} is a folder; {found}")
+    return UserError(f"there is no file {path}; {did_you_mean(str(path), programs, rule)}")
 
 
 def load_bytecode(path: Path) -> "Module":
@@ -75,7 +92,10 @@ def load_bytecode(path: Path) -> "Module":
     try:
         return from_vgb(path.read_bytes())
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        raise UserError(
+            f"{path} cannot be read: {error.strerror}; correct the path, or make it, type: "
+            f"vega build {path.with_suffix('.vega')}"
+        ) from error
 
 
 def project_root(path: Path) -> Path:

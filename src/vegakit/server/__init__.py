@@ -1,4 +1,5 @@
-"""Programs for MCP clients: checked, priced and run under one server policy (edge, host).
+"""Doors: programs for MCP clients, checked, priced and run under one server policy, and the kernel
+over HTTP and gRPC, with the program that serves it (edge, host).
 
     client ── stdio, HTTP ──▶ tools ──▶ Operations ──▶ one process with the wallet ──▶ runs below it
 
@@ -9,6 +10,15 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vegakit.server.agents import RuntimeAgents as RuntimeAgents
+    from vegakit.server.asgi import AsgiScope as AsgiScope
+    from vegakit.server.grpc_door import (
+        GrpcDoor as GrpcDoor,
+        GrpcLimits as GrpcLimits,
+        GrpcTls as GrpcTls,
+        serve_grpc as serve_grpc,
+    )
+    from vegakit.server.kernel_app import HttpLimits as HttpLimits, KernelApp as KernelApp
     from vegakit.server.mcp import check_installed as check_installed, serve_stdio as serve_stdio
     from vegakit.server.mcp_http import (
         Address as Address,
@@ -18,14 +28,37 @@ if TYPE_CHECKING:
     )
     from vegakit.server.operations import Operations as Operations
     from vegakit.server.policy import ServerPolicy as ServerPolicy
+    from vegakit.server.router import RouterLimits as RouterLimits, vega_router as vega_router
+    from vegakit.server.serve import (
+        DOORS as DOORS,
+        OpenedServer as OpenedServer,
+        ServerPlan as ServerPlan,
+        TlsFiles as TlsFiles,
+        check_plan as check_plan,
+        run_server as run_server,
+    )
+    from vegakit.server.tokens import (
+        ROLES as ROLES,
+        Identity as Identity,
+        TokenRecord as TokenRecord,
+        TokenRole as TokenRole,
+        Tokens as Tokens,
+    )
 
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "agents": "RuntimeAgents",
+        "asgi": "AsgiScope",
+        "grpc_door": "GrpcDoor GrpcLimits GrpcTls serve_grpc",
+        "kernel_app": "HttpLimits KernelApp",
         "mcp": "check_installed serve_stdio",
         "mcp_http": "Address address_of read_or_create_token serve_http",
         "operations": "Operations",
         "policy": "ServerPolicy",
+        "router": "RouterLimits vega_router",
+        "serve": "DOORS OpenedServer ServerPlan TlsFiles check_plan run_server",
+        "tokens": "ROLES Identity TokenRole TokenRecord Tokens",
     },
 )

@@ -4,18 +4,24 @@ number of sessions.
 
 import asyncio
 import hmac
-import ipaddress
 import os
 import secrets
-import socket
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from vegakit.errors import UserError
+from vegakit.server.asgi import (
+    AsgiApp,
+    AsgiReceive,
+    AsgiScope,
+    AsgiSend,
+    is_loopback,
+    listen,
+)
 from vegakit.server.mcp import server_of
 from vegakit.server.operations import Operations
 
@@ -36,11 +42,6 @@ from vegakit.server.operations import Operations
 # A session is idle while no request of it is served and no stream of it is open. It is ended as a
 # client would end it, by `DELETE`, so that nothing of the server's own is reached into.
 
-
-AsgiScope: TypeAlias = MutableMapping[str, Any]
-AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None]]
 
 _ID = b"mcp-session-id"
 _GONE = 404
@@ -171,22 +172,13 @@ def address_of(text: str, name: str = "") -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise UserError(f"{text!r} is no address; type: vega mcp serve --http 127.0.0.1:8765")
-    if not _is_loopback(host) and not name:
+    if not is_loopback(host) and not name:
         raise UserError(
             f"{host} is reached from other machines. For this machine only, type: --http "
             f"127.0.0.1:{port}; to serve others, behind something that speaks TLS, add the name "
             "they call it by: --remote vega.example.com"
         )
     return Address(host, int(port), name)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_or_create_token(path: Path) -> str:
@@ -224,7 +216,7 @@ async def serve_http(
     import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
-    with _listen(address) as listening:
+    with listen(address.host, address.port) as listening:
         port: int = listening.getsockname()[1]
         names = _names(address, port)
         app = server_of(operations).streamable_http_app(
@@ -253,25 +245,9 @@ async def serve_http(
             await asyncio.wait({serving})
 
 
-def _listen(address: Address) -> socket.socket:
-    try:
-        listening = socket.create_server(
-            (address.host, address.port),
-            family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
-        )
-    except OSError as error:
-        raise UserError(
-            f"{address.host}:{address.port} cannot be listened on: {error.strerror or error}; "
-            "try another port"
-        ) from None
-    # For those it accepts too: else the end of each answer waits 40 ms for an acknowledgement.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
-
-
 def _names(address: Address, port: int) -> list[str]:
     own = f"[{address.host}]" if ":" in address.host else address.host
-    local = (own, "127.0.0.1", "localhost", "[::1]") if _is_loopback(address.host) else ()
+    local = (own, "127.0.0.1", "localhost", "[::1]") if is_loopback(address.host) else ()
     given = (address.name, f"{address.name}:{port}") if address.name else ()
     return list(dict.fromkeys((*(f"{name}:{port}" for name in local), *given)))
 

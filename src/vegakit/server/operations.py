@@ -30,7 +30,7 @@ from vegakit.control import (
 )
 from vegakit.errors import CapabilityDenied, ContractViolated, ToolFailed, UserError
 from vegakit.host import Agent, PreparedGrant, arguments as arguments_of
-from vegakit.lang import DataflowGraph, ModelTerms, Quote, card
+from vegakit.lang import DataflowGraph, ModelTerms, Quote, card, in_order
 from vegakit.money import Money, dollars, format_money
 from vegakit.policy import Grant
 from vegakit.program import (
@@ -311,15 +311,18 @@ class Operations:
         """Return the terms of a model, or None if nobody knows it, and so its price."""
         model_registry, agent = self._runtime.model_registry, Agent("quoted", model=name)
         try:
-            model = model_registry.model_of(agent)
+            models = model_registry.models_of(agent)
         except UserError:
             return None
-        if model.price is None:
-            return None
-        return ModelTerms(
-            model.price,
-            model.context_tokens,
-            model.default_max_tokens,
-            model.bound_input,
-            model_registry.retry_of(agent).max_attempts,
+        return in_order(
+            None
+            if model.price is None
+            else ModelTerms(
+                model.price,
+                model.context_tokens,
+                model.default_max_tokens,
+                model.bound_input,
+                model_registry.retry_of(agent, model).max_attempts,
+            )
+            for model in models
         )

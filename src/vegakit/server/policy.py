@@ -80,8 +80,9 @@ class ServerPolicy:
     def _unknown_models(self, manifest: Manifest) -> Iterator[str]:
         granted = ", ".join(sorted(self.models)) or "none"
         for agent in manifest.agents:
-            if agent.model not in self.models:
-                yield f'agent {agent.name} names model "{agent.model}"; granted: {granted}'
+            for model in (agent.model, *agent.fallbacks):
+                if model not in self.models:
+                    yield f'agent {agent.name} names model "{model}"; granted: {granted}'
 
     def _open_rules(self, manifest: Manifest) -> Iterator[str]:
         for name, clause in _CLAUSES.items():

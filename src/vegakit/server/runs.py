@@ -148,7 +148,7 @@ class Runs:
         try:
             said = await process.ask(name)
             return RunResult(
-                name, said["result"], said["error"], "".join(job.printed), process.spent
+                name, said["result"], said["error"], "".join(job.printed), Money(int(process.spent))
             )
         finally:
             del self._jobs[name]

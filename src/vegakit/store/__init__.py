@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         read_audit as read_audit,
         verify_audit as verify_audit,
     )
+    from vegakit.store.bus import LocalBus as LocalBus
     from vegakit.store.conversations import TransientMemory as TransientMemory
     from vegakit.store.journal import (
         ForgottenRuns as ForgottenRuns,
@@ -37,12 +38,17 @@ if TYPE_CHECKING:
         PostgresMemory as PostgresMemory,
         PostgresStore as PostgresStore,
     )
+    from vegakit.store.redis import (
+        RedisBus as RedisBus,
+    )
     from vegakit.store.registry import (
         forget_runs as forget_runs,
         journal_size as journal_size,
         list_runs as list_runs,
+        open_bus as open_bus,
         open_journal as open_journal,
         open_ledger as open_ledger,
+        open_tenants as open_tenants,
         recorded_calls as recorded_calls,
         show_place as show_place,
     )
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
         RunSummary as RunSummary,
     )
     from vegakit.store.sqlite import (
+        ReplyCache as ReplyCache,
         SqliteJournal as SqliteJournal,
         SqliteLedger as SqliteLedger,
         SqliteMemory as SqliteMemory,
@@ -64,14 +71,17 @@ __getattr__, __dir__ = lazy_exports(
             "AuditFault AuditFaultKind AuditLink AuditVerdict SqliteAudit parse_head "
             "read_audit verify_audit"
         ),
+        "bus": "LocalBus",
         "conversations": "TransientMemory",
         "journal": "ForgottenRuns RetentionRule",
         "memory": "MemoryJournal MemoryLedger MemoryStore ReplayJournal",
         "postgres": "PostgresJournal PostgresLedger PostgresMemory PostgresStore",
+        "redis": "RedisBus",
         "registry": (
-            "forget_runs journal_size list_runs open_journal open_ledger recorded_calls show_place"
+            "forget_runs journal_size list_runs open_bus open_journal open_ledger open_tenants "
+            "recorded_calls show_place"
         ),
         "runs": "RecordedCall RunSummary",
-        "sqlite": "SqliteJournal SqliteLedger SqliteMemory SqliteStore",
+        "sqlite": "ReplyCache SqliteJournal SqliteLedger SqliteMemory SqliteStore",
     },
 )

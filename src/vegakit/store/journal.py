@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from vegakit.effects import CallModel, CallTool, Effect, place_of
 from vegakit.errors import BugError, StoreError, UserError
-from vegakit.events import EffectOutcome, charged_for, reopened
+from vegakit.events import EffectOutcome, Refused, charged_for, is_over_budget, reopened
 from vegakit.ids import Digest, EffectKey, ProgramId
 from vegakit.money import Money
 from vegakit.ports import (
@@ -239,9 +239,12 @@ class SqlJournal(ABC, Generic[ThreadT]):
         self._files.open_spool(run.program if self.shared else "", user_seal())
         return run
 
-    async def end(self, now: int) -> None:
+    async def end(self, now: int, *, is_given_up: bool = False) -> None:
         for row in await self._run_rows("program = ?", self._program):
-            await self._write_run(_CHANGE_RUN, row._replace(ended_ms=now))
+            text = row.run
+            if is_given_up:
+                text = to_json(structs.replace(row.record(), is_given_up=True)).decode()
+            await self._write_run(_CHANGE_RUN, row._replace(ended_ms=now, run=text))
 
     async def raise_budget(self, program: ProgramId, amount: Money) -> RunRecord:
         """Raise the budget of an unfinished run, which then goes on with that much more."""
@@ -356,8 +359,10 @@ class SqlJournal(ABC, Generic[ThreadT]):
         since = "program = ? AND claimed_ms >= ? AND committed"
         for later in _rows(handle, since, self._program, row.claimed_ms):
             _change(handle, later._replace(committed=False))()
-        if row.kind == CallModel.__name__:
-            left = reopened(from_json(_OUTCOME, row.outcome))
+        outcome = from_json(_OUTCOME, row.outcome)
+        # What was refused was never sent: it is as if the program had not come to it yet.
+        if row.kind == CallModel.__name__ and not isinstance(outcome, Refused):
+            left = reopened(outcome)
             text = None if left is None else to_json(left).decode()
             _change(handle, row._replace(outcome=text, committed=False))()
         else:
@@ -378,6 +383,12 @@ class SqlJournal(ABC, Generic[ThreadT]):
             for row in found
         ]
 
+    async def refused(self) -> Sequence[EffectKey]:
+        calls = "program = ? AND kind = 'CallModel' AND outcome LIKE ?"
+        found = await self._effects(calls, self._program, "%BudgetExceeded%")
+        outcomes = ((row.key, from_json(_OUTCOME, row.outcome or "")) for row in found)
+        return [EffectKey(key) for key, outcome in outcomes if is_over_budget(outcome)]
+
     async def aclose(self) -> None:
         await self._thread.aclose()
         self._files.close()
@@ -389,8 +400,8 @@ class SqlJournal(ABC, Generic[ThreadT]):
                 "ended, or look for it: vega ps"
             )
         return StoreError(
-            f"the journal {self.place} is being written by another process; "
-            "wait until that run has ended, or name another journal"
+            f"the journal {self.place} is being written by another run, of this process or "
+            "another one; wait until that run has ended, or name another journal"
         )
 
     def _effects(self, condition: str, *values: object) -> Awaitable[list[EffectRow]]:

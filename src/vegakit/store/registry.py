@@ -6,10 +6,14 @@ from os import PathLike, fspath
 
 from vegakit.config import hide_secrets_of_url
 from vegakit.errors import SettingsError
-from vegakit.ports import Journal, Ledger
+from vegakit.ports import Bus, Clock, Journal, Ledger, TenantStore
+from vegakit.store.bus import LocalBus
 from vegakit.store.journal import ForgottenRuns, RetentionRule
 from vegakit.store.runs import Backend, RecordedCall, RunSummary
 from vegakit.store.sqlite import SQLITE
+from vegakit.store.tenants import MemoryTenantStore
+
+IN_MEMORY = ":memory:"
 
 
 def _postgres() -> Backend:
@@ -60,6 +64,29 @@ def open_journal(
     """Return the journal in a file or on the server of a URL. `shared` is one that many runs of a
     user share; `keep` says which runs that have ended are kept."""
     return _backend_of(fspath(place)).journal(fspath(place), shared=shared, keep=keep)
+
+
+def open_tenants(place: str | PathLike[str]) -> TenantStore:
+    """Return the state of tenants in a file, on the server of a URL, or in this process where the
+    place is `IN_MEMORY`."""
+    if fspath(place) == IN_MEMORY:
+        return MemoryTenantStore()
+    return _backend_of(fspath(place)).tenants(fspath(place))
+
+
+def open_bus(place: str, clock: Clock) -> Bus:
+    """Return the bus on the Redis server of a URL, or in this process where the place is
+    `IN_MEMORY`."""
+    if place == IN_MEMORY:
+        return LocalBus(clock)
+    if _scheme(place) not in ("redis", "rediss", "unix"):
+        raise SettingsError(
+            f"no bus is reached by {show_place(place)}; write redis://HOST:PORT/DATABASE, or "
+            f"{IN_MEMORY} for a bus of this process alone"
+        )
+    from vegakit.store.redis import RedisBus
+
+    return RedisBus(place, clock)
 
 
 def list_runs(place: str | PathLike[str]) -> list[RunSummary]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from vegakit.ids import ProgramId
 from vegakit.money import Money
-from vegakit.ports import Journal, Ledger, RunRecord
+from vegakit.ports import Journal, Ledger, RunRecord, TenantStore
 from vegakit.records import from_json
 from vegakit.store.journal import ForgottenRuns
 from vegakit.store.seals import RowSeals
@@ -56,6 +56,8 @@ class Backend(NamedTuple):
     """Forget runs that have ended, by age and size."""
     size: Callable[[str], int | None]
     """Return how many bytes a journal takes; None where nothing is recorded yet."""
+    tenants: Callable[[str], TenantStore]
+    """Open the state that servers share."""
 
 
 class RunQueries:
@@ -69,7 +71,8 @@ class RunQueries:
         self.runs = f"""
             SELECT program, ended_ms, run, seal, recorded, cut_off, spent, lost
             FROM runs LEFT JOIN (
-                SELECT program, COUNT(outcome) AS recorded, COUNT(*) - COUNT(outcome) AS cut_off,
+                SELECT program, COUNT(*) - COUNT(outcome) AS cut_off,
+                    SUM(CASE WHEN {text("type")} <> 'Refused' THEN 1 ELSE 0 END) AS recorded,
                     SUM(CASE kind WHEN 'CallModel' THEN {charged} END) AS spent,
                     SUM(CASE {text("type")} WHEN 'Unknown' THEN {charged} END) AS lost
                 FROM effects GROUP BY program

@@ -30,7 +30,19 @@ Work: TypeAlias = Callable[[HandleT], tuple[T, Callable[[], object]]]
 
 _MOST_WAITING = 10_000
 _MOST_AT_ONCE = 64
-_CALLERS_FAULTS = (VegaError, LookupError, TypeError, ValueError)
+_CALLERS_FAULTS = (
+    VegaError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    AssertionError,
+    RecursionError,
+    MemoryError,
+)
+"""Raised by a job itself, and not by the place it works on: a bug in one decision, or a value that
+is too deep or too large, must not end the thread for everybody."""
 
 
 class Job(NamedTuple):

@@ -7,33 +7,56 @@ exporters are loaded when a sink is opened.
 
 from vegakit.lazy import lazy_exports
 from vegakit.telemetry import trace
-from vegakit.telemetry.redaction import Redactor
-from vegakit.telemetry.spans import Span, Tracer, current_span, open_sink
+from vegakit.telemetry.redaction import Redactor, error_type
+from vegakit.telemetry.spans import FanOutSink, Span, Tracer, calling_span, current_span, open_sink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.telemetry.jsonl import (
-        JsonLinesSink,
-        TracedRun,
-        load_runs,
-        render_runs,
-        render_tree,
+    from vegakit.telemetry.jsonl import JsonLinesSink
+    from vegakit.telemetry.logs import LOG_FACTS, LogFormatter, LogOutput
+    from vegakit.telemetry.metrics import (
+        METRICS_CONTENT_TYPE,
+        Metric,
+        Metrics,
+        MetricSample,
+        Wait,
+        metrics_text,
     )
+    from vegakit.telemetry.runs import TracedRun, load_runs
+    from vegakit.telemetry.sqlite import SqliteSink
 
 __all__ = [
+    "LOG_FACTS",
+    "METRICS_CONTENT_TYPE",
+    "FanOutSink",
     "JsonLinesSink",
+    "LogFormatter",
+    "LogOutput",
+    "Metric",
+    "MetricSample",
+    "Metrics",
     "Redactor",
     "Span",
+    "SqliteSink",
     "TracedRun",
     "Tracer",
+    "Wait",
+    "calling_span",
     "current_span",
+    "error_type",
     "load_runs",
+    "metrics_text",
     "open_sink",
-    "render_runs",
-    "render_tree",
     "trace",
 ]
 
 __getattr__, _ = lazy_exports(
-    __name__, {"jsonl": "JsonLinesSink TracedRun load_runs render_runs render_tree"}
+    __name__,
+    {
+        "jsonl": "JsonLinesSink",
+        "logs": "LOG_FACTS LogFormatter LogOutput",
+        "metrics": "METRICS_CONTENT_TYPE Metric MetricSample Metrics Wait metrics_text",
+        "runs": "TracedRun load_runs",
+        "sqlite": "SqliteSink",
+    },
 )

@@ -1,5 +1,4 @@
-"""Traces as JSON lines: the format of one line, the sink that writes them, and runs read back and
-rendered.
+"""Traces as JSON lines: the format of one line, and the sink that writes them.
 
 Several processes may share the file. It is opened anew for each batch, so that it may be
 rotated.
@@ -7,22 +6,23 @@ rotated.
 
 import asyncio
 import atexit
+import errno
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from vegakit.events import CallKind, CallStatus, CallTraced
 from vegakit.ids import SpanId, TraceId
-from vegakit.money import NANOS, Money, format_money
+from vegakit.money import NANOS, Money
 from vegakit.telemetry.redaction import Redactor
 
 # A writer in the background: records wait in memory, and one thread writes them a batch at a time.
@@ -38,12 +38,19 @@ _CLOSE_WITHIN_S = 15
 
 class BackgroundWriter:
     """`write` gets a batch and how many records were dropped since the last one; it is never
-    called twice at once, and does not raise."""
+    called twice at once, and does not raise. `release` is called after the last batch."""
 
     def __init__(
-        self, write: Callable[[list[CallTraced], int], None], capacity: int = 10_000
+        self,
+        write: Callable[[list[CallTraced], int], None],
+        capacity: int = 10_000,
+        *,
+        keeps_money: bool = True,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         self._write = write
+        self._keeps_money = keeps_money
+        self._release = release
         self._capacity = capacity
         self._waiting: list[CallTraced] = []
         self._dropped = 0
@@ -55,10 +62,10 @@ class BackgroundWriter:
 
     def record(self, call: CallTraced) -> None:
         """Take a record, to be written later. A full queue drops records of calls that cost
-        nothing."""
+        nothing, or all if it keeps no money: then no caller ever writes."""
         with self._lock:
             first, full = not self._waiting, len(self._waiting) >= self._capacity
-            if full and not call.cost:
+            if full and not (call.cost and self._keeps_money):
                 self._dropped += 1
                 return
             self._waiting.append(call)
@@ -66,6 +73,11 @@ class BackgroundWriter:
             self.flush()
         elif first:
             self._wake()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether who records something writes it at once."""
+        return self._closed.is_set()
 
     def flush(self) -> None:
         """Write all that waits."""
@@ -85,6 +97,8 @@ class BackgroundWriter:
             self._thread.join()
             atexit.unregister(self.close)
         self.flush()
+        with self._writing:
+            self._release()
 
     async def aclose(self) -> None:
         """Close in the background, for a bounded time."""
@@ -148,6 +162,9 @@ class _Line(Struct, omit_defaults=True):
     error: str = ""
     attributes: dict[str, Any] = {}
     content: Any = None
+    request_id: str = ""
+    run: str = ""
+    cached: bool = False
 
 
 _SAME = tuple({*_Line.__struct_fields__} & {*CallTraced.__struct_fields__})
@@ -204,22 +221,32 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 """One that somebody planted in a project would have us write to a file that is not ours."""
 _ONLY_MINE = 0o600
+_ADVICE = {
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "free space there",
+    errno.EBUSY: "end what keeps it locked",
+}
+"""What to do about a file that cannot be written, by the number of its error."""
 
 
-class JsonLinesSink:
-    """Implements `ports.Sink`. A full disk loses records that cost nothing, counted in a note; up
-    to `capacity` records that cost money are kept and tried again."""
+class FileSink(ABC):
+    """Implements `ports.Sink` for a file of any format. A full disk loses records that cost
+    nothing, counted in a note; up to `capacity` records that cost money are kept and tried
+    again."""
+
+    setting: ClassVar[str]
 
     def __init__(
         self, path: Path, redactor: Redactor | None = None, *, capacity: int = 10_000
     ) -> None:
         self._path = path
         self._redactor = redactor or Redactor()
+        self.traits = self._redactor.traits
         self._capacity = capacity
-        self._kept: list[bytes] = []
+        self._kept: list[CallTraced] = []
         self._lost = 0
-        self._failing = self._torn = False
-        self._writer = BackgroundWriter(self._write, capacity)
+        self._failing = False
+        self._writer = BackgroundWriter(self._write, capacity, release=self._release)
 
     def record(self, call: CallTraced) -> None:
         self._writer.record(call)
@@ -227,22 +254,49 @@ class JsonLinesSink:
     async def aclose(self) -> None:
         await self._writer.aclose()
 
+    def _release(self) -> None:  # noqa: B027  (most formats hold nothing)
+        """Let go of what is held open between batches."""
+
+    @abstractmethod
+    def _append(self, calls: Sequence[CallTraced]) -> None:
+        """Write records that are redacted already; raises `OSError`."""
+
     def _write(self, batch: list[CallTraced], dropped: int) -> None:
         self._lost += dropped
-        calls = [(line_of(self._redactor.redact_call(call)), call) for call in batch]
-        note = [line_of(_note(self._lost, batch))] if self._lost else []
+        calls = [self._redactor.redact_call(call) for call in batch]
+        note = [_note(self._lost, batch)] if self._lost else []
         try:
-            self._append(b"".join([*self._kept, *(line for line, _ in calls), *note]))
+            self._append([*self._kept, *calls, *note])
         except OSError as error:
-            self._keep([line for line, call in calls if call.cost], len(batch), error)
+            self._keep([call for call in calls if call.cost], len(batch), error)
         else:
             self._kept, self._lost, self._failing = [], 0, False
 
-    def _append(self, text: bytes) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        no_link = 0 if self._path.is_relative_to("/dev") else _NO_LINK
-        file = os.open(self._path, _FLAGS | no_link, _ONLY_MINE)
+    def _keep(self, billed: list[CallTraced], all_of_them: int, error: OSError) -> None:
+        wanted = [*self._kept, *billed]
+        if not self._failing:
+            _LOG.error(
+                "traces cannot be written to %s (%s); %s, or set %s to another file",
+                self._path,
+                error.strerror,
+                _ADVICE.get(error.errno or 0, "make it a file that can be written"),
+                self.setting,
+            )
+        self._failing = True
+        self._kept = wanted[: self._capacity]
+        self._lost += all_of_them - len(billed) + len(wanted) - len(self._kept)
+
+
+class JsonLinesSink(FileSink):
+    """Records as JSON lines."""
+
+    setting = "telemetry.jsonl"
+    _torn = False
+
+    def _append(self, calls: Sequence[CallTraced]) -> None:
+        file = open_own(self._path, _FLAGS)
         try:
+            text = b"".join(map(line_of, calls))
             rest = memoryview(b"\n" + text if self._torn else text)
             while rest:
                 written = os.write(file, rest)
@@ -251,18 +305,12 @@ class JsonLinesSink:
         finally:
             os.close(file)
 
-    def _keep(self, billed_lines: list[bytes], all_of_them: int, error: OSError) -> None:
-        wanted = [*self._kept, *billed_lines]
-        if not self._failing:
-            _LOG.error(
-                "traces cannot be written to %s (%s); free space there, or set telemetry.jsonl to "
-                "another file",
-                self._path,
-                error.strerror,
-            )
-        self._failing = True
-        self._kept = wanted[: self._capacity]
-        self._lost += all_of_them - len(billed_lines) + len(wanted) - len(self._kept)
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file that only its owner may read, and make its directory. A link is refused."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    no_link = 0 if path.is_relative_to("/dev") else _NO_LINK
+    return os.open(path, flags | no_link, _ONLY_MINE)
 
 
 def _note(dropped: int, batch: list[CallTraced]) -> CallTraced:
@@ -276,204 +324,3 @@ def _note(dropped: int, batch: list[CallTraced]) -> CallTraced:
         0.0,
         attributes={"dropped": dropped},
     )
-
-
-# Runs read back from a file of JSON lines.
-
-
-_TAIL_BYTES = 64 * 1024 * 1024
-_BILLED = {CallKind.MODEL, CallKind.TOOL}
-
-
-class TracedRun:
-    """All calls of one trace, in the order they began."""
-
-    def __init__(self, trace_id: TraceId, calls: Sequence[CallTraced]) -> None:
-        self.trace_id = trace_id
-        self.calls = sorted(calls, key=lambda call: call.at_ms)
-
-    @cached_property
-    def root(self) -> CallTraced:
-        """Its first ask, or whatever began first if none has ended yet."""
-        return next((call for call in self.calls if call.parent_span is None), self.calls[0])
-
-    @property
-    def status(self) -> CallStatus:
-        """Return how the run ended."""
-        return self.root.status
-
-    @property
-    def agent(self) -> str:
-        """Return the agent that was asked, or the name of the run."""
-        return self.root.agent or self.root.name
-
-    @property
-    def at_ms(self) -> int:
-        """Return when the run began."""
-        return self.calls[0].at_ms
-
-    @property
-    def latency_ms(self) -> float:
-        """Return how long the run took."""
-        return max(call.at_ms + call.latency_ms for call in self.calls) - self.at_ms
-
-    @property
-    def billed(self) -> Sequence[CallTraced]:
-        """An ask may repeat the sum of what stands below it."""
-        return [call for call in self.calls if call.kind in _BILLED]
-
-    @property
-    def tokens(self) -> int:
-        """Return the tokens that were billed."""
-        return sum(call.input_tokens + call.output_tokens for call in self.billed)
-
-    @property
-    def cost(self) -> Money:
-        """Return what the run cost."""
-        return Money(sum(call.cost for call in self.billed))
-
-
-def load_runs(path: Path, wanted: str = "") -> list[TracedRun]:
-    """Latest last; those whose id begins with `wanted`, or the latest 64 MB of all. Lines that
-    cannot be read are passed over. Raises `OSError`."""
-    runs: dict[TraceId, dict[str, CallTraced]] = {}
-    for line in _lines(path, wanted):
-        call = call_of(line)
-        if call and call.trace_id != NO_TRACE and call.trace_id.startswith(wanted):
-            runs.setdefault(call.trace_id, {})[call.span_id] = call
-    found = [TracedRun(trace_id, [*calls.values()]) for trace_id, calls in runs.items()]
-    return sorted(found, key=lambda run: run.at_ms)
-
-
-def _lines(path: Path, wanted: str) -> Iterator[bytes]:
-    mark = wanted.encode(errors="replace")
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(0 if wanted else max(0, size - _TAIL_BYTES))
-        yield from (line for line in file if mark in line)
-
-
-# A run as a tree, and runs as a table: plain text with time, tokens and cost.
-
-
-_PLAIN = "\x1b[0m"
-_COLOURS = {
-    CallStatus.OK: "",
-    CallStatus.FAILED: "\x1b[31m",
-    CallStatus.REFUSED: "\x1b[33m",
-    CallStatus.CANCELLED: "\x1b[2m",
-}
-_HEAD = ("ID", "STARTED", "AGENT", "STATUS", "CALLS", "TOKENS", "COST")
-_MOST_ERROR = 200
-_WIDEST_INDENT = 120
-
-
-class _Node(Struct):
-    call: CallTraced
-    lead: str = ""
-    children: "list[_Node]" = []
-    tokens: tuple[int, int] = (0, 0)
-    cost: int = 0
-
-
-def render_tree(
-    calls: Iterable[CallTraced], *, colour: bool = False, redactor: Redactor | None = None
-) -> str:
-    """Sums stand at asks and spans; what the calls below them cost is counted once."""
-    hide = (redactor or Redactor()).redact_call
-    nodes = _in_order(hide(call) for call in calls)
-    for node in reversed(nodes):
-        _add_up(node)
-    rows = [(node.lead + _label(node.call), *_figures(node)) for node in nodes]
-    statuses = [node.call.status for node in nodes]
-    return _table(rows, statuses, colour=colour)
-
-
-def render_runs(
-    runs: Sequence[TracedRun], *, colour: bool = False, redactor: Redactor | None = None
-) -> str:
-    """Return the runs as a table."""
-    redact = (redactor or Redactor()).redact
-    rows = [_run_row(run, redact(run.agent)) for run in runs]
-    statuses = [CallStatus.OK, *(run.status for run in runs)]
-    return _table([_HEAD, *rows], statuses, colour=colour)
-
-
-def _in_order(calls: Iterable[CallTraced]) -> list[_Node]:
-    """Return the calls as they are printed. A call whose parent was not recorded stands at the
-    top."""
-    nodes = {call.span_id: _Node(call) for call in sorted(calls, key=lambda call: call.at_ms)}
-    tops: list[_Node] = []
-    for node in nodes.values():
-        parent = nodes.get(node.call.parent_span or SpanId(""))
-        (parent.children if parent else tops).append(node)
-    ordered: list[_Node] = []
-    waiting = [(node, "") for node in reversed(tops)]
-    while waiting:
-        node, indent = waiting.pop()
-        ordered.append(node)
-        last = node.children[-1] if node.children else None
-        for child in reversed(node.children):
-            child.lead = indent + ("└─ " if child is last else "├─ ")
-            deeper = indent + ("   " if child is last else "│  ")
-            waiting.append((child, deeper[-_WIDEST_INDENT:]))
-    return ordered
-
-
-def _add_up(node: _Node) -> None:
-    call = node.call
-    billed = call.kind in {CallKind.MODEL, CallKind.TOOL}
-    own = (call.input_tokens, call.output_tokens, call.cost) if billed else (0, 0, 0)
-    below = [(*child.tokens, child.cost) for child in node.children]
-    given, taken, cost = (sum(column) for column in zip(own, *below, strict=True))
-    node.tokens, node.cost = (given, taken), cost
-
-
-def _label(call: CallTraced) -> str:
-    name = call.name if call.kind is not CallKind.ASK else call.agent or call.name
-    return f"{call.kind} {_one_line(name)}"
-
-
-def _figures(node: _Node) -> tuple[str, str, str, str]:
-    call = node.call
-    tokens = "{:,} → {:,}".format(*node.tokens) if any(node.tokens) else ""
-    retries = f" retried {call.retries}×" if call.retries else ""
-    status = "" if call.status is CallStatus.OK else str(call.status)
-    error = f": {_one_line(call.error)}" if call.error else ""
-    time = "" if call.kind is CallKind.EVENT else _duration(call.latency_ms)
-    money = format_money(Money(node.cost)) if node.cost else ""
-    return time, tokens, money, f"{status}{retries}{error}".strip()
-
-
-def _run_row(run: TracedRun, agent: str) -> tuple[str, ...]:
-    started = datetime.fromtimestamp(run.at_ms / 1000, UTC)
-    return (
-        _one_line(run.trace_id[:12]),
-        f"{started:%Y-%m-%d %H:%M:%S}Z",
-        _one_line(agent),
-        str(run.status),
-        str(len(run.billed)),
-        f"{run.tokens:,}",
-        format_money(run.cost),
-    )
-
-
-def _table(rows: Sequence[Sequence[str]], statuses: Sequence[CallStatus], *, colour: bool) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    if not colour:
-        return "\n".join(lines)
-    marks = [_COLOURS[status] for status in statuses]
-    return "\n".join(
-        f"{mark}{line}{_PLAIN}" if mark else line for mark, line in zip(marks, lines, strict=True)
-    )
-
-
-def _duration(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.2f} s"
-
-
-def _one_line(text: str) -> str:
-    """Return a text on one line: what a model wrote may not steer the terminal."""
-    clean = "".join(letter if letter.isprintable() else " " for letter in text[:_MOST_ERROR])
-    return clean + ("…" if len(text) > _MOST_ERROR else "")

@@ -16,7 +16,8 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from vegakit.events import CallTraced
+from vegakit.events import CallKind, CallStatus, CallTraced
+from vegakit.ports import SinkTrait
 from vegakit.records import Json
 
 # Values of any kind as plain ones: what JSON knows, and bytes.
@@ -234,6 +235,31 @@ def _compiled(regex: str) -> re.Pattern[str]:
     return re.compile(regex, re.DOTALL)
 
 
+# What failed, in few words: a message of a provider or a tool may quote what was said to it.
+
+
+_ERROR_NAME = re.compile(r"[A-Za-z_][\w.]{0,100}(?=:|$)")
+_ERROR_CLASS = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Denied|Exceeded|Expired)(?=:|$)")
+_CUT_OFF = re.compile(r"timed out after \d+ ms|was cancelled")
+
+
+def error_type(call: CallTraced) -> str:
+    """Return a short error type, an exception's name or how the call ended. What a tool says of its
+    failure is its own text, so that only what is written as an exception is taken for one."""
+    if call.status is CallStatus.OK:
+        return ""
+    name = (_ERROR_CLASS if call.kind is CallKind.TOOL else _ERROR_NAME).match(call.error)
+    return name[0] if name else str(call.status)
+
+
+def _error_without_content(call: CallTraced) -> str:
+    """Return what may be told of an error without content: its type, and our own words where they
+    quote nobody, of a model call that was refused and of a tool that was cut off."""
+    is_refusal = call.kind is CallKind.MODEL and call.status is CallStatus.REFUSED
+    is_cut_off = call.kind is CallKind.TOOL and _CUT_OFF.fullmatch(call.error) is not None
+    return call.error if is_refusal or is_cut_off else error_type(call)
+
+
 # Records leave without keys, and without content unless the user asked for it.
 #
 # Keys are known by value (whoever reads a key adds it here), by format, and in JSON by name. A
@@ -277,7 +303,8 @@ class Redactor:
         content: bool = False,
         formats: Mapping[str, KeyFormat] = FORMATS,
     ) -> None:
-        self._content, self._formats = content, {**FORMATS, **formats}
+        self.content, self._formats = content, {**FORMATS, **formats}
+        self.traits = frozenset({SinkTrait.CONTENT} if content else ())
         self._lock = threading.Lock()
         self._spellings: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
@@ -356,10 +383,13 @@ class Redactor:
             agent=self._text(call.agent),
             model=self._text(call.model),
             finish=self._text(call.finish),
-            error=self._text(call.error),
+            error=self._error(call) if call.error else "",
             attributes=self.redact_json(call.attributes),
-            content=self.redact_json(call.content) if self._content else None,
+            content=self.redact_json(call.content) if self.content else None,
         )
+
+    def _error(self, call: CallTraced) -> str:
+        return self._text(call.error if self.content else _error_without_content(call))
 
     def _text(self, text: str) -> str:
         return _writable(self.redact(text)) if text else text

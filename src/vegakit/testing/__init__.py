@@ -1,8 +1,8 @@
 """The kit that stands in for the world in tests of programs (kit, host).
 
 Public: our own tests use it, and so do yours. It may import what it stands in for; of the package
-only `vega test` imports it. Every pytest run loads it on the way to the plugin, so names are loaded
-when they are first used.
+only `vega test` and `vega demo crash` import it. Every pytest run loads it on the way to the
+plugin, so names are loaded when they are first used.
 """
 
 from vegakit.lazy import lazy_exports
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
         find_tests as find_tests,
         run_test as run_test,
     )
+    from vegakit.testing.provider import (
+        Provider as Provider,
+        ProviderReply as ProviderReply,
+        ProviderRequest as ProviderRequest,
+    )
     from vegakit.testing.store import (
         MEMORY_CHECKS as MEMORY_CHECKS,
         STORE_CHECKS as STORE_CHECKS,
@@ -45,6 +50,7 @@ __getattr__, __dir__ = lazy_exports(
         "host": "HOST_CHECKS HostCheck",
         "journal": "JOURNAL_CHECKS JournalCheck",
         "ledger": "LEDGER_CHECKS LedgerCheck settle_ended",
+        "provider": "Provider ProviderReply ProviderRequest",
         "programs": "ProgramTestResult find_tests run_test",
         "store": "MEMORY_CHECKS MemoryCheck STORE_CHECKS StoreCheck",
     },

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from vegakit.errors import BugError, UserError
 from vegakit.host import Agent, Reply, ToolCalled, TurnEnded
-from vegakit.money import Money
+from vegakit.money import Dollars
 from vegakit.providers import ScriptedAnswer, ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryLedger
@@ -172,12 +172,12 @@ class Vega:
         """In the order the model called them; names it made up are not among them."""
         self._model: ScriptedModel | None = None
         self._ledger = MemoryLedger()
-        self._spent = 0
+        self._spent = Dollars()
 
     @property
-    def spent(self) -> Money:
+    def spent(self) -> Dollars:
         """Return what all asks have spent so far, failed ones too."""
-        return Money(self._spent)
+        return self._spent
 
     def script(self, *replies: ScriptedAnswer) -> None:
         """Set what the model says, in order; called again, it begins anew."""
@@ -196,11 +196,11 @@ class Vega:
         if self._model is None:
             raise UserError('the model has nothing to say; write vega.script("…") before the ask')
         scripted = replace(agent, model=self._model)
-        async with Runtime(ledger=self._ledger) as rt:
+        async with Runtime(ledger=self._ledger, observable=False) as rt:
             try:
                 return await self._watched(rt, scripted, prompt, **options)
             finally:
-                self._spent += rt.spent
+                self._spent = await rt.spent()
 
     async def _watched(
         self,

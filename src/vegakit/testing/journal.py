@@ -181,20 +181,23 @@ async def _drops_claims_only(journal: Journal) -> None:
 
 
 async def _reopens_what_failed_a_run(journal: Journal) -> None:
-    """The charge stays known; an effect without one is claimed as before; tools are forgotten."""
+    """The charge stays known; an effect without one is claimed as before; tools are forgotten, and
+    calls that were refused, since they were not sent."""
     await journal.begin(RunRecord(_FIRST, 1))
     await _kept(journal, _at(0), Failed(ErrorClass.TIMEOUT, "late", charged=Money(2)))
     await _kept(journal, _at(1), Refused("BudgetExceeded", "too dear"))
     await _kept(journal, _at(2, _PAY), Answered("no such account"))
     await _kept(journal, _at(3), Answered("kept", Money(3)))
     await journal.claim(_at(4), 0)
-    await journal.reopen([_at(place).key for place in (0, 1, 2, 4, 5)])
+    await _kept(journal, _at(6), Failed(ErrorClass.OVERLOADED, "busy"))
+    await journal.reopen([_at(place).key for place in (0, 1, 2, 4, 5, 6)])
     await journal.reopen([_at(2, _PAY).key])
     assert await journal.find(_at(0).key) == (_at(0).digest, Unknown(Money(2), again=True))
-    assert await journal.find(_at(1).key) == (_at(1).digest, None)
+    assert await journal.find(_at(1).key) is None
     assert await journal.find(_at(2, _PAY).key) is None
     assert await journal.find(_at(3).key) == (_at(3).digest, Answered("kept", Money(3)))
-    assert {begun.key for begun in await journal.cut_off()} == {_at(1).key, _at(4).key}
+    assert await journal.find(_at(6).key) == (_at(6).digest, None)
+    assert {begun.key for begun in await journal.cut_off()} == {_at(4).key, _at(6).key}
 
 
 async def _reopens_nothing_of_another_run(journal: Journal) -> None:

@@ -158,7 +158,7 @@ async def _run(
         except VegaError as error:
             ran.error = f"{error_name(error)}: {error}"
         ran.took_ms = clock.now() - began
-        ran.calls, ran.spent = len(model.requests), rt.spent
+        ran.calls, ran.spent = len(model.requests), await rt.spent()
         ran.asked = [str(to_json(request.messages).decode()) for request in model.requests]
 
 

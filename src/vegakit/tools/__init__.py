@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from vegakit.tools.functions import (
         Approver as Approver,
         FunctionTool as FunctionTool,
+        OutputType as OutputType,
         ToolArgumentsError as ToolArgumentsError,
         ToolRights as ToolRights,
+        as_tools as as_tools,
         audit_level as audit_level,
         by_name as by_name,
         contents_of as contents_of,
         current_effect as current_effect,
         declared_rights as declared_rights,
         function_tool as function_tool,
-        problems_of as problems_of,
         returns_untrusted_text as returns_untrusted_text,
         rights_of as rights_of,
     )
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
         mcp_server as mcp_server,
     )
     from vegakit.tools.tool_files import ToolFile as ToolFile
+    from vegakit.tools.tool_tables import (
+        ToolFileProblem as ToolFileProblem,
+        YamlNode as YamlNode,
+        convert_node as convert_node,
+        read_yaml as read_yaml,
+    )
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -47,13 +54,14 @@ __getattr__, __dir__ = lazy_exports(
         "decorator": "SandboxPool SandboxSpec ToolContext current_sandboxes tool",
         "files": "Files",
         "functions": (
-            "Approver FunctionTool ToolArgumentsError ToolRights audit_level by_name contents_of "
-            "current_effect declared_rights function_tool problems_of returns_untrusted_text "
-            "rights_of"
+            "Approver FunctionTool OutputType ToolArgumentsError ToolRights as_tools audit_level "
+            "by_name contents_of current_effect declared_rights function_tool "
+            "returns_untrusted_text rights_of"
         ),
         "mcp.pins": "McpPins McpReview",
         "mcp.registry": "McpServers",
         "mcp.servers": "McpSamplingRequest McpSamplingResult McpServer mcp_server",
         "tool_files": "ToolFile",
+        "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",
     },
 )

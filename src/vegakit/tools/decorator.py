@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from vegakit.errors import CapabilityDenied, ToolFailed, UserError
 from vegakit.policy import Allowed, Denied, Grant, RunCommand, Use, decide, parse_command
 from vegakit.ports import AuditLevel, ChildLauncher, Clock, CommandResult, Sandbox
-from vegakit.tools.functions import FunctionTool, ToolRights, current_effect
+from vegakit.tools.functions import FunctionTool, P, R, ToolRights, current_effect
 
 if TYPE_CHECKING:
     from vegakit.tools.files import Files
@@ -54,6 +54,8 @@ class SandboxPool:
     def __init__(
         self, launcher: ChildLauncher, clock: Clock, owner: Callable[[], str], kind: str = "auto"
     ) -> None:
+        if kind != "auto":  # a wrong word is told at once; the usual one does not load sandboxes
+            _kind(kind)
         self._launcher, self._clock = launcher, clock
         self._owner, self._kind = owner, kind
         self._open: dict[SandboxSpec, Sandbox] = {}
@@ -97,9 +99,7 @@ def _kind(name: str) -> "SandboxKind":
     from vegakit.tools.sandbox import SandboxKind
 
     if name not in [*SandboxKind]:
-        raise UserError(
-            f"no command is run: sandbox={name!r} is none of {', '.join(SandboxKind)}; name one"
-        )
+        raise UserError(f"sandbox={name!r} is none of {', '.join(SandboxKind)}; name one of these")
     return SandboxKind(name)
 
 
@@ -138,10 +138,10 @@ _BOOT = "from vegakit.tools.decorator import isolated_main; isolated_main()"
 _SHOWN = 500
 
 
-class IsolatedTool(FunctionTool):
+class IsolatedTool(FunctionTool[P, R]):
     """A tool whose function runs in the sandbox, in a Python of its own."""
 
-    def __init__(self, function: Callable[..., Any], root: Path, grant: Grant, **rest: Any) -> None:  # noqa: ANN401
+    def __init__(self, function: Callable[P, R], root: Path, grant: Grant, **rest: Any) -> None:  # noqa: ANN401
         super().__init__(function, **rest)
         self._root, self._grant = root, grant
         self._found_by = _importable(function)
@@ -155,6 +155,12 @@ class IsolatedTool(FunctionTool):
 
     def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
         return replace(super().rights(arguments), sandboxed=True)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        raise UserError(
+            f"{self.spec.name} is isolated, and a call from here would run it outside of the "
+            "sandbox; give it to an agent and ask that"
+        )
 
     async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
         del deps
@@ -286,9 +292,10 @@ async def _outcome(found: IsolatedTool, arguments: Mapping[str, Any]) -> dict[st
 class ToolContext:
     """The only handles a tool may use; each is made when it is first wanted."""
 
-    def __init__(self, root: Path, grant: Grant) -> None:
+    def __init__(self, root: Path, grant: Grant, *, is_declared: bool = True) -> None:
         self._root = root
         self.grant = grant
+        self.is_declared = is_declared
 
     @property
     def idempotency_key(self) -> str:
@@ -323,9 +330,31 @@ class ToolContext:
         return Http(self.grant)
 
 
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
 def tool(
     *,
-    capabilities: Sequence[str] = (),
+    capabilities: Sequence[str] | None = ...,
+    allowed_paths: Sequence[str] = ...,
+    allowed_commands: Sequence[str] = ...,
+    allowed_hosts: Sequence[str] = ...,
+    root: str | PathLike[str] = ...,
+    name: str | None = ...,
+    idempotent: bool = ...,
+    timeout: float = ...,
+    audit: str = ...,
+    isolated: bool = ...,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    capabilities: Sequence[str] | None = None,
     allowed_paths: Sequence[str] = (),
     allowed_commands: Sequence[str] = (),
     allowed_hosts: Sequence[str] = (),
@@ -335,26 +364,32 @@ def tool(
     timeout: float = 60.0,
     audit: str = AuditLevel.BASIC,
     isolated: bool = False,
-) -> Callable[[Callable[..., Any]], FunctionTool]:
-    """Paths are globs from `root`. `idempotent`: calling it twice with the same arguments does no
-    harm, so a crash may do so. `audit`: none, basic, or detailed with what it was given and gave.
-    `isolated`: it runs in the sandbox, so it need not be trusted."""
+) -> FunctionTool | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Mark a function that agents may call, as `@tool` or with options.
+
+    `capabilities` say what its code does, `[]` that it only computes; under a mode or rules, a
+    function that says nothing may do anything. Paths are globs from `root`. `idempotent`: calling
+    it twice with the same arguments does no harm, so a crash may do so. `audit`: none, basic, or
+    detailed with what it was given and gave. `isolated`: it runs in the sandbox, so it need not be
+    trusted."""
     grant = Grant(
-        tuple(capabilities),
+        tuple(capabilities or ()),
         paths=tuple(allowed_paths),
         commands=tuple(allowed_commands),
         hosts=tuple(allowed_hosts),
     )
+    # One in the sandbox cannot do what it is not granted, whatever it says.
+    is_declared = isolated or capabilities is not None
 
-    def decorate(function: Callable[..., Any]) -> FunctionTool:
+    def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         kind = partial(IsolatedTool, root=Path(root), grant=grant) if isolated else FunctionTool
         return kind(
             function,
             name=name,
             idempotent=idempotent,
             timeout_ms=round(timeout * 1000),
-            context=ToolContext(Path(root), grant),
+            context=ToolContext(Path(root), grant, is_declared=is_declared),
             audit=audit,
         )
 
-    return decorate
+    return decorate if function is None else decorate(function)

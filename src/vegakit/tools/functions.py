@@ -1,5 +1,5 @@
-"""Python functions as tools: their schema and validation, the rights a tool declares, and
-unambiguous tool names.
+"""Python functions as tools and Python types as answers: their schema and validation, the rights a
+tool declares, and unambiguous tool names.
 """
 
 import asyncio
@@ -7,14 +7,16 @@ import inspect
 import itertools
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, get_type_hints
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, NotRequired, Protocol, cast, get_type_hints
 
 from msgspec import Struct
+from typing_extensions import ParamSpec, TypeVar
 
-from vegakit.conversation import ToolSpec
+from vegakit.conversation import OutputSpec, ToolSpec
 from vegakit.errors import UserError
 from vegakit.ids import Digest
 from vegakit.policy import AccessRequest, Grant, Use
@@ -22,7 +24,7 @@ from vegakit.ports import AuditLevel, Tool
 from vegakit.records import canonical, digest128
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
 
 # Names of tools, told apart as a reader would: no tool can be taken for another.
@@ -103,6 +105,10 @@ async def contents_of(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Dig
 # thread, so that it cannot stall the loop. The function is the user's own code: it is trusted.
 
 
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+
+_NOTHING = Grant()
 _DEFAULT_TIMEOUT_MS = 60_000
 
 
@@ -110,12 +116,12 @@ class ToolArgumentsError(UserError):
     """The arguments do not fit the tool."""
 
 
-class FunctionTool:
-    """A Python function as a tool."""
+class FunctionTool(Generic[P, R]):
+    """A Python function as a tool. Called, it is the function, as in a test of it."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         *,
         name: str | None = None,
         idempotent: bool = False,
@@ -125,6 +131,7 @@ class FunctionTool:
     ) -> None:
         from pydantic import TypeAdapter
 
+        update_wrapper(self, function)
         self._function = function
         self._context = context
         self.result: Any = get_type_hints(function, include_extras=True).get("return", Any)
@@ -139,10 +146,16 @@ class FunctionTool:
             self._arguments.json_schema(),
         )
 
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, with every argument it names, `ctx` and `deps` too."""
+        return self._function(*args, **kwargs)
+
     def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
-        """Those it was declared with; of a plain function nobody knows."""
-        grant: Grant | None = getattr(self._context, "grant", None)
-        return ToolRights() if grant is None else declared_rights(grant)
+        """Those it was declared with; of one that says nothing, as a plain function, nobody knows:
+        its code may do more than the handles that it is given."""
+        grant: Grant = getattr(self._context, "grant", _NOTHING)
+        is_declared = getattr(self._context, "is_declared", False)
+        return declared_rights(grant) if is_declared else ToolRights(grant=grant)
 
     @property
     def returns_untrusted_text(self) -> bool:
@@ -162,9 +175,10 @@ class FunctionTool:
         checked = self._check(arguments)
         given = {"ctx": self._context, "deps": deps}
         before = [given[name] for name in self._given]
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(*before, **checked)
-        return await asyncio.to_thread(self._function, *before, **checked)
+        function = cast("Callable[..., Any]", self._function)
+        if inspect.iscoroutinefunction(function):
+            return await function(*before, **checked)
+        return await asyncio.to_thread(function, *before, **checked)
 
     def _check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         from pydantic import ValidationError
@@ -183,9 +197,27 @@ def problems_of(error: "ValidationError") -> str:
     return "; ".join(found[:10])
 
 
-def function_tool(function: Callable[..., Any]) -> FunctionTool:
+def function_tool(function: Callable[P, R]) -> FunctionTool[P, R]:
     """Return a function as a tool that declares no rights."""
+    if not callable(function):
+        raise UserError(
+            f"a tool is a function, not {function!r:.60}; write its name without calling it, such "
+            "as tools=[search] and not tools=[search()]"
+        )
     return FunctionTool(function)
+
+
+def as_tools(given: Sequence[Tool | Callable[..., Any]]) -> list[Tool]:
+    """Return the tools of an agent, functions among them as tools that declare no rights."""
+    if callable(given):
+        name = getattr(given, "__name__", "search")
+        raise UserError(f"tools is one function; write a list: tools=[{name}]")
+    return [
+        cast("Tool", one)
+        if hasattr(one, "spec") and hasattr(one, "call")
+        else function_tool(cast("Callable[..., Any]", one))
+        for one in given
+    ]
 
 
 def _arguments_type(function: Callable[..., Any]) -> type:
@@ -289,3 +321,62 @@ class ApprovedTool:
 
         await self._approver.approve(propose)
         return await self._inner.call(own, deps)
+
+
+# A Python type as the shape of an answer: its schema for the model, its check for what came back.
+#
+# Models answer with objects, so a type that is not one (bool, a list, a union) is wrapped in
+# `{"result": …}` on the way out and unwrapped on the way in.
+
+
+OutputT = TypeVar("OutputT")
+
+
+class OutputType(Generic[OutputT]):
+    """The type of an agent's answers, with its schema."""
+
+    def __init__(self, kind: type[OutputT]) -> None:
+        self._kind = kind
+        self._adapter: TypeAdapter[Any] | None = None
+        self._wrapped = False
+        self.spec: OutputSpec | None = None
+        if kind is not str:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        from pydantic import TypeAdapter
+
+        adapter = TypeAdapter(self._kind)
+        schema = adapter.json_schema()
+        self._wrapped = schema.get("type") != "object"
+        if self._wrapped:
+            definitions = schema.pop("$defs", None)
+            schema = {
+                "type": "object",
+                "properties": {"result": schema},
+                "required": ["result"],
+                "additionalProperties": False,
+            } | ({"$defs": definitions} if definitions else {})
+        self._adapter = adapter
+        self.spec = OutputSpec(getattr(self._kind, "__name__", "Output"), schema)
+
+    def problem(self, text: str) -> str | None:
+        """Return what is wrong with an answer, in words the model can act on."""
+        from pydantic import ValidationError
+
+        try:
+            self.value(text)
+        except ValidationError as error:
+            return problems_of(error)
+        return None
+
+    def value(self, text: str) -> OutputT:
+        """Return an answer as a value of the type."""
+        if self._adapter is None:
+            return text  # pyright: ignore[reportReturnType]
+        if not self._wrapped:
+            return self._adapter.validate_json(text)
+        from pydantic import TypeAdapter
+
+        whole = TypeAdapter(dict[str, Any]).validate_json(text)
+        return self._adapter.validate_python(whole.get("result"))

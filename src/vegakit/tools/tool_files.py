@@ -1,5 +1,5 @@
 """Tools from a YAML file: commands, HTTP requests and Python functions, built within the grant of
-the file and reloaded when it changes.
+the file; each `load` reads it anew.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from vegakit.conversation import ToolSpec
-from vegakit.errors import CapabilityDenied, InvalidRuleError, UserError
+from vegakit.errors import CapabilityDenied, InvalidRuleError, UserError, did_you_mean
 from vegakit.ids import Digest
 from vegakit.policy import (
     Denied,
@@ -44,8 +44,7 @@ from vegakit.tools.tool_tables import (
     ToolTable,
     YamlNode,
     convert_node,
-    read,
-    suggestion,
+    read_yaml,
 )
 
 # Words and URLs with `{parameter}` in them. `{{` and `}}` stand for the braces themselves.
@@ -184,11 +183,12 @@ class _ToolEntry:
         return ToolFileProblem(self.node.child(key).line, f"{self.table.name}: {reason}")
 
     def grant(self, key: str, **rules: tuple[str, ...]) -> Grant:
+        capabilities = self.table.capabilities or ()
         try:
-            own = replace(Grant(self.table.capabilities), **rules)
+            own = replace(Grant(capabilities), **rules)
         except InvalidRuleError as error:
             raise self.wrong(key, str(error)) from None
-        for capability in self.table.capabilities:
+        for capability in capabilities:
             verdict = decide(self.options.grant, Use(capability))
             if isinstance(verdict, Denied):
                 raise self.wrong("capabilities", f"for the whole file {verdict.reason}")
@@ -200,7 +200,7 @@ class _ToolEntry:
             raise self.wrong(key, found)
         for _, name in found:
             if name is not None and name not in self.parameters:
-                hint = suggestion(name, [*self.parameters])
+                hint = did_you_mean(name, [*self.parameters])
                 raise self.wrong(key, f"{{{name}}} is no parameter; {hint}")
         return found
 
@@ -356,7 +356,7 @@ def _python(entry: _ToolEntry) -> Tool:
         name=table.name,
         idempotent=table.idempotent,
         timeout_ms=table.timeout_ms,
-        context=ToolContext(entry.options.root, grant),
+        context=ToolContext(entry.options.root, grant, is_declared=table.capabilities is not UNSET),
     )
     tool.spec = replace(tool.spec, description=table.description)
     return tool
@@ -375,7 +375,9 @@ def _function(entry: _ToolEntry, module: str, name: str) -> Callable[..., Any]:
         if inspect.isfunction(value) and value.__module__ == module and not key.startswith("_")
     }
     if name not in own:
-        raise entry.wrong("python", f"{module} has no function {name}; {suggestion(name, [*own])}")
+        raise entry.wrong(
+            "python", f"{module} has no function {name}; {did_you_mean(name, [*own])}"
+        )
     return own[name]
 
 
@@ -415,7 +417,7 @@ class ToolFile:
     def load(self) -> tuple[Tool, ...]:
         """Read the file and return its tools."""
         try:
-            return _tools(read(self._content()), self._options)
+            return _tools(read_yaml(self._content()), self._options)
         except ToolFileProblem as error:
             raise ToolFileError(f"{self._path}:{error.line}: {error}") from None
 

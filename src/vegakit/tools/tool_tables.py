@@ -4,14 +4,13 @@ the check of a model's arguments against them.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
-from vegakit.errors import UserError
+from vegakit.errors import UserError, did_you_mean
 from vegakit.policy import sanitise
 from vegakit.tools.functions import ToolArgumentsError
 
@@ -81,7 +80,7 @@ def plain_value(node: YamlNode) -> Any:  # noqa: ANN401
             return scalar
 
 
-def read(content: bytes) -> YamlNode:
+def read_yaml(content: bytes) -> YamlNode:
     """Read YAML, or raise `ToolFileProblem` for anything that could be read in two ways."""
     return _Reader(_events(_text(content))).document()
 
@@ -328,7 +327,7 @@ class ToolTable(_Table, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    capabilities: Texts = ()
+    capabilities: Texts | UnsetType = UNSET
     allowed_paths: Texts = ()
     allowed_hosts: Texts = ()
     idempotent: bool = False
@@ -355,13 +354,6 @@ def convert_node(kind: type[T], node: YamlNode) -> T:
     return msgspec.convert(plain_value(node), kind)
 
 
-def suggestion(word: str, known: list[str]) -> str:
-    """Return the known word that is closest, or all of them."""
-    if close := get_close_matches(word, known, 1):
-        return f"did you mean {close[0]}?"
-    return f"there are: {', '.join(known) or 'none'}"
-
-
 def _check(annotation: Any, node: YamlNode, name: str) -> None:  # noqa: ANN401
     """Parts first, so that what is told is the smallest that is wrong."""
     for kind, part, part_name in _parts(annotation, node):
@@ -375,7 +367,7 @@ def _check(annotation: Any, node: YamlNode, name: str) -> None:  # noqa: ANN401
 def _parts(annotation: Any, node: YamlNode) -> Iterator[tuple[Any, YamlNode, str]]:  # noqa: ANN401
     bare = _bare(annotation)
     match node.value:
-        case dict() as children if isinstance(bare, type) and issubclass(bare, _Table):
+        case dict() as children if isinstance(bare, type) and issubclass(bare, Struct):
             yield from _fields(bare, children)
         case dict() as children if get_origin(bare) is dict:
             kinds = get_args(bare)
@@ -390,29 +382,30 @@ def _parts(annotation: Any, node: YamlNode) -> Iterator[tuple[Any, YamlNode, str
 
 
 def _fields(
-    table: type[_Table], children: dict[str, YamlNode]
+    table: type[Struct], children: dict[str, YamlNode]
 ) -> Iterator[tuple[Any, YamlNode, str]]:
     hints = get_type_hints(table, include_extras=True)
     known = {field.encode_name: hints[field.name] for field in fields(table)}
     for key, child in children.items():
         if key not in known:
             raise ToolFileProblem(
-                child.line, f"{key[:80]!a} is not known; {suggestion(key, [*known])}"
+                child.line, f"{key[:80]!a} is not known; {did_you_mean(key, [*known])}"
             )
         yield known[key], child, key
 
 
 def _bare(annotation: Any) -> Any:  # noqa: ANN401
-    """Return X of `Annotated[X, ...] | UnsetType`."""
-    set_ones = [kind for kind in get_args(annotation) if kind is not UnsetType]
-    if UnsetType in get_args(annotation) and len(set_ones) == 1:
+    """Return X of `Annotated[X, ...] | UnsetType`, and of `X | None`."""
+    absent = (UnsetType, type(None))
+    set_ones = [kind for kind in get_args(annotation) if kind not in absent]
+    if {*absent} & {*get_args(annotation)} and len(set_ones) == 1:
         return _bare(set_ones[0])
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _example(annotation: Any, name: str) -> str:  # noqa: ANN401
     bare = _bare(annotation)
-    if isinstance(bare, type) and issubclass(bare, _Table):
+    if isinstance(bare, type) and issubclass(bare, Struct):
         return f"; its keys are: {', '.join(field.encode_name for field in fields(bare))}"
     found = msgspec.json.schema(annotation).get("examples")
     return f"; write for example {name}: {_shown(found[0])}" if found else ""

@@ -15,7 +15,7 @@ never one of the machine: a host may return anything.
 
 from vegakit.lang import ANY_AGENT, MONEY, STR, EffectSet, Op, changes, is_followed
 from vegakit.vm.conversion import fit
-from vegakit.vm.instructions import close_scopes
+from vegakit.vm.instructions import close_scopes, leave_round
 from vegakit.vm.requests import (
     AskBudget,
     CallHost,
@@ -53,6 +53,8 @@ from vegakit.vm.values import (
 
 UNCOUNTED = -1
 
+SPAN = "trace::span"
+
 
 def count_change(task: ProgramTask, effect_set: EffectSet) -> None:
     """Count an effect that a later read may see."""
@@ -82,11 +84,15 @@ def _host(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) 
     ):
         return _host(vm, task, frame, operands)
     if not vm.has_asked(ticket, "host", task):
+        if name == SPAN:
+            leave_round(vm, frame, ticket)
         request = host_call_request(vm, frame, operands, ticket)
         vm.ask(ticket, TicketState("host", task.name, of=f"{name}@{request.rights}"))
         vm.request(request)
     if vm.state.asked[ticket].done:
         count_change(task, effect_set)
+        if name == SPAN:
+            frame.spans = (*frame.spans, ticket)
     return _awaited(vm, task, frame, ticket, into)
 
 
@@ -97,7 +103,7 @@ def host_call_request(vm: TaskMachine, frame: Frame, operands: Operands, ticket:
     vm.extra += sum(map(weight_of, values)) >> 5
     forms = tuple(stored(value) for value in values)
     rights = vm.functions[frame.function].rights
-    return CallHost(ticket, name, forms, rights, vm.scope(frame))
+    return CallHost(ticket, name, forms, rights, vm.scope(frame), vm.span(frame))
 
 
 def _awaited(
@@ -179,6 +185,7 @@ def send_request(
         _nanos(r, budget),
         stream,
         vm.scope(frame),
+        vm.span(frame),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from vegakit.lang import CATCHABLE, Op, RecordOf
 from vegakit.vm.conversion import fit
 from vegakit.vm.operators import holds, negate
-from vegakit.vm.requests import CloseScope, EndProcesses
+from vegakit.vm.requests import CloseScope, CloseSpan, EndProcesses
 from vegakit.vm.state import MAIN, Frame, ProgramTask
 from vegakit.vm.stdlib import call_pure, work_in
 from vegakit.vm.task_machine import RELOAD, STOP, InstructionHandler, Operands, TaskMachine
@@ -205,7 +205,8 @@ def _call(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) 
     registers: list[Value] = [r[each] for each in args]
     registers += [None] * (called.registers - len(registers))
     place = f"{vm.ticket(frame, site)}/{called.name}"
-    task.frames.append(Frame(function, 0, registers, place, into, vm.scope(frame)))
+    outer, within = vm.scope(frame), vm.span(frame)
+    task.frames.append(Frame(function, 0, registers, place, into, outer, within=within))
     return RELOAD
 
 
@@ -224,7 +225,7 @@ def _return(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands
     return STOP
 
 
-def end_frame(vm: TaskMachine, frame: Frame, value: Value = None) -> list[str]:
+def end_frame(vm: TaskMachine, frame: Frame, value: Value = None, *, error: str = "") -> list[str]:
     """End a call. Return the tickets of the processes that stay alive, because the result holds
     them."""
     vm.live_registers -= len(frame.registers)
@@ -233,6 +234,8 @@ def end_frame(vm: TaskMachine, frame: Frame, value: Value = None) -> list[str]:
     if frame.monitors:
         vm.end_tasks(frame.monitors)
     close_scopes(vm, frame, frame.kept)
+    if frame.spans:
+        close_spans(vm, frame, error=error)
     if not frame.spawned:
         return []
     held = set(_held(value))
@@ -247,6 +250,26 @@ def close_scopes(vm: TaskMachine, frame: Frame, keep: int) -> None:
         scope = frame.scopes.pop()
         vm.state.scopes.pop(scope, None)
         vm.request(CloseScope(scope))
+
+
+def leave_round(vm: TaskMachine, frame: Frame, span: str) -> None:
+    """Before a span is opened, end the one that the round before in the same loop has opened there,
+    with those inside of it: a span is for what follows in its call, not for the other rounds."""
+    site = _site(frame, span)
+    before = [_site(frame, each) for each in frame.spans]
+    if site in before:
+        close_spans(vm, frame, before.index(site))
+
+
+def _site(frame: Frame, span: str) -> str:
+    return span[len(frame.place) :].partition("[")[0]
+
+
+def close_spans(vm: TaskMachine, frame: Frame, keep: int = 0, *, error: str = "") -> None:
+    """End the innermost spans of a call until `keep` are open."""
+    for span in reversed(frame.spans[keep:]):
+        vm.request(CloseSpan(span, error))
+    frame.spans = frame.spans[:keep]
 
 
 def drop(vm: TaskMachine, tickets: list[str]) -> None:

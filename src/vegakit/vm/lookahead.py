@@ -36,8 +36,8 @@ from vegakit.lang import (
     joined,
     only_reads,
 )
-from vegakit.records import digest128
 from vegakit.vm.effect_instructions import (
+    SPAN,
     UNCOUNTED,
     count_change,
     host_call_request,
@@ -45,7 +45,12 @@ from vegakit.vm.effect_instructions import (
     send_request,
     version_of,
 )
-from vegakit.vm.instructions import CALL_INSTRUCTIONS, DATA_INSTRUCTIONS, close_scopes
+from vegakit.vm.instructions import (
+    CALL_INSTRUCTIONS,
+    DATA_INSTRUCTIONS,
+    close_scopes,
+    leave_round,
+)
 from vegakit.vm.interpreter import compute
 from vegakit.vm.module_facts import (
     COLD,
@@ -59,7 +64,14 @@ from vegakit.vm.module_facts import (
 from vegakit.vm.requests import CallHost, FiberRequest, PriorSend, SendTo, SpeculativeCall
 from vegakit.vm.state import Crash, Frame, ProgramTask, TicketState, VmState, fault_of
 from vegakit.vm.stdlib import call_pure
-from vegakit.vm.task_machine import RELOAD, STOP, InstructionHandler, Operands, TaskMachine
+from vegakit.vm.task_machine import (
+    RELOAD,
+    STOP,
+    InstructionHandler,
+    Operands,
+    TaskMachine,
+    request_digest,
+)
 from vegakit.vm.tasks import unwind
 from vegakit.vm.values import (
     AgentRef,
@@ -116,6 +128,11 @@ def _send_stream(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Ope
 def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> int | None:
     if operands[1] in PAUSES:
         return STOP
+    if operands[1] == SPAN:
+        # Entered here as well, so that a call that is begun early is told of where it belongs.
+        span = vm.ticket(frame, operands[3])
+        leave_round(vm, frame, span)
+        frame.spans = (*frame.spans, span)
     frame.registers[operands[0]] = vm.host(frame, operands)
     return None
 
@@ -482,7 +499,7 @@ class Lookahead(TaskMachine):
         self._room -= 1
         # The program compares the digest when it gets here: a call that began under a wrong
         # assumption has another request.
-        asked.speculative, asked.digest = True, digest128(request)
+        asked.speculative, asked.digest = True, request_digest(request)
         self.main.ask(ticket, asked)
         self.main.request(SpeculativeCall(request, asked.older, tuple(self.older), self.many))
         self.seen.add(ticket)
@@ -499,6 +516,8 @@ def _copied(frame: Frame) -> Frame:
         frame.outer,
         [*frame.scopes],
         frame.kept,
+        within=frame.within,
+        spans=frame.spans,
     )
 
 

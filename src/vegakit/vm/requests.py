@@ -14,7 +14,8 @@ from vegakit.lang import Type
 
 class SendTo(Struct, frozen=True, tag=True, omit_defaults=True):
     """Send a message. `to` is the path of a process, or with `agent` the name of an agent. `answer`
-    is the requested type, None for text. `scope` is the innermost budget scope of the fiber."""
+    is the requested type, None for text. `scope` is the innermost budget scope of the fiber, `span`
+    the innermost span of its trace."""
 
     ticket: str
     to: str
@@ -25,6 +26,7 @@ class SendTo(Struct, frozen=True, tag=True, omit_defaults=True):
     budget: int | None = None
     stream: bool = False
     scope: str = ""
+    span: str = ""
 
 
 class SpawnAgent(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -50,6 +52,7 @@ class CallHost(Struct, frozen=True, tag=True, omit_defaults=True):
     args: tuple[Any, ...]
     rights: int
     scope: str = ""
+    span: str = ""
 
 
 class PriorSend(Struct, frozen=True, omit_defaults=True):
@@ -116,6 +119,13 @@ class CloseScope(Struct, frozen=True, tag=True):
     scope: str
 
 
+class CloseSpan(Struct, frozen=True, tag=True, omit_defaults=True):
+    """End a span of the trace; `error` is why the call that opened it failed."""
+
+    span: str
+    error: str = ""
+
+
 class AskBudget(Struct, frozen=True, tag=True, omit_defaults=True):
     """Ask about the budget: `what` is 0 for remaining, 1 for used, 2 for the limit."""
 
@@ -159,6 +169,7 @@ FiberRequest: TypeAlias = (
     | Watch
     | OpenScope
     | CloseScope
+    | CloseSpan
     | AskBudget
     | EndProcesses
     | SpeculativeCallUsed

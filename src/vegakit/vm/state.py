@@ -93,7 +93,8 @@ class Frame(Struct, omit_defaults=True):
     `outer` is the budget scope in which the call began and `scopes` are those it opened; the first
     `kept` of them belong to the call that this task was split from. `spawned` are the tickets of
     processes that end with the call. `handling` are the handlers that are running, the outermost
-    first. A handler that has ended may still be listed: `pc` is then outside of it.
+    first. A handler that has ended may still be listed: `pc` is then outside of it. `within` is the
+    span of the trace in which the call began, `spans` are those that it opened.
     """
 
     function: int
@@ -108,6 +109,8 @@ class Frame(Struct, omit_defaults=True):
     groups: list[str] = field(default_factory=list[str])
     monitors: list[str] = field(default_factory=list[str])
     handling: tuple[ActiveHandler, ...] = ()
+    within: str = ""
+    spans: tuple[str, ...] = ()
 
 
 class ProgramTask(Struct, omit_defaults=True):

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from vegakit.lang import Type
 from vegakit.records import digest128
 from vegakit.vm.module_facts import LoadedFunction, LoadedModule, ModuleFacts, facts_of
@@ -31,6 +33,13 @@ Operands: TypeAlias = Any
 InstructionHandler: TypeAlias = Callable[["TaskMachine", ProgramTask, Frame, Operands], int | None]
 """Returns None to go on with the next instruction, `RELOAD` to go on with the top frame as it is
 now, or `STOP` when the task waits or has ended."""
+
+
+def request_digest(request: SendTo | CallHost) -> str:
+    """Return the digest by which a speculative call is compared with the one that the program
+    makes. The span is left out: a call that is told of elsewhere in a trace is the same call, and
+    would be paid twice."""
+    return digest128(replace(request, span="") if request.span else request)
 
 
 class TaskMachine(ABC):
@@ -98,6 +107,10 @@ class TaskMachine(ABC):
                 return scope
         return frame.outer
 
+    def span(self, frame: Frame) -> str:
+        """Return the innermost span of the trace that is still open."""
+        return frame.spans[-1] if frame.spans else frame.within
+
     def has_asked(self, ticket: str, kind: str, task: ProgramTask) -> bool:
         """Return whether this task has made the request already. Raise if another one has."""
         asked = self.state.asked.get(ticket)
@@ -126,7 +139,7 @@ class TaskMachine(ABC):
         """Use a speculative call if its request equals the one that the program makes. If not, the
         lookahead was wrong: cancel all speculative calls of this task, and return False."""
         asked = self.state.asked[ticket]
-        if asked.digest == digest128(request) and asked.task == task.name:
+        if asked.digest == request_digest(request) and asked.task == task.name:
             asked.speculative, asked.digest = False, ""
             self.request(
                 request if self.withdraw_request(ticket) else SpeculativeCallUsed(ticket, request)

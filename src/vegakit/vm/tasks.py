@@ -12,7 +12,7 @@ that rethrows, or fails during cleanup, fails because of the first error.
 """
 
 from vegakit.lang import CATCHABLE, Op
-from vegakit.vm.instructions import close_scopes, drop, end_frame
+from vegakit.vm.instructions import close_scopes, close_spans, drop, end_frame
 from vegakit.vm.module_facts import JUMP, HandlerEntry
 from vegakit.vm.requests import CancelRequest, CloseScope, Watch
 from vegakit.vm.state import (
@@ -82,6 +82,7 @@ def _split(vm: TaskMachine, task: ProgramTask, frame: Frame, name: str, begin: i
         outer=frame.outer,
         scopes=[*frame.scopes],
         kept=len(frame.scopes),
+        within=vm.span(frame),
     )
     made = vm.state.tasks[name] = ProgramTask(name, [copy], depth=depth)
     return made
@@ -127,6 +128,7 @@ def _finish_task(vm: TaskMachine, task: ProgramTask) -> None:
     frame = task.frames[0]
     group = vm.state.groups.get(task.group)
     close_scopes(vm, frame, frame.kept)
+    close_spans(vm, frame)
     if frame.groups:
         end_groups(vm, frame)
     if group is None:
@@ -189,6 +191,7 @@ def _cancel(vm: TaskMachine, task: ProgramTask) -> None:
     frame = task.frames[0]
     _bare(vm, frame)
     close_scopes(vm, frame, frame.kept)
+    close_spans(vm, frame)
     drop(vm, frame.spawned)
     cancel_pending(vm, task.name)
     _remove(vm, task)
@@ -268,8 +271,11 @@ def unwind(vm: TaskMachine, task: ProgramTask, fault: ProgramFault) -> bool:
     depth = found[0] if found else 0
     cause = cause_in(task, fault.cause, depth)
     crash = Crash(fault.name, fault.reason, () if found else fault.stack or vm.stack(task), cause)
+    error = f"{fault.name}: {fault.reason}"
     while len(task.frames) > depth + 1:
-        end_frame(vm, task.frames.pop())
+        end_frame(vm, task.frames.pop(), error=error)
+    if not found:
+        close_spans(vm, task.frames[0], error=error)
     if found:
         _enter(vm, task.frames[-1], found[1], fault, cause)
     elif task.group:

@@ -54,15 +54,21 @@ if TYPE_CHECKING:
         ServedReply as ServedReply,
         WireServer as WireServer,
     )
+    from vegakit.wires.sse import EventDecoder as EventDecoder
     from vegakit.wires.wire import (
         UNREADABLE as UNREADABLE,
         AnswerReader as AnswerReader,
         AskForm as AskForm,
+        EffortForm as EffortForm,
         Header as Header,
         ModelFeatures as ModelFeatures,
+        UnfinishedAnswerError as UnfinishedAnswerError,
         Wire as Wire,
         WireFailure as WireFailure,
+        bounded_arguments as bounded_arguments,
         output_tool as output_tool,
+        read_arguments as read_arguments,
+        with_fields as with_fields,
     )
 
 __getattr__, __dir__ = lazy_exports(
@@ -80,6 +86,11 @@ __getattr__, __dir__ = lazy_exports(
         "openai_responses": "RESPONSES",
         "openai_serving": "CHAT_SERVER RESPONSES_SERVER",
         "serving": "ServedCall ServedReply WireServer",
-        "wire": "AnswerReader AskForm Header ModelFeatures UNREADABLE Wire WireFailure output_tool",
+        "sse": "EventDecoder",
+        "wire": (
+            "AnswerReader AskForm EffortForm Header ModelFeatures UNREADABLE "
+            "UnfinishedAnswerError Wire WireFailure "
+            "bounded_arguments output_tool read_arguments with_fields"
+        ),
     },
 )

@@ -18,6 +18,7 @@ from msgspec import Raw
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Media,
     Message,
@@ -55,10 +56,13 @@ from vegakit.wires.sse import write_event
 from vegakit.wires.wire import (
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
+    EffortForm,
     ModelFeatures,
     Wire,
+    is_worth_caching,
     output_tool,
     read_arguments,
+    thinking_tokens,
 )
 
 _VERSION = b"2023-06-01"
@@ -72,8 +76,8 @@ plain field without a beta."""
 # Reasoning without is left out: another model's thoughts are no answer, and would be billed. Empty
 # texts are left out too: the provider refuses them.
 #
-# Prompt caching is off, since writing to a cache costs more than input does; the fields of a form
-# may ask for it by `{"cache_control": {"type": "ephemeral"}}`, which marks the last block.
+# A prompt that is worth it is written to the provider's cache for five minutes: the last block is
+# marked, and the last one of the call before, where that call wrote to and this one reads from.
 
 
 _encode_json = msgspec.json.Encoder().encode
@@ -81,9 +85,12 @@ _encode_json = msgspec.json.Encoder().encode
 
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
     settings, features = request.settings, form.features
+    messages = [said for message in request.messages if (said := _message(message))]
+    if form.cache and is_worth_caching(request):
+        _mark(messages)
     body: dict[str, Any] = {
         "max_tokens": settings.max_tokens,
-        "messages": [said for message in request.messages if (said := _message(message))],
+        "messages": messages,
         "model": request.model,
         "stream": form.stream,
     }
@@ -96,6 +103,17 @@ def _encode(request: ModelRequest, form: AskForm) -> bytes:
         body["temperature"] = settings.temperature
     body |= _tools(request, features)
     return _encode_json(_with_fields(body, form.fields))
+
+
+_MARKED_ROLE = "user"
+"""A call ends with what a user or a tool said."""
+_MARKS = 2
+
+
+def _mark(messages: list[dict[str, Any]]) -> None:
+    ends = [said["content"][-1] for said in messages if said["role"] == _MARKED_ROLE]
+    for block in ends[-_MARKS:]:
+        block["cache_control"] = {"type": "ephemeral"}
 
 
 def _tools(request: ModelRequest, features: ModelFeatures) -> dict[str, Any]:
@@ -186,6 +204,19 @@ def _text(text: str) -> dict[str, str]:
     return {"text": text, "type": "text"}
 
 
+_LEAST_THINKING = 1_024
+
+
+def thinking_fields(
+    request: ModelRequest, effort: Effort, features: ModelFeatures
+) -> dict[str, Any]:
+    """Return the fields by which Claude is told how much to reason."""
+    if features.effort is EffortForm.LEVEL:
+        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
+    tokens = thinking_tokens(request.settings, effort, _LEAST_THINKING, request.settings.max_tokens)
+    return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+
+
 def _target(_: str, __: bool) -> str:
     return "/v1/messages"
 
@@ -199,6 +230,7 @@ ANTHROPIC = Wire(
     reader=StreamReader,
     failure=read_failure,
     request_id="request-id",
+    effort=thinking_fields,
 )
 
 

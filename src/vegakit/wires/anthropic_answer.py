@@ -27,13 +27,16 @@ from vegakit.conversation import (
     Usage,
 )
 from vegakit.errors import ErrorClass
-from vegakit.wires.sse import EventDecoder
+from vegakit.wires.sse import EventDecoder, ServerSentEvent
 from vegakit.wires.wire import (
+    ABSENT,
     UNREADABLE,
     WireFailure,
     class_of_status,
+    failed,
     finished,
     read_arguments,
+    read_usage,
     shown_body,
 )
 
@@ -148,7 +151,7 @@ class _Message(Struct):
     model: str | None = None
     stop_reason: str | None = None
     stop_details: _StopDetails | None = None
-    usage: _Usage | None = None
+    usage: Raw = Raw()
 
 
 _FINISHES = {
@@ -165,21 +168,38 @@ _read_message = msgspec.json.Decoder(_Message).decode
 
 def decode_answer(body: bytes, carrier: str | None) -> ModelReply:
     """Return a whole answer; `carrier` is the tool whose arguments are the answer."""
-    said = _read_message(body)
+    try:
+        said = _read_message(body)
+    except msgspec.ValidationError:
+        if _error_in(body) == _Error():
+            raise
+        raise failed(_failure_in_stream(body)) from None
     blocks = [_block(raw) for raw in said.content]
     parts = [_part(block, _beginning(block), carrier) for block in blocks]
-    return _reply(said, parts)
+    return _reply(said, parts, _told(said.usage))
 
 
-def _reply(said: _Message, parts: list[AssistantPart | None]) -> ModelReply:
-    finish = finished(_FINISHES.get(said.stop_reason or ""), said.stop_reason, ANTHROPIC_NAME)
+def _reply(said: _Message, parts: list[AssistantPart | None], usage: _Usage | None) -> ModelReply:
+    told, reason = _usage(usage), said.stop_reason
+    finish = finished(_FINISHES.get(reason or ""), reason, ANTHROPIC_NAME, told)
     kept = tuple(part for part in parts if part is not None)
     if finish is Finish.CONTENT_FILTER and not kept and said.stop_details:
         kept = (Text(said.stop_details.explanation),) if said.stop_details.explanation else ()
     message = AssistantMessage(kept, said.model or "")
     if finish in {Finish.STOP, Finish.TOOL_CALLS}:
         finish = Finish.TOOL_CALLS if message.tool_calls else Finish.STOP
-    return ModelReply(message, _usage(said.usage), finish)
+    return ModelReply(message, told, finish)
+
+
+_UNREAD = _Usage(iterations=[_Kind("unread")])
+"""Stands for counts that cannot be read: whatever else is told, they are not all."""
+_read_usage = msgspec.json.Decoder(_Usage, strict=False).decode
+
+
+def _told(said: Raw) -> _Usage | None:
+    if bytes(said) in ABSENT:
+        return None
+    return read_usage(_read_usage, said) or _UNREAD
 
 
 def _usage(usage: _Usage | None) -> Usage | None:
@@ -232,7 +252,7 @@ class _Event(Struct):
     delta: _Delta = _Delta()
     content_block: Raw = Raw(b"null")
     message: _Message | None = None
-    usage: _Usage | None = None
+    usage: Raw = Raw()
 
 
 class _AnyEvent(Struct):
@@ -282,6 +302,7 @@ class StreamReader:
         "_is_billed",
         "_is_open",
         "_said",
+        "_usage",
         "ended",
         "failure",
     )
@@ -292,6 +313,7 @@ class StreamReader:
         self._carrier = carrier
         self._events = EventDecoder()
         self._said: _Message | None = None
+        self._usage: _Usage | None = None
         self._blocks: list[_OpenBlock] = []
         self._is_open = False
         self._is_billed = False
@@ -299,8 +321,15 @@ class StreamReader:
 
     def feed(self, received: bytes) -> list[ModelChunk]:
         """Return the pieces that these bytes complete."""
+        return self._heard(self._events.feed(received))
+
+    def close(self) -> list[ModelChunk]:
+        """Return the pieces that the end of the body completes."""
+        return self._heard(self._events.close())
+
+    def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
         chunks: list[ModelChunk] = []
-        for name, data in self._events.feed(received):
+        for name, data in events:
             if self.ended or self.failure:
                 break
             chunk = self._on_event(name, data)
@@ -314,9 +343,7 @@ class StreamReader:
             raise ValueError("the stream has not ended")
         said, blocks = self._said, self._blocks
         parts = [_part(block.begun, "".join(block.pieces), self._carrier) for block in blocks]
-        if not self._is_billed:
-            said.usage = None
-        return _reply(said, parts)
+        return _reply(said, parts, self._usage if self._is_billed else None)
 
     def _on_event(self, name: bytes, data: bytes) -> ModelChunk | None:
         if name == b"ping":
@@ -345,7 +372,7 @@ class StreamReader:
     def _on_message(self, said: _Message | None) -> None:
         if said is None or self._said is not None:
             raise ValueError("a stream has one beginning")
-        self._said = said
+        self._said, self._usage = said, _told(said.usage)
         self._blocks = [_OpenBlock(_block(raw)) for raw in said.content]
 
     def _on_block(self, index: int, raw: Raw) -> ModelChunk | None:
@@ -391,8 +418,9 @@ class StreamReader:
         said = self._begun()
         said.stop_reason = event.delta.stop_reason or said.stop_reason
         said.stop_details = event.delta.stop_details or said.stop_details
-        said.usage = _merged(said.usage, event.usage)
-        self._is_billed = event.usage is not None and event.usage.output_tokens is not None
+        told = _told(event.usage)
+        self._usage = _merged(self._usage, told)
+        self._is_billed = told is not None and told.output_tokens is not None
 
     def _begun(self) -> _Message:
         if self._said is None:

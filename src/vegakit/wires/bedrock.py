@@ -7,8 +7,10 @@ Turns must alternate, so neighbours of one role are joined, and a text of blanks
 is left out. A stream is made of frames (see `aws`): blocks by index, `messageStop` with the
 reason, and last `metadata` with the usage. It has ended when both have come: without the last one
 nobody would know what it cost. Tokens read from and written to a cache stand beside `inputTokens`.
+What is worth it is written there for five minutes, up to a `cachePoint` among the blocks of a turn.
 """
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +22,7 @@ from msgspec import Raw, Struct, field
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Media,
     Message,
@@ -41,18 +44,24 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, UserError
 from vegakit.records import to_json
+from vegakit.wires.anthropic import thinking_fields
 from vegakit.wires.aws import EventFrame, FrameDecoder
 from vegakit.wires.wire import (
+    ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     UNREADABLE,
     AskForm,
+    ModelFeatures,
     Wire,
     WireFailure,
     class_of_status,
+    failed,
     finished,
+    is_worth_caching,
     object_arguments,
     output_tool,
     read_arguments,
+    read_usage,
     refuse_url,
     shown_body,
     with_fields,
@@ -103,17 +112,29 @@ def _target(model: str, stream: bool) -> str:
     return f"/model/{quote(model, safe='')}/{'converse-stream' if stream else 'converse'}"
 
 
+def _effort(request: ModelRequest, effort: Effort, features: ModelFeatures) -> dict[str, Any]:
+    """Converse has no field of its own for it: each maker's goes along as it is."""
+    if "anthropic." in request.model:
+        return {"additionalModelRequestFields": thinking_fields(request, effort, features)}
+    return {"additionalModelRequestFields": {"reasoning_effort": effort}}
+
+
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
     limits: dict[str, Any] = {"maxTokens": request.settings.max_tokens}
     if request.settings.temperature is not None and form.features.temperature:
         limits["temperature"] = request.settings.temperature
-    body: dict[str, Any] = {"messages": _turns(request.messages), "inferenceConfig": limits}
+    turns = _turns(request.messages)
+    if form.cache and _CACHES.search(request.model) and is_worth_caching(request):
+        _mark(turns)
+    body: dict[str, Any] = {"messages": turns, "inferenceConfig": limits}
     if request.system.strip():
         body["system"] = [{"text": request.system}]
     tools = [_tool(spec) for spec in request.tools]
     if request.output and output_tool(request, form.features):
         spec = ToolSpec(request.output.name, OUTPUT_TOOL_DESCRIPTION, request.output.json_schema)
-        body["toolConfig"] = {"tools": [*tools, _tool(spec)], "toolChoice": {"any": {}}}
+        # A model that was told to reason must not be forced to call a tool.
+        choice = "auto" if "additionalModelRequestFields" in form.fields else "any"
+        body["toolConfig"] = {"tools": [*tools, _tool(spec)], "toolChoice": {choice: {}}}
     elif tools:
         body["toolConfig"] = {"tools": tools}
     if request.output and not output_tool(request, form.features):
@@ -121,6 +142,20 @@ def _encode(request: ModelRequest, form: AskForm) -> bytes:
         shape = {"jsonSchema": {"schema": schema, "name": request.output.name}}
         body["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": shape}}
     return to_json(with_fields(body, form.fields))
+
+
+_CACHES = re.compile(r"anthropic\.claude-(?!instant|v\d|3-(?:haiku|opus|sonnet|5-sonnet))")
+"""Models that take a cache point anywhere in a conversation. A request with one to any other is
+refused, so a profile whose name does not tell its model has none, and neither has Nova, which has
+refused them beside the results of tools."""
+_MARKS = 2
+
+
+def _mark(turns: list[dict[str, Any]]) -> None:
+    """Write the prompt to the cache up to its end, and read it up to the end of the call before,
+    which was written by that call. A call ends with what a user or a tool said."""
+    for turn in [turn for turn in turns if turn["role"] == "user"][-_MARKS:]:
+        turn["content"].append({"cachePoint": {"type": "default"}})
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -232,8 +267,8 @@ class _Block(Struct, rename="camel"):
 
 
 class _Counts(Struct, rename="camel"):
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     total_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_write_input_tokens: int | None = None
@@ -250,7 +285,7 @@ class _Output(Struct):
 class _Answer(Struct, rename="camel"):
     output: _Output
     stop_reason: str | None = None
-    usage: _Counts | None = None
+    usage: Raw = Raw()
 
 
 class _Event(Struct, rename="camel"):
@@ -260,19 +295,25 @@ class _Event(Struct, rename="camel"):
     start: _Block | None = None
     delta: _Block | None = None
     stop_reason: str | None = None
-    usage: _Counts | None = None
+    usage: Raw = Raw()
 
 
+_read_counts = msgspec.json.Decoder(_Counts, strict=False).decode
 _read_answer = msgspec.json.Decoder(_Answer).decode
 _read_event = msgspec.json.Decoder(_Event).decode
 _read_text = msgspec.json.Decoder(str).decode
 
 
 def _decode(body: bytes, output: str | None) -> ModelReply:
-    said = _read_answer(body)
+    try:
+        said = _read_answer(body)
+    except msgspec.ValidationError:
+        if (failure := _failure_inside(body)) is None:
+            raise
+        raise failed(failure) from None
     blocks = said.output.message.content if said.output.message else []
     parts = [part for block in blocks if (part := _part(block, output))]
-    return _reply(parts, said.stop_reason, said.usage)
+    return _reply(parts, said.stop_reason, read_usage(_read_counts, said.usage))
 
 
 def _part(block: _Block, output: str | None) -> AssistantPart | None:
@@ -300,11 +341,12 @@ def _thought(text: str, signature: str | None, redacted: str | None) -> Reasonin
 
 
 def _reply(parts: list[AssistantPart], reason: str | None, counts: _Counts | None) -> ModelReply:
-    finish = finished(_FINISHES.get(reason or ""), reason, _NAME)
+    usage = _usage(counts)
+    finish = finished(_FINISHES.get(reason or ""), reason, _NAME, usage)
     message = AssistantMessage(tuple(parts))
     if finish in {Finish.STOP, Finish.TOOL_CALLS}:
         finish = Finish.TOOL_CALLS if message.tool_calls else Finish.STOP
-    return ModelReply(message, _usage(counts), finish)
+    return ModelReply(message, usage, finish)
 
 
 def _usage(counts: _Counts | None) -> Usage | None:
@@ -312,8 +354,8 @@ def _usage(counts: _Counts | None) -> Usage | None:
     if counts is None:
         return None
     read, written = counts.cache_read_input_tokens or 0, counts.cache_write_input_tokens or 0
-    whole = counts.input_tokens + read + written
-    output = max(counts.output_tokens, (counts.total_tokens or 0) - whole)
+    whole = (counts.input_tokens or 0) + read + written
+    output = max(counts.output_tokens or 0, (counts.total_tokens or 0) - whole)
     return Usage(whole, output, read, written) if whole > 0 else None
 
 
@@ -358,6 +400,10 @@ class _Reader:
         """Return the pieces that these bytes complete."""
         return [chunk for frame in self._frames.feed(received) for chunk in self._on_frame(frame)]
 
+    def close(self) -> list[ModelChunk]:
+        """A frame tells its length, so the end of the body completes none."""
+        return []
+
     def _on_frame(self, frame: EventFrame) -> Iterator[ModelChunk]:
         if frame.headers.get(":message-type") != "event":
             self.failure = _failure_of_frame(frame)
@@ -375,7 +421,7 @@ class _Reader:
             case "messageStop":
                 self._reason = event.stop_reason or ""
             case "metadata":
-                self._counts, self._counted = event.usage, True
+                self._counts, self._counted = read_usage(_read_counts, event.usage), True
             case _:
                 pass
 
@@ -434,11 +480,28 @@ class _Failed(Struct):
 def failure_of(status: int, body: bytes) -> WireFailure:
     """Return what an answer with an HTTP status of failure says."""
     try:
-        failed = msgspec.json.decode(body, type=_Failed)
+        said = msgspec.json.decode(body, type=_Failed)
     except UNREADABLE:
         return WireFailure(class_of_status(status), shown_body(body))
-    kind = (failed.kind or "").partition(":")[0].rpartition("#")[2]
-    return _failure(kind, failed.message or failed.capital or shown_body(body), status)
+    kind = (said.kind or "").partition(":")[0].rpartition("#")[2]
+    return _failure(kind, said.message or said.capital or shown_body(body), status)
+
+
+class _Inner(Struct):
+    error: Raw = Raw()
+
+
+def _failure_inside(body: bytes) -> WireFailure | None:
+    """Return the failure that a body with a status of success tells, as AWS spells it or, behind a
+    gateway, as an `error` object; None if it tells none."""
+    inner = bytes(msgspec.json.decode(body, type=_Inner).error)
+    told = body if inner in ABSENT else inner
+    try:
+        said = msgspec.json.decode(told, type=_Failed)
+    except UNREADABLE:
+        return WireFailure(ErrorClass.SERVER, shown_body(told))
+    found = said.message or said.capital or said.kind or told is inner
+    return failure_of(500, told) if found else None
 
 
 def _failure(kind: str, message: str, status: int) -> WireFailure:
@@ -473,4 +536,5 @@ BEDROCK = Wire(
     reader=_Reader,
     failure=failure_of,
     request_id="x-amzn-requestid",
+    effort=_effort,
 )

@@ -23,11 +23,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Message,
     ModelChunk,
@@ -49,20 +50,27 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass
 from vegakit.records import to_json
-from vegakit.wires.sse import EventDecoder
+from vegakit.wires.sse import EventDecoder, ServerSentEvent
 from vegakit.wires.wire import (
+    ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     UNREADABLE,
     AskForm,
+    EffortForm,
+    ModelFeatures,
     Wire,
     WireFailure,
+    bounded_arguments,
     class_of_status,
+    failed,
     finished,
     made_call_id,
     object_arguments,
     output_tool,
     provider_call_id,
+    read_usage,
     shown_body,
+    thinking_tokens,
     with_fields,
 )
 
@@ -97,6 +105,17 @@ _CLASSES = {
 
 
 # A request.
+
+
+_LEAST_THINKING, _MOST_THINKING = 512, 24_576
+"""That every model with a budget of thoughts takes."""
+
+
+def _effort(request: ModelRequest, effort: Effort, features: ModelFeatures) -> dict[str, Any]:
+    if features.effort is EffortForm.LEVEL:
+        return {"generationConfig": {"thinkingConfig": {"thinkingLevel": effort}}}
+    tokens = thinking_tokens(request.settings, effort, _LEAST_THINKING, _MOST_THINKING)
+    return {"generationConfig": {"thinkingConfig": {"thinkingBudget": tokens}}}
 
 
 def _encode(request: ModelRequest, form: AskForm, service: str) -> bytes:
@@ -216,6 +235,9 @@ class _Content(Struct):
 
 
 class _Candidate(Struct, rename="camel"):
+    """One of several answers, if a setting asks for more than one: the first is ours."""
+
+    index: Any = None
     content: _Content | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
@@ -227,12 +249,12 @@ class _Feedback(Struct, rename="camel"):
 
 
 class _Counts(Struct, rename="camel"):
-    prompt_token_count: int = 0
-    tool_use_prompt_token_count: int = 0
-    cached_content_token_count: int = 0
-    candidates_token_count: int = 0
-    thoughts_token_count: int = 0
-    total_token_count: int = 0
+    prompt_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    total_token_count: int | None = None
 
 
 class _Detail(Struct, rename="camel"):
@@ -254,13 +276,14 @@ class _Answer(Struct, rename="camel"):
 
     candidates: list[_Candidate] = field(default_factory=list[_Candidate])
     prompt_feedback: _Feedback | None = None
-    usage_metadata: _Counts | None = None
+    usage_metadata: Raw = Raw()
     model_version: str = ""
     response_id: str = ""
     error: _Error | None = None
 
 
 _read = msgspec.json.Decoder(_Answer).decode
+_read_counts = msgspec.json.Decoder(_Counts, strict=False).decode
 
 
 class _Ending(NamedTuple):
@@ -275,9 +298,14 @@ def _ending(said: _Answer) -> _Ending | None:
     """Return how the answer ended; None while it has not."""
     if said.prompt_feedback and (reason := said.prompt_feedback.block_reason):
         return _Ending(reason, said.prompt_feedback.block_reason_message, blocked=True)
-    if said.candidates and (reason := said.candidates[0].finish_reason):
-        return _Ending(reason, said.candidates[0].finish_message, blocked=False)
+    ours = _ours(said)
+    if ours is not None and ours.finish_reason:
+        return _Ending(ours.finish_reason, ours.finish_message, blocked=False)
     return None
+
+
+def _ours(said: _Answer) -> _Candidate | None:
+    return next((one for one in said.candidates if not one.index), None)
 
 
 class _Parts:
@@ -329,9 +357,8 @@ class _Parts:
             yield TextDelta(text)
             return
         call_id = call.id or made_call_id(answer, self.calls)
-        self._keep(
-            ToolCall(call_id, call.name, arguments, Opaque(self._service, kept) if kept else None)
-        )
+        opaque = Opaque(self._service, kept) if kept else None
+        self._keep(ToolCall(call_id, call.name, bounded_arguments(arguments), opaque))
         yield ToolCallStarted(call.name, self.calls)
         self.calls += 1
 
@@ -363,17 +390,23 @@ class _Reader:
         self._service = service
         self._events = EventDecoder()
         self._parts = _Parts(service, output)
-        self._counts = _Counts()
+        self._counts: dict[str, int] = dict.fromkeys(_Counts.__struct_fields__, 0)
         self._counted = False
+        self._unread = False
         self._ending: _Ending | None = None
         self._model = ""
         self._id = ""
 
     def feed(self, received: bytes) -> list[ModelChunk]:
         """Return the pieces that these bytes complete."""
-        return [
-            chunk for event in self._events.feed(received) for chunk in self.add(_read(event.data))
-        ]
+        return self._heard(self._events.feed(received))
+
+    def close(self) -> list[ModelChunk]:
+        """Return the pieces that the end of the body completes."""
+        return self._heard(self._events.close())
+
+    def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
+        return [chunk for event in events for chunk in self.add(_read(event.data))]
 
     def add(self, said: _Answer) -> Iterator[ModelChunk]:
         """Take up an event, or a whole answer."""
@@ -384,48 +417,55 @@ class _Reader:
         self._id = self._id or said.response_id
         if ending := _ending(said):
             self._ending, self.ended = ending, True
-        if said.usage_metadata:
-            self._count(said.usage_metadata)
-        if said.candidates and (content := said.candidates[0].content):
-            for part in content.parts:
+        if bytes(said.usage_metadata) not in ABSENT:
+            self._count(read_usage(_read_counts, said.usage_metadata))
+        ours = _ours(said)
+        if ours is not None and ours.content:
+            for part in ours.content.parts:
                 yield from self._parts.add(part, self._id)
 
-    def _count(self, counts: _Counts) -> None:
+    def _count(self, counts: _Counts | None) -> None:
         """Counts that came before the end are those of an answer that went on."""
-        for name in _Counts.__struct_fields__:
-            setattr(self._counts, name, max(getattr(self._counts, name), getattr(counts, name)))
+        if counts is None:
+            self._unread = True
+            return
+        for name, before in self._counts.items():
+            self._counts[name] = max(before, getattr(counts, name) or 0)
         self._counted = self._counted or self.ended
 
     def reply(self) -> ModelReply:
         """Return the whole answer."""
         ending = self._ending or _Ending("", None, blocked=False)
         known = Finish.CONTENT_FILTER if ending.blocked else _FINISHES.get(ending.reason)
-        finish = finished(known, ending.reason, self._service)
         message = self._parts.message(self._model)
+        answered = bool(message.text or message.tool_calls)
+        is_known = self._counted and not self._unread
+        usage = _usage(self._counts, answered=answered) if is_known else None
+        finish = finished(known, ending.reason, self._service, usage)
         if finish is Finish.CONTENT_FILTER and not message.parts and ending.message:
             message = msgspec.structs.replace(message, parts=(Text(ending.message),))
         if finish is Finish.STOP and message.tool_calls:
             finish = Finish.TOOL_CALLS
-        answered = bool(message.text or message.tool_calls)
-        usage = _usage(self._counts, answered=answered) if self._counted else None
         return ModelReply(message, usage, finish)
 
 
-def _usage(counts: _Counts, *, answered: bool) -> Usage | None:
+def _usage(counts: dict[str, int], *, answered: bool) -> Usage | None:
     """No call has no input: a zero is a provider that did not say. Nor does a call with an answer
     have no output, which is left out where it is zero."""
-    read = counts.prompt_token_count + counts.tool_use_prompt_token_count
-    written = counts.candidates_token_count + counts.thoughts_token_count
-    output = max(written, counts.total_token_count - read)
-    if counts.prompt_token_count <= 0 or (answered and output <= 0):
+    read = counts["prompt_token_count"] + counts["tool_use_prompt_token_count"]
+    written = counts["candidates_token_count"] + counts["thoughts_token_count"]
+    output = max(written, counts["total_token_count"] - read)
+    if counts["prompt_token_count"] <= 0 or (answered and output <= 0):
         return None
-    return Usage(read, max(0, output), counts.cached_content_token_count)
+    return Usage(read, max(0, output), counts["cached_content_token_count"])
 
 
 def _decode(body: bytes, output: str | None, service: str) -> ModelReply:
     reader = _Reader(service, output)
     for _ in reader.add(_read(body)):
         pass
+    if reader.failure:
+        raise failed(reader.failure)
     return reader.reply()
 
 
@@ -489,6 +529,7 @@ def gemini_wire(name: str, prefix: str) -> Wire:
         reader=partial(_Reader, name),
         failure=failure_of,
         request_id="",
+        effort=_effort,
         ends_with_body=True,
     )
 

@@ -12,11 +12,12 @@ from base64 import b64encode
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Media,
     Message,
@@ -42,14 +43,18 @@ from vegakit.wires.wire import (
     OUTPUT_TOOL_DESCRIPTION,
     UNREADABLE,
     AskForm,
+    ModelFeatures,
     Wire,
     WireFailure,
+    bounded_arguments,
     class_of_status,
+    failed,
     finished,
     made_call_id,
     object_arguments,
     output_tool,
     provider_call_id,
+    read_usage,
     refuse_url,
     shown_body,
     with_fields,
@@ -67,6 +72,11 @@ _LONGEST_LINE = 1 << 24
 
 def _target(model: str, stream: bool) -> str:
     return "/api/chat"
+
+
+def _effort(_: ModelRequest, __: Effort, ___: ModelFeatures) -> dict[str, Any]:
+    """Most models that think there do so or not, without degrees."""
+    return {"think": True}
 
 
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
@@ -176,12 +186,13 @@ class _Line(Struct):
     message: _Message | None = None
     done: bool = False
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
+    prompt_eval_count: Raw = Raw()
+    eval_count: Raw = Raw()
     error: Any = None
 
 
 _read = msgspec.json.Decoder(_Line).decode
+_read_count = msgspec.json.Decoder(int, strict=False).decode
 
 
 class _Reader:
@@ -204,6 +215,10 @@ class _Reader:
         if len(self._rest) > _LONGEST_LINE:
             raise ValueError(f"a line of a stream is longer than {_LONGEST_LINE} bytes")
         return [chunk for line in lines if line.strip() for chunk in self.add(_read(line))]
+
+    def close(self) -> list[ModelChunk]:
+        """Return the pieces that the end of the body completes."""
+        return self.feed(b"\n")
 
     def add(self, line: _Line) -> list[ModelChunk]:
         """Take up a line, or a whole answer."""
@@ -237,13 +252,13 @@ class _Reader:
             return TextDelta(text)
         index = len(self._calls)
         call_id = call.id or made_call_id(self._first.created_at, index)
-        self._calls.append(ToolCall(call_id, name, arguments))
+        self._calls.append(ToolCall(call_id, name, bounded_arguments(arguments)))
         return ToolCallStarted(name, index)
 
     def reply(self) -> ModelReply:
         """Return the whole answer."""
-        reason = self._last.done_reason
-        finish = finished(_FINISHES.get(reason or ""), reason, _NAME)
+        reason, usage = self._last.done_reason, _usage(self._last)
+        finish = finished(_FINISHES.get(reason or ""), reason, _NAME, usage)
         parts: list[AssistantPart] = []
         if thought := "".join(self._thoughts):
             parts.append(Reasoning(thought, _THOUGHT))
@@ -253,12 +268,13 @@ class _Reader:
         if finish is Finish.STOP and self._calls:
             finish = Finish.TOOL_CALLS
         message = AssistantMessage(tuple(parts), self._first.model)
-        return ModelReply(message, _usage(self._last), finish)
+        return ModelReply(message, usage, finish)
 
 
 def _usage(line: _Line) -> Usage | None:
     """No call has no input: a count that is missing or zero is a server that did not say."""
-    read, written = line.prompt_eval_count, line.eval_count
+    read = read_usage(_read_count, line.prompt_eval_count)
+    written = read_usage(_read_count, line.eval_count)
     if not read or read < 0 or written is None or written < 0:
         return None
     return Usage(read, written)
@@ -268,6 +284,8 @@ def _decode(body: bytes, output: str | None) -> ModelReply:
     """An answer that is not done has no reason either."""
     reader = _Reader(output)
     reader.add(_read(body))
+    if reader.failure:
+        raise failed(reader.failure)
     return reader.reply()
 
 
@@ -302,4 +320,6 @@ OLLAMA = Wire(
     reader=_Reader,
     failure=failure_of,
     request_id="",
+    streams_objects=True,
+    effort=_effort,
 )

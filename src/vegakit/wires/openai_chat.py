@@ -13,6 +13,7 @@ from msgspec import Raw, Struct, field
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Message,
     ModelChunk,
@@ -34,7 +35,6 @@ from vegakit.errors import ErrorClass, WorldError
 from vegakit.records import to_json
 from vegakit.wires.openai_common import (
     REQUEST_ID,
-    failed,
     failure,
     failure_inside,
     file_name,
@@ -45,16 +45,21 @@ from vegakit.wires.openai_common import (
     written_result,
 )
 from vegakit.wires.openai_schemas import sent_schema
-from vegakit.wires.sse import EventDecoder
+from vegakit.wires.sse import EventDecoder, ServerSentEvent
 from vegakit.wires.think_tags import TagSplitter, tagged
 from vegakit.wires.wire import (
+    ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
+    ModelFeatures,
     Wire,
     WireFailure,
+    bounded_arguments,
+    failed,
     finished,
     output_tool,
     read_arguments,
+    read_usage,
 )
 
 _NAME = "openai-chat"
@@ -68,6 +73,10 @@ def _target(_model: str, _stream: bool) -> str:
     return "/chat/completions"
 
 
+def _effort(_: ModelRequest, effort: Effort, __: ModelFeatures) -> dict[str, Any]:
+    return {"reasoning_effort": effort}
+
+
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
     messages: list[dict[str, Any]] = []
     if request.system:
@@ -78,7 +87,7 @@ def _encode(request: ModelRequest, form: AskForm) -> bytes:
     body: dict[str, Any] = {
         "model": request.model,
         "messages": messages,
-        "max_completion_tokens": request.settings.max_tokens,
+        _length_field(form): request.settings.max_tokens,
         "stream": form.stream,
     }
     if form.stream:
@@ -87,6 +96,15 @@ def _encode(request: ModelRequest, form: AskForm) -> bytes:
         body["temperature"] = request.settings.temperature
     body |= _tools(request, form)
     return to_json({**body, **form.fields})
+
+
+def _length_field(form: AskForm) -> str:
+    """Return by which name a server is told how long an answer may be. OpenAI itself wants the new
+    one; many others know only the old one, pass over what they do not know, and would answer
+    without end. Who takes no temperature is a model of OpenAI that reasons, wherever it is asked,
+    and refuses the old one."""
+    is_new = not form.elsewhere or not form.features.temperature
+    return "max_completion_tokens" if is_new else "max_tokens"
 
 
 def _tools(request: ModelRequest, form: AskForm) -> dict[str, Any]:
@@ -199,6 +217,9 @@ def _fill_thoughts(messages: list[dict[str, Any]]) -> None:
 
 _FINISHES = {
     "stop": Finish.STOP,
+    "eos": Finish.STOP,
+    "eos_token": Finish.STOP,
+    "end_turn": Finish.STOP,
     "length": Finish.LENGTH,
     "tool_calls": Finish.TOOL_CALLS,
     "function_call": Finish.TOOL_CALLS,
@@ -228,6 +249,9 @@ class _Said(Struct):
 
 
 class _Choice(Struct):
+    """One of several answers, if a setting asks for more than one: the first is ours."""
+
+    index: Any = None
     message: _Said | None = None
     delta: _Said | None = None
     finish_reason: str | None = None
@@ -266,20 +290,28 @@ class _OpenCall(Struct):
 
 
 _read = msgspec.json.Decoder(_Body).decode
-_read_usage = msgspec.json.Decoder(_Usage).decode
-_ABSENT = frozenset({b"", b"null"})
+_read_usage = msgspec.json.Decoder(_Usage, strict=False).decode
 
 
 def _decode(body: bytes, answer_tool: str | None) -> ModelReply:
     said = _read(body)
-    if bytes(said.error) not in _ABSENT:
+    if bytes(said.error) not in ABSENT:
         raise failed(failure_inside(bytes(said.error)))
-    if not said.choices or said.choices[0].message is None:
+    choice = _ours(said.choices) or (said.choices[0] if said.choices else None)
+    if choice is None or choice.message is None:
         raise WorldError("the provider answered without a choice", ErrorClass.SERVER)
     gathered = _Gathered(answer_tool)
     gathered.add_body(said)
-    gathered.add(said.choices[0].message, [])
+    gathered.add(choice.message, [])
     return gathered.reply()
+
+
+def _ours(choices: list[_Choice] | None) -> _Choice | None:
+    """Return the choice that is the answer. Those of a stream come one by one, in any order."""
+    for choice in choices or ():
+        if not choice.index:
+            return choice
+    return None
 
 
 class _Gathered:
@@ -292,6 +324,7 @@ class _Gathered:
         "_is_counted",
         "_last",
         "_model",
+        "_numbered",
         "_places",
         "_reason",
         "_refusal",
@@ -311,6 +344,7 @@ class _Gathered:
         self._field = ""
         self._thoughts: list[str] = []
         self._calls: list[_OpenCall] = []
+        self._numbered = 0
         self._places: dict[int, _OpenCall] = {}
         self._last: _OpenCall | None = None
 
@@ -318,10 +352,11 @@ class _Gathered:
         """Take what stands around the choices."""
         if said.model:
             self._model = said.model
-        if said.choices and said.choices[0].finish_reason:
-            self._reason = said.choices[0].finish_reason
-        if bytes(said.usage) not in _ABSENT:
-            self._usages.append(_usage(bytes(said.usage)))
+        choice = _ours(said.choices)
+        if choice is not None and choice.finish_reason:
+            self._reason = choice.finish_reason
+        if bytes(said.usage) not in ABSENT:
+            self._usages.append(_usage(said.usage))
             # What was counted before the end of an answer is not all of it.
             self._is_counted = self._reason is not None
 
@@ -337,17 +372,22 @@ class _Gathered:
         for call in said.tool_calls or ():
             self._add_call(call, chunks)
 
+    @property
+    def has_reason(self) -> bool:
+        """Return whether it was said why the answer ended."""
+        return self._reason is not None
+
     def reply(self) -> ModelReply:
         """Return the whole answer. A refusal stands for all else that was said."""
         reason = self._reason
-        finish = finished(_FINISHES.get(reason or ""), reason, "the provider")
+        usage = most_usage(self._usages) if self._is_counted else None
+        finish = finished(_FINISHES.get(reason or ""), reason, "the provider", usage)
         parts = self._parts()
         if self._refusal:
             finish, parts = Finish.CONTENT_FILTER, [Text("".join(self._refusal))]
         message = AssistantMessage(tuple(parts), self._model)
         if finish in {Finish.STOP, Finish.TOOL_CALLS}:
             finish = Finish.TOOL_CALLS if message.tool_calls else Finish.STOP
-        usage = most_usage(self._usages) if self._is_counted else None
         return ModelReply(message, usage, finish)
 
     def _parts(self) -> list[AssistantPart]:
@@ -380,7 +420,8 @@ class _Gathered:
             if open_call.name == self._answer_tool:
                 open_call.carries_answer = True
             elif open_call.number is None:
-                open_call.number = sum(other.number is not None for other in self._calls)
+                open_call.number = self._numbered
+                self._numbered += 1
                 chunks.append(ToolCallStarted(open_call.name, open_call.number))
         if isinstance(function.arguments, dict):
             open_call.given = function.arguments
@@ -410,7 +451,7 @@ def _closed(call: _OpenCall) -> Text | ToolCall:
     written = "".join(call.pieces)
     if call.carries_answer:
         return Text(written if call.given is None else to_json(call.given).decode())
-    arguments = read_arguments(written) if call.given is None else call.given
+    arguments = read_arguments(written) if call.given is None else bounded_arguments(call.given)
     kept = {"provider_details": {"extra_content": call.extra_content}}
     opaque = Opaque(_NAME, kept) if call.extra_content else None
     return ToolCall(call.id or f"call_{call.number or 0}", call.name, arguments, opaque)
@@ -430,10 +471,9 @@ def _joined(content: list[Any]) -> str:
     return "".join(texts)
 
 
-def _usage(said: bytes) -> Usage | None:
-    try:
-        usage = _read_usage(said)
-    except (msgspec.MsgspecError, UnicodeError):
+def _usage(said: Raw) -> Usage | None:
+    usage = read_usage(_read_usage, said)
+    if usage is None:
         return None
     cached = usage.prompt_tokens_details or _Cached()
     return usage_of(
@@ -458,8 +498,18 @@ class _ChatReader:
 
     def feed(self, received: bytes) -> list[ModelChunk]:
         """Return the pieces that these bytes complete."""
+        return self._heard(self._events.feed(received))
+
+    def close(self) -> list[ModelChunk]:
+        """Return the pieces that the end of the body completes. Some servers send no word of the
+        end after it."""
+        chunks = self._heard(self._events.close())
+        self.ended = self.ended or self._gathered.has_reason
+        return chunks
+
+    def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
         chunks: list[ModelChunk] = []
-        for name, data in self._events.feed(received):
+        for name, data in events:
             if self.ended or self.failure:
                 break
             if data.startswith(b"[DONE]"):
@@ -475,12 +525,13 @@ class _ChatReader:
     def _on_event(self, name: bytes, data: bytes, chunks: list[ModelChunk]) -> None:
         said = _read(data)
         error = bytes(said.error)
-        if name == b"error" or error not in _ABSENT:
-            self.failure = failure_inside(data if error in _ABSENT else error)
+        if name == b"error" or error not in ABSENT:
+            self.failure = failure_inside(data if error in ABSENT else error)
             return
         self._gathered.add_body(said)
-        if said.choices and said.choices[0].delta is not None:
-            self._gathered.add(said.choices[0].delta, chunks)
+        choice = _ours(said.choices)
+        if choice is not None and choice.delta is not None:
+            self._gathered.add(choice.delta, chunks)
 
 
 CHAT = Wire(
@@ -492,4 +543,5 @@ CHAT = Wire(
     reader=_ChatReader,
     failure=failure,
     request_id=REQUEST_ID,
+    effort=_effort,
 )

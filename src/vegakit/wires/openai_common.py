@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from vegakit.conversation import Media, Usage
-from vegakit.errors import ErrorClass, WorldError
+from vegakit.errors import ErrorClass
 from vegakit.records import to_json
 from vegakit.wires.wire import WireFailure, class_of_status, read_arguments, shown_body
 
@@ -142,11 +142,6 @@ def failure_inside(error: bytes) -> WireFailure:
         return WireFailure(ErrorClass.SERVER, shown_body(error) or _UNSAID)
     known = said if isinstance(said, _Error) else _Error()
     return _failure_of(_status_inside(known), said, _UNSAID)
-
-
-def failed(found: WireFailure) -> WorldError:
-    """Return the error of an answer that says that it failed."""
-    return WorldError(found.message, found.kind)
 
 
 def _failure_of(status: int, error: _Error | str | None, unsaid: str) -> WireFailure:

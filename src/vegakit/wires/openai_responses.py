@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 from vegakit.conversation import (
     AssistantMessage,
     AssistantPart,
+    Effort,
     Finish,
     Message,
     ModelChunk,
@@ -34,7 +35,6 @@ from vegakit.conversation import (
 from vegakit.records import to_json
 from vegakit.wires.openai_common import (
     REQUEST_ID,
-    failed,
     failure,
     failure_inside,
     file_name,
@@ -44,15 +44,19 @@ from vegakit.wires.openai_common import (
     written_result,
 )
 from vegakit.wires.openai_schemas import sent_schema
-from vegakit.wires.sse import EventDecoder
+from vegakit.wires.sse import EventDecoder, ServerSentEvent
 from vegakit.wires.wire import (
+    ABSENT,
     OUTPUT_TOOL_DESCRIPTION,
     AskForm,
+    ModelFeatures,
     Wire,
     WireFailure,
+    failed,
     finished,
     output_tool,
     read_arguments,
+    read_usage,
 )
 
 _NAME = "openai"
@@ -63,6 +67,10 @@ _NOTHING: dict[str, Any] = {}
 
 def _target(_model: str, _stream: bool) -> str:
     return "/responses"
+
+
+def _effort(_: ModelRequest, effort: Effort, __: ModelFeatures) -> dict[str, Any]:
+    return {"reasoning": {"effort": effort}}
 
 
 def _encode(request: ModelRequest, form: AskForm) -> bytes:
@@ -229,7 +237,6 @@ _FINISHES = {
     "max_output_tokens": Finish.LENGTH,
     "content_filter": Finish.CONTENT_FILTER,
 }
-_ABSENT = frozenset({b"", b"null"})
 
 
 class _Part(Struct):
@@ -288,7 +295,7 @@ class _Usage(Struct):
 _read_response = msgspec.json.Decoder(_Response).decode
 _read_kind = msgspec.json.Decoder(_Kind).decode
 _read_item = msgspec.json.Decoder(_Item).decode
-_read_usage = msgspec.json.Decoder(_Usage).decode
+_read_usage = msgspec.json.Decoder(_Usage, strict=False).decode
 _KNOWN = frozenset({"message", "reasoning", "function_call"})
 
 
@@ -304,13 +311,14 @@ def _item(raw: Raw) -> _Item | None:
 
 
 def _reply(response: _Response, items: list[_Item], answer_tool: str | None) -> ModelReply:
-    if bytes(response.error) not in _ABSENT:
+    if bytes(response.error) not in ABSENT:
         raise failed(failure_inside(bytes(response.error)))
-    finish = _finish(response)
+    usage = _usage(response)
+    finish = _finish(response, usage)
     refusal = "".join(part.refusal or "" for item in items for part in item.content or ())
     if refusal:
         message = AssistantMessage((Text(refusal),), response.model or "")
-        return ModelReply(message, _usage(response), Finish.CONTENT_FILTER)
+        return ModelReply(message, usage, Finish.CONTENT_FILTER)
     parts: list[AssistantPart] = []
     texts: list[dict[str, Any]] = []
     for item in items:
@@ -320,15 +328,16 @@ def _reply(response: _Response, items: list[_Item], answer_tool: str | None) -> 
     message = AssistantMessage(tuple(parts), response.model or "", opaque)
     if finish is Finish.STOP and message.tool_calls:
         finish = Finish.TOOL_CALLS
-    return ModelReply(message, _usage(response), finish)
+    return ModelReply(message, usage, finish)
 
 
-def _finish(response: _Response) -> Finish:
+def _finish(response: _Response, usage: Usage | None) -> Finish:
     """Only these two states are ends that an answer has by itself."""
     details = response.incomplete_details
     reason = (details and details.reason) or response.status
     ended = response.status in {"completed", "incomplete"}
-    return finished(_FINISHES.get(reason or "") if ended else None, reason, "the provider")
+    known = _FINISHES.get(reason or "") if ended else None
+    return finished(known, reason, "the provider", usage)
 
 
 def _parts(
@@ -370,11 +379,8 @@ def _thoughts(item: _Item) -> Iterator[Reasoning]:
 
 
 def _usage(response: _Response) -> Usage | None:
-    if bytes(response.usage) in _ABSENT:
-        return None
-    try:
-        usage = _read_usage(response.usage)
-    except (msgspec.MsgspecError, UnicodeError):
+    usage = read_usage(_read_usage, response.usage)
+    if usage is None:
         return None
     cached = usage.input_tokens_details or _Cached()
     return usage_of(
@@ -449,8 +455,15 @@ class _ResponsesReader:
 
     def feed(self, received: bytes) -> list[ModelChunk]:
         """Return the pieces that these bytes complete."""
+        return self._heard(self._events.feed(received))
+
+    def close(self) -> list[ModelChunk]:
+        """Return the pieces that the end of the body completes."""
+        return self._heard(self._events.close())
+
+    def _heard(self, events: list[ServerSentEvent]) -> list[ModelChunk]:
         chunks: list[ModelChunk] = []
-        for _, data in self._events.feed(received):
+        for _, data in events:
             if self.ended or self.failure:
                 break
             if data and not data.startswith(b"[DONE]"):
@@ -537,8 +550,8 @@ class _ResponsesReader:
     def _on_error(self, event: _Event, data: bytes) -> None:
         """The fields of an error stand in the event, or in an object inside it."""
         inner = bytes(event.error)
-        if event.type or inner not in _ABSENT:
-            self.failure = failure_inside(data if inner in _ABSENT else inner)
+        if event.type or inner not in ABSENT:
+            self.failure = failure_inside(data if inner in ABSENT else inner)
 
 
 def _place(event: _Event, item: _Item | None) -> object:
@@ -570,4 +583,5 @@ RESPONSES = Wire(
     reader=_ResponsesReader,
     failure=failure,
     request_id=REQUEST_ID,
+    effort=_effort,
 )

@@ -1,7 +1,9 @@
 """Server-sent events, from bytes that are cut anywhere and back (pure).
 
 CR, LF and CRLF end a line; several `data` lines are joined by LF; comments, `id` and `retry` are
-passed over; an event that no empty line ended does not count. UTF-8 is decoded by whoever reads
+passed over. The standard drops an event that no empty line ended; here it counts if the body that
+it stands in came whole (`close`), since servers forget that line, and an answer without its last
+event would be lost though it was paid for. UTF-8 is decoded by whoever reads
 the JSON, so a cut inside a character does no harm.
 """
 
@@ -56,6 +58,12 @@ class EventDecoder:
                 events.append(ServerSentEvent(self._name, b"\n".join(self._data)))
             self._name, self._data = b"", []
         return events
+
+    def close(self) -> list[ServerSentEvent]:
+        """Return the event that the end of the body completes."""
+        if not self._rest and not self._data:
+            return []
+        return self.feed(b"\n\n")
 
     def _on_line(self, line: bytes) -> None:
         field, _, value = line.partition(b":")

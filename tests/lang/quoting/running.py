@@ -118,4 +118,4 @@ async def _run(came: Came, module: Module, spite: Spite, flags: list[bool], root
             await rt.program.run(VegaProgram(module, root), "main", given, dollars("$100"), None)
         except VegaError as error:
             came.error = f"{type(error).__name__}: {error}"
-        came.spent, came.calls = rt.spent, len(spite.model.requests)
+        came.spent, came.calls = await rt.spent(), len(spite.model.requests)

@@ -42,7 +42,7 @@ class _Uneven(ScriptedModel):
         self._delays = chance
         self._time = clock
 
-    async def _wait(self) -> None:
+    async def _wait(self, latency_ms: int) -> None:
         if self._time is not None:
             delay_ms = self._delays.choice([0, 1, 500, 3_000])
             await self._time.wait_until(self._time.now() + delay_ms)

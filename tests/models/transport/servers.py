@@ -198,18 +198,37 @@ def _certificate(
     return built.sign(issuer or key, hashes.SHA256()), key
 
 
+def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> tuple[bytes, bytes]:
+    spelled = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), spelled
+
+
+class KeyPairs(NamedTuple):
+    """An authority, and certificate and key of a server at 127.0.0.1 and of a client, as PEM."""
+
+    authority: bytes
+    server: tuple[bytes, bytes]
+    client: tuple[bytes, bytes]
+
+
+def key_pairs() -> KeyPairs:
+    authority, key = _certificate("Test authority", [], None)
+    here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    server, client = _certificate("here", [here], key), _certificate("client", [], key)
+    return KeyPairs(
+        authority.public_bytes(serialization.Encoding.PEM), _pem(*server), _pem(*client)
+    )
+
+
 def _server_context(
     folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
 ) -> ssl.SSLContext:
     file = folder / "server.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
+    file.write_bytes(b"".join(reversed(_pem(certificate, key))))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     return context

@@ -202,12 +202,29 @@ def test_an_expired_connection_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> 
     """Not even if the timer is late."""
 
     async def body(pool: ConnectionPool, server: Server) -> None:
+        monkeypatch.setattr(transport, "_PLAIN_IDLE_S", -1.0)
         await ask(pool, server.url)
-        monkeypatch.setattr(transport, "_IDLE_S", -1.0)
         await ask(pool, server.url)
         assert server.visits == 2
 
     _run(body)
+
+
+@pytest.mark.parametrize(("said", "visits"), [(b"timeout=1", 2), (b"max=9, Timeout=60", 1)])
+def test_a_server_may_say_how_long_it_waits(said: bytes, visits: int) -> None:
+    """A request that it does not read any more would be charged, and is not sent there."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.answer(OK.replace(b"\r\n", b"\r\nkeep-alive: %b\r\n" % said, 1))
+
+    async def body(pool: ConnectionPool, server: Server) -> None:
+        await ask(pool, server.url)
+        await asyncio.sleep(0.01)
+        await ask(pool, server.url)
+        assert server.visits == visits
+
+    _run(body, script)
 
 
 def test_a_pool_serves_one_event_loop_after_another() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.durability.commands import Home
 from tests.models.transport.servers import (
     BODY,
     CHUNKED,
@@ -24,6 +25,7 @@ from tests.models.transport.servers import (
 )
 from vegakit.providers.answer import BrokenError, Deadlines, RequestStage
 from vegakit.providers.transport import ConnectionPool, tls_context
+from vegakit.testing.provider.server import Provider
 
 
 async def _echo(peer: Peer) -> None:
@@ -368,3 +370,67 @@ def test_the_certificate_is_checked_inside_the_tunnel() -> None:
 def test_a_proxy_that_we_cannot_speak_to_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
         ConnectionPool(proxy=url)
+
+
+# The setting, from a file to the socket.
+
+PROGRAM = 'agent A { model fast  max_tokens 50 }\nfn main() -> str { return A <- "hi"; }\n'
+SETTINGS = """
+[models]
+fast = "openai-chat:test"
+[providers.openai]
+base_url = "https://127.0.0.1:{port}/v1"
+{line}
+[prices."openai-chat:test"]
+input = "$1"
+output = "$1"
+"""
+ANSWER = (
+    b'{"choices": [{"message": {"content": "trusted"}, "finish_reason": "stop"}],'
+    b' "usage": {"prompt_tokens": 7, "completion_tokens": 3}}'
+)
+
+
+def vega_run(folder: Path, line: str) -> tuple[str, str]:
+    """What `vega run` prints and says of a provider whose authority nobody knows but the file
+    `ca.pem` beside the settings."""
+
+    async def answer(peer: Peer) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(ANSWER)
+        await peer.answer(head + ANSWER)
+        await peer.gone()
+
+    async def run() -> tuple[str, str]:
+        with Provider().in_thread() as beside:
+            home = Home(folder, beside)
+            async with serving(answer, tls=certificates().server) as server:
+                text = SETTINGS.replace("{port}", str(server.port)).replace("{line}", line)
+                home.settings.write_text(text)
+                (home.settings.parent / "ca.pem").write_bytes(certificates().bundle)
+                (home.settings.parent / "empty.pem").touch()
+                ran = await asyncio.to_thread(home.vega, "run", home.write(PROGRAM))
+        return ran.out, ran.err
+
+    return asyncio.run(run())
+
+
+def test_a_bundle_of_the_settings_is_trusted(tmp_path: Path) -> None:
+    """Its path is from the settings file on, as every other."""
+    out, err = vega_run(tmp_path, 'ca_bundle = "ca.pem"')
+    assert out == "trusted\n", err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "the certificate is not trusted"),
+        ('ca_bundle = "gone.pem"', "gone.pem cannot be used: No such file"),
+        ('ca_bundle = "empty.pem"', "empty.pem cannot be used: holds no certificate"),
+        ('ca_bundle = "."', "cannot be used"),
+    ],
+)
+def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path, line: str, said: str) -> None:
+    """Nothing is sent to a server that nobody vouches for."""
+    out, err = vega_run(tmp_path, line)
+    assert out == ""
+    assert said in err

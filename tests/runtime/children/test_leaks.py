@@ -32,8 +32,11 @@ async def settle() -> None:
 
 @contextmanager
 def all_descriptors_taken_but(free: int) -> Generator[None]:
+    """The limit is a little above the highest number in use: how many descriptors the tests before
+    this one have left open to the process is not its subject."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    highest = max(int(descriptor.name) for descriptor in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 64, limits[1]))
     taken: list[int] = []
     try:
         with suppress(OSError):

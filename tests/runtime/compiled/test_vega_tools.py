@@ -53,4 +53,4 @@ def test_run_says_what_the_parameters_are_called(
     path = written(tmp_path, "fn main(paths: [str], depth: int) { print(paths); }")
     assert main(["run", str(path)]) == 1
     said = capsys.readouterr().err
-    assert f"type: vega run {path} <paths> <depth>" in said
+    assert f"try: vega run {path} <paths> <depth>" in said

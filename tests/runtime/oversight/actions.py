@@ -19,7 +19,9 @@ SECRETS = {
 
 ID = r"[0-9a-f]{12}"
 HEAD = re.compile(rf"{ID}  \w+, asked by (?:[A-Za-z0-9_./#-]+|\"[ -~]*\")(?:, \d+ \w+ left)?")
-HOW = re.compile(rf"  \$ vega answer {ID} (?:yes\|no|'WORDS')")
+HOW = re.compile(
+    rf"  \$ vega answer {ID} (?:yes\|no|'WORDS')|  it can spend at most \$[0-9.,]+ more"
+)
 PROMPT = re.compile(rf"y?|approve {ID}\? \[y/N\] |-- page \d+ of \d+; [ -~]*: ")
 FENCE = "  | "
 

@@ -38,8 +38,18 @@ class Shop:
             """Nobody knows what it does."""
             return "done"
 
+        @tool
+        def bare() -> str:
+            """Nobody knows what it does either: the mark alone says nothing."""
+            return "done"
+
+        @tool(capabilities=[])
+        def computes() -> str:
+            """Says that it touches nothing."""
+            return "done"
+
         self.pay = pay
-        self.tools = [pay, look, plain]
+        self.tools = [pay, look, plain, bare, computes]
 
 
 def calls(name: str, **arguments: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.runtime.oversight.desk import Shop, buyer, calls, next_question, results
 from vegakit.config import CutOffTools, ResumeTarget, load, resume_variables
 from vegakit.errors import InvalidRuleError, ToolCutOff
@@ -45,6 +45,8 @@ async def test_without_permissions_tools_run_within_their_grants() -> None:
         ([], "read-only", "look", "full"),
         ([], "read-only", "pay", "nothing but reading runs"),
         ([], "read-only", "plain", "nothing but reading runs"),
+        ([], "read-only", "bare", "nothing but reading runs"),
+        ([], "read-only", "computes", "done"),
         ([], "ask", "look", "full"),
         (["allow tool::pay"], "ask", "pay", "paid 3"),
         (["allow net"], "auto-in-sandbox", "pay", "paid 3"),
@@ -204,7 +206,7 @@ async def test_settings_decide_too(tmp_path: Path) -> None:
         "permissions.rules": ["deny tool::pay"],
         "audit.path": str(tmp_path / "kept" / "audit.db"),
         "data_dir": str(tmp_path),
-        "view.sockets": "",
+        "observable.sockets": "",
     }
     settings = load(flags, environment={"HOME": str(tmp_path)}, directory=tmp_path)
     agent = buyer(Shop(), calls("pay", amount=3))
@@ -227,7 +229,7 @@ def test_settings_say_which_variables_are_secret(
         '[mcp.board]\nurl = "https://board.example"\nbearer = "BOARD"\n'
     )
     home = {"HOME": str(tmp_path)}
-    settings = load({"view.sockets": ""}, environment=home, directory=tmp_path)
+    settings = load({"observable.sockets": ""}, environment=home, directory=tmp_path)
     named = runtime_arguments(settings)["secrets"]()
     assert named["a secret of notes"] == "NOTES"
     assert named["a secret of board"] == "BOARD"
@@ -240,3 +242,27 @@ async def test_it_is_seen_who_waits_for_a_person() -> None:
         process.tell("buy")
         await next_question(rt)
         assert rt.ps()[0].waiting_for == "person, tool pay"
+
+
+async def test_a_wait_for_a_person_is_told_where_nobody_listens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Rules without a mode ask about what they do not cover; nobody would know."""
+    shop = Shop()
+    async with Runtime(permissions=["deny fs secrets/**"]) as rt:
+        waits = asyncio.ensure_future(_ask(rt, buyer(shop, calls("pay", amount=3))))
+        await until(rt.interrupts)
+        [question] = rt.interrupts()
+        await rt.answer(question.id, True)
+        await waits
+        [told] = caplog.messages
+        assert f"type `vega interrupts` to see for what, and `vega answer {question.id} yes" in told
+        await answered(rt, _ask(rt, buyer(shop, calls("pay", amount=4))))
+    assert len(caplog.messages) == 1, "somebody listened"
+    assert shop.paid == [3, 4]
+
+
+async def answered(rt: Runtime, ask: Awaitable[object]) -> None:
+    waits = asyncio.ensure_future(ask)
+    await rt.answer((await next_question(rt)).id, True)
+    await waits

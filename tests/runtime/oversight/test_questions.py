@@ -280,7 +280,7 @@ async def test_a_person_reads_what_is_there() -> None:
 
 async def test_a_person_answers_from_another_process_what_was_shown(tmp_path: Path) -> None:
     """Over the socket, all of it; an answer to another action than the one shown is refused."""
-    async with Runtime(view=ControlServer(tmp_path)) as rt:
+    async with Runtime(observable=ControlServer(tmp_path)) as rt:
         waiting = rt.spawn(CLERK).send(["confirmation", f"deploy with {KEY}?"])
         await next_question(rt)
         remote = ControlClient(find(None, tmp_path))

@@ -143,7 +143,7 @@ async def screens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerat
     with os.fdopen(theirs, "r", closefd=False) as typed, os.fdopen(theirs, "w") as screen:
         monkeypatch.setattr(sys, "stdin", typed)
         monkeypatch.setattr(sys, "stderr", screen)
-        async with Runtime(mode="ask", view=view) as rt:
+        async with Runtime(mode="ask", observable=view) as rt:
             operations = Operations(rt, ServerPolicy(folder, dollars("$1")))
             gone = await operations.runs.open()
             async with Client(server_of(operations)) as client:

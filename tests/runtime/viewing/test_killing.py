@@ -28,7 +28,7 @@ async def test_a_task_that_refuses_to_end_is_counted(
             except asyncio.CancelledError:
                 continue
 
-    async with Runtime(view=ControlServer(tmp_path)) as rt:
+    async with Runtime(observable=ControlServer(tmp_path)) as rt:
         rt.spawn(refusing).tell("go")
         await asyncio.sleep(0)
         try:
@@ -45,7 +45,7 @@ async def test_an_os_child_that_stays_is_counted(
     """Here one that nobody ends."""
     monkeypatch.setattr(answers, "_LOOKS", 3)
 
-    async with Runtime(view=ControlServer(tmp_path)) as rt:
+    async with Runtime(observable=ControlServer(tmp_path)) as rt:
         monkeypatch.setattr(rt.children, "of", lambda _: [])
         process = rt.spawn(Reducer("idle", lambda state, _: (state, [])))
         path = {"PATH": "/usr/bin:/bin"}
@@ -61,7 +61,7 @@ async def test_a_name_that_is_two_is_asked_about(tmp_path: Path) -> None:
     async def kid() -> None:
         await asyncio.Event().wait()
 
-    async with Runtime(view=ControlServer(tmp_path)) as rt:
+    async with Runtime(observable=ControlServer(tmp_path)) as rt:
 
         async def parent() -> None:
             rt.spawn(kid)
@@ -82,7 +82,7 @@ async def test_a_mistake_in_an_answer_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The caller is told where to look, and the runtime lives on."""
-    async with Runtime(view=ControlServer(tmp_path)) as rt:
+    async with Runtime(observable=ControlServer(tmp_path)) as rt:
         monkeypatch.setattr(rt, "ps", lambda: 1 / 0)
         with pytest.raises(UserError, match=r"hung up: it has ended, or its log says why not"):
             await ControlClient(find(None, tmp_path)).ps()
@@ -99,7 +99,7 @@ async def test_a_kill_that_ends_the_runtime_is_answered_first(tmp_path: Path) ->
     spawned = asyncio.Event()
 
     async def live() -> None:
-        async with Runtime(view=ControlServer(tmp_path)) as rt:
+        async with Runtime(observable=ControlServer(tmp_path)) as rt:
             asked = rt.spawn(clerk).send("go")
             spawned.set()
             await asked

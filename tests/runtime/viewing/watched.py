@@ -65,7 +65,7 @@ def count(total: int, message: Any) -> tuple[int, list[Any]]:
 
 
 async def watched(directory: str, name: str) -> None:
-    async with Runtime("$10", name=name, view=ControlServer(Path(directory))) as rt:
+    async with Runtime("$10", name=name, observable=ControlServer(Path(directory))) as rt:
 
         async def call_aide() -> str:
             called = rt.spawn(aide)

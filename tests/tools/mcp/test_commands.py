@@ -250,7 +250,7 @@ async def test_who_may_be_asked_is_asked_about_a_tool_that_nobody_vouched_for(
     async with Runtime(pins=tmp_path / "pins.json", mode="ask") as rt:
         tools = await rt.mcp.tools(server, accept=True)
         agent = Agent("clerk", model=ScriptedModel([call, "done"]), tools=tools)
-        asking = asyncio.ensure_future(rt.ask(agent, "go")._reply())
+        asking = asyncio.ensure_future(rt.ask(agent, "go"))
         await until(lambda: bool(rt.interrupts()))
         assert not asking.done()
         await rt.answer(rt.interrupts()[0].id, answer=True, by="a person")

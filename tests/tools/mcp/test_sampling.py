@@ -46,7 +46,7 @@ async def test_without_a_budget_a_server_may_ask_no_model(tmp_path: Path) -> Non
         tools = await rt.mcp.tools(server(tmp_path), accept=True)
         (answer,) = await told(rt, tools)
         assert "Sampling not supported" in answer
-        assert rt.spent == 0
+        assert await rt.spent() == 0
 
 
 async def test_an_answer_is_billed_to_the_server(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_an_answer_is_billed_to_the_server(tmp_path: Path) -> None:
         assert "'text': 'one'" in answers[0]
         assert "'text': 'two'" in answers[1]
         assert rt.process("mcp-plain").spent == dollars("$0.02")
-        assert rt.spent == dollars("$0.02")
+        assert await rt.spent() == dollars("$0.02")
 
 
 async def test_a_budget_that_is_used_up_stays_so(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_a_budget_that_is_used_up_stays_so(tmp_path: Path) -> None:
             await child.end()
         (answer,) = await told(rt, tools)
         assert "BudgetExceeded" in answer
-        assert rt.spent == dollars("$0.02")
+        assert await rt.spent() == dollars("$0.02")
 
 
 async def test_it_is_a_part_of_the_wallet_of_who_calls(tmp_path: Path) -> None:
@@ -120,4 +120,4 @@ async def test_tools_and_pictures_are_refused(tmp_path: Path) -> None:
         messages = [{"role": "user", "content": picture}]
         (answer,) = await told(rt, tools, more={"messages": messages})
         assert "text only" in answer
-        assert rt.spent == 0
+        assert await rt.spent() == 0

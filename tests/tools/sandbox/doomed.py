@@ -38,7 +38,7 @@ def stayer(number: int, mark: str, folder: Path) -> Agent[str]:
     return Agent(f"stayer{number}", model=model, tools=[stay])
 
 
-async def start_up(rt: Runtime, mark: str, folder: Path) -> Process[str]:
+async def start_up(rt: Runtime, mark: str, folder: Path) -> Process[None]:
     """One process above all of them."""
 
     async def boss(_: str) -> None:

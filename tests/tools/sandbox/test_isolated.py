@@ -16,7 +16,7 @@ from vegakit.host import Agent
 from vegakit.policy import Grant
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
-from vegakit.tools.decorator import IsolatedTool, SandboxSpec, ToolContext, current_sandboxes, tool
+from vegakit.tools.decorator import IsolatedTool, ToolContext, current_sandboxes, tool
 from vegakit.tools.functions import FunctionTool, ToolArgumentsError
 from vegakit.tools.sandbox import bubblewrap
 
@@ -142,10 +142,9 @@ async def test_without_a_runtime_nothing_runs() -> None:
         await functions.look.call({}, None)
 
 
-async def test_an_unknown_sandbox_runs_nothing(tmp_path: Path) -> None:
-    async with Runtime(sandbox="none") as rt:
-        with pytest.raises(UserError, match="auto, bubblewrap, seatbelt, container"):
-            await rt.sandboxes.run(["true"], SandboxSpec(tmp_path))
+def test_an_unknown_sandbox_is_refused_when_it_is_named() -> None:
+    with pytest.raises(UserError, match="auto, bubblewrap, seatbelt, container"):
+        Runtime(sandbox="none")
 
 
 async def test_without_a_sandbox_nothing_runs(

@@ -4,17 +4,14 @@ finishes.
 It needs no key and no network: only the model is scripted.
 """
 
-import argparse
 import asyncio
-import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
+from vegakit.cli.demo.crash import run_crash
 from vegakit.cli.demo.plan import run_plan
 from vegakit.cli.demo.scenario import BUDGET, TEAM, ReleaseScenario
 from vegakit.cli.demo.screen import (
@@ -25,16 +22,19 @@ from vegakit.cli.demo.screen import (
     LiveScreen,
     MoneyComparison,
     TeamMember,
+    demo_parser,
     page,
     tree,
 )
-from vegakit.config import load, wants_colour
+from vegakit.cli.look import look_of, print_json
+from vegakit.config import load
 from vegakit.control import ProcessKind, ProcessView
-from vegakit.errors import UserError
-from vegakit.money import Money
+from vegakit.errors import UserError, did_you_mean
+from vegakit.money import Money, in_dollars
+from vegakit.ports import Sink
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryLedger
-from vegakit.telemetry import JsonLinesSink, load_runs
+from vegakit.telemetry import JsonLinesSink, SqliteSink, load_runs
 
 __all__ = [
     "demo_command",
@@ -44,14 +44,26 @@ __all__ = [
 
 _FAST = 0.05
 _TREE_WIDTH, _TREE_HEIGHT, _WIDEST = 70, 16, 100
+_OTHERS: dict[str, Callable[[Sequence[str]], int]] = {"crash": run_crash, "plan": run_plan}
 _TITLE = "No key, no network, a scripted model: a team of agents writes release notes."
 
 
 def demo_command(arguments: Sequence[str]) -> int:
     """Run `vega demo`."""
-    if arguments and arguments[0] == "plan":
-        return run_plan(arguments[1:])
-    chosen = _parser().parse_args(arguments)
+    if arguments and arguments[0] in _OTHERS:
+        return _OTHERS[arguments[0]](arguments[1:])
+    if arguments and not arguments[0].startswith("-"):
+        near = did_you_mean(arguments[0], _OTHERS)
+        raise UserError(
+            f"there is no demo {arguments[0]!r}; {near}; to see one, type: vega demo crash"
+        )
+    chosen = demo_parser(
+        "vega demo",
+        "Watch agents work, crash, be restarted and be refused, in seven seconds. "
+        "`vega demo crash` kills a run by `kill -9` and goes on with it; "
+        "`vega demo plan` shows a model that plans 355 agents, and what that may cost.",
+        faster="in little more than a second",
+    ).parse_args(arguments)
     screen = _screen(as_json=chosen.json)
     screen.show([f"  {screen.paint(_TITLE, DIM)}", ""])
     try:
@@ -59,40 +71,25 @@ def demo_command(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     if chosen.json:
-        print(json.dumps(msgspec.to_builtins(facts), indent=2, ensure_ascii=False))
+        print_json(in_dollars(facts))
     return 0 if facts.books.agree else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="vega demo",
-        description="Watch agents work, crash, be restarted and be refused, in seven seconds. "
-        "`vega demo plan` shows a model that plans 355 agents, and what that may cost.",
-    )
-    parser.add_argument("--fast", action="store_true", help="in little more than a second")
-    parser.add_argument("--json", action="store_true", help="only the facts, as JSON")
-    return parser
 
 
 def _screen(*, as_json: bool) -> DemoScreen:
     if as_json:
         return DemoScreen()
+    look = look_of(sys.stdout)
     columns, lines = shutil.get_terminal_size()
-    if not wants_colour(sys.stdout):
-        return LineScreen(sys.stdout)
     has_room = columns >= _TREE_WIDTH and lines >= _TREE_HEIGHT
-    return (
-        LiveScreen(sys.stdout, columns)
-        if has_room
-        else LineScreen(sys.stdout, colour=True, width=columns)
-    )
+    screen = LiveScreen if look.moves and has_room else LineScreen
+    return screen(sys.stdout, look)
 
 
 async def play(screen: DemoScreen, pace: float) -> DemoSummary:
     """Play the demo, and return what it came to."""
-    path, command = _trace_place()
+    path, sink, command = _trace_place()
     ledger = MemoryLedger()
-    async with Runtime(BUDGET, name="demo", ledger=ledger, trace=JsonLinesSink(path)) as rt:
+    async with Runtime(BUDGET, name="demo", ledger=ledger, trace=sink) as rt:
         with rt.tracer.span(TEAM) as span:
             scene = ReleaseScenario(rt, screen.tell, pace)
             async with screen.open(rt.ps):
@@ -132,14 +129,14 @@ def _members(views: Sequence[ProcessView]) -> list[TeamMember]:
     ]
 
 
-def _trace_place() -> tuple[Path, str]:
+def _trace_place() -> tuple[Path, Sink, str]:
     """Return where `vega trace` looks; elsewhere if the settings name no file or cannot be read."""
     try:
-        path = load().traces_path
+        settings = load()
     except UserError:
-        path = None
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path, "vega trace {}"
+        settings = None
+    if settings is not None and (path := settings.traces_path) is not None:
+        made = SqliteSink(path) if settings.telemetry.sqlite else JsonLinesSink(path)
+        return path, made, "vega trace {}"
     path = Path(tempfile.mkdtemp(prefix="vega-demo-")) / "traces.jsonl"
-    return path, f"vega trace {{}} --file {path}"
+    return path, JsonLinesSink(path), f"vega trace {{}} --file {path}"

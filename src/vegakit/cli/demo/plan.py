@@ -4,10 +4,8 @@ fixes its plan, and runs it.
 It needs no key and no network: only the models are scripted.
 """
 
-import argparse
 import asyncio
 import json
-import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,12 +13,12 @@ from typing import Any, TextIO
 
 import msgspec
 
-from vegakit.cli.demo.screen import BOLD, DIM, Paint, painter
-from vegakit.config import wants_colour
+from vegakit.cli.demo.screen import BOLD, DIM, demo_parser
+from vegakit.cli.look import PIPE, LivePlace, Look, Paint, Tone, bar, look_of, print_json
 from vegakit.conversation import ModelReply, ModelRequest, Text, ToolMessage, UserMessage
 from vegakit.errors import BugError
 from vegakit.host import Agent, run_program
-from vegakit.money import Money, dollars, format_money
+from vegakit.money import Money, dollars, format_money, in_dollars
 from vegakit.policy import unmarked
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.program import ProcessSpawned, Wallet
@@ -30,7 +28,7 @@ from vegakit.sdk import Runtime
 # Who plays in `vega demo plan`: a planner that writes programs, and the agents that they ask.
 #
 # planner ─── run_program ─┬─ skimmer    quick and cheap, says how much a page matters
-#                          └─ analyst    slow and dear, reads a page
+#                          └─ analyst    slow and expensive, reads a page
 
 
 AGENTS, MAX_COST = 355, "$1"
@@ -151,13 +149,13 @@ def _says(request: ModelRequest) -> str:
 
 _FAST = 0.05
 _TITLE = "No key, no network, scripted models: a planner writes programs, Vega holds their budget."
-_FRAME_S, _BAR = 0.08, 30
-_RED, _GREEN, _YELLOW, _CYAN = "1;31", "1;32", "1;33", "36"
-_WIPE, _HIDE, _SHOW = "\r\x1b[K", "\x1b[?25l", "\x1b[?25h"
+_FRAME_S, _BAR = 0.1, 30
+_INDENT = " " * 11
+_RED, _GREEN, _YELLOW, _CYAN = Tone.BAD, Tone.OK, Tone.ASK, Tone.WORK
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
-    """The figures of the demo. Money is in nano-dollars. `alone_s` is how long the calls take one
+    """The figures of the demo. `alone_s` is how long the calls take one
     after another; `asked` are the calls of programs before the first was accepted, which are
     none."""
 
@@ -180,88 +178,88 @@ class PlanSummary(msgspec.Struct, frozen=True):
 
 def run_plan(arguments: Sequence[str]) -> int:
     """Run `vega demo plan`."""
-    chosen = _parser().parse_args(arguments)
+    chosen = demo_parser(
+        "vega demo plan",
+        "Watch a model plan 355 agents, be refused with the price, and fix its plan.",
+        faster="twenty times faster",
+    ).parse_args(arguments)
     out = None if chosen.json else sys.stdout
-    screen = PlanScreen(out, colour=out is not None and wants_colour(out))
+    screen = PlanScreen(out, PIPE if out is None else look_of(out))
     try:
         facts = asyncio.run(play(screen, _FAST if chosen.fast else 1.0))
     except KeyboardInterrupt:
         return 130
     if chosen.json:
-        print(json.dumps(msgspec.to_builtins(facts), indent=2, ensure_ascii=False))
+        print_json(in_dollars(facts))
     return 0 if facts.holds else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="vega demo plan",
-        description="Watch a model plan 355 agents, be refused with the price, and fix its plan.",
-    )
-    parser.add_argument("--fast", action="store_true", help="twenty times faster")
-    parser.add_argument("--json", action="store_true", help="only the facts, as JSON")
-    return parser
 
 
 class PlanScreen:
     """The screen of the demo: lines for whoever reads, and in a terminal one that moves; None shows
     nothing."""
 
-    def __init__(self, out: TextIO | None, *, colour: bool) -> None:
+    def __init__(self, out: TextIO | None, look: Look) -> None:
         self._out = out
-        self.paint: Paint = painter(colour=colour)
-        self._moves = colour
-        self.width = shutil.get_terminal_size().columns if colour else 100
+        self._look = look
+        self.paint: Paint = look.paint
+        self._place = LivePlace(out) if out is not None and look.moves else None
+        self._frame: list[str] = []
+        self.width = look.width or 100
 
     def show(self, *lines: str) -> None:
-        """Print lines."""
-        self._write("".join(f"{_WIPE if self._moves else ''}{line}\n" for line in lines))
+        """Print lines, above the one that moves. A reader that leaves early, like `head`, is no
+        failure of the demo."""
+        told = [part for line in lines for part in self._folded(line)]
+        if self._place is not None:
+            self._place.draw(self._frame, told)
+        elif self._out is not None:
+            with suppress(BrokenPipeError):
+                self._out.write("".join(f"{line}\n" for line in told))
+                self._out.flush()
+
+    def _folded(self, line: str) -> list[str]:
+        """Break a line that has no colour in it where it does not fit."""
+        line = self._look.text(line)
+        return self._look.fold(line, _INDENT) if line.isprintable() and line else [line]
 
     def source(self, text: str, expensive_line: int = 0) -> None:
         """Print a program with line numbers; its most expensive line is marked."""
         rows = enumerate(text.rstrip().splitlines(), 1)
         for number, line in rows:
             shown = f"    {number:2} │ {line}"
-            mark = f"{self.paint(shown, _RED)}  {self.paint('◂ dear', _RED)}"
+            mark = f"{self.paint(shown, _RED)}  {self.paint('◂ most expensive', _RED)}"
             self.show(mark if number == expensive_line else self.paint(shown, _CYAN))
 
     @asynccontextmanager
     async def watch(self, skims: TimedModel, reads: TimedModel) -> AsyncGenerator[None]:
         """Show how many calls are made while the block runs."""
-        if not self._moves:
+        if self._place is None:
             yield
             return
-        self._write(_HIDE)
         turning = asyncio.ensure_future(self._turn(skims, reads))
         try:
             yield
         finally:
             turning.cancel()
             await asyncio.wait([turning])
-            self._write(f"{_WIPE}{_SHOW}")
+            self._frame = []
+            self._place.close()
 
     async def _turn(self, skims: TimedModel, reads: TimedModel) -> None:
         while True:
             if skims.done:
-                count = f"{skims.done:3} of {AGENTS} skimmed, {reads.done} read"
-                wide = max(0, min(_BAR, self.width - len(count) - 6))
-                full = wide * skims.done // AGENTS
-                bar = self.paint("█" * full, _GREEN) + self.paint("░" * (wide - full), DIM)
-                self._write(f"{_WIPE}    {bar} {count}")
+                told = f"{skims.done:3} of {AGENTS} skimmed, {reads.done} read"
+                wide = max(0, min(_BAR, self.width - len(told) - 6))
+                self._frame = [f"    {bar(self._look, AGENTS, skims.done, 0, wide)} {told}"]
+                self.show()
             await asyncio.sleep(_FRAME_S)
-
-    def _write(self, text: str) -> None:
-        """A reader that leaves early, like `head`, is no failure of the demo."""
-        with suppress(BrokenPipeError):
-            if self._out is not None:
-                self._out.write(text)
-                self._out.flush()
 
 
 async def play(screen: PlanScreen, pace: float) -> PlanSummary:
     """Play the demo, and return what it came to."""
     paint, told, asked = screen.paint, list[str](), list[int]()
     screen.show(f"  {paint(_TITLE, DIM)}", "", f"  {paint('task', BOLD)}     {TASK}")
-    may = f"programs of at most {MAX_COST}, for a cheap skimmer and a dear analyst"
+    may = f"programs of at most {MAX_COST}, for a cheap skimmer and an expensive analyst"
     screen.show(f"  {paint('leave', BOLD)}    {may}", "")
 
     def hear(results: list[str]) -> None:
@@ -270,7 +268,7 @@ async def play(screen: PlanScreen, pace: float) -> PlanSummary:
         _tell(screen, results)
 
     agent, skims, reads = planner(hear, pace)
-    async with Runtime("$10", name="demo-plan", window=0) as rt:
+    async with Runtime("$10", name="demo-plan", lookahead=0, observable=False) as rt:
         began, wallets = rt.clock.now(), rt.program.machine.state.wallets
         rt.on(ProcessSpawned, lambda news: _tell_accepted(screen, wallets.get(news.path)))
         async with screen.watch(skims, reads):
@@ -283,7 +281,7 @@ async def play(screen: PlanScreen, pace: float) -> PlanSummary:
         asked[1],
         _account(told[1]),
         len(skims.requests) + len(reads.requests),
-        reply.cost,
+        Money(reply.cost),
         spent,
         wall_ms / 1000,
         (skims.busy_ms + reads.busy_ms) / 1000,

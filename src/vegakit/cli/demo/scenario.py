@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from vegakit.errors import AgentFailed, BudgetExceeded, CircuitOpen
 from vegakit.host import Agent, Child, Process, Reply, Supervisor
-from vegakit.money import dollars, format_money
+from vegakit.money import Money, dollars, format_money
 from vegakit.policy import BreakerRule, RetryRule
 from vegakit.prices import PriceRow, PriceTier
 from vegakit.program import BreakerClosed, BreakerOpened, ProcessRestarted
@@ -155,7 +155,7 @@ class ScenarioEvent(Struct, frozen=True):
 
 class ScenarioResult(Struct):
     """The result of the demo. `refusal` is the wallet's, `not_sent` the open breaker's; `useful` is
-    what those answers cost, in nano-dollars, that somebody got."""
+    what those answers cost that somebody got."""
 
     crash: str = ""
     restarts: int = 0
@@ -164,7 +164,7 @@ class ScenarioResult(Struct):
     breaker_opened: int = 0
     not_sent: str = ""
     breaker_closed: int = 0
-    useful: int = 0
+    useful: Money = Money(0)
 
 
 class ReleaseScenario:
@@ -221,7 +221,7 @@ class ReleaseScenario:
             raise KeyError("score")
         self._reviews += 1
         reply = await self._rt.spawn(self._critic).ask(draft)
-        self.seen.useful += reply.cost
+        self.seen.useful = Money(self.seen.useful + reply.cost)
         return reply.text
 
     async def _draw(self) -> None:
@@ -259,7 +259,7 @@ class ReleaseScenario:
 
     async def _ask(self, name: str, prompt: str, done: str) -> str:
         reply: Reply[str] = await self._member(name).ask(prompt)
-        self.seen.useful += reply.cost
+        self.seen.useful = Money(self.seen.useful + reply.cost)
         who = name.rpartition("/")[2]
         self._say(ScenarioEventKind.DONE, who, reply.text, done)
         return reply.text

@@ -5,46 +5,44 @@ import asyncio
 import textwrap
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import TextIO, TypeAlias
+from typing import TextIO
 
 from msgspec import Struct
 
 from vegakit.cli.demo.scenario import BUDGET, ScenarioEvent, ScenarioEventKind, ScenarioResult
+from vegakit.cli.look import PIPE, SPINNER, LivePlace, Look, Paint, Sign, Tone
+from vegakit.cli.main import CommandParser
 from vegakit.control import ProcessView
 from vegakit.money import NANOS, Money
 
-# Colours of `vega demo`, from the terminal's own palette, so that they suit dark and light.
+
+def demo_parser(command: str, description: str, *, faster: str) -> CommandParser:
+    """Return the arguments of a demo: all of them can be quick, and tell their facts alone."""
+    parser = CommandParser(prog=command, description=description)
+    parser.add_argument("--fast", action="store_true", help=faster)
+    parser.add_argument("--json", action="store_true", help="only the facts, as JSON")
+    return parser
 
 
-Paint: TypeAlias = Callable[[str, str], str]
+# The signs and colours of what happens.
 
-BOLD, DIM, WORKING = "1", "2", "36"
-EVENT_STYLES = {
-    ScenarioEventKind.BEGAN: ("▶", "1"),
-    ScenarioEventKind.DONE: ("✓", "32"),
-    ScenarioEventKind.CRASHED: ("✗", "1;31"),
-    ScenarioEventKind.RESTARTED: ("↻", "1;32"),
-    ScenarioEventKind.REFUSED: ("⊘", "33"),
-    ScenarioEventKind.FAILED: ("✗", "31"),
-    ScenarioEventKind.OPENED: ("◌", "35"),
+
+BOLD, DIM, WORKING = Tone.STRONG, Tone.FAINT, Tone.WORK
+EVENT_STYLES: Mapping[ScenarioEventKind, tuple[str, str]] = {
+    ScenarioEventKind.BEGAN: ("▶", Tone.STRONG),
+    ScenarioEventKind.DONE: (str(Sign.DONE), Tone.OK),
+    ScenarioEventKind.CRASHED: (str(Sign.FAILED), Tone.BAD),
+    ScenarioEventKind.RESTARTED: (str(Sign.RESTARTED), Tone.OK),
+    ScenarioEventKind.REFUSED: (str(Sign.REFUSED), Tone.ASK),
+    ScenarioEventKind.FAILED: (str(Sign.FAILED), Tone.BAD),
+    ScenarioEventKind.OPENED: (str(Sign.OPEN), Tone.ASK),
 }
 """Each with its sign and its colour."""
-
-
-def painter(*, colour: bool) -> Paint:
-    """Return a function that colours text, or leaves it as it is."""
-    return partial(_paint, colour=colour)
-
-
-def _paint(text: str, style: str, *, colour: bool) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m" if colour and style and text.strip() else text
 
 
 # The team of `vega demo` as a tree: what each process does, its restarts and its money.
 
 
-_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BUSY = {"running", "waiting", "restarting"}
 
 
@@ -56,7 +54,7 @@ def tree(
         f"  {paint(lead, DIM)}{paint(name_of(view.path), BOLD)}"
         f"{' ' * (20 - len(lead) - len(name_of(view.path)))}"
         f"{_doing(view, last.get(name_of(view.path)), paint, tick)}"
-        f"{paint(_restarts(view), '33')}{paint(exact(view.spent), _money_style(view))}"
+        f"{paint(_restarts(view), Tone.ASK)}{paint(exact(view.spent), _money_style(view))}"
         for lead, view in _leads(views)
     ]
 
@@ -87,12 +85,12 @@ def _doing(view: ProcessView, last: ScenarioEvent | None, paint: Paint, tick: in
     if view.kind == "supervisor":
         return paint(f"  {'supervisor: ' + view.strategy:30}", DIM)
     if view.state in _BUSY:
-        sign, style, words = _SPINNER[tick % len(_SPINNER)], WORKING, view.waiting_for or view.state
+        sign, style, words = SPINNER[tick % len(SPINNER)], WORKING, view.waiting_for or view.state
     elif last is None:
         sign, style, words = "·", DIM, view.state
     else:
         sign, style, words = *EVENT_STYLES[last.mark], last.note
-    return f"{paint(sign, style)} {paint(f'{words:30}', style)}"
+    return f"{paint(sign, style)} {words:30}"
 
 
 def _restarts(view: ProcessView) -> str:
@@ -106,17 +104,15 @@ def _money_style(view: ProcessView) -> str:
 # How `vega demo` is shown: a line for whatever happens, and in a terminal a living tree below.
 
 
-_FRAME_S = 0.08
+_FRAME_S = 0.1
 _MARGIN, _ENDLESS = 22, 10_000
-_QUIET = {ScenarioEventKind.BEGAN, ScenarioEventKind.DONE}
-_HIDE_CURSOR, _SHOW_CURSOR, _CLEAR_BELOW = "\x1b[?25l", "\x1b[?25h", "\x1b[J"
 
 
 class DemoScreen:
     """Shows nothing, and remembers what was last told of each."""
 
     def __init__(self) -> None:
-        self.paint: Paint = painter(colour=False)
+        self.paint: Paint = PIPE.paint
         self.width = _ENDLESS
         self.last: dict[str, ScenarioEvent] = {}
 
@@ -134,13 +130,14 @@ class DemoScreen:
 
 
 class LineScreen(DemoScreen):
-    """A line for each event; `width` None breaks none of them."""
+    """A line for each event; without a width of the look none of them is broken."""
 
-    def __init__(self, out: TextIO, *, colour: bool = False, width: int | None = None) -> None:
+    def __init__(self, out: TextIO, look: Look = PIPE) -> None:
         super().__init__()
-        self.paint = painter(colour=colour)
-        self.width = width or self.width
+        self.paint = look.paint
+        self.width = look.width or self.width
         self._out = out
+        self._look = look
 
     def tell(self, event: ScenarioEvent) -> None:
         """Print an event."""
@@ -148,13 +145,9 @@ class LineScreen(DemoScreen):
         self.show(_lines(event, self.paint, self.width))
 
     def show(self, lines: Sequence[str]) -> None:
-        """Print lines."""
-        self._write("".join(f"{line}\n" for line in lines))
-
-    def _write(self, text: str) -> None:
-        """A reader that leaves early, like `head`, is no failure of the process that tells."""
+        """Print lines. A reader that leaves early, like `head`, is no failure of who tells."""
         with suppress(BrokenPipeError):
-            self._out.write(text)
+            self._out.write("".join(f"{self._look.text(line)}\n" for line in lines))
             self._out.flush()
 
 
@@ -162,22 +155,21 @@ class LiveScreen(LineScreen):
     """A screen on which events scroll up, and the tree stays below them and is drawn anew in
     place."""
 
-    def __init__(self, out: TextIO, width: int) -> None:
-        super().__init__(out, colour=True, width=width)
+    def __init__(self, out: TextIO, look: Look) -> None:
+        super().__init__(out, look)
         self._views: Callable[[], list[ProcessView]] = list
-        self._drawn = self._tick = 0
+        self._place = LivePlace(out)
+        self._tick = 0
 
     def show(self, lines: Sequence[str]) -> None:
-        """Print lines in one write, so that the screen does not flicker."""
-        wipe, frame = self._wipe(), self._frame()
-        self._drawn = len(frame)
-        self._write(wipe + "".join(f"{line}\n" for line in [*lines, *frame]))
+        """Print lines above the tree."""
+        text = self._look.text
+        self._place.draw([text(line) for line in self._frame()], [text(line) for line in lines])
 
     @asynccontextmanager
     async def open(self, views: Callable[[], list[ProcessView]]) -> AsyncGenerator[None]:
         """The last frame is wiped away at the end."""
         self._views = views
-        self._write(_HIDE_CURSOR)
         turning = asyncio.ensure_future(self._turn())
         try:
             yield
@@ -185,8 +177,7 @@ class LiveScreen(LineScreen):
             turning.cancel()
             await asyncio.wait([turning])
             self._views = list
-            self.show([])
-            self._write(_SHOW_CURSOR)
+            self._place.close()
 
     async def _turn(self) -> None:
         while True:
@@ -198,28 +189,19 @@ class LiveScreen(LineScreen):
         views = self._views()
         return ["", *tree(views, self.last, self.paint, self._tick)] if views else []
 
-    def _wipe(self) -> str:
-        up = f"\x1b[{self._drawn}A\r" if self._drawn else "\r"
-        self._drawn = 0
-        return up + _CLEAR_BELOW
-
 
 def _lines(event: ScenarioEvent, paint: Paint, width: int) -> list[str]:
     sign, style = EVENT_STYLES[event.mark]
     at, who = f"{event.at_ms / 1000:4.1f} s", f"{event.who:12}"
     first, *more = textwrap.wrap(event.text, max(20, width - _MARGIN))
     head = f"{paint(at, DIM)}  {paint(sign, style)} {paint(who, BOLD)}"
-    colour = "" if event.mark in _QUIET else style
-    return [
-        f"{head}{paint(first, colour)}",
-        *(" " * _MARGIN + paint(rest, colour) for rest in more),
-    ]
+    return [f"{head}{first}", *(" " * _MARGIN + rest for rest in more)]
 
 
 # What `vega demo` says at its end: figures from the ledger, the wallets and the traces.
 
 
-_STYLES = {"restart": "1;32", "refusal": "1;33", "breaker": "1;35"}
+_STYLES = {"restart": Tone.OK, "refusal": Tone.ASK, "breaker": Tone.ASK}
 
 
 class TeamMember(Struct, frozen=True):
@@ -231,7 +213,7 @@ class TeamMember(Struct, frozen=True):
 
 
 class MoneyComparison(Struct, frozen=True):
-    """The same money, written down in three places; nano-dollars."""
+    """The same money, written down in three places."""
 
     ledger: Money
     wallets: Money
@@ -244,7 +226,7 @@ class MoneyComparison(Struct, frozen=True):
 
 
 class DemoSummary(Struct, frozen=True):
-    """The figures of the demo. Money is in nano-dollars. `alone_s` is how long the calls take one
+    """The figures of the demo. `alone_s` is how long the calls take one
     after another."""
 
     seen: ScenarioResult
@@ -305,6 +287,6 @@ def _next(facts: DemoSummary, paint: Paint) -> list[str]:
     widest = max(map(len, commands))
     return [
         f"  {paint('next' if not n else '', BOLD)}{' ' * (5 if not n else 9)}"
-        f"{paint(f'{command:{widest}}', '36')}  {paint(words, DIM)}"
+        f"{paint(f'{command:{widest}}', Tone.WORK)}  {paint(words, DIM)}"
         for n, (command, words) in enumerate(commands.items())
     ]

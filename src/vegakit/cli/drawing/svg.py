@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from vegakit.cli.display import one_line
 from vegakit.cli.drawing.text import counted
+from vegakit.cli.look import one_line
 from vegakit.lang import (
     DataflowGraph,
     DataflowStep,

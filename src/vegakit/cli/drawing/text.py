@@ -3,11 +3,10 @@ at once, and a file for Graphviz.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import TypeAlias
 
-from vegakit.cli.display import one_line
+from vegakit.cli.look import PIPE, Look, Paint, Tone, cells, cut, one_line
 from vegakit.lang import (
     DataflowGraph,
     DataflowLink,
@@ -23,34 +22,25 @@ from vegakit.lang import (
 # The flow of a program as a tree in the terminal: what has the same number may run at once.
 
 
-Paint: TypeAlias = Callable[[str, str], str]
-
-_BOLD, _DIM = "1", "2"
+_BOLD, _DIM = Tone.STRONG, Tone.FAINT
 _WAVES = ("36", "32", "33", "35", "34")
 """Colours of the terminal's own palette; each wave has the next."""
 _SIGNS = {"at once": "∥", "in turn": "↻", "": " "}
 _WIDEST, _NARROWEST = 48, 24
-_HEAD = "STEP LINE  "
+_HEAD = "Step Line  "
 _GAP = "  "
+_LABEL = len("longest chain")
 
 
-def render_flows(
-    flows: Sequence[DataflowGraph], name: str, *, colour: bool = False, width: int | None = None
-) -> str:
-    """Draw dataflow graphs as text. `width` is where long notes are broken."""
-    paint = _painter(colour=colour)
+def render_flows(flows: Sequence[DataflowGraph], name: str, look: Look = PIPE) -> str:
+    """Draw dataflow graphs as text. The width of the look is where long notes are broken."""
+    paint, width = look.paint, look.width
     parts = [_flow(flow, name, paint, width) for flow in flows if flow.steps or flow.too_large]
     if any(shown_steps(flow) for flow in flows):
         signs = "same number: may run side by side   ∥ all rounds at once   ↻ round after round"
-        parts.append(paint(signs, _DIM))
-    return "\n\n".join(parts)
-
-
-def _painter(*, colour: bool) -> Paint:
-    def paint(text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if colour and style and text.strip() else text
-
-    return paint
+        told = [signs] if width is None or len(signs) <= width else signs.split("   ")
+        parts.append("\n".join(paint(line, _DIM) for line in told))
+    return look.text("\n\n".join(parts))
 
 
 def _flow(flow: DataflowGraph, name: str, paint: Paint, width: int | None) -> str:
@@ -59,7 +49,9 @@ def _flow(flow: DataflowGraph, name: str, paint: Paint, width: int | None) -> st
     if flow.too_large:
         return f"{head}too large to be explained; split it into functions"
     rows = shown_steps(flow)
-    return "\n".join([head + counted(flow), *_table(flow, rows, paint, width), *_ends(flow, paint)])
+    return "\n".join(
+        [head + counted(flow), *_table(flow, rows, paint, width), *_ends(flow, paint, width)]
+    )
 
 
 def counted(flow: DataflowGraph) -> str:
@@ -79,7 +71,7 @@ def _table(
     ]
     room = _WIDEST if width is None else max(_NARROWEST, min(_WIDEST, width // 2))
     widest = min(room, max(map(len, texts), default=0))
-    yield paint(_HEAD + "WHAT".ljust(widest) + _GAP + "WAITS", _DIM)
+    yield paint(_HEAD + "What".ljust(widest) + _GAP + "Waits", _DIM)
     for row, text in zip(rows, texts, strict=True):
         left = None if width is None else max(width - len(_HEAD) - widest - len(_GAP), 10)
         yield _row(flow.steps[row.step], row, _cut(text, widest), paint, left)
@@ -90,10 +82,9 @@ def _row(step: DataflowStep, row: ShownStep, text: str, paint: Paint, left: int 
     number = "" if row.wave is None else f"{row.wave}{_SIGNS[row.rounds]}"
     notes = one_line(" · ".join(row.notes))
     first, *rest = [notes] if left is None or not notes else wrap(notes, left)
-    lead = f"{paint(number.rjust(4), style)} {paint(f'{step.line:>4}', _DIM)}  "
-    body = text if step.lasts and not step.rare else paint(text, _DIM)
-    more = (" " * (len(_HEAD) + len(text) + len(_GAP)) + paint(each, _DIM) for each in rest)
-    return "\n".join([f"{lead}{body}{_GAP}{paint(first, _DIM)}".rstrip(), *more])
+    lead = f"{paint(number.rjust(4), style)} {step.line:>4}  "
+    more = (" " * (len(_HEAD) + cells(text) + len(_GAP)) + each for each in rest)
+    return "\n".join([f"{lead}{text}{_GAP}{first}".rstrip(), *more])
 
 
 def _what(step: DataflowStep) -> str:
@@ -101,7 +92,8 @@ def _what(step: DataflowStep) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+    shown = cut(text, width)
+    return shown + " " * (width - cells(shown))
 
 
 def _leads(rows: Sequence[ShownStep]) -> list[str]:
@@ -121,14 +113,21 @@ def _lead(row: ShownStep, parents: dict[int, int | None], last: dict[int | None,
     return lead
 
 
-def _ends(flow: DataflowGraph, paint: Paint) -> Iterator[str]:
+def _ends(flow: DataflowGraph, paint: Paint, width: int | None) -> Iterator[str]:
     repeats = {row.step: row.rounds for row in shown_steps(flow)}
     waves = [_lines(flow, wave, repeats) for wave in side_by_side(flow)]
     if waves:
-        yield f"{paint('at once', _BOLD)}        {' · '.join(waves)}"
+        yield from _labelled("at once", " · ".join(waves), paint, width)
     if len(flow.chain) > 1:
         chain = " → ".join(str(flow.steps[one].line) for one in flow.chain)
-        yield f"{paint('longest chain', _BOLD)}  line {chain}"
+        yield from _labelled("longest chain", f"line {chain}", paint, width)
+
+
+def _labelled(label: str, text: str, paint: Paint, width: int | None) -> Iterator[str]:
+    room = None if width is None else max(_NARROWEST, width - _LABEL - len(_GAP))
+    first, *more = [text] if room is None else wrap(text, room)
+    yield f"{paint(label, _BOLD)}{' ' * (_LABEL - len(label))}{_GAP}{first}"
+    yield from (" " * (_LABEL + len(_GAP)) + line for line in more)
 
 
 def _lines(flow: DataflowGraph, wave: Sequence[int], repeats: dict[int, str]) -> str:

@@ -2,7 +2,7 @@
 the records of a quote (pure).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import TypeAlias
 
@@ -30,13 +30,26 @@ from vegakit.prices import DEFAULT_SEND_BUDGET, PriceRow, worst_case
 class ModelTerms(Struct, frozen=True):
     """`window` is what question and answer share, None if nobody knows; `count` gives no fewer
     tokens than a request is billed as input. `attempts` is how often an agent calls it at most that
-    has no `retry` of its own."""
+    has no `retry` of its own; `fallbacks` are the models that are asked after it, each in vain and
+    charged in the worst case."""
 
     price: PriceRow
     window: int | None
     max_tokens: int
     count: Callable[[ModelRequest], int]
     attempts: int = 3
+    fallbacks: tuple["ModelTerms", ...] = ()
+
+
+def in_order(models: Iterable[ModelTerms | None]) -> ModelTerms | None:
+    """Return the terms of models of which each is asked when the one before is not available; None
+    if one of them has no known price."""
+    known = [*models]
+    first, *others = known
+    if first is None or None in others:
+        return None
+    later = [one for other in others if other is not None for one in (other, *other.fallbacks)]
+    return replace(first, fallbacks=(*first.fallbacks, *later))
 
 
 Terms: TypeAlias = Callable[[AgentSpec], ModelTerms | None]
@@ -82,7 +95,8 @@ class Quote(Struct, frozen=True):
 #
 # A first call is as long as its message, where the source bounds that; later ones hold answers
 # and results, which only the window bounds. A crash in the middle changes nothing: part and
-# attempts of a message are the same ones in the next life.
+# attempts of a message are the same ones in the next life. An agent with several models may make
+# all attempts at each of them for one answer, and be charged for all.
 #
 # What holds its part as a whole is refused where that does not fit, and a call is refused whose
 # worst case does not fit; so a send under a cap that it never fits costs nothing.
@@ -140,20 +154,26 @@ def cost_of(sending: SendTerms, terms: Terms, cap: int | None = None) -> SendCos
 
 def _cost(sending: SendTerms, terms: Terms, cap: int | None) -> SendCost:
     known = terms(sending.spec)
-    steps, attempts = _steps(sending), _attempts(sending.spec, known)
-    calls = steps * attempts
+    models = (known, *known.fallbacks) if known is not None else (None,)
+    steps, attempts = _steps(sending), [_attempts(sending.spec, model) for model in models]
+    calls = steps * sum(attempts)
     around = inf if cap is None else cap
     if sending.part is not None and sending.part > around:
         return SendCost(0, EMPTY)
     if known is None:
         why = f"nobody knows the price of {sending.spec.model or 'its model'}"
         return _without_price(sending, calls, around, why)
-    least, first, later = _calls_cost(sending, known)
+    costs = [_calls_cost(sending, model) for model in (known, *known.fallbacks)]
+    least, first, _ = costs[0]
     if least > min(around, _held(sending)):
         return SendCost(0, EMPTY)
-    total = (first + ((steps - 1) * later if steps > 1 else 0)) * attempts
+    total = sum(
+        (first + ((steps - 1) * later if steps > 1 else 0)) * count
+        for (_, first, later), count in zip(costs, attempts, strict=True)
+    )
     why = "the input has no bound, and the model no known window" if total == inf else ""
-    single = CallCost(int(least), int(first), attempts) if steps == 1 and total != inf else None
+    is_single = steps == 1 and total != inf and not known.fallbacks
+    single = CallCost(int(least), int(first), attempts[0]) if is_single else None
     fund, held = _cost_bound(sending, total, single, around), _held(sending)
     return SendCost(calls, fund, fund.amount if held == inf else held, why)
 

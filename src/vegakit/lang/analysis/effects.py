@@ -432,11 +432,12 @@ _WAYS = frozenset({Op.JUMP, Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT
 
 
 class ManifestAgent(Struct, frozen=True):
-    """An agent that the program may ask."""
+    """An agent that the program may ask, and the models that it asks, in order."""
 
     name: str
     model: str
     tools: tuple[str, ...]
+    fallbacks: tuple[str, ...] = ()
 
 
 class Manifest(Struct, frozen=True):
@@ -459,7 +460,7 @@ def manifest_of(checked: Checked) -> Manifest:
     module, effects = compile_program(checked), effects_of(checked).get(_MAIN, NO_EFFECTS)
     named = effects.sends | effects.spawns
     agents = tuple(
-        ManifestAgent(spec.name, spec.model, (*spec.tools, *spec.mcp, *spec.yaml))
+        ManifestAgent(spec.name, spec.model, (*spec.tools, *spec.mcp, *spec.yaml), spec.fallbacks)
         for spec in module.agents
         if spec.name in named
     )

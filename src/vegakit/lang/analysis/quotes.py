@@ -31,6 +31,7 @@ from vegakit.lang.analysis.cost_sends import (
     Terms,
     Unbounded,
     cost_of,
+    part_of,
 )
 from vegakit.lang.analysis.cost_values import (
     Size,
@@ -481,7 +482,7 @@ def cost_of_round(
         spec,
         BOOL if typed else STR,
         None if size < 0 else size,
-        part=spec.budget if budget < 0 else budget,
+        part=part_of(spec) if budget < 0 else budget,
         specs=tools,
         tools_spend=cost_bound(inf if spec.tools else 0),
     )

@@ -14,7 +14,6 @@ from vegakit.lang.check.settings import (
     RULES,
     check_settings,
     check_value,
-    only_block,
     unknown_setting,
 )
 from vegakit.lang.check.statements import (
@@ -84,8 +83,6 @@ def check_agent(program: ProgramCheck, names: Names, decl: AgentDecl) -> None:
                 " kept yet",
                 "write the amount alone, and cap what all of it spends: vega run --budget '$5'",
             )
-        elif field.name == "on_exceed" and isinstance(field.value, Name):
-            only_block(program, field.value)
 
 
 def _field(

@@ -72,7 +72,7 @@ class BackoffSetting(Struct, frozen=True):
 
 
 class LiteralSetting(Struct, frozen=True):
-    """A string, or a bare word where `bare`."""
+    """A string, or, where `bare`, the name of a model: a bare word, too, or a list of names."""
 
     bare: bool = False
 
@@ -106,6 +106,7 @@ AGENT: dict[str, SettingKind] = {
     "model": LiteralSetting(bare=True),
     "system": LiteralSetting(),
     "temperature": FractionSetting(0, 2),
+    "effort": ChoiceSetting(("low", "medium", "high")),
     "max_tokens": NumberSetting(1, 10_000_000),
     "max_steps": NumberSetting(1, 10_000),
     "budget": AmountSetting(period=True),
@@ -309,6 +310,20 @@ def _growth(program: ProgramCheck, node: Expr, what: str) -> None:
 
 
 def _literal(program: ProgramCheck, node: Expr, bare: bool, what: str) -> None:
+    if bare and isinstance(node, ListLit):
+        names: list[str] = []
+        for item in node.items:
+            if isinstance(item, ListLit):
+                _wrong(program, item, f"an item of {what} is one model", "write [smart, fast]")
+                continue
+            _literal(program, item, bare, f"an item of {what}")
+            name = item.name if isinstance(item, Name) else constant_text(item)
+            if name and name in names:
+                _wrong(program, item, f"{name} is in the list already", "name each model once")
+            names.append(name or "")
+        if not node.items:
+            _wrong(program, node, f"{what} is empty", "name a model, or leave the field out")
+        return
     if bare and isinstance(node, Name) and "::" not in node.name:
         return
     if isinstance(node, Text):

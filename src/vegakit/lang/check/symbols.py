@@ -25,6 +25,7 @@ from vegakit.lang.syntax.tree import (
     Duration,
     Expr,
     FnDecl,
+    ListLit,
     MoneyLit,
     Name,
     Node,
@@ -309,15 +310,21 @@ def signature_text(of: Signature) -> str:
     return f"{of.name}({', '.join(params)}){result}"
 
 
+def _models(spec: AgentSpec) -> Expr:
+    names = tuple(Text(0, 0, (name,)) for name in spec.models)
+    return ListLit(0, 0, names) if spec.fallbacks else names[0]
+
+
 def _decl(spec: AgentSpec) -> AgentDecl:
     """Of the settings that a quote and a manifest need; who runs the agent has the others."""
     values: dict[str, Expr | None] = {
-        "model": Text(0, 0, (spec.model,)),
+        "model": _models(spec),
         "system": Text(0, 0, (spec.system,)) if spec.system else None,
         "temperature": None if spec.temperature is None else Decimal(0, 0, spec.temperature),
         "max_tokens": None if spec.max_tokens is None else Whole(0, 0, spec.max_tokens),
         "max_steps": None if spec.max_steps is None else Whole(0, 0, spec.max_steps),
         "budget": None if spec.budget is None else MoneyLit(0, 0, spec.budget),
+        "on_exceed": Name(0, 0, spec.on_exceed) if spec.on_exceed else None,
         "timeout": None if spec.timeout_ms is None else Duration(0, 0, spec.timeout_ms),
         "memory": Name(0, 0, "conversation") if spec.memory else None,
     }

@@ -186,7 +186,8 @@ class CompiledTool(Struct, frozen=True, omit_defaults=True):
 
 class AgentSpec(Struct, frozen=True, omit_defaults=True):
     """An agent is held as it is written, with None for what is not written. Blocks are maps of
-    their settings, names as strings, money in whole units of `Money`, durations in milliseconds."""
+    their settings, names as strings, money in whole units of `Money`, durations in milliseconds.
+    `fallbacks` are the models that are asked in turn when the one before is not available."""
 
     name: str
     model: str
@@ -206,6 +207,13 @@ class AgentSpec(Struct, frozen=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
     yaml: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
+    effort: str = ""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return all models that it may ask, in order."""
+        return self.model, *self.fallbacks
 
 
 class SupervisorSpec(Struct, frozen=True):

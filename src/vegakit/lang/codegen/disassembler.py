@@ -21,7 +21,7 @@ def _head(module: Module) -> str:
     main = module.functions[module.main].name
     counts = f"{len(module.functions)} functions, {len(module.constants)} constants"
     rows = [f"module {module.name}: {counts}, runs {main}"]
-    rows += [f"agent {agent.name}: {agent.model or 'the default model'}" for agent in module.agents]
+    rows += [f"agent {agent.name}: {', '.join(agent.models)}" for agent in module.agents]
     rows += [f"tool {tool.name}: function {tool.function}" for tool in module.tools]
     return "\n".join(rows)
 

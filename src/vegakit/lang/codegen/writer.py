@@ -183,6 +183,9 @@ def _field(field: tree.AgentField, checked: Checked) -> dict[str, Any]:
             return {"memory": True}
         case "timeout", value:
             return {"timeout_ms": plain(value)}
+        case "model", tree.ListLit(items=items):
+            first, *others = map(plain, items)
+            return {"model": first, "fallbacks": others}
         case "temperature", value:
             return {"temperature": float(plain(value))}
         case name, value:

@@ -84,7 +84,7 @@ BLOCKS = {"retry": "retry", "breaker": "circuit_breaker", "rate": "rate_limit"}
 
 _MONEY = frozenset({"budget", "speculate", "confirm", "wallet"})
 _TIMES = frozenset({"window", "timeout", "reset_after", "per"})
-_WORDS = frozenset({"strategy", "on_exceed", "memory", "priority", "resend_unknown"})
+_WORDS = frozenset({"effort", "strategy", "on_exceed", "memory", "priority", "resend_unknown"})
 
 
 def fixed_text(file: PythonFile, node: ast.expr) -> tree.Text:
@@ -199,9 +199,14 @@ def _field(file: PythonFile, keyword: ast.keyword) -> tree.AgentField:
     span, name, value = file.span(keyword), keyword.arg or "", keyword.value
     if name == "tools":
         return tree.AgentField(*span, name, _tools(file, value))
+    if name == "model" and isinstance(value, ast.List):
+        models = tuple(fixed_text(file, item) for item in value.elts)
+        return tree.AgentField(*span, name, tree.ListLit(*file.span(value), models))
     if name in BLOCKS:
         return tree.AgentField(*span, BLOCKS[name], block(file, value, BLOCKS[name]))
-    if name == "output":
+    if name == "instructions":
+        name = "system"  # as the language calls it
+    if name in {"output", "output_type"}:
         file.refuse(
             "python-agent",
             keyword,

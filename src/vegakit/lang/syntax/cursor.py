@@ -21,6 +21,7 @@ AGENT_FIELDS = (
     "model",
     "system",
     "temperature",
+    "effort",
     "max_tokens",
     "max_steps",
     "budget",

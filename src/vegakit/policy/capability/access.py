@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from vegakit.errors import InvalidRuleError
+from vegakit.errors import InvalidRuleError, did_you_mean
 
 # Requests to the world, and the two verdicts of a grant.
 #
@@ -102,6 +102,7 @@ EXEC = "process::exec"
 GET = "net::get"
 POST = "net::post"
 
+_KNOWN = {"fs": ("read", "write"), "process": ("exec",), "net": ("get", "post")}
 _MAX_CHARACTERS = 128
 _PART = "[A-Za-z_][A-Za-z0-9_]*"
 _NAME = re.compile(f"{_PART}(::{_PART}){{0,7}}")
@@ -123,6 +124,13 @@ def check_capability(name: str) -> None:
     """Raise `InvalidRuleError` unless `name` names a capability."""
     if not _is_name(name):
         raise InvalidRuleError(f"{shown(name)} names no capability: {_EXPECTED}")
+    # A denial of `fs::wirte` would protect nothing, and nobody would hear of it.
+    root, leaf = [*name.split("::"), ""][:2]
+    near = did_you_mean(leaf, _KNOWN.get(root, ()), "") or did_you_mean(
+        root, (one for one, leaves in _KNOWN.items() if leaf in leaves), ""
+    )
+    if near and not (root in _KNOWN and leaf in _KNOWN[root]):
+        raise InvalidRuleError(f"there is no capability {name}; {near}")
 
 
 def _is_name(text: str) -> bool:

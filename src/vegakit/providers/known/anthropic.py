@@ -40,6 +40,7 @@ PROVIDER = ProviderRecord(
             by_header("x-api-key"),
             # Else an account's own setting may choose a more expensive tier than is reserved for.
             own_fields={"service_tier": "standard_only"},
+            own_paths=("/v1", "/v1/messages"),
         ),
     ),
     own_models=r"claude-",

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from vegakit.wires import AwsKeys, Header, Wire
 
 _URL = "https://bedrock-runtime.{AWS_REGION}.amazonaws.com"
+_OTHER_NAMES = {"AWS_REGION": "AWS_DEFAULT_REGION"}
+"""The command line of AWS reads the second."""
+_ACCOUNT_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _TILE_TOKENS = 1_601
 _CLOCK = SteadyClock()
 _NO_KEYS = (
@@ -64,14 +67,15 @@ def _region(host: str) -> str:
         case [_, region, "amazonaws", *_]:
             return region
         case _:
-            return environment_variable("AWS_REGION") or "us-east-1"
+            region = environment_variable("AWS_REGION")
+            return region or environment_variable("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 def _keys_of_environment() -> "AwsKeys | None":
     from vegakit.config import environment_variable
     from vegakit.wires import AwsKeys
 
-    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    names = (*_ACCOUNT_KEYS, "AWS_SESSION_TOKEN")
     key_id, secret, token = map(environment_variable, names)
     if not (key_id and secret):
         return None
@@ -116,10 +120,12 @@ PROVIDER = ProviderRecord(
             _authorize,
             # Else an account's own setting may choose a more expensive tier than is reserved for.
             own_fields={"serviceTier": {"type": "default"}},
+            variables=_OTHER_NAMES,
         ),
     ),
     image_tokens=_image_tokens,
     limit_headers=NO_LIMIT_HEADERS,
     key_variable="AWS_BEARER_TOKEN_BEDROCK",
+    account_variables=_ACCOUNT_KEYS,
     keyless=True,
 )

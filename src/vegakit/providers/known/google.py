@@ -46,6 +46,7 @@ PROVIDER = ProviderRecord(
             by_header("x-goog-api-key"),
             # Else an account's own setting may choose a more expensive tier than is reserved for.
             own_fields={"serviceTier": "standard"},
+            own_paths=("/v1beta",),
         ),
     ),
     own_models=r"gemini-",

@@ -36,6 +36,8 @@ PROVIDER = ProviderRecord(
             by_header("authorization", "Bearer {}"),
             # Without these a prompt that is too long is cut without a word.
             fields={"truncate": False, "shift": False},
+            own_paths=("/api", "/v1"),
+            host_variable="OLLAMA_HOST",
         ),
     ),
     image_tokens=_image_tokens,

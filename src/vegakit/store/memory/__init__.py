@@ -12,7 +12,7 @@ from msgspec import structs
 
 from vegakit.effects import CallModel, CallTool, Effect, place_of
 from vegakit.errors import BugError, LimitReached, ProgramChanged, UserError
-from vegakit.events import EffectOutcome, Refused, charged_for, reopened
+from vegakit.events import EffectOutcome, Refused, charged_for, is_over_budget, reopened
 from vegakit.ids import EffectKey, HolderId, ProgramId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import (
@@ -219,8 +219,8 @@ class MemoryJournal(_NothingBeside):
             self._runs.append(run)
         return self._runs[-1]
 
-    async def end(self, now: int) -> None:
-        self._runs[-1] = structs.replace(self._runs[-1], ended_ms=now)
+    async def end(self, now: int, *, is_given_up: bool = False) -> None:
+        self._runs[-1] = structs.replace(self._runs[-1], ended_ms=now, is_given_up=is_given_up)
 
     async def find(self, key: EffectKey) -> RecordedOutcome | None:
         found = self._effects.get(key)
@@ -261,7 +261,7 @@ class MemoryJournal(_NothingBeside):
             effect, outcome = self._effects.get(key, (None, None))
             if effect is None or outcome is None or not self._is_of_this_run(effect):
                 continue
-            if isinstance(effect.request, CallModel):
+            if isinstance(effect.request, CallModel) and not isinstance(outcome, Refused):
                 self._effects[key] = effect, reopened(outcome)
             else:
                 del self._effects[key]
@@ -282,6 +282,13 @@ class MemoryJournal(_NothingBeside):
             if outcome is not None
             and isinstance(effect.request, CallModel)
             and self._is_of_this_run(effect)
+        ]
+
+    async def refused(self) -> Sequence[EffectKey]:
+        return [
+            key
+            for key, (effect, outcome) in self._effects.items()
+            if is_over_budget(outcome) and self._is_of_this_run(effect)
         ]
 
     async def runs(self) -> Sequence[RunRecord]:
@@ -317,7 +324,7 @@ class ReplayJournal(_NothingBeside):
         self._why = _CUT_OFF if runs[-1].ended_ms is None else _CHANGED
         return runs[-1]
 
-    async def end(self, now: int) -> None:
+    async def end(self, now: int, *, is_given_up: bool = False) -> None:
         pass
 
     async def find(self, key: EffectKey) -> RecordedOutcome | None:
@@ -350,6 +357,9 @@ class ReplayJournal(_NothingBeside):
         return []
 
     async def charges(self) -> Sequence[tuple[EffectKey, Money]]:
+        return []
+
+    async def refused(self) -> Sequence[EffectKey]:
         return []
 
     async def runs(self) -> Sequence[RunRecord]:

@@ -8,7 +8,12 @@ from vegakit.store.postgres.journal import (
     list_runs,
     recorded_calls,
 )
-from vegakit.store.postgres.stores import PostgresLedger, PostgresMemory, PostgresStore
+from vegakit.store.postgres.stores import (
+    PostgresLedger,
+    PostgresMemory,
+    PostgresStore,
+    postgres_tenants,
+)
 from vegakit.store.runs import Backend
 
 POSTGRES = Backend(
@@ -18,6 +23,7 @@ POSTGRES = Backend(
     calls=recorded_calls,
     forget=forget_runs,
     size=journal_size,
+    tenants=postgres_tenants,
 )
 
 __all__ = [

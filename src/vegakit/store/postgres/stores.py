@@ -32,6 +32,7 @@ from vegakit.store.postgres.connection import (
     server_of,
     single_value,
 )
+from vegakit.store.tenants import SqlTenantStore, tenant_tables
 from vegakit.store.thread import Format
 
 # Small documents on a PostgreSQL server that any number of processes share.
@@ -116,6 +117,16 @@ class PostgresStore:
             return fits, lambda: fits and handle.execute(statement, values)
 
         return self._thread.do(work, key_lock(self._schema, kind, key))
+
+
+def postgres_tenants(dsn: str, *, schema: str | None = None) -> SqlTenantStore:
+    """Return the state of tenants on a server, whose transactions take the lock of their tenant."""
+    server = server_of(dsn, schema)
+    tables = tenant_tables(blob="BYTEA", big="BIGINT", text='TEXT COLLATE "C"')
+    return SqlTenantStore(
+        PostgresThread(server, tables, NamedLocks),
+        lambda tenant: key_lock(server.schema, "tenant", tenant),
+    )
 
 
 # Memory on a PostgreSQL server that any number of processes share.

@@ -9,7 +9,13 @@ from vegakit.store.sqlite.journal import (
     list_runs,
     recorded_calls,
 )
-from vegakit.store.sqlite.stores import SqliteLedger, SqliteMemory, SqliteStore
+from vegakit.store.sqlite.stores import (
+    ReplyCache,
+    SqliteLedger,
+    SqliteMemory,
+    SqliteStore,
+    sqlite_tenants,
+)
 
 SQLITE = Backend(
     ledger=SqliteLedger,
@@ -18,10 +24,12 @@ SQLITE = Backend(
     calls=recorded_calls,
     forget=forget_runs,
     size=journal_size,
+    tenants=sqlite_tenants,
 )
 
 __all__ = [
     "SQLITE",
+    "ReplyCache",
     "SqliteHandle",
     "SqliteJournal",
     "SqliteLedger",

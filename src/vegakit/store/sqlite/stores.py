@@ -1,9 +1,10 @@
-"""Ledger, documents and memory on SQLite files that any number of processes share.
+"""Ledger, documents, memory and cached replies on SQLite files that any number of processes share.
 
 `kill -9` at any instant loses no operation whose result was returned. With `synchronous="full"`
 the same holds when the power fails.
 """
 
+import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -12,9 +13,9 @@ from itertools import islice
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vegakit.conversation import Message
-from vegakit.errors import StoreError
-from vegakit.records import digest128
+from vegakit.conversation import Message, ModelReply, ModelRequest
+from vegakit.errors import InvalidRecordError, StoreError
+from vegakit.records import digest128, from_json, to_json
 from vegakit.store.conversations import (
     MemoryLine,
     bounded,
@@ -31,10 +32,13 @@ from vegakit.store.ledger import SqlLedger
 from vegakit.store.ledger_rows import LEDGER, LedgerRows
 from vegakit.store.seals import RowSeals, user_seal
 from vegakit.store.sqlite.connection import SqliteHandle, SqliteThread, Synchronous
-from vegakit.store.thread import Format
+from vegakit.store.tenants import SqlTenantStore, tenant_tables
+from vegakit.store.thread import Format, Work
 
 if TYPE_CHECKING:
     import sqlite3
+
+_LOG = logging.getLogger("vegakit")
 
 
 # The ledger on a SQLite file that any number of processes share.
@@ -187,6 +191,12 @@ def _nothing() -> None:
     pass
 
 
+def sqlite_tenants(path: str | PathLike[str]) -> SqlTenantStore:
+    """Return the state of tenants in a file. What was answered is on disk (`synchronous=full`)."""
+    tables = tenant_tables(blob="BLOB", big="INTEGER", text="TEXT")
+    return SqlTenantStore(SqliteThread(fspath(path), tables, "full", SqliteHandle))
+
+
 # Memory on a SQLite file that any number of processes share.
 #
 # Search reads an FTS5 index. Whether a file has one is settled when it is made: a file made where
@@ -337,3 +347,90 @@ def _mark(owner: str) -> str:
     """Stands in the index before a line's words, so that a search reads no line of another owner.
     It is no word, so neither a query nor a text can forge it."""
     return f"§{digest128(owner)}"
+
+
+# Replies of models that are given again to the same request, on a SQLite file that any number of
+# processes share.
+#
+# A row is found by the digest of its request, and forgotten by age and by number when another is
+# written. It is sealed like a recorded answer: who could put a reply here would speak as the model.
+
+
+REPLIES = Format(
+    "cached replies",
+    1,
+    (
+        """CREATE TABLE cached_replies (
+            request TEXT PRIMARY KEY, at_ms INTEGER NOT NULL, reply BLOB NOT NULL,
+            seal BLOB NOT NULL
+        )""",
+        "CREATE INDEX cached_replies_by_age ON cached_replies (at_ms)",
+    ),
+)
+_REPLY = "SELECT request, at_ms, reply, seal FROM cached_replies WHERE request = ? AND at_ms > ?"
+_CACHE = "REPLACE INTO cached_replies (request, at_ms, reply, seal) VALUES (?, ?, ?, ?)"
+_EXPIRE = "DELETE FROM cached_replies WHERE at_ms <= ?"
+_EVICT = (
+    "DELETE FROM cached_replies WHERE rowid IN"
+    " (SELECT rowid FROM cached_replies ORDER BY at_ms DESC, rowid DESC LIMIT -1 OFFSET ?)"
+)
+_WEEK_MS = 7 * 86_400_000
+
+
+class ReplyCache:
+    """The replies of models on a file, by request: at most `entries` of them, each given again
+    until it is `keep_ms` old. A file that cannot be used costs nobody an answer: nothing is found
+    there and nothing kept."""
+
+    def __init__(
+        self, path: str | PathLike[str], *, keep_ms: int = _WEEK_MS, entries: int = 10_000
+    ) -> None:
+        place = fspath(path)
+        self._keep_ms, self._entries = keep_ms, entries
+        self._thread = SqliteThread(place, REPLIES, "normal", SqliteHandle)
+        self._seals = RowSeals(place, user_seal)
+        self._is_usable = True
+
+    async def get(self, request: ModelRequest, now: int) -> ModelReply | None:
+        """Return the reply to a request that was the same, unless it is too old."""
+        wanted = (digest128(request), now - self._keep_ms)
+
+        def work(handle: SqliteHandle) -> tuple[ModelReply | None, Callable[[], object]]:
+            found = handle.execute(_REPLY, wanted).fetchall()
+            rows = self._seals.checked("cached_replies", found)
+            return next((from_json(ModelReply, row[2]) for row in rows), None), _nothing
+
+        return await self._tried(work)
+
+    async def put(self, request: ModelRequest, reply: ModelReply, now: int) -> None:
+        """Keep a reply, and forget the ones that are too old or too many."""
+        row = (digest128(request), now, to_json(reply))
+
+        def work(handle: SqliteHandle) -> tuple[None, Callable[[], object]]:
+            sealed = (*row, self._seals.of("cached_replies", row))
+
+            def write() -> None:
+                handle.execute(_EXPIRE, (now - self._keep_ms,))
+                handle.execute(_CACHE, sealed)
+                handle.execute(_EVICT, (self._entries,))
+
+            return None, write
+
+        await self._tried(work)
+
+    async def _tried(self, work: Work[SqliteHandle, T]) -> T | None:
+        """A file that failed is not tried again: one that another process holds would have every
+        call wait for it."""
+        if not self._is_usable:
+            return None
+        try:
+            return await self._thread.do(work)
+        except (StoreError, InvalidRecordError) as error:
+            if self._is_usable:
+                self._is_usable = False
+                _LOG.warning("replies are cached no longer by this runtime: %s", error)
+            return None
+
+    async def aclose(self) -> None:
+        """Everything called before is carried out first."""
+        await self._thread.aclose()

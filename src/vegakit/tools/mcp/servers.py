@@ -136,7 +136,11 @@ async def mcp_server(settings: Settings, name: str, *, to_look_at: bool = False)
     """One `to_look_at` is not started, so no secret is read."""
     table = settings.mcp.get(name)
     if table is None:
-        known = f"it has {', '.join(settings.mcp)}" if settings.mcp else "it has none"
+        known = (
+            f"it has {', '.join(settings.mcp)}"
+            if settings.mcp
+            else f"write [mcp.{name}] with a command or a url"
+        )
         raise SettingsError(f"vega.toml describes no MCP server {name!r}; {known}")
     start = _start(settings, name)
     return McpServer(

@@ -1,0 +1,180 @@
+"""The progress of `vega run` while it runs: who works, who waits, what is spent and what is left.
+
+It stands on stderr, only on a terminal, in at most ten rows that are drawn in place and gone at the
+end. What the program prints goes above it, and a question to a person takes its place.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol, TextIO
+
+from vegakit.cli.display import doing, name_of, needs_person, state_of
+from vegakit.cli.look import (
+    SPINNER,
+    Cell,
+    Column,
+    LivePlace,
+    Look,
+    Sign,
+    bar,
+    cells,
+    count,
+    duration,
+    figures,
+    middle,
+    money,
+    moneys,
+    narrower,
+    one_line,
+    table,
+)
+from vegakit.control import ProcessKind, ProcessStatus, ProcessView, Question
+from vegakit.money import Money
+
+_FIRST_S, _FRAME_S = 0.3, 0.1
+_SHARE = 20
+"""A frame may take one part in so many of the time: with many processes it is drawn less often."""
+_MOST_ROWS = 5
+_BAR, _LEAST_BAR = 20, 4
+_COLUMNS = (
+    Column("", name=True),
+    Column(""),
+    Column("", drop=2, least=8),
+    Column("", right=True, drop=1),
+    Column("", right=True),
+)
+_WORKING = {ProcessStatus.RUNNING, ProcessStatus.WAITING}
+
+
+class WatchedRuntime(Protocol):
+    """A runtime as the progress of a run needs it."""
+
+    def ps(self) -> list[ProcessView]:
+        """Return a view of each process."""
+        ...
+
+    def interrupts(self) -> list[Question]:
+        """Return the questions that people have not answered."""
+        ...
+
+
+class RunProgress:
+    """The rows of a run that goes on. Nothing is drawn while a question is open: what a person is
+    asked must be the last thing on the screen."""
+
+    def __init__(self, rt: WatchedRuntime, name: str, at_most: int | None) -> None:
+        self._rt = rt
+        self._name = name
+        self._at_most = at_most
+        self._began = time.monotonic()
+        self._calls = self._spent = 0
+        self._place: LivePlace | None = None
+        self._look = Look()
+        self._turning: asyncio.Task[None] | None = None
+
+    def open(self, out: TextIO, look: Look) -> None:
+        """Begin to draw."""
+        self._place, self._look = LivePlace(out), look
+        self._turning = asyncio.ensure_future(self._turn())
+
+    def clear(self, _: object = None) -> None:
+        """Wipe the rows away, since something else is printed; the next frame brings them back."""
+        if self._place is not None:
+            self._place.close()
+
+    async def aclose(self) -> None:
+        """End, and leave nothing behind."""
+        if self._turning is not None:
+            self._turning.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._turning
+            self._turning = None
+        self.clear()
+
+    def count_call(self, cost: int) -> None:
+        """Count an answer, and what it cost."""
+        self._calls += 1
+        self._spent += cost
+
+    async def _turn(self) -> None:
+        await asyncio.sleep(_FIRST_S)  # a quick run shows nothing
+        tick = 0
+        while True:
+            began = time.monotonic()
+            if self._rt.interrupts():
+                self.clear()
+            elif self._place is not None:
+                took_s = began - self._began
+                self._place.draw(self.frame(self._look, took_s, SPINNER[tick % len(SPINNER)]))
+            tick += 1
+            await asyncio.sleep(max(_FRAME_S, _SHARE * (time.monotonic() - began)))
+
+    def frame(self, look: Look, took_s: float, spin: str = str(Sign.WORKING)) -> list[str]:
+        """Return the rows as they are now, none of them wider than the look."""
+        now_ms = time.time_ns() // 1_000_000
+        views = [view for view in self._rt.ps() if view.kind is not ProcessKind.SUPERVISOR]
+        rows = sorted(views, key=_urgency)
+        shown = rows[:_MOST_ROWS]
+        rate = sum(view.tokens_per_s for view in views)
+        facts = [
+            f"{sum(view.state in _WORKING and not needs_person(view) for view in views)} running",
+            f"{sum(view.state not in _WORKING for view in views)} waiting",
+            f"{count(self._calls, 'call')} done",
+            f"{rate:,.1f} tok/s",
+            duration(took_s * 1000),
+        ]
+        lines = [self._head(look, facts), *_table(shown, now_ms, narrower(look, 1), spin)]
+        if len(rows) > len(shown):
+            lines.append(f"  and {len(rows) - len(shown):,} more")
+        lines.append(self._money(look, Money(sum(view.reserved for view in views))))
+        return lines
+
+    def _head(self, look: Look, facts: Sequence[str]) -> str:
+        """Return the name and as many of the facts as fit, the first of them first."""
+        width = look.width or 80
+        name = middle(one_line(self._name), width // 2, look.text("…"))
+        for kept in range(len(facts), 0, -1):
+            head = look.text(f"{name}  {' · '.join(facts[:kept])}")
+            if cells(head) <= width:
+                return head
+        return name
+
+    def _money(self, look: Look, reserved: Money) -> str:
+        """Return the budget: as many of its figures as fit, spent and left in any case, and a bar
+        in the room that is left."""
+        spent = self._spent
+        if self._at_most is None:
+            return f"{money(spent)} spent, {money(reserved)} reserved"
+        shown = figures(self._at_most, spent, reserved)
+        told = f"{shown.spent} spent  {shown.left} left"
+        width = look.width or 80
+        for more in (f"{shown.reserved} reserved  ", f"at most {shown.at_most}  "):
+            told = more + told if cells(more + told) <= width else told
+        room = min(_BAR, width - cells(told) - 2)
+        if room < _LEAST_BAR:
+            return told
+        return f"{bar(look, self._at_most, spent, reserved, room)}  {told}"
+
+
+def _urgency(view: ProcessView) -> tuple[int, int]:
+    """Sort what needs a person first, then who works, those that began first on top; then the
+    rest."""
+    if needs_person(view):
+        return 0, view.since_ms
+    return (1, view.since_ms) if view.state in _WORKING else (2, -view.since_ms)
+
+
+def _table(views: Sequence[ProcessView], now_ms: int, look: Look, spin: str) -> list[str]:
+    amounts = moneys([view.spent + view.reserved for view in views])
+    rows: list[tuple[Cell | str, ...]] = []
+    for view, amount in zip(views, amounts, strict=True):
+        state = state_of(view)
+        text = state.text.replace(str(Sign.WORKING), spin)
+        took = duration(now_ms - view.since_ms) if view.since_ms else ""
+        note = f"{amount} reserved" if view.reserved and amount else amount
+        name, does = one_line(name_of(view)).rstrip("~"), doing(view, now_ms)
+        rows.append((name, Cell(text, state.tone), does, took, note))
+    told = table(_COLUMNS, rows, look, head=False)
+    return [f" {line}" for line in told.splitlines()]

@@ -1,0 +1,229 @@
+"""Callers have the servers of a kernel run a pipeline, one agent, or one call of a model."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+from vegakit.control import (
+    AgentAnswer,
+    ExecuteAgentRequest,
+    ExecutePipelineRequest,
+    InferenceRequest,
+    KernelEvent,
+    KernelEventKind,
+    MessageRole,
+    NumberedPipelineEvent,
+    OperationError,
+    PipelineEvent,
+    PipelineEventKind,
+    RecordUsageRequest,
+    RefusalCode,
+)
+from vegakit.conversation import AssistantMessage, Message, Text, UserMessage
+from vegakit.kernel import processes
+from vegakit.kernel.calls import Calls
+from vegakit.kernel.executions import begin, check_runs_here, metrics_of, used_by
+from vegakit.kernel.kernel import PAGE, POLL_MS
+from vegakit.kernel.tables import EXECUTION, PROCESS, KernelTables
+from vegakit.policy import (
+    AgentDefinition,
+    Consumption,
+    QuotaExceeded,
+    StageFailure,
+    TerminalReason,
+)
+from vegakit.ports import AgentResult, AgentRun
+from vegakit.records import from_json
+
+_KINDS: Final = {
+    KernelEventKind.STAGE_STARTED: PipelineEventKind.STAGE_STARTED,
+    KernelEventKind.STAGE_COMPLETED: PipelineEventKind.STAGE_COMPLETED,
+    KernelEventKind.STAGE_FAILED: PipelineEventKind.STAGE_FAILED,
+    KernelEventKind.STAGE_CHUNK: PipelineEventKind.CHUNK,
+    KernelEventKind.INTERRUPT_CREATED: PipelineEventKind.INTERRUPT_CREATED,
+    KernelEventKind.INTERRUPT_RESOLVED: PipelineEventKind.INTERRUPT_RESOLVED,
+    KernelEventKind.RESOURCE_EXCEEDED: PipelineEventKind.BOUND_REACHED,
+}
+"""What the kernel tells of a process, by its meaning for the pipeline; all else has none."""
+
+
+class ExecutionCalls(Calls):
+    """The operations by which a caller has agents run by the server."""
+
+    async def execute_pipeline(
+        self, request: ExecutePipelineRequest
+    ) -> AsyncGenerator[NumberedPipelineEvent]:
+        """Run a pipeline with its agents on the server, and show what happens in it."""
+        kernel, tenant = self._kernel, self._caller.tenant
+        pid, envelope = request.pid, self._new_id()
+        if request.pipeline is not None:
+            check_runs_here(request.pipeline, kernel.executions.runner)
+        user = self._caller.user
+        before = await self._do(lambda it: begin(it, request, pid, user, envelope))
+        after, missed = max(before, request.after), 0
+        while True:
+            due_ms = await self._see(lambda it: _due_ms(it, pid))
+            page = await kernel.store.events(tenant, after=after, limit=PAGE)
+            missed += page.missed
+            for kept in page.events:
+                after, told = kept.number, from_json(KernelEvent, kept.event)
+                event = _pipeline_event(told) if told.pid == pid else None
+                if event is not None:
+                    yield NumberedPipelineEvent(kept.number, kept.at_ms, event, missed)
+                    missed = 0
+                    if told.kind is KernelEventKind.SESSION_ENDED:
+                        return
+            if page.events:
+                continue
+            if due_ms is None:
+                return
+            if kernel.is_draining:
+                raise OperationError(
+                    RefusalCode.EXHAUSTED, "this server ends; go on at another with this pid"
+                )
+            if due_ms <= kernel.clock.now():
+                kernel.executions.start(tenant, pid)
+            await kernel.wait_for_change(tenant, kernel.clock.now() + POLL_MS)
+
+    async def execute_agent(self, request: ExecuteAgentRequest) -> AgentAnswer:
+        """Run one agent on the server, for one answer."""
+        return await self._answer(
+            AgentRun(
+                self._caller.tenant,
+                request.agent,
+                request.prompt,
+                request.definition,
+                pid=request.pid,
+                timeout_ms=request.timeout_ms,
+            )
+        )
+
+    async def dispatch_inference(self, request: InferenceRequest) -> AgentAnswer:
+        """Call a model once, through the gate and within what is left to spend."""
+        said = [_MESSAGES[message.role](message.text) for message in request.messages]
+        prompt = request.prompt
+        if not prompt:
+            if not said or request.messages[-1].role is not MessageRole.USER:
+                raise OperationError(
+                    RefusalCode.INVALID,
+                    "there is nothing to answer; send a `prompt`, or `messages` that end with one "
+                    "of the user",
+                )
+            said.pop()
+            prompt = request.messages[-1].text
+        definition = AgentDefinition(
+            request.model,
+            request.system,
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            max_steps=1,
+            budget=request.budget,
+        )
+        return await self._answer(
+            AgentRun(
+                self._caller.tenant,
+                "inference",
+                prompt,
+                definition,
+                tuple(said),
+                pid=request.pid,
+                timeout_ms=request.timeout_ms,
+            )
+        )
+
+    async def _answer(self, run: AgentRun) -> AgentAnswer:
+        """Run an agent within what is left to its process, and count there what it used."""
+        runner, pid = self._kernel.executions.runner, run.pid
+        problem = runner.problem(run.agent, run.definition)
+        if problem:
+            raise OperationError(RefusalCode.INVALID, problem)
+        if pid:
+            run = await self._see(lambda it: _within_quota(it, run))
+        # In a task of its own: who waits no longer cuts the run off, but not what it cost.
+        running = asyncio.ensure_future(self._counted(run))
+        try:
+            result = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.wait({running})
+            raise
+        metrics = metrics_of(result)
+        if result.failure is StageFailure.RESOURCE_EXHAUSTED and not result.cost:
+            raise OperationError(RefusalCode.EXHAUSTED, result.error)
+        return AgentAnswer(
+            result.text,
+            result.output,
+            "" if result.finish is None else result.finish,
+            metrics,
+            "" if result.failure is None else result.failure,
+            result.error,
+        )
+
+    async def _counted(self, run: AgentRun) -> AgentResult:
+        """Run an agent, and count what it used for its process."""
+        result = await self._kernel.executions.runner.run(run)
+        if run.pid:
+            request = RecordUsageRequest(run.pid, used_by(result))
+            await self._do(lambda it: processes.record_usage(it, request))
+        return result
+
+
+def _said_by_user(text: str) -> Message:
+    return UserMessage((Text(text),))
+
+
+def _said_by_model(text: str) -> Message:
+    return AssistantMessage((Text(text),))
+
+
+_MESSAGES: Final[dict[MessageRole, Callable[[str], Message]]] = {
+    MessageRole.USER: _said_by_user,
+    MessageRole.ASSISTANT: _said_by_model,
+}
+
+
+def _within_quota(tables: KernelTables, run: AgentRun) -> AgentRun:
+    """Return the run with what its process has left, or refuse one that has nothing left."""
+    process = tables.need(PROCESS, run.pid)
+    if not process.state.is_living:
+        raise OperationError(RefusalCode.CONFLICT, f"process {run.pid!r} has ended")
+    verdict = process.quota.check(Consumption(model_calls=1), tables.now)
+    if isinstance(verdict, QuotaExceeded):
+        raise OperationError(
+            RefusalCode.EXHAUSTED,
+            f"process {run.pid!r} has used {verdict.used} of {verdict.limit} {verdict.dimension}; "
+            "make another process with a larger quota",
+        )
+    left = process.quota.remaining(tables.now)
+    return AgentRun(
+        run.tenant,
+        run.agent,
+        run.prompt,
+        run.definition,
+        run.history,
+        run.pid,
+        process.quota.rule.money,
+        left.money,
+        left.model_calls,
+        run.timeout_ms,
+    )
+
+
+def _due_ms(tables: KernelTables, pid: str) -> int | None:
+    """When a server may claim the pipeline; None if it has ended, or is forgotten."""
+    execution = tables.get(EXECUTION, pid)
+    return None if execution is None or execution.ended else execution.lease_until_ms
+
+
+def _pipeline_event(told: KernelEvent) -> PipelineEvent | None:
+    detail: dict[str, Any] = {**told.detail}
+    stage, task = detail.pop("stage", ""), detail.pop("task", "")
+    if told.kind is KernelEventKind.SESSION_ENDED:
+        is_complete = detail.get("reason") == TerminalReason.COMPLETED
+        kind = PipelineEventKind.COMPLETED if is_complete else PipelineEventKind.TERMINATED
+    else:
+        found = _KINDS.get(told.kind)
+        if found is None:
+            return None
+        kind = found
+    return PipelineEvent(kind, told.pid, stage, task, detail)

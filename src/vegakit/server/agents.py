@@ -1,0 +1,263 @@
+"""Agents of a runtime, run for a kernel: the port `AgentRunner` over the SDK.
+
+    Kernel(store, clock, agents=RuntimeAgents(rt, models=["fast"], tenant_budget="$5/day"))
+
+What a run may spend is capped by every budget around it, before a call is sent:
+
+    runtime            all that this server may spend
+    └── tenant         `tenant_budget`, on the ledger that the servers share
+        └── process    the money of its quota, over all servers and their deaths
+            └── server what the process had left, as the kernel knew, when this server first ran it
+                └── ask
+
+The account of a process is on the ledger of the runtime: give all servers one, as the kernel has
+one store. With a ledger in memory, the money that a killed server spent and did not report is not
+known to the next. Give it a runtime without a journal: after a kill the kernel goes on, not the
+runtime.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, aclosing
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote
+
+from msgspec import to_builtins
+from typing_extensions import TypedDict
+
+from vegakit.errors import (
+    AgentFailed,
+    BudgetExceeded,
+    CapabilityDenied,
+    ContractViolated,
+    Timeout,
+    ToolFailed,
+    UserError,
+    VegaError,
+    did_you_mean,
+    error_name,
+)
+from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
+from vegakit.money import Dollars, Money, dollars
+from vegakit.policy import AgentDefinition, OutputField, StageFailure, definition_problems
+from vegakit.ports import AgentResult, AgentRun, Tool
+from vegakit.sdk import Runtime
+from vegakit.tools import as_tools, by_name
+
+_LOG = logging.getLogger("vegakit")
+
+_FAILURES: Final[tuple[tuple[type[VegaError], StageFailure], ...]] = (
+    (BudgetExceeded, StageFailure.RESOURCE_EXHAUSTED),
+    (Timeout, StageFailure.TIMEOUT),
+    (ToolFailed, StageFailure.TOOL_FAILED),
+    (CapabilityDenied, StageFailure.POLICY_VIOLATION),
+    (ContractViolated, StageFailure.POLICY_VIOLATION),
+)
+"""Every other error is one of the model."""
+
+_TYPES: Final[Mapping[OutputField, Any]] = {
+    OutputField.TEXT: str,
+    OutputField.NUMBER: float,
+    OutputField.INTEGER: int,
+    OutputField.TRUTH: bool,
+    OutputField.TEXTS: list[str],
+}
+
+
+_typed_dict: Any = TypedDict
+"""A type whose fields are known only when a definition comes, which types cannot say."""
+
+
+class RuntimeAgents:
+    """Implements `ports.AgentRunner`. `agents` are known by name; what a request defines itself may
+    have these `models` and `tools`, and no others: a name of a model can lead to any file or
+    address. `tenant_budget` caps each tenant, as in "$5/day"."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        agents: Sequence[Agent[Any]] = (),
+        *,
+        models: Collection[str] = (),
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        tenant_budget: str | float | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._agents = {agent.name: agent for agent in agents}
+        self._models = frozenset(models)
+        self._tools = by_name(as_tools(tools))
+        self._tenant_budget = tenant_budget
+        self._server = secrets.token_hex(8)
+        self._defined = lru_cache(maxsize=1_000)(self._make)
+
+    def problem(self, name: str, definition: AgentDefinition | None) -> str:
+        """Return why such an agent cannot be run here; empty if it can."""
+        if definition is None:
+            if name in self._agents:
+                return ""
+            return (
+                f"agent {name[:80]!r} is not known here; {did_you_mean(name, self._agents)}; or "
+                "define it, with a model"
+            )
+        if definition.asks is not None:
+            return f"agent {name[:80]!r} is a person; ask by a pipeline, or by create_interrupt"
+        if found := [*definition_problems(definition)]:
+            return f"agent {name[:80]!r}: {'; '.join(found)}"
+        if definition.model not in self._models:
+            known = did_you_mean(definition.model, sorted(self._models))
+            return f"agent {name[:80]!r}: model {definition.model!r} is not granted here; {known}"
+        for tool in definition.tools:
+            if tool not in self._tools:
+                return (
+                    f"agent {name[:80]!r}: tool {tool[:80]!r} is not granted here; "
+                    f"{did_you_mean(tool, self._tools)}"
+                )
+        try:
+            made = self._defined(name, _Key(definition))
+            self._runtime.model_registry.models_of(made)
+        except UserError as error:
+            return f"agent {name[:80]!r}: {error}"
+        return ""
+
+    async def run(
+        self, run: AgentRun, on_text: Callable[[str], object] | None = None
+    ) -> AgentResult:
+        """Run an agent to its end, within every budget around it."""
+        runtime, started_ms = self._runtime, self._runtime.clock.now()
+        with ExitStack() as blocks:
+            for allowance, name in self._caps(run):
+                blocks.enter_context(runtime.budget(allowance, name))
+            blocks.enter_context(runtime.budget(None))  # counts this run alone
+            seen = _Seen(on_text)
+            try:
+                result = await self._ask(run, seen)
+            except asyncio.CancelledError:
+                # The caller counts what it cost; it runs this in a task of its own.
+                cut = seen.failed(AgentFailed("the run was cut off"))
+                result = replace(cut, was_cut=True)
+            except VegaError as error:
+                result = seen.failed(error)
+            except Exception:  # noqa: BLE001  (a bug of one run ends that run)
+                _LOG.exception("agent %s failed by a bug", run.agent)
+                result = seen.failed(AgentFailed("a bug of the server; its log says more"))
+            cost = Money(int(await runtime.spent()))
+        # A call that failed may have been billed, and then it was one.
+        calls = max(result.llm_calls, seen.rounds + bool(cost))
+        return replace(
+            result, cost=cost, llm_calls=calls, duration_ms=runtime.clock.now() - started_ms
+        )
+
+    async def _ask(self, run: AgentRun, seen: "_Seen") -> AgentResult:
+        # It may come from a server that was granted more than this one.
+        if problem := self.problem(run.agent, run.definition):
+            raise CapabilityDenied(problem)
+        agent = self._agent(run)
+        ask = self._runtime.ask(
+            agent,
+            run.prompt,
+            history=run.history,
+            timeout=None if run.timeout_ms is None else run.timeout_ms / 1_000,
+            budget=None if run.money_left is None else Dollars.of_nanos(run.money_left),
+        )
+        async with aclosing(ask.events(stream=seen.on_text is not None)) as events:
+            async for event in events:
+                seen.add(event)
+                if isinstance(event, TurnEnded):
+                    reply = event.reply
+                    return AgentResult(
+                        reply.text,
+                        to_builtins(reply.output),
+                        reply.finish,
+                        reply.steps,
+                        seen.tools,
+                        reply.usage.input_tokens,
+                        reply.usage.output_tokens,
+                    )
+        raise AssertionError("a stream ends with its reply")
+
+    def _agent(self, run: AgentRun) -> Agent[Any]:
+        """Return the agent, with what this run leaves of its tools and steps."""
+        if run.definition is None:
+            agent = self._agents[run.agent]
+        else:
+            agent = self._defined(run.agent, _Key(run.definition))
+        changed: dict[str, Any] = {}
+        if run.calls is not None and run.calls < agent.max_steps:
+            if run.calls < 1:
+                raise BudgetExceeded("no model call is left to this process; raise its bound")
+            changed["max_steps"] = run.calls
+        if run.tools is not None:
+            own = agent.tools_by_name.items()
+            changed["tools"] = [tool for name, tool in own if name in run.tools]
+        return replace(agent, **changed) if changed else agent
+
+    def _caps(self, run: AgentRun) -> list[tuple[str | float, str]]:
+        caps: list[tuple[str | float, str]] = []
+        if self._tenant_budget is not None:
+            caps.append((self._tenant_budget, f"tenant {quote(run.tenant, safe='')}"))
+        if run.pid and run.money is not None and run.money_left is not None:
+            place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
+            caps.append((Dollars.of_nanos(run.money), place))
+            caps.append((Dollars.of_nanos(run.money_left), f"server {self._server}"))
+        return caps
+
+    def _make(self, name: str, key: "_Key") -> Agent[Any]:
+        definition = key.definition
+        output: type[Any] = str
+        if definition.output:
+            fields: Any = {field: _TYPES[kind] for field, kind in definition.output.items()}
+            output = _typed_dict("Output", fields)
+        return Agent(
+            name,
+            model=definition.model,
+            instructions=definition.instructions,
+            output_type=output,
+            tools=[self._tools[tool] for tool in definition.tools],
+            max_tokens=definition.max_tokens,
+            temperature=definition.temperature,
+            max_steps=definition.max_steps,
+            budget=Dollars.of_nanos(dollars(definition.budget)) if definition.budget else None,
+        )
+
+
+class _Key:
+    """A definition by its value, which has maps in it, as a key."""
+
+    def __init__(self, definition: AgentDefinition) -> None:
+        self.definition, self._text = definition, repr(definition)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other._text == self._text
+
+
+class _Seen:
+    """Counts what a run did, of which an error says nothing."""
+
+    def __init__(self, on_text: Callable[[str], object] | None) -> None:
+        self.on_text, self.tools, self.rounds = on_text, 0, 0
+        self._is_round = False
+
+    def add(self, event: object) -> None:
+        """Count an event; calls of tools that one answer makes are one round."""
+        if isinstance(event, TextChunk) and self.on_text is not None:
+            self.on_text(event.text)
+        elif isinstance(event, ToolCalled):
+            self.tools += 1
+            self.rounds += not self._is_round
+            self._is_round = True
+        elif isinstance(event, ToolReturned):
+            self._is_round = False
+
+    def failed(self, error: VegaError) -> AgentResult:
+        """Return the result of a run that ended with an error."""
+        failures = (failure for kind, failure in _FAILURES if isinstance(error, kind))
+        failure = next(failures, StageFailure.LLM_FAILED)
+        text = f"{error_name(error)}: {error}"
+        return AgentResult(failure=failure, error=text, tool_calls=self.tools)

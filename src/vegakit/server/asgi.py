@@ -1,0 +1,185 @@
+"""Small pieces of an HTTP server and of an application on plain ASGI: where it listens, a bounded
+body, JSON, server-sent events.
+
+What is served here has a dozen routes made from a table, and is mounted into applications of
+others: it needs no framework, and brings none.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+from vegakit.control import OperationError, RefusalCode
+from vegakit.errors import UserError
+from vegakit.records import to_json
+from vegakit.server.admission import FailureCode
+
+AsgiScope: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None]]
+
+STATUS = {
+    RefusalCode.INVALID: 400,
+    RefusalCode.UNAUTHENTICATED: 401,
+    RefusalCode.FORBIDDEN: 403,
+    RefusalCode.NOT_FOUND: 404,
+    RefusalCode.CONFLICT: 409,
+    RefusalCode.EXHAUSTED: 429,
+    FailureCode.BUG: 500,
+    FailureCode.UNAVAILABLE: 503,
+    FailureCode.DEADLINE: 504,
+}
+_JSON = b"application/json"
+_DEEPEST = 64
+_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NO_BRACKETS = bytes(one for one in range(256) if one not in b"[]{}")
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; say what is wrong if it cannot."""
+    try:
+        listening = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
+    except OSError as error:
+        raise UserError(
+            f"{host}:{port} cannot be listened on: {error.strerror or error}; try another port"
+        ) from None
+    # For those it accepts too: else the end of each answer waits 40 ms for an acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+class ClientGoneError(Exception):
+    """The client has gone before it had sent all of its request."""
+
+
+def header(scope: AsgiScope, name: bytes) -> str:
+    """Return the one header of this name; empty if there is none, or several that disagree."""
+    found = {value for key, value in scope["headers"] if key == name}
+    return found.pop().decode("latin-1") if len(found) == 1 else ""
+
+
+def path_of(scope: AsgiScope) -> str:
+    """Return the path below the place where the application is mounted."""
+    return scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+
+
+async def read_json_body(scope: AsgiScope, receive: AsgiReceive, most: int) -> bytes:
+    """Return the body of a request for JSON, which must say that it is. A browser sends other
+    types to other sites without asking, so they are refused."""
+    kind = header(scope, b"content-type").partition(";")[0].strip().lower()
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGoneError
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise OperationError(RefusalCode.INVALID, f"the request is larger than {most} bytes")
+        if not message.get("more_body"):
+            break
+        _check_json(kind)
+    if body:  # a request without fields needs no body, and so no type of it
+        _check_json(kind)
+    if is_too_deep(bytes(body)):
+        raise OperationError(RefusalCode.INVALID, f"the JSON is nested deeper than {_DEEPEST}")
+    return bytes(body)
+
+
+def _check_json(kind: str) -> None:
+    if kind != _JSON.decode():
+        raise OperationError(RefusalCode.INVALID, "send JSON, and Content-Type: application/json")
+
+
+def is_too_deep(body: bytes) -> bool:
+    """Say whether JSON is nested deeper than any honest request. What can just be decoded here may
+    be too deep to be encoded elsewhere, where less of the stack is left."""
+    if body.count(b"[") + body.count(b"{") <= _DEEPEST:
+        return False
+    brackets = _TEXTS.sub(b"", body).translate(None, _NO_BRACKETS)
+    # Each round takes away the innermost pairs, so this takes time in proportion to the body.
+    for _ in range(_DEEPEST):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
+
+
+async def send_json(send: AsgiSend, status: int, value: object, *more: tuple[bytes, bytes]) -> None:
+    """Send one value as the whole response, with more headers than all have."""
+    body = to_json(value)
+    headers = [
+        (b"content-type", _JSON),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        *more,
+    ]
+    if status == STATUS[RefusalCode.UNAUTHENTICATED]:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_refusal(
+    send: AsgiSend, status: int, code: str, message: str, *more: tuple[bytes, bytes]
+) -> None:
+    """Send why a request was refused, for machines and for people."""
+    await send_json(send, status, {"error": {"code": code, "message": message}}, *more)
+
+
+async def until_gone(receive: AsgiReceive) -> None:
+    """Return when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream:
+    """A response of server-sent events. It begins with the first event, so that an error before it
+    still has a status of its own."""
+
+    def __init__(self, send: AsgiSend) -> None:
+        self._send, self.has_begun = send, False
+
+    async def begin(self) -> None:
+        """Send the head, once."""
+        if self.has_begun:
+            return
+        self.has_begun = True
+        headers = [
+            (b"content-type", b"text/event-stream"),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def event(self, name: str, value: object, number: int | None = None) -> None:
+        """Send one event; its number is what a client that comes back says it has seen."""
+        await self.begin()
+        key = b"" if number is None else b"id: %d\n" % number
+        text = key + b"event: " + name.encode() + b"\ndata: " + to_json(value) + b"\n\n"
+        await self._send({"type": "http.response.body", "body": text, "more_body": True})
+
+    async def keep_alive(self) -> None:
+        """Send a comment, so that proxies do not take a quiet stream for a dead one."""
+        await self.begin()
+        await self._send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+
+    async def end(self) -> None:
+        """End the response."""
+        await self.begin()
+        await self._send({"type": "http.response.body", "body": b""})
