@@ -206,7 +206,7 @@ class BusLoad:
         self.handled: Counter[str] = Counter()
         self.tried = 0
         self.published: list[int] = []
-        self.is_over = False
+        self.is_over = self.are_all_sent = False
 
     async def send(self, name: str) -> None:
         number = 0
@@ -219,7 +219,7 @@ class BusLoad:
 
     async def handle(self, place: int) -> None:
         caller, holder = self.callers[place], f"w{place}"
-        while not (self.is_over and len(self.handled) == len(self.acknowledged)):
+        while not (self.are_all_sent and len(self.handled) == len(self.acknowledged)):
             found = await caller.take_command(
                 TakeCommandRequest("work", holder, 600_000, wait_ms=500)
             )
@@ -243,14 +243,18 @@ class BusLoad:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Ends when all that was acknowledged is handled."""
-        work = [self.send("a"), self.send("b"), self.handle(0), self.handle(1), self.publish()]
-        tasks = [asyncio.create_task(each) for each in work]
+        senders = [
+            asyncio.create_task(work) for work in (self.send("a"), self.send("b"), self.publish())
+        ]
+        handlers = [asyncio.create_task(self.handle(place)) for place in range(2)]
         try:
             yield
             self.is_over = True
-            await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE_S)
+            await asyncio.wait_for(asyncio.gather(*senders), PATIENCE_S)
+            self.are_all_sent = True
+            await asyncio.wait_for(asyncio.gather(*handlers), PATIENCE_S)
         finally:
-            await cancel_all(tasks)
+            await cancel_all([*senders, *handlers])
 
 
 async def _flushed(redis: RedisServer) -> None:
@@ -304,6 +308,27 @@ def _check_stream(items: list[TopicItem], published: list[int], *, is_lost: bool
         between = {value for value in published if before < value < item.message}
         assert item.is_cut or between <= got
         before = item.message
+
+
+async def test_a_reader_who_is_cancelled_in_the_middle_of_a_call_ends(tmp_path: Path) -> None:
+    """The driver swallows most cancellations that come while it waits for an answer."""
+    with redis_server(tmp_path) as redis:
+        async with aclosing(RedisBus(redis.url, CLOCK)) as bus:
+            reading = 0
+
+            async def read() -> None:
+                nonlocal reading
+                while True:
+                    reading += 1
+                    await bus.read(ANN.tenant, "t", 0)
+
+            for wait in range(50):
+                task, begun = asyncio.create_task(read()), reading
+                await until(lambda begun=begun: reading > begun)
+                await asyncio.sleep(wait * 20e-6)
+                task.cancel()
+                _, alive = await asyncio.wait([task], timeout=PATIENCE_S)
+                assert not alive
 
 
 async def test_publish_says_when_the_bus_does_not_answer(tmp_path: Path) -> None:

@@ -216,13 +216,20 @@ class RedisBus:
             return await call()
 
     async def _asked(self, call: Awaitable[T]) -> T:
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
         try:
-            return await call
+            result = await call
         except failures() as error:
             raise StoreError(
                 f"Redis at {hide_secrets_of_url(self._url)} failed ({error!r}); what was asked "
                 "of it may have happened: start it, or check host, port and network"
             ) from error
+        # The driver takes a cancellation for one of its own and returns as if nothing had been: a
+        # subscriber who has gone would be read for until the server ends.
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
+        return result
 
     # What is told to other servers, and heard from them.
 
@@ -244,7 +251,7 @@ class RedisBus:
     async def _hear(self) -> None:
         """Ring here for what others tell, for as long as there is anybody to tell it."""
         is_told = False
-        # Not for ever: the driver may swallow the cancellation that ends this task.
+        # Not for ever: the driver may swallow the cancellation that ends this task, as in `_asked`.
         while not self._is_closed:
             ear = self._client.pubsub()
             try:
