@@ -1,9 +1,8 @@
 """The control plane for many users and machines on a shared store (host): processes, questions to
 people, sessions through pipelines, envelopes, services and events, by tenant."""
 
-from vegakit.kernel.calls import KernelCaller
 from vegakit.kernel.handlers import ServiceHandler
-from vegakit.kernel.kernel import EventListener, Kernel
+from vegakit.kernel.kernel import EventListener, Kernel, KernelCaller
 from vegakit.kernel.tenant_kernel import TenantKernel
 
 __all__ = ["EventListener", "Kernel", "KernelCaller", "ServiceHandler", "TenantKernel"]

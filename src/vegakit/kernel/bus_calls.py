@@ -29,7 +29,7 @@ from vegakit.control import (
 )
 from vegakit.errors import StoreError
 from vegakit.kernel import commands
-from vegakit.kernel.calls import Calls
+from vegakit.kernel.kernel import Calls
 from vegakit.ports import TopicMessage, TopicPage
 from vegakit.records import from_json, to_json
 

@@ -21,9 +21,8 @@ from vegakit.control import (
 )
 from vegakit.conversation import AssistantMessage, Message, Text, UserMessage
 from vegakit.kernel import processes
-from vegakit.kernel.calls import Calls
 from vegakit.kernel.executions import begin, check_runs_here, metrics_of, used_by
-from vegakit.kernel.kernel import PAGE, POLL_MS
+from vegakit.kernel.kernel import PAGE, POLL_MS, Calls
 from vegakit.kernel.tables import EXECUTION, PROCESS, KernelTables
 from vegakit.policy import (
     AgentDefinition,

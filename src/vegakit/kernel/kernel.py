@@ -9,13 +9,14 @@ swept by every kernel; each finding is decided anew in its transaction, so that 
 
 import asyncio
 import logging
-from collections.abc import Callable
+import secrets
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from vegakit.control import CommandStatus, KernelEvent
 from vegakit.errors import UserError
-from vegakit.ids import TenantId
+from vegakit.ids import TenantId, new_program_id
 from vegakit.kernel import commands, interrupts, processes, services, sessions, status
 from vegakit.kernel.executions import Executions
 from vegakit.kernel.handlers import Handlers, ServiceHandler
@@ -213,3 +214,27 @@ _DUE = (
     _Due(CALL.name, DONE, services.forget, KEEP_CALLS_MS),
     _Due(RATE.name, COUNTED, status.forget_rate),
 )
+
+
+class KernelCaller(NamedTuple):
+    """Says who asks, as a door has authenticated it."""
+
+    tenant: TenantId
+    user: str
+
+
+class Calls:
+    """The calls of one caller on a kernel, each one transaction or one look. Operations of one
+    subject are a class of these."""
+
+    def __init__(self, kernel: Kernel, caller: KernelCaller) -> None:
+        self._kernel, self._caller = kernel, caller
+
+    def _new_id(self) -> str:
+        return new_program_id(self._kernel.clock.now(), secrets.token_bytes(10))
+
+    def _do(self, decide: Callable[[KernelTables], T]) -> Awaitable[T]:
+        return self._kernel.transact(self._caller.tenant, decide)
+
+    def _see(self, look: Callable[[KernelTables], T]) -> Awaitable[T]:
+        return self._kernel.read(self._caller.tenant, look)

@@ -23,7 +23,7 @@ from vegakit.control import (
     UpdateHealthRequest,
 )
 from vegakit.kernel import services
-from vegakit.kernel.calls import Calls
+from vegakit.kernel.kernel import Calls
 from vegakit.kernel.tables import CALL
 
 
