@@ -93,14 +93,8 @@ async function answerTo(id) {
 export async function walk(pid, pipeline, input, agents) {
   const leaseMs = pipeline.lease_ms ?? 60_000;
   const running = new Map();
-  let reply;
-  try {
-    reply = await call("initialize_session", { pid, pipeline, input });
-  } catch (refused) {
-    // A worker before us has begun it, and is gone.
-    if (refused.code !== "conflict") throw refused;
-    reply = await call("get_next_instruction", { pid });
-  }
+  // If a worker before us has begun it, and is gone, this goes on with it.
+  let reply = await call("initialize_session", { pid, pipeline, input });
   for (;;) {
     const { instruction, envelope } = reply;
     if (instruction.type === "Terminate") return instruction.reason;

@@ -59,9 +59,9 @@ async def test_what_is_asked_again_is_done_once() -> None:
     first = await bench.of().send(SendRequest("t", 1, id="c"))
     assert await bench.of().send(SendRequest("t", 1, id="c")) == first
     for other in (SendRequest("t", 2, id="c"), SendRequest("u", 1, id="c")):
-        with refused(RefusalCode.CONFLICT, "another command"):
+        with refused(RefusalCode.CONFLICT, "is there already, with another"):
             await bench.of().send(other)
-    with refused(RefusalCode.CONFLICT, "another command"):
+    with refused(RefusalCode.CONFLICT, "is there already, with another"):
         await bench.of().query(QueryRequest("t", 1, id="c"))
     command = await had(bench.of())
     done = await bench.of().answer_command(said(command, [1]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.kernel.kernels import ANN, BOB, OTHER, refused
 from tests.patience import PATIENCE_S, until
@@ -150,8 +151,32 @@ async def test_whoever_comes_back_with_a_number_misses_nothing_and_hears_nothing
         assert (await site.of().get_process(PidRequest("p"))).quota.used.model_calls == 2
         with refused(RefusalCode.NOT_FOUND, "no pipeline of process 'p'"):
             await walked(site.of(OTHER), ExecutePipelineRequest("p", after=cursor))
-        with refused(RefusalCode.CONFLICT, "runs another pipeline"):
+        with refused(
+            RefusalCode.CONFLICT,
+            "'p' is there already, with another pipeline and another input and another agents",
+        ):
             await walked(site.of(), ExecutePipelineRequest("p", pipeline(TWO[1:])))
+
+
+async def test_another_request_under_the_pid_of_a_pipeline_is_refused_with_what_differs() -> None:
+    async with a_site() as site:
+        request = ExecutePipelineRequest("p", pipeline(TWO), "owls", QuotaRule(model_calls=9))
+        whole = await walked(site.of(), request)
+        others = {
+            "input": replace(request, input="hawks"),
+            "quota": replace(request, quota=QuotaRule(model_calls=10)),
+            "idle_ms": replace(request, idle_ms=5_000),
+            "chunks": replace(request, chunks=True),
+        }
+        for field, other in others.items():
+            for asked in (other, replace(other, pipeline=None)):
+                text = f"pipeline 'p' is there already, with another {field};"
+                with refused(RefusalCode.CONFLICT, text):
+                    await walked(site.of(), asked)
+        with refused(RefusalCode.CONFLICT, "another user;"):
+            await walked(site.of(BOB), request)
+        assert await walked(site.of(), request) == whole
+        assert await walked(site.of(BOB), ExecutePipelineRequest("p")) == whole
 
 
 async def test_a_process_of_others_is_not_taken_over() -> None:

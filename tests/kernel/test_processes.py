@@ -81,10 +81,20 @@ async def test_whoever_asks_again_makes_no_second_process() -> None:
     first = await submitted(bench, "p")
     bench.clock.advance(1)
     assert await submitted(bench, "p") == first
-    with refused(RefusalCode.CONFLICT, "another process 'p'"):
+    with refused(RefusalCode.CONFLICT, "process 'p' is there already, with another user;"):
         await bench.of(BOB).submit(CreateProcessRequest("p"))
-    with refused(RefusalCode.CONFLICT, "another process 'p'"):
-        await submitted(bench, "p", quota=QuotaRule(model_calls=1))
+    others: dict[str, object] = {
+        "request": "r",
+        "session": "s",
+        "parent": "q",
+        "priority": Priority.HIGH,
+        "quota": QuotaRule(model_calls=1),
+    }
+    for field, other in others.items():
+        with refused(RefusalCode.CONFLICT, f"'p' is there already, with another {field};"):
+            await submitted(bench, "p", **{field: other})
+    with refused(RefusalCode.CONFLICT, "another request and another session;"):
+        await submitted(bench, "p", request="r", session="s")
     assert (await bench.of().get_process_counts(EmptyRequest())).total == 1
 
 
@@ -189,6 +199,9 @@ async def test_usage_is_counted_once_truly_and_told_when_it_passes_a_limit() -> 
         left = reply.remaining
         assert (left.model_calls, left.money, left.input_tokens) == (0, 6, None)
         assert isinstance(reply.verdict, WithinQuota)
+    with refused(RefusalCode.CONFLICT, "usage 'u1' of process 'p' .* another usage;"):
+        other = Consumption(model_calls=2, input_tokens=7, money=Money(5))
+        await bench.of().record_usage(RecordUsageRequest("p", other, usage_id="u1"))
     one_more = CheckQuotaRequest("p", Consumption(model_calls=1))
     verdict = (await bench.of().check_quota(one_more)).verdict
     assert isinstance(verdict, QuotaExceeded)

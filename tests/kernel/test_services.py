@@ -235,7 +235,7 @@ async def test_a_request_is_done_and_its_slot_comes_back() -> None:
     await bench.of(BOB).complete_request(done)  # whoever heard no reply says it again
     again = await bench.of().dispatch(DispatchRequest("", "cut", ASK, "r"))
     assert again == reply, "whoever asks again has it done once"
-    with refused(RefusalCode.CONFLICT, "another request 'r'"):
+    with refused(RefusalCode.CONFLICT, "request 'r' is there already, with another"):
         await bench.of().dispatch(DispatchRequest("a", "", ASK, "r"))
     assert await taken(bench.of(), "a") is None
     bench.clock.advance(3_600_000)

@@ -275,6 +275,41 @@ async def test_a_hostile_pipeline_is_refused_quickly() -> None:
             await bench.of().initialize_session(InitializeSessionRequest("p", few))
 
 
+async def test_a_session_is_begun_once_and_another_under_its_pid_is_refused() -> None:
+    bench = Bench()
+    first = await begun(bench)
+    request = InitializeSessionRequest("p", TWO, {"text": "hi"})
+    again = await bench.of().initialize_session(request)
+    assert isinstance(again.instruction, WaitForTasks), "its task is out already"
+    assert again.envelope == first.envelope
+    others = {
+        "pipeline": replace(request, pipeline=Pipeline(TWO.stages[1:])),
+        "input": replace(request, input={"text": "ho"}),
+        "idle_ms": replace(request, idle_ms=1),
+    }
+    for field, other in others.items():
+        with refused(RefusalCode.CONFLICT, f"session of process 'p' .* another {field};"):
+            await bench.of().initialize_session(other)
+    await bench.of().terminate_process(TerminateProcessRequest("p"))
+    assert isinstance((await bench.of().initialize_session(request)).instruction, Terminate)
+    await bench.of().forget_session(PidRequest("p"))
+    with refused(RefusalCode.CONFLICT, "process 'p' has ended"):
+        await bench.of().initialize_session(request)
+
+
+async def test_numbers_and_truths_are_not_taken_for_each_other() -> None:
+    bench = Bench()
+    await bench.of().create_envelope(CreateEnvelopeRequest("e", {"n": 1}))
+    assert (await bench.of().create_envelope(CreateEnvelopeRequest("e", {"n": 1}))).version == 1
+    for field, other in {
+        "input": CreateEnvelopeRequest("e", {"n": True}),
+        "request": CreateEnvelopeRequest("e", {"n": 1}, request="r"),
+        "metadata": CreateEnvelopeRequest("e", {"n": 1}, metadata={"a": 1}),
+    }.items():
+        with refused(RefusalCode.CONFLICT, f"envelope 'e' .* another {field};"):
+            await bench.of().create_envelope(other)
+
+
 async def test_an_update_is_never_lost() -> None:
     bench = Bench()
     await bench.of().create_envelope(CreateEnvelopeRequest("e", "in", metadata={"a": 1}))

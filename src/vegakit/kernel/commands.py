@@ -24,7 +24,7 @@ from vegakit.control import (
     SendRequest,
     TakeCommandRequest,
 )
-from vegakit.kernel.tables import COMMAND, HANDLED, KernelTables
+from vegakit.kernel.tables import COMMAND, HANDLED, KernelTables, check_repeats
 from vegakit.records import to_json
 
 KEEP_MS = 86_400_000
@@ -53,11 +53,13 @@ def accept(
     is_query = isinstance(request, QueryRequest)
     there = _found(tables, key)
     if there is not None:
-        given = (request.topic, request.body, is_query, by)
-        if (there.topic, there.body, there.is_query, there.by) != given:
-            raise OperationError(
-                RefusalCode.CONFLICT, f"there is another command {key!r}; give this one another id"
-            )
+        pairs = {
+            "topic": (there.topic, request.topic),
+            "body": (there.body, request.body),
+            "kind": (there.is_query, is_query),
+            "user": (there.by, by),
+        }
+        check_repeats(f"command {key!r}", pairs, "id")
         return there
     check_size("the body", request.body)
     if sum(tables.records.counts(COMMAND.name).values()) >= _MOST_UNHANDLED:

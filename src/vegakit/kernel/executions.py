@@ -38,7 +38,16 @@ from vegakit.control import (
 )
 from vegakit.ids import Digest, InterruptId, TenantId
 from vegakit.kernel import interrupts, processes, sessions
-from vegakit.kernel.tables import EXECUTION, NEVER, PROCESS, RUNNING, SESSION, KernelTables
+from vegakit.kernel.tables import (
+    EXECUTION,
+    NEVER,
+    PROCESS,
+    RUNNING,
+    SESSION,
+    ExecutionRecord,
+    KernelTables,
+    check_repeats,
+)
 from vegakit.policy import (
     INTERRUPT_KINDS,
     AgentDefinition,
@@ -114,13 +123,7 @@ def begin(
     """Begin a pipeline, or find the one that was begun; return the cursor before its events."""
     definition, there = request.pipeline, tables.get(EXECUTION, pid)
     if there is not None:
-        if definition is not None:
-            session = tables.need(SESSION, pid).session
-            if (session.pipeline, there.agents) != (definition.pipeline, definition.agents):
-                raise OperationError(
-                    RefusalCode.CONFLICT,
-                    f"process {pid!r} runs another pipeline; give this one another pid",
-                )
+        _check_same(tables, there, request, user)
         return there.before
     if definition is None or request.after:
         raise OperationError(
@@ -147,6 +150,31 @@ def begin(
         EXECUTION.record(pid, user, definition.agents, before, request.chunks),
     )
     return before
+
+
+def _check_same(
+    tables: KernelTables, there: ExecutionRecord, request: ExecutePipelineRequest, user: str
+) -> None:
+    """Refuse another pipeline under the pid of one. Who only reads on names what it wants to."""
+    definition, session = request.pipeline, tables.need(SESSION, there.pid)
+    asked = InitializeSessionRequest(
+        there.pid,
+        definition.pipeline if definition else session.session.pipeline,
+        request.input,
+        request.idle_ms,
+    )
+    pairs = {
+        **sessions.session_pairs(tables, session, asked),
+        "quota": (tables.need(PROCESS, there.pid).quota.rule, request.quota),
+        "chunks": (there.chunks, request.chunks),
+    }
+    if definition is None:
+        unsaid = ExecutePipelineRequest(there.pid)
+        pairs = {key: pair for key, pair in pairs.items() if getattr(unsaid, key) != pair[1]}
+        del pairs["pipeline"]
+    else:
+        pairs |= {"user": (there.user, user), "agents": (there.agents, definition.agents)}
+    check_repeats(f"pipeline {there.pid!r}", pairs, "pid")
 
 
 def claim(tables: KernelTables, pid: str, holder: str, lease_ms: int) -> bool:

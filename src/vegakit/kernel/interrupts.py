@@ -22,7 +22,14 @@ from vegakit.control import (
 from vegakit.ids import InterruptId, Pid
 from vegakit.kernel.processes import ended, keep_settled, moved, open_questions
 from vegakit.kernel.sessions import consequence_of, settle_in_session
-from vegakit.kernel.tables import EXECUTION, INTERRUPT, PROCESS, KernelTables, cursor_of
+from vegakit.kernel.tables import (
+    EXECUTION,
+    INTERRUPT,
+    PROCESS,
+    KernelTables,
+    check_repeats,
+    cursor_of,
+)
 from vegakit.policy import (
     Consequence,
     Interrupt,
@@ -85,11 +92,13 @@ def create(
     there = tables.get(INTERRUPT, key)
     if there is not None:
         asked = there.interrupt.ask
-        given = (request.kind, request.pid, request.question, request.action)
-        if (asked.kind, asked.owner, asked.text, asked.action) != given:
-            raise OperationError(
-                RefusalCode.CONFLICT, f"there is another question {key!r}; give this one another id"
-            )
+        pairs = {
+            "kind": (asked.kind, request.kind),
+            "pid": (asked.owner, request.pid),
+            "question": (asked.text, request.question),
+            "action": (asked.action, request.action),
+        }
+        check_repeats(f"question {key!r}", pairs, "id")
         return there
     if len(to_json(request.data)) > _MOST_DATA:
         raise OperationError(

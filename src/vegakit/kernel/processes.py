@@ -35,6 +35,7 @@ from vegakit.kernel.tables import (
     USAGE,
     KernelTables,
     UsageReport,
+    check_repeats,
     cursor_of,
 )
 from vegakit.policy import (
@@ -46,7 +47,7 @@ from vegakit.policy import (
     QuotaExceeded,
     move,
 )
-from vegakit.records import to_json
+from vegakit.records import from_json, to_json
 
 _MOST_CHILDREN = 10_000
 _MOST_INTERRUPTS = 1_000
@@ -59,11 +60,15 @@ def create(
     """Make a process. One that is there already is returned if it was made alike."""
     there = tables.get(PROCESS, pid)
     if there is not None:
-        if there.user != user or there.quota.rule != request.quota:
-            raise OperationError(
-                RefusalCode.CONFLICT,
-                f"there is another process {pid!r}; give this one another pid, or none",
-            )
+        pairs = {
+            "user": (there.user, user),
+            "request": (there.request, request.request),
+            "session": (there.session, request.session),
+            "parent": (there.parent, request.parent),
+            "priority": (there.priority, request.priority),
+            "quota": (there.quota.rule, request.quota),
+        }
+        check_repeats(f"process {pid!r}", pairs, "pid")
         return there
     parent = tables.need(PROCESS, request.parent) if request.parent else None
     if parent is not None and (
@@ -289,10 +294,15 @@ def check_quota(tables: KernelTables, request: CheckQuotaRequest) -> QuotaReply:
 
 
 def record_usage(tables: KernelTables, request: RecordUsageRequest) -> QuotaReply:
-    """Count what was used, truly, also above a limit."""
+    """Count what was used, truly, also above a limit; a report that was counted is not again."""
     process = tables.need(PROCESS, request.pid)
     key = f"{len(request.pid)}:{request.pid}/{request.usage_id}"
-    if not request.usage_id or tables.records.get(USAGE, key) is None:
+    there = tables.records.get(USAGE, key) if request.usage_id else None
+    if there is not None:
+        counted = from_json(UsageReport, there.value).usage
+        usage = {"usage": (counted or request.usage, request.usage)}
+        check_repeats(f"usage {request.usage_id!r} of process {process.pid!r}", usage, "usage_id")
+    else:
         quota = replace(process.quota)
         before = quota.check(_NOTHING, tables.now)
         quota.record(request.usage)
@@ -308,8 +318,8 @@ def record_usage(tables: KernelTables, request: RecordUsageRequest) -> QuotaRepl
                 limit=after.limit,
             )
         if request.usage_id:
-            counted = to_json(UsageReport(process.pid, tables.now))
-            tables.records.put(USAGE, key, counted, rank=tables.now, owner=process.pid)
+            report = to_json(UsageReport(process.pid, tables.now, request.usage))
+            tables.records.put(USAGE, key, report, rank=tables.now, owner=process.pid)
     quota = process.quota
     return QuotaReply(quota.check(_NOTHING, tables.now), quota.remaining(tables.now))
 

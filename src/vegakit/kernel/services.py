@@ -28,7 +28,15 @@ from vegakit.control import (
     TakeCallRequest,
     UpdateHealthRequest,
 )
-from vegakit.kernel.tables import CALL, PROCESS, SERVICE, KernelTables, cursor_of, queued_at
+from vegakit.kernel.tables import (
+    CALL,
+    PROCESS,
+    SERVICE,
+    KernelTables,
+    check_repeats,
+    cursor_of,
+    queued_at,
+)
 from vegakit.policy import (
     MOST_TAKEN,
     Service,
@@ -167,12 +175,13 @@ def place(tables: KernelTables, request: DispatchRequest, key: str) -> ServiceCa
         )
     there = tables.get(CALL, key)
     if there is not None:
-        given = (request.capability, request.request)
-        by_name = not request.capability and there.service != request.service
-        if (there.capability, there.request) != given or by_name:
-            raise OperationError(
-                RefusalCode.CONFLICT, f"there is another request {key!r}; give this one another id"
-            )
+        service = there.service if request.capability else request.service
+        pairs = {
+            "capability": (there.capability, request.capability),
+            "service": (there.service, service),
+            "request": (there.request, request.request),
+        }
+        check_repeats(f"request {key!r}", pairs, "id")
         return there
     if request.request.pid:
         process = tables.need(PROCESS, request.request.pid)

@@ -34,6 +34,7 @@ from vegakit.kernel.tables import (
     PROCESS,
     SESSION,
     KernelTables,
+    check_repeats,
 )
 from vegakit.policy import (
     INTERRUPT_KINDS,
@@ -96,10 +97,15 @@ def create_envelope(
     """Make an envelope. One that is there already is returned if it was made alike."""
     there = tables.get(ENVELOPE, key)
     if there is not None:
-        if (there.user, there.input) != (user, request.input):
-            raise OperationError(
-                RefusalCode.CONFLICT, f"there is another envelope {key!r}; give this one another id"
-            )
+        pairs: dict[str, tuple[object, object]] = {
+            "user": (there.user, user),
+            "input": (there.input, request.input),
+            "request": (there.request, request.request),
+            "session": (there.session, request.session),
+        }
+        if there.version == 1:  # what was merged in since is in the metadata, too
+            pairs["metadata"] = (there.metadata, request.metadata)
+        check_repeats(f"envelope {key!r}", pairs, "id")
         return there
     return tables.put(
         ENVELOPE,
@@ -149,8 +155,26 @@ def clone_envelope(tables: KernelTables, key: str, new_key: str) -> PipelineEnve
 def initialize(
     tables: KernelTables, request: InitializeSessionRequest, envelope_id: str
 ) -> SessionReply:
-    """Begin the session of a process, and return its first instruction."""
-    return _advance(tables, begin(tables, request, envelope_id))
+    """Begin the session of a process, and return its first instruction; of one that is begun, the
+    next."""
+    there = tables.get(SESSION, request.pid)
+    if there is None:
+        return _advance(tables, begin(tables, request, envelope_id))
+    check_repeats(
+        f"a session of process {there.pid!r}", session_pairs(tables, there, request), "pid"
+    )
+    return next_instruction(tables, there.pid)[0]
+
+
+def session_pairs(
+    tables: KernelTables, there: SessionRecord, request: InitializeSessionRequest
+) -> dict[str, tuple[object, object]]:
+    """Return a session as it was begun beside how it is asked for, see `check_repeats`."""
+    return {
+        "pipeline": (there.session.pipeline, request.pipeline),
+        "input": (tables.need(ENVELOPE, there.envelope).input, request.input),
+        "idle_ms": (there.idle_ms, request.idle_ms),
+    }
 
 
 def begin(
@@ -158,10 +182,9 @@ def begin(
 ) -> SessionRecord:
     """Begin the session of a process, of which no task is out yet."""
     process = tables.need(PROCESS, request.pid)
-    if not process.state.is_living or tables.get(SESSION, request.pid) is not None:
+    if not process.state.is_living:
         raise OperationError(
-            RefusalCode.CONFLICT,
-            f"process {request.pid!r} has a session already, or has ended; make another process",
+            RefusalCode.CONFLICT, f"process {request.pid!r} has ended; make another process"
         )
     try:
         session = begin_session(request.pipeline)

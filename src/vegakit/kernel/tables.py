@@ -22,7 +22,7 @@ A sweep asks for what is due by (kind, state, rank), and the queue is the proces
 by rank: nothing else keeps an order, so that nothing can disagree with it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -44,6 +44,7 @@ from vegakit.control import (
 from vegakit.policy import (
     AgentDefinition,
     AgingRule,
+    Consumption,
     InterruptKind,
     ProcessState,
     Service,
@@ -51,7 +52,7 @@ from vegakit.policy import (
     ready_rank,
 )
 from vegakit.ports import Document, TenantRecords
-from vegakit.records import from_json, to_json
+from vegakit.records import canonical, from_json, to_json
 
 T = TypeVar("T", bound=Struct)
 
@@ -68,6 +69,8 @@ class UsageReport(Struct, frozen=True):
 
     pid: str
     counted_ms: int
+    usage: Consumption | None = None
+    """None in reports of before it was kept."""
 
 
 class UserRateRecord(Struct, frozen=True):
@@ -302,3 +305,16 @@ class KernelTables:
 def cursor_of(found: Sequence[Document], limit: int) -> str:
     """Return where the next page begins; empty if this was the last."""
     return found[-1].key if len(found) == limit else ""
+
+
+def check_repeats(what: str, fields: Mapping[str, tuple[object, object]], name: str) -> None:
+    """Refuse a request for what is there already, unless it is the one that made it, once more:
+    each field is as it was made, and as it is asked for now. `name` is what another one needs."""
+    # As JSON, in which 1, 1.0 and true are not the same.
+    others = [key for key, (made, asked) in fields.items() if canonical(made) != canonical(asked)]
+    if others:
+        raise OperationError(
+            RefusalCode.CONFLICT,
+            f"{what} is there already, with another {' and another '.join(others)}; to repeat a "
+            f"request send it as it was; for another one choose another {name}",
+        )
