@@ -9,6 +9,7 @@
   │   ├── SettingsError          a setting that is unknown, wrong, missing or not to be trusted
   │   ├── ToolCutOff             a tool call that was cut off waits for a person's decision
   │   ├── StoreError             a ledger or store that cannot be opened, read or written
+  │   │   └── BusError           a message bus that does not answer
   │   └── CatchableError         what a program may catch, by the names the language shows
   │       ├── BudgetExceeded     ├── Timeout            ├── OutputTruncated
   │       │   └── Paused         │                      │
@@ -31,6 +32,7 @@ __all__ = [
     "AgentFailed",
     "BudgetExceeded",
     "BugError",
+    "BusError",
     "Cancelled",
     "CapabilityDenied",
     "CatchableError",
@@ -152,6 +154,10 @@ class ToolCutOff(UserError):
 class StoreError(UserError):
     """A store does not work. It is not the world's error: a full disk here must not open the
     breaker of a provider."""
+
+
+class BusError(StoreError):
+    """A message bus does not answer. What is kept in the store is not touched by that."""
 
 
 class CatchableError(UserError):

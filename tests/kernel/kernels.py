@@ -33,7 +33,9 @@ class Bench:
 
 
 @contextmanager
-def refused(code: RefusalCode, text: str | None = None) -> Generator[None]:
+def refused(
+    code: RefusalCode, text: str | None = None
+) -> Generator[pytest.ExceptionInfo[OperationError]]:
     with pytest.raises(OperationError, match=text) as caught:
-        yield
+        yield caught
     assert caught.value.code is code

@@ -327,7 +327,11 @@ async def test_a_stage_beyond_the_money_of_its_process_is_refused_before_it_is_s
         failed = events[-2].event
         assert kinds(events)[-2:] == ["stage_failed again", "terminated"]
         assert failed.detail["failure"] == "resource_exhausted"
-        assert "BudgetExceeded" in failed.detail["error"]
+        assert re.search(
+            r"BudgetExceeded: .* could .* process 'p' had .* left of the \$0.0015 of its quota",
+            failed.detail["error"],
+        )
+        assert "wallet" not in failed.detail["error"]
         process = await site.of().get_process(PidRequest("p"))
         assert process.quota.used.money == int(await site.rt.spent())
         assert 0 < process.quota.used.money <= dollars("$0.0015")
@@ -488,13 +492,31 @@ async def test_a_model_is_called_once_within_what_is_left() -> None:
             await kernel.dispatch_inference(InferenceRequest("scripted:/etc/passwd", "Hello"))
 
 
+async def test_a_refusal_names_the_budget_that_refused() -> None:
+    """Callers know agents, processes and tenants, but no wallets."""
+    small = AgentDefinition("fast", max_tokens=100, budget="$0.0001")
+    large = AgentDefinition("fast", max_tokens=100, budget="$1")
+    async with a_site() as site:
+        poor = TenantKernel(site.kernel(tenant_budget="$0.0001"), ANN)
+        await site.of().submit(CreateProcessRequest("p", quota=QuotaRule(money=dollars("$0.0004"))))
+        for kernel, definition, pid, text in (
+            (site.of(), small, "", "more than is left of the agent's own budget; raise that"),
+            (site.of(), small, "p", "more than is left of the agent's own budget; raise that"),
+            (site.of(), large, "p", "process 'p' had \\$0.0004 left of the \\$0.0004 of its quota"),
+            (poor, large, "", "the budget of tenant 'acme' has only"),
+        ):
+            with refused(RefusalCode.EXHAUSTED, text) as caught:
+                await kernel.execute_agent(ExecuteAgentRequest("a", "x", definition, pid))
+            assert not re.search("wallet|send|runtime:", str(caught.value))
+
+
 async def test_each_tenant_has_a_cap() -> None:
     reply = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
     async with a_site([reply] * 9) as site:
         kernel = site.kernel(tenant_budget="$0.001/day")
         request = InferenceRequest("fast", "Hello", max_tokens=100)
         await TenantKernel(kernel, ANN).dispatch_inference(request)
-        with refused(RefusalCode.EXHAUSTED, "tenant acme"):
+        with refused(RefusalCode.EXHAUSTED, "the budget of tenant 'acme'"):
             await TenantKernel(kernel, BOB).dispatch_inference(request)
         await TenantKernel(kernel, OTHER).dispatch_inference(request)
 

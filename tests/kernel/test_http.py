@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.examples import DEFINED, EXAMPLES, TWO, every_operation
-from tests.kernel.rpc import a_rpc_site
+from tests.kernel.rpc import RpcClient, a_rpc_site
 from tests.kernel.web import Client, free_port, running_agents, served
 from tests.patience import PATIENCE_S, until
 from tests.store.redis_server import redis_server
@@ -23,7 +24,7 @@ from vegakit.concurrency import SteadyClock
 from vegakit.control import KERNEL_OPERATIONS, ReplyShape, Right
 from vegakit.kernel import Kernel
 from vegakit.server import HttpLimits, TokenRole, Tokens
-from vegakit.store import open_tenants
+from vegakit.store import open_bus, open_tenants
 from vegakit.testing import FakeClock
 
 RIGHTS = {
@@ -177,7 +178,29 @@ def a_body_is_not_waited_for(client: Client) -> None:
     )
     with socket.create_connection(("127.0.0.1", client.port), PATIENCE_S) as connection:
         connection.sendall(head.encode())
-        assert connection.recv(12) == b"HTTP/1.1 504"
+        reply = b""
+        while b"\r\n\r\n{" not in reply or not reply.endswith(b"}}"):
+            reply += connection.recv(4_096)
+        assert reply.startswith(b"HTTP/1.1 504")
+        assert b"did not come in whole in its time, and nothing was done" in reply
+
+
+async def test_a_bus_that_is_down_is_told_as_that_at_every_door() -> None:
+    gone = f"redis://127.0.0.1:{free_port()}"
+    async with a_site() as web, a_rpc_site() as rpc:
+        for site in (web, rpc):
+            async with aclosing(open_bus(gone, site.kernel.clock)) as site.kernel.bus:
+                client = await site.client()
+                call = (
+                    client.ask if isinstance(client, RpcClient) else partial(in_thread, client.call)
+                )
+                _, reply = await call("publish", topic="t", message="hello")
+                assert reply["error"]["code"] == "unavailable"
+                text = reply["error"]["message"]
+                assert text.startswith("the bus (Redis) does not answer now")
+                assert gone not in text
+                _, sent = await call("send", topic="t", body=1)
+                assert sent["topic"] == "t", "commands do without it"
 
 
 async def test_deep_json_and_long_numbers_are_the_callers_fault() -> None:

@@ -27,7 +27,7 @@ from vegakit.control import (
     TopicItem,
     TopicItemKind,
 )
-from vegakit.errors import StoreError
+from vegakit.errors import BusError
 from vegakit.kernel import commands
 from vegakit.kernel.kernel import Calls
 from vegakit.ports import TopicMessage, TopicPage
@@ -87,7 +87,7 @@ class BusCalls(Calls):
         """Read on; from a bus that does not answer nothing comes for now."""
         try:
             return await self._kernel.bus.read(self._caller.tenant, topic, after)
-        except StoreError as error:
+        except BusError as error:
             # There may be many subscribers: that the bus is lost, it says itself.
             _LOG.info("a subscriber waits for the bus: %s", error)
             return TopicPage((), after)

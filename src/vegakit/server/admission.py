@@ -25,7 +25,7 @@ from vegakit.control import (
     ReplyShape,
     select,
 )
-from vegakit.errors import StoreError, UserError, VegaError
+from vegakit.errors import BusError, StoreError, UserError, VegaError
 from vegakit.ids import TenantId
 from vegakit.kernel import Kernel
 from vegakit.server.tokens import Identity
@@ -60,6 +60,10 @@ class FailureCode(StrEnum):
     BUG = "bug"
 
 
+class UnreadRequestError(TimeoutError):
+    """The time of a call was over before its request was there."""
+
+
 class CallFailure(NamedTuple):
     """A call failed for this reason, for machines and for people."""
 
@@ -72,11 +76,23 @@ def failure_of(error: Exception) -> CallFailure:
     match error:
         case OperationError():
             return CallFailure(error.code, str(error))
+        case UnreadRequestError():
+            text = (
+                "the request did not come in whole in its time, and nothing was done; send it again"
+            )
+            return CallFailure(FailureCode.DEADLINE, text)
         case TimeoutError():
             text = "the call took too long; it may still be carried out: look before you repeat it"
             return CallFailure(FailureCode.DEADLINE, text)
+        case BusError():
+            # It names servers, as that of a store does files.
+            _LOG.error("the bus of the kernel failed", exc_info=error)
+            text = (
+                "the bus (Redis) does not answer now: a message may have been published, or not; "
+                "try again. Commands, and all that is in the store, do without it"
+            )
+            return CallFailure(FailureCode.UNAVAILABLE, text)
         case StoreError():
-            # It names files and servers.
             _LOG.error("the store of the kernel failed", exc_info=error)
             text = "the store does not answer now; look whether it was done, and try again"
             return CallFailure(FailureCode.UNAVAILABLE, text)

@@ -18,6 +18,7 @@ runtime.
 
 import asyncio
 import logging
+import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, aclosing
@@ -42,7 +43,7 @@ from vegakit.errors import (
     error_name,
 )
 from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
-from vegakit.money import Dollars, Money, dollars
+from vegakit.money import Dollars, Money, dollars, format_money
 from vegakit.policy import AgentDefinition, OutputField, StageFailure, definition_problems
 from vegakit.ports import AgentResult, AgentRun, Tool
 from vegakit.sdk import Runtime
@@ -139,6 +140,10 @@ class RuntimeAgents:
                 # The caller counts what it cost; it runs this in a task of its own.
                 cut = seen.failed(AgentFailed("the run was cut off"))
                 result = replace(cut, was_cut=True)
+            except BudgetExceeded as error:
+                result = seen.failed(
+                    BudgetExceeded(_by_known_names(error, run, self._known(run).cap))
+                )
             except VegaError as error:
                 result = seen.failed(error)
             except Exception:  # noqa: BLE001  (a bug of one run ends that run)
@@ -181,10 +186,7 @@ class RuntimeAgents:
 
     def _agent(self, run: AgentRun) -> Agent[Any]:
         """Return the agent, with what this run leaves of its tools and steps."""
-        if run.definition is None:
-            agent = self._agents[run.agent]
-        else:
-            agent = self._defined(run.agent, _Key(run.definition))
+        agent = self._known(run)
         changed: dict[str, Any] = {}
         if run.calls is not None and run.calls < agent.max_steps:
             if run.calls < 1:
@@ -194,6 +196,11 @@ class RuntimeAgents:
             own = agent.tools_by_name.items()
             changed["tools"] = [tool for name, tool in own if name in run.tools]
         return replace(agent, **changed) if changed else agent
+
+    def _known(self, run: AgentRun) -> Agent[Any]:
+        if run.definition is None:
+            return self._agents[run.agent]
+        return self._defined(run.agent, _Key(run.definition))
 
     def _caps(self, run: AgentRun) -> list[tuple[str | float, str]]:
         caps: list[tuple[str | float, str]] = []
@@ -222,6 +229,34 @@ class RuntimeAgents:
             max_steps=definition.max_steps,
             budget=Dollars.of_nanos(dollars(definition.budget)) if definition.budget else None,
         )
+
+
+_REFUSED_BY: Final = re.compile(
+    r"more than is left for (?P<send>this send of \S+)|budget '[^']*?(?P<scope>\w+) [^'/]*' (?=has)"
+)
+"""The part of a refusal that names what had too little: the part of one ask, or a scope."""
+
+
+def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> str:
+    """Return a refusal in the words of those who call a kernel: they know tenants, and processes
+    with a quota, but no sends, wallets and scopes of a runtime. `own` is what the agent may spend
+    by itself."""
+    text = str(error)
+    found = _REFUSED_BY.search(text)
+    if found is None:
+        return text
+    if found["scope"] == "tenant":
+        return text.replace(found[0], f"the budget of tenant {run.tenant!r} ")
+    what, left = text.partition(", ")[0], run.money_left
+    if left is None or (found["send"] and own is not None and own <= left):
+        return (
+            f"{what}, more than is left of the agent's own budget; raise that, or lower max_tokens"
+        )
+    quota = format_money(run.money or left)
+    return (
+        f"{what}, but process {run.pid!r} had {format_money(left)} left of the {quota} of its "
+        "quota when this began; make a process with a larger quota, or lower max_tokens"
+    )
 
 
 class _Key:

@@ -37,6 +37,7 @@ from vegakit.server.admission import (
     Admission,
     Authenticate,
     DoorLimits,
+    UnreadRequestError,
     end_task,
     failure_of,
     probe,
@@ -156,14 +157,18 @@ class KernelApp:
         method = getattr(TenantKernel(self._kernel, identity.caller), row.name)
         # A body that trickles in takes a place and its time like the call that it is.
         with self._admission.counted(row.shape, identity.caller.tenant):
-            async with asyncio.timeout(self._seconds(scope)):
-                request = await self._request(row, scope, receive)
-                is_stream = row.shape is ReplyShape.STREAM
-                reply = None if is_stream else await method(request)
-            if is_stream:
+            until = asyncio.get_running_loop().time() + self._seconds(scope)
+            try:
+                async with asyncio.timeout_at(until):
+                    request = await self._request(row, scope, receive)
+            except TimeoutError:
+                raise UnreadRequestError from None
+            if row.shape is ReplyShape.STREAM:
                 resumed = _resumed(request, header(scope, _LAST_EVENT))
                 await self._stream(method(resumed), scope, receive, stream)
             else:
+                async with asyncio.timeout_at(until):
+                    reply = await method(request)
                 await send_json(send, 200, reply)
 
     async def _request(

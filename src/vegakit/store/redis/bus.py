@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 
 from vegakit.concurrency import cancel_all
 from vegakit.config import hide_secrets_of_url
-from vegakit.errors import BugError, SettingsError, StoreError
+from vegakit.errors import BugError, BusError, SettingsError
 from vegakit.ids import TenantId
 from vegakit.ports import (
     NUMBERS_PER_MS,
@@ -221,7 +221,7 @@ class RedisBus:
         try:
             result = await call
         except failures() as error:
-            raise StoreError(
+            raise BusError(
                 f"Redis at {hide_secrets_of_url(self._url)} failed ({error!r}); what was asked "
                 "of it may have happened: start it, or check host, port and network"
             ) from error
@@ -242,7 +242,7 @@ class RedisBus:
             places, self._to_tell = self._to_tell, {}
             try:
                 await self._asked(self._client.publish(self._channel, self._message(places)))
-            except StoreError:
+            except BusError:
                 await asyncio.sleep(_PAUSE_S)
                 if len(places) < _MOST_TO_TELL:
                     self._to_tell.update(places)
