@@ -32,7 +32,7 @@ from vegakit.control import (
     WatchRequest,
 )
 from vegakit.conversation import ModelRequest
-from vegakit.kernel import Kernel, KernelCaller, TenantKernel
+from vegakit.kernel import Kernel, KernelCaller, TenantKernel, processes
 from vegakit.money import Money, dollars
 from vegakit.policy import AgentDefinition, PipelineDefinition, ProcessState, QuotaRule, Replied
 from vegakit.ports import TenantStore
@@ -352,6 +352,61 @@ async def test_stages_side_by_side_share_the_money_of_their_process() -> None:
         events = await walking
         assert model.asked == 1
         assert events[-1].event.detail["reason"] == "resource_exhausted"
+
+
+@pytest.mark.parametrize("limit", ["quota", "bound"])
+async def test_stages_side_by_side_share_the_model_calls_of_their_process(limit: str) -> None:
+    """Each has tools, and so may want all; together they make no more than there are."""
+    names = ["one", "two", "three", "four"]
+    more = {"bounds": {"max_llm_calls": 3}} if limit == "bound" else {}
+    tooled = {"a": {"model": "fast", "max_tokens": 100, "tools": ["add"]}}
+    stages = [{"name": name, "agent": "a"} for name in names]
+    side_by_side = pipeline(stages, tooled, start=names, **more)
+    async with a_site(lambda _: "done") as site:
+        quota = QuotaRule(model_calls=3 if limit == "quota" else 100)
+        request = ExecutePipelineRequest("p", side_by_side, quota=quota)
+        events = await walked(site.of(), request)
+        assert kinds(events)[-1] == "terminated"
+        assert sum(kind.startswith("stage_completed") for kind in kinds(events)) == 3
+        assert (await site.of().get_process(PidRequest("p"))).quota.used.model_calls == 3
+        assert len(site.model.requests) == 3, "no call was made beyond"
+
+
+async def test_runs_side_by_side_share_the_model_calls_of_their_process() -> None:
+    gate = asyncio.Event()
+    async with a_site() as site:
+        model = site.model = Slow(gate)
+        await site.of().submit(CreateProcessRequest("p", quota=QuotaRule(model_calls=2)))
+        request = InferenceRequest("fast", "x", max_tokens=50, pid="p")
+        both = [asyncio.ensure_future(site.of().dispatch_inference(request)) for _ in range(2)]
+        await until(lambda: model.asked == 2)
+        with refused(RefusalCode.EXHAUSTED, "no model call free: 2 are reserved by runs under way"):
+            await site.of().dispatch_inference(request)
+        both[0].cancel()
+        await asyncio.wait({both[0]})
+        gate.set()
+        await both[1]
+        used = (await site.of().get_process(PidRequest("p"))).quota.used.model_calls
+        assert used <= 2
+        for _ in range(2 - used):
+            await site.of().dispatch_inference(request)
+        with refused(RefusalCode.EXHAUSTED, "has used 2 of 2 model_calls"):
+            await site.of().dispatch_inference(request)
+
+
+async def test_calls_that_a_server_had_reserved_when_it_was_killed_come_back() -> None:
+    async with a_site() as site:
+        kernel = site.of()
+        await kernel.submit(CreateProcessRequest("p", quota=QuotaRule(model_calls=1)))
+        now = site.clock.now()
+        await site.kernel().transact(
+            ANN.tenant, lambda it: processes.reserve_calls(it, "p", "gone", 1, now + 300)
+        )
+        request = InferenceRequest("fast", "x", max_tokens=50, pid="p")
+        with refused(RefusalCode.EXHAUSTED, "1 are reserved"):
+            await kernel.dispatch_inference(request)
+        await site.clock.wait_until(now + 300)
+        assert (await kernel.dispatch_inference(request)).text == "done"
 
 
 async def test_who_ends_the_process_ends_what_runs() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from vegakit.control import (
@@ -44,6 +45,11 @@ _KINDS: Final = {
     KernelEventKind.RESOURCE_EXCEEDED: PipelineEventKind.BOUND_REACHED,
 }
 """What the kernel tells of a process, by its meaning for the pipeline; all else has none."""
+
+
+_LONGEST_MS = 600_000
+"""A run takes no longer if the model calls of its process are limited: they are reserved for it."""
+_SETTLE_MS = 60_000
 
 
 class ExecutionCalls(Calls):
@@ -136,10 +142,12 @@ class ExecutionCalls(Calls):
         problem = runner.problem(run.agent, run.definition)
         if problem:
             raise OperationError(RefusalCode.INVALID, problem)
+        key = self._new_id()
         if pid:
-            run = await self._see(lambda it: _within_quota(it, run))
+            wanted = runner.most_calls(run.agent, run.definition, None)
+            run = await self._do(lambda it: _within_quota(it, run, key, wanted))
         # In a task of its own: who waits no longer cuts the run off, but not what it cost.
-        running = asyncio.ensure_future(self._counted(run))
+        running = asyncio.ensure_future(self._counted(run, key))
         try:
             result = await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -158,12 +166,16 @@ class ExecutionCalls(Calls):
             result.error,
         )
 
-    async def _counted(self, run: AgentRun) -> AgentResult:
+    async def _counted(self, run: AgentRun, key: str) -> AgentResult:
         """Run an agent, and count what it used for its process."""
         result = await self._kernel.executions.runner.run(run)
+
+        def settle(tables: KernelTables) -> None:
+            processes.free_calls(tables, run.pid, lambda one: one == key)
+            processes.record_usage(tables, RecordUsageRequest(run.pid, used_by(result)))
+
         if run.pid:
-            request = RecordUsageRequest(run.pid, used_by(result))
-            await self._do(lambda it: processes.record_usage(it, request))
+            await self._do(settle)
         return result
 
 
@@ -181,8 +193,9 @@ _MESSAGES: Final[dict[MessageRole, Callable[[str], Message]]] = {
 }
 
 
-def _within_quota(tables: KernelTables, run: AgentRun) -> AgentRun:
-    """Return the run with what its process has left, or refuse one that has nothing left."""
+def _within_quota(tables: KernelTables, run: AgentRun, key: str, wanted: int) -> AgentRun:
+    """Return the run with what its process has left, its model calls reserved; or refuse one that
+    has nothing left. A run that could outlast what it has reserved is cut off before."""
     process = tables.need(PROCESS, run.pid)
     if not process.state.is_living:
         raise OperationError(RefusalCode.CONFLICT, f"process {run.pid!r} has ended")
@@ -193,18 +206,21 @@ def _within_quota(tables: KernelTables, run: AgentRun) -> AgentRun:
             f"process {run.pid!r} has used {verdict.used} of {verdict.limit} {verdict.dimension}; "
             "make another process with a larger quota",
         )
-    left = process.quota.remaining(tables.now)
-    return AgentRun(
-        run.tenant,
-        run.agent,
-        run.prompt,
-        run.definition,
-        run.history,
-        run.pid,
-        process.quota.rule.money,
-        left.money,
-        left.model_calls,
-        run.timeout_ms,
+    timeout_ms = min(run.timeout_ms or _LONGEST_MS, _LONGEST_MS)
+    until_ms = tables.now + timeout_ms + _SETTLE_MS
+    share = processes.reserve_calls(tables, run.pid, key, wanted, until_ms)
+    if share.held:
+        raise OperationError(
+            RefusalCode.EXHAUSTED,
+            f"process {run.pid!r} has no model call free: {share.held} are reserved by runs under "
+            "way; try again when one has ended, or make another process with a larger quota",
+        )
+    return replace(
+        run,
+        money=process.quota.rule.money,
+        money_left=process.quota.remaining(tables.now).money,
+        calls=share.calls,
+        timeout_ms=run.timeout_ms if share.calls is None else timeout_ms,
     )
 
 

@@ -38,6 +38,7 @@ from vegakit.control import (
 )
 from vegakit.ids import Digest, InterruptId, TenantId
 from vegakit.kernel import interrupts, processes, sessions
+from vegakit.kernel.processes import CallShare
 from vegakit.kernel.tables import (
     EXECUTION,
     NEVER,
@@ -77,6 +78,9 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger("vegakit")
 _PAGE = 100
+_LOOK_MS = 1_000
+_TASK = "task "
+"""What a task has reserved is under this and its id, since who claims it takes that back, too."""
 _CHUNK_S = 0.2
 """Text is told so often: each telling is a transaction."""
 
@@ -186,6 +190,7 @@ def claim(tables: KernelTables, pid: str, holder: str, lease_ms: int) -> bool:
     if session.session.ended is None:
         session.session.take_back_all()
         tables.put(SESSION, session)
+    processes.free_calls(tables, pid, lambda run: run.startswith(_TASK))
     until = tables.now + lease_ms
     tables.put(EXECUTION, replace(execution, holder=holder, lease_until_ms=until))
     return True
@@ -254,6 +259,32 @@ def ask_person(
         why = asked.answer.why if asked.answer is not None else f"it was {asked.status}"
         outcome = StageCompleted({"approved": False, "why": why})
     return sessions.report(tables, ReportRequest(pid, task.id, outcome))
+
+
+def reserve_for(tables: KernelTables, pid: str, task: StageTask, wanted: int) -> CallShare:
+    """Reserve the model calls of a task, within the quota and the bound of the pipeline."""
+    session = tables.need(SESSION, pid).session
+    most = session.pipeline.bounds.max_llm_calls
+    left = None if most is None else most - session.llm_calls
+    return processes.reserve_calls(tables, pid, _TASK + task.id, wanted, NEVER, left)
+
+
+def settle(
+    tables: KernelTables, pid: str, task: StageTask, result: AgentResult
+) -> SessionReply | None:
+    """Report what a run has brought, or only count what it used if nobody waits for it any more:
+    it was cut off, or came too late."""
+    processes.free_calls(tables, pid, lambda run: run == _TASK + task.id)
+    if not result.was_cut:
+        try:
+            return sessions.report(tables, report_of(pid, task.id, result))
+        except OperationError as error:
+            if error.code is not RefusalCode.CONFLICT:
+                raise
+            _LOG.info("task %s of process %s: %s", task.id, pid, error)
+    usage = RecordUsageRequest(pid, used_by(result), f"cut off {task.id}")
+    processes.record_usage(tables, usage)
+    return None
 
 
 def tell_text(tables: KernelTables, pid: str, task: StageTask, text: str) -> None:
@@ -430,9 +461,9 @@ class _Walk:
             prompt = stage_prompt(agent, envelope.input, envelope.outputs)
             if agent is not None and agent.asks is not None:
                 return await transact(tenant, lambda it: ask_person(it, pid, task, agent, prompt))
+            wanted = self._runner.most_calls(task.agent, agent, task.tools)
+            calls = await self._reserved(task, wanted)
             now = self._host.clock.now()
-            left = quota.remaining(now)
-            calls = [most for most in (task.llm_calls_left, left.model_calls) if most is not None]
             run = AgentRun(
                 tenant,
                 task.agent,
@@ -440,21 +471,14 @@ class _Walk:
                 agent,
                 pid=pid,
                 money=quota.rule.money,
-                money_left=left.money,
-                calls=min(calls, default=None),
+                money_left=quota.remaining(now).money,
+                calls=calls,
                 timeout_ms=None if task.deadline_ms is None else max(1, task.deadline_ms - now),
                 tools=task.tools,
             )
             async with _Chunks(self, task, is_on=execution.chunks) as chunks:
                 result = await self._runner.run(run, chunks.add if execution.chunks else None)
-            if result.was_cut:
-                # Another server, or nobody, goes on with the stage; what it cost was spent.
-                usage = RecordUsageRequest(pid, used_by(result), f"cut off {task.id}")
-                await transact(tenant, lambda it: processes.record_usage(it, usage))
-                return None
-            return await transact(
-                tenant, lambda it: sessions.report(it, report_of(pid, task.id, result))
-            )
+            return await transact(tenant, lambda it: settle(it, pid, task, result))
         except OperationError as error:
             if error.code is RefusalCode.CONFLICT:
                 _LOG.info("task %s of process %s: %s", task.id, pid, error)
@@ -464,6 +488,16 @@ class _Walk:
             _LOG.exception("task %s of process %s failed by a bug", task.id, pid)
             await self._give_up(f"stage {task.stage}: a bug of the server; its log says more")
         return None
+
+    async def _reserved(self, task: StageTask, wanted: int) -> int | None:
+        """Reserve the model calls of a task; if all that are left are with others, wait for what
+        those do not use."""
+        host, tenant, pid = self._host, self._tenant, self._pid
+        while True:
+            share = await host.transact(tenant, lambda it: reserve_for(it, pid, task, wanted))
+            if not share.held:
+                return share.calls
+            await host.wait_for_change(tenant, host.clock.now() + _LOOK_MS)
 
     async def tell(self, task: StageTask, text: str) -> None:
         """Tell a piece of text."""

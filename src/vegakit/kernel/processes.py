@@ -4,6 +4,9 @@ Each function is one decision inside a transaction (see `tables`). Moves go by t
 `policy.scheduler`; what it refuses is refused in its own words.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -31,9 +34,12 @@ from vegakit.kernel.tables import (
     EXECUTION,
     INTERRUPT,
     PROCESS,
+    RESERVED,
     SESSION,
     USAGE,
+    HeldCalls,
     KernelTables,
+    ReservedCalls,
     UsageReport,
     check_repeats,
     cursor_of,
@@ -281,6 +287,7 @@ def reap(tables: KernelTables, key: str) -> None:
         tables.records.delete(ENVELOPE.name, session.envelope)
     tables.records.delete(SESSION.name, key)
     tables.records.delete(EXECUTION.name, key)
+    tables.records.delete(RESERVED.name, key)
     tables.records.delete(PROCESS.name, key)
 
 
@@ -322,6 +329,47 @@ def record_usage(tables: KernelTables, request: RecordUsageRequest) -> QuotaRepl
             tables.records.put(USAGE, key, report, rank=tables.now, owner=process.pid)
     quota = process.quota
     return QuotaReply(quota.check(_NOTHING, tables.now), quota.remaining(tables.now))
+
+
+class CallShare(NamedTuple):
+    """The model calls that a run may make; None is without limit. `held` are those of others that
+    are under way, if only these leave nothing for it."""
+
+    calls: int | None
+    held: int = 0
+
+
+def reserve_calls(
+    tables: KernelTables, pid: str, run: str, wanted: int, until_ms: int, most: int | None = None
+) -> CallShare:
+    """Reserve model calls of a process for a run, as many as are free of those that it wants, so
+    that runs side by side cannot pass the quota, nor the bound that leaves `most` to all of them.
+    What it does not use is free again when it is settled, or else when its time is over."""
+    limits = (tables.need(PROCESS, pid).quota.remaining(tables.now).model_calls, most)
+    left = min((limit for limit in limits if limit is not None), default=None)
+    if left is None:
+        return CallShare(None)
+    others = {key: held for key, held in _held(tables, pid).items() if key != run}
+    taken = sum(held.calls for held in others.values())
+    calls = max(0, min(wanted, left - taken))
+    if calls:
+        held = HeldCalls(calls, until_ms)
+        tables.put(RESERVED, ReservedCalls(pid, {**others, run: held}))
+    return CallShare(calls, taken if left and not calls else 0)
+
+
+def free_calls(tables: KernelTables, pid: str, runs: Callable[[str], bool]) -> None:
+    """Let go of what these runs have reserved: what they used is counted, or they are gone."""
+    there = _held(tables, pid)
+    if any(map(runs, there)):
+        kept = {key: held for key, held in there.items() if not runs(key)}
+        tables.put(RESERVED, ReservedCalls(pid, kept))
+
+
+def _held(tables: KernelTables, pid: str) -> dict[str, HeldCalls]:
+    record = tables.get(RESERVED, pid)
+    held = record.by_run if record else {}
+    return {key: one for key, one in held.items() if one.until_ms > tables.now}
 
 
 _NOTHING = CheckQuotaRequest("-").wanted

@@ -14,6 +14,7 @@
 | rate      | counted              | when nothing of it counts any more                |         |
 | execution | running or ended     | when the lease of the server that runs it ends,   | user    |
 |           |                      | or a time that never comes while people are asked |         |
+| reserved  |                      | a time that never comes: it goes with its process |         |
 | command   | waiting, taken       | waiting: when it expires; taken: the end of its   | topic   |
 |           |                      | lease, or of a query's time if that is sooner     |         |
 | handled   | done, failed, …      | when it ended                                     |         |
@@ -71,6 +72,20 @@ class UsageReport(Struct, frozen=True):
     counted_ms: int
     usage: Consumption | None = None
     """None in reports of before it was kept."""
+
+
+class HeldCalls(Struct, frozen=True):
+    """Model calls that a run may still make, until its time is over."""
+
+    calls: int
+    until_ms: int
+
+
+class ReservedCalls(Struct, frozen=True):
+    """The model calls that runs of a process have reserved, by run: not used yet, and not free."""
+
+    pid: str
+    by_run: dict[str, HeldCalls]
 
 
 class UserRateRecord(Struct, frozen=True):
@@ -214,6 +229,13 @@ EXECUTION = Kind(
     rank=lambda execution: execution.lease_until_ms,
     state=lambda execution: ENDED if execution.ended else RUNNING,
     owner=lambda execution: execution.user,
+)
+RESERVED = Kind(
+    "reserved",
+    "reservation of process",
+    ReservedCalls,
+    key=lambda reserved: reserved.pid,
+    rank=lambda _: NEVER,
 )
 
 

@@ -67,6 +67,13 @@ class AgentRunner(Protocol):
         a definition it has to be one that is known here."""
         ...
 
+    def most_calls(
+        self, name: str, definition: "AgentDefinition | None", tools: tuple[str, ...] | None
+    ) -> int:
+        """Return how many calls of a model a run of such an agent may make, with these of its tools
+        or, if None, all."""
+        ...
+
     def run(
         self, run: AgentRun, on_text: Callable[[str], object] | None = None
     ) -> Awaitable[AgentResult]:

@@ -124,6 +124,16 @@ class RuntimeAgents:
             return f"agent {name[:80]!r}: {error}"
         return ""
 
+    def most_calls(
+        self, name: str, definition: AgentDefinition | None, tools: tuple[str, ...] | None
+    ) -> int:
+        """Return how many calls of a model a run may make: words without tools are one."""
+        if self.problem(name, definition):
+            return 1  # it is not run at all
+        agent = self._known(name, definition)
+        has_tools = any(tools is None or tool in tools for tool in agent.tools_by_name)
+        return agent.max_steps if has_tools or agent.output_type is not str else 1
+
     async def run(
         self, run: AgentRun, on_text: Callable[[str], object] | None = None
     ) -> AgentResult:
@@ -142,7 +152,9 @@ class RuntimeAgents:
                 result = replace(cut, was_cut=True)
             except BudgetExceeded as error:
                 result = seen.failed(
-                    BudgetExceeded(_by_known_names(error, run, self._known(run).cap))
+                    BudgetExceeded(
+                        _by_known_names(error, run, self._known(run.agent, run.definition).cap)
+                    )
                 )
             except VegaError as error:
                 result = seen.failed(error)
@@ -186,7 +198,7 @@ class RuntimeAgents:
 
     def _agent(self, run: AgentRun) -> Agent[Any]:
         """Return the agent, with what this run leaves of its tools and steps."""
-        agent = self._known(run)
+        agent = self._known(run.agent, run.definition)
         changed: dict[str, Any] = {}
         if run.calls is not None and run.calls < agent.max_steps:
             if run.calls < 1:
@@ -197,10 +209,8 @@ class RuntimeAgents:
             changed["tools"] = [tool for name, tool in own if name in run.tools]
         return replace(agent, **changed) if changed else agent
 
-    def _known(self, run: AgentRun) -> Agent[Any]:
-        if run.definition is None:
-            return self._agents[run.agent]
-        return self._defined(run.agent, _Key(run.definition))
+    def _known(self, name: str, definition: AgentDefinition | None) -> Agent[Any]:
+        return self._agents[name] if definition is None else self._defined(name, _Key(definition))
 
     def _caps(self, run: AgentRun) -> list[tuple[str | float, str]]:
         caps: list[tuple[str | float, str]] = []
