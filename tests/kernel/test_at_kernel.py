@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.serving import Said, ServerProcess, a_server, a_token, vega
+from vegakit.cli.main import main
 
 DIGEST = "0" * 32
 
@@ -110,3 +111,22 @@ def test_a_kernel_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "no connection" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("tree --at http://x:1", "those that take the URL of a kernel are vega ps, kill,"),
+        ("logs --at https://x:1", "those that take the URL of a kernel are vega ps, kill,"),
+        ("top --at http://x:1", "those that take the URL of a kernel are vega ps, kill,"),
+        ("ps --at grpc://x:1", "gRPC, and this command line speaks HTTP name the http:// address"),
+        ("kill p --at grpcs://x:1", "gRPC, and this command line speaks HTTP"),
+        ("interrupts --at ftp://x", "ftp://x is no address of a kernel"),
+    ],
+)
+def test_an_address_that_a_command_does_not_take_is_told(
+    capsys: pytest.CaptureFixture[str], words: str, text: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words.split())
+    assert text in " ".join(capsys.readouterr().err.split())

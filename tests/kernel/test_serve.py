@@ -3,6 +3,7 @@ sockets, real signals."""
 
 import http.client
 import json
+import re
 import signal
 import socket
 import ssl
@@ -19,6 +20,7 @@ from tests.kernel.serving import a_server, a_token, environment_of, vega
 from tests.kernel.web import Client, free_port
 from tests.patience import PATIENCE_S
 from tests.store.postgres import own_schema, url_of
+from vegakit.cli.main import main
 from vegakit.server import DOORS
 
 
@@ -37,7 +39,14 @@ def test_a_server_says_where_it_is_and_what_to_type(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.ended() == 0
     with a_server(tmp_path, "--store", "other.db") as server:
-        assert "vega token create --tenant acme --user ann --store other.db" in server.said
+        # From any folder.
+        found = f"vega token create --tenant acme --user ann --store {tmp_path}/other.db"
+        assert found in server.said
+    for words, status in (("list", 0), ("revoke 0", 1)):
+        said = vega(tmp_path, "token", *words.split(), "--store", "new.db")
+        assert said.returncode == status
+        told = " ".join((said.stdout + said.stderr).split())
+        assert re.search(rf"vega token .* --store {tmp_path}/new.db", told)
 
 
 def test_a_drained_server_ends_its_streams_and_waiting_calls(tmp_path: Path) -> None:
@@ -245,14 +254,22 @@ def test_what_cannot_be_served_safely_is_refused(tmp_path: Path, case: str) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_wrong_flags_are_told(tmp_path: Path) -> None:
+def test_wrong_flags_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     for words, why in {
         "--certificate a.pem": "needs --certificate FILE and --key FILE",
         "--doors smtp": f"'smtp' is none of {', '.join(DOORS)}",
+        "--port 80000": "--port: '80000' is no port; write one from 0 to 65535",
+        "--grpc-port x": "--grpc-port: 'x' is no port",
+        "--port -1": "--port: '-1' is no port",
+        "--drain -1s": "--drain: '-1s' is no value for it",
+        "--drain=-1s": "--drain: '-1s' is not a duration",
+        "--drain 2d": "--drain: 2d is more than a day",
+        "--drain --no-tls": "--drain: its value is missing",
     }.items():
-        done = vega(tmp_path, "serve", *words.split())
-        assert done.returncode == 2
-        assert why in " ".join(done.stderr.split())
+        with pytest.raises(SystemExit, match="2"):
+            main(["serve", *words.split()])
+        said = capsys.readouterr().err.replace("\n  write", "; write")
+        assert why in " ".join(said.split())
 
 
 def test_a_taken_port_and_a_user_who_insists(tmp_path: Path) -> None:
@@ -346,7 +363,10 @@ def test_a_role_bounds_what_a_token_may_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["--tenant acme", "--tenant a --user b --role king"])
 def test_a_token_needs_whose_it_is(tmp_path: Path, words: str) -> None:
-    assert vega(tmp_path, "token", "create", *words.split()).returncode == 2
+    said = vega(tmp_path, "token", "create", *words.split())
+    assert said.returncode == 2
+    if "king" in words:
+        assert "--role: 'king' is none of viewer, worker, operator" in said.stderr
 
 
 def test_what_tenants_spent_is_kept_over_a_restart(tmp_path: Path) -> None:

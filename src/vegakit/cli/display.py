@@ -6,6 +6,7 @@
 import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeGuard
 
 from msgspec.structs import replace
@@ -48,12 +49,33 @@ def command_parser(verb: str, more: str = "", at: str = "") -> argparse.Argument
     parser.add_argument(
         "--at",
         metavar="RUNTIME",
+        type=partial(_place, takes_kernel=at == AT_KERNEL),
         help=f"its name, its OS pid or its socket; not needed if only one runs{at}",
     )
     return parser
 
 
 AT_KERNEL = "; or the URL of a kernel, with your token in VEGA_TOKEN"
+
+
+def _place(at: str, *, takes_kernel: bool) -> str:
+    """Refuse the address of a kernel that the command line does not speak to, or not in this
+    command; all else names a runtime."""
+    if "://" not in at or (takes_kernel and is_kernel(at)):
+        return at
+    if is_kernel(at):
+        raise argparse.ArgumentTypeError(
+            f"this command is for a runtime on this machine, and {at} is a kernel; those that take "
+            "the URL of a kernel are vega ps, kill, interrupts and answer"
+        )
+    if at.startswith(("grpc://", "grpcs://")):
+        raise argparse.ArgumentTypeError(
+            f"{at} is spoken to by gRPC, and this command line speaks HTTP; name the http:// "
+            "address of the server, which opens both by: vega serve --doors http,grpc"
+        )
+    raise argparse.ArgumentTypeError(
+        f"{at} is no address of a kernel; those begin with http:// or https://"
+    )
 
 
 def is_kernel(at: str | None) -> TypeGuard[str]:

@@ -10,7 +10,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn
 
 from vegakit.errors import UserError, did_you_mean
 
@@ -228,6 +229,17 @@ class CommandParser(argparse.ArgumentParser):
     """The arguments of a command. What is wrong with them is told as any other error: what it is,
     what was probably meant, and what to type; the status is 2, that of wrong usage."""
 
+    _given: Sequence[str] = ()
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        args: Any = None,  # noqa: ANN401  (as of argparse)
+        namespace: Any = None,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """Remember what was given, for what is said of it."""
+        self._given = [*(sys.argv[1:] if args is None else args)]
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Tell what argparse found in words that name the next step, and end."""
         raise self.refusal(self._told(message))
@@ -258,7 +270,10 @@ class CommandParser(argparse.ArgumentParser):
             given, known = choice[1], choice[2].replace("'", "")
             what = f"{given} is none of {known}"
         elif re.fullmatch(r"expected (one|at least one|\d+) arguments?", rest):
-            what = "its value is missing"
+            # What begins with a dash is taken for a flag.
+            follows = dict(pairwise(self._given)).get(name.rpartition("/")[2], "")
+            is_flag = follows.partition("=")[0] in self._flags() or not follows.startswith("-")
+            what = "its value is missing" if is_flag else f"{follows!r} is no value for it"
         elif rest.startswith("not allowed with argument"):
             what = f"it does not go together with {rest.rpartition(' ')[2]}"
         return f"{name}: {what}; {fix}" if rest else f"{message}; {fix}"

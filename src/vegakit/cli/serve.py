@@ -28,7 +28,7 @@ from vegakit.cli.look import (
 )
 from vegakit.cli.main import CommandParser
 from vegakit.concurrency import SteadyClock
-from vegakit.config import LogFormat, Settings, load, parse_duration_ms
+from vegakit.config import LogFormat, Settings, SourceKind, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
 from vegakit.server import (
     DOORS,
@@ -50,6 +50,8 @@ T = TypeVar("T")
 
 
 _LONGEST_MS = 3_653 * 86_400_000
+_LONGEST_DRAIN_MS = 86_400_000
+_LAST_PORT = 65_535
 _EXAMPLE = "vega token create --tenant acme --user ann"
 
 
@@ -78,9 +80,19 @@ def serve_command(arguments: Sequence[str]) -> int:
         bus=settings.serve.bus or ":memory:",
     )
     check_plan(plan)
-    hint = _EXAMPLE + (f" --store {shlex.quote(chosen.store)}" if chosen.store else "")
+    hint = _EXAMPLE + _store_flag(settings)
     asyncio.run(_serve_with_agents(settings, plan, hint, chosen))
     return 0
+
+
+def _store_flag(settings: Settings) -> str:
+    """Return what a command needs to find this store from any folder; nothing for the usual one. A
+    URL that settings name, with its password, is not repeated."""
+    place, source = settings.kernel_place, settings.sources["serve.store"]
+    is_usual = source.kind is SourceKind.DEFAULT
+    if is_usual or ("://" in place and source.kind is not SourceKind.FLAG):
+        return ""
+    return f" --store {shlex.quote(place)}"
 
 
 async def _serve_with_agents(
@@ -138,9 +150,18 @@ def _serve_parser() -> CommandParser:
     parser.add_argument("--host", help="the address to listen on; 127.0.0.1 if nothing says else")
     for name, door in DOORS.items():
         flag = f"--{door.port.replace('_', '-')}"
-        parser.add_argument(flag, dest=door.port, help=f"the port for {name}; 0 for a free one")
+        parser.add_argument(
+            flag,
+            dest=door.port,
+            type=_port,
+            metavar="PORT",
+            help=f"the port for {name}; 0 for a free one",
+        )
     parser.add_argument(
-        "--drain", metavar="10s", help="how long open calls may take when the server ends"
+        "--drain",
+        type=_drain,
+        metavar="10s",
+        help="how long open calls may take when the server ends",
     )
     parser.add_argument(
         "--bus", metavar="redis://…", help="a Redis that servers share; else each has its own bus"
@@ -167,6 +188,21 @@ def _serve_parser() -> CommandParser:
         "--json-logs", action="store_true", help="log to stderr as JSON, a line a record"
     )
     return parser
+
+
+def _port(text: str) -> str:
+    if not text.isascii() or not text.isdecimal() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; write one from 0 to {_LAST_PORT}")
+    return text
+
+
+def _drain(text: str) -> str:
+    try:
+        if parse_duration_ms(text) <= _LONGEST_DRAIN_MS:
+            return text
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    raise argparse.ArgumentTypeError(f"{text} is more than a day; open calls end within a minute")
 
 
 def _doors(text: str) -> list[str]:
@@ -257,7 +293,8 @@ def render_server(
 def token_command(arguments: Sequence[str]) -> int:
     """Run `vega token`."""
     chosen = _token_parser().parse_args(arguments)
-    place = load({"serve.store": chosen.store}).kernel_place
+    settings = load({"serve.store": chosen.store})
+    place, chosen.store_flag = settings.kernel_place, _store_flag(settings)
     if place == ":memory:":
         raise UserError(
             "a token in memory is gone with this command; name the store of your server: "
@@ -288,7 +325,10 @@ def _token_parser() -> CommandParser:
     making.add_argument("--tenant", required=True, help="whose processes it is for")
     making.add_argument("--user", required=True, help="who will call with it")
     making.add_argument(
-        "--role", choices=[*TokenRole], default=TokenRole.WORKER, help="worker if not given"
+        "--role",
+        choices=[role.value for role in TokenRole],
+        default=TokenRole.WORKER.value,
+        help="worker if not given",
     )
     making.add_argument(
         "--expires", type=_valid_ms, metavar="30d", help="good for so long; else until revoked"
@@ -344,7 +384,7 @@ async def _list(tokens: Tokens, chosen: argparse.Namespace) -> int:
         print(render_tokens(records, SteadyClock().now(), look_of(sys.stdout)))
     else:
         whose = f" of {one_line(chosen.tenant)}" if chosen.tenant else ""
-        print(f"There is no token{whose}. To make one, type: {_EXAMPLE}")
+        print(f"There is no token{whose}. To make one, type: {_EXAMPLE}{chosen.store_flag}")
     return 0
 
 
@@ -353,7 +393,8 @@ async def _revoke(tokens: Tokens, chosen: argparse.Namespace) -> int:
     key = chosen.id.split("_")[1] if chosen.id.startswith("vega_") else chosen.id
     if not await tokens.revoke(key):
         raise UserError(
-            f"there is no token {one_line(key)} that is good; to see all, type: vega token list"
+            f"there is no token {one_line(key)} that is good; to see all, type: "
+            f"vega token list{chosen.store_flag}"
         )
     if chosen.json:
         print_json({"revoked": key})
