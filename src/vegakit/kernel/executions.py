@@ -42,12 +42,11 @@ from vegakit.kernel.tables import EXECUTION, NEVER, PROCESS, RUNNING, SESSION, K
 from vegakit.policy import (
     INTERRUPT_KINDS,
     AgentDefinition,
-    Approved,
     Consumption,
+    Declined,
     InterruptStatus,
     PipelineDefinition,
     ProcessState,
-    Replied,
     RunAgent,
     StageAsked,
     StageCompleted,
@@ -59,6 +58,7 @@ from vegakit.policy import (
     WaitForInterrupts,
     WaitForTasks,
     agent_problems,
+    answer_output,
     stage_prompt,
 )
 from vegakit.ports import AgentResult, AgentRun, AgentRunner, Clock, TenantStore
@@ -218,13 +218,8 @@ def ask_person(
     asked = interrupts.create(tables, request, key).interrupt
     if asked.status is InterruptStatus.PENDING:
         outcome = StageAsked(key, agent.asks)
-    elif isinstance(asked.answer, Replied):
-        outcome = StageCompleted(asked.answer.value)
-    elif isinstance(asked.answer, Approved):
-        outcome = StageCompleted({"approved": True})
     else:
-        why = asked.answer.why if asked.answer is not None else f"it was {asked.status}"
-        outcome = StageCompleted({"approved": False, "why": why})
+        outcome = StageCompleted(answer_output(asked.answer or Declined(f"it was {asked.status}")))
     return sessions.report(tables, ReportRequest(pid, task.id, outcome))
 
 
