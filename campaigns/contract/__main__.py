@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,8 +63,11 @@ def cells(bin_folder: Path, words: Iterable[str] = ()) -> list[Cell]:
 
 
 def planted(bin_folder: Path) -> list[Cell]:
-    """Play each promise with its fault, on the row of `.vega` programs."""
-    return _two_at_a_time(bin_folder, [(ROWS[2], (column,)) for column in COLUMNS], fault=True)
+    """Play each promise with its fault, on the rows of `.vega` programs and pipelines in turn: the
+    judges are the same for all rows."""
+    rows = cycle(ROWS[2:4])
+    chosen = [(row, (column,)) for row, column in zip(rows, COLUMNS, strict=False)]
+    return _two_at_a_time(bin_folder, chosen, fault=True)
 
 
 def _two_at_a_time(

@@ -160,10 +160,10 @@ def trace(stage: Stage, row: Row, fault: bool) -> str:
 
 def approval(stage: Stage, row: Row, fault: bool) -> str:
     """A person is asked before it acts; no means that nothing happens, yes that it happens once."""
-    stage.calls = [{"amount": 30}, {"amount": 40}]
+    stage.calls = [{"amount": amount} for amount in row.calls]
     prepare(stage, row, row.payment_plan)
     stage.write(row.payment)
-    process = stage.start(*row.command)
+    process = stage.start(*(row.pays or row.command))
     ids: list[str] = []
     for amount, word in ((30, "yes" if fault else "no"), (40, "yes")):
         question = stage.until(

@@ -1,4 +1,4 @@
-"""The four ways to write the same work: three steps, each built on the answer to the one before.
+"""The five ways to write the same work: three steps, each built on the answer to the one before.
 
 Beside the work each has a program that asks a person twice before it pays.
 """
@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """`work` and `payment` are files, the first of which is started by `command`. `plans` are what
-    a model writes for each."""
+    """`work` and `payment` are files, the first of which is started by `command`; where `payment`
+    takes another one, that is `pays`. `plans` are what a model writes for each, `calls` how one
+    with the tool `pay` calls it."""
 
     name: str
     command: tuple[str, ...]
@@ -16,6 +17,8 @@ class Row(NamedTuple):
     payment: dict[str, str]
     plan: str = ""
     payment_plan: str = ""
+    pays: tuple[str, ...] = ()
+    calls: tuple[int, ...] = (30, 40)
 
     @property
     def file(self) -> str:
@@ -113,6 +116,36 @@ fn main() may [fs::write] allowed_paths ["paid.txt"] {
 }
 """
 
+_PIPELINE = """\
+stages:
+  - {name: first, agent: one, default_next: second}
+  - {name: second, agent: two, default_next: third}
+  - {name: third, agent: three}
+agents:
+  one: {model: fast, max_tokens: 50, prompt: "Step 1 after nothing.", budget: "$0.01"}
+  two: {model: fast, max_tokens: 50, prompt: "Step 2 after {first}.", budget: "$0.01"}
+  three: {model: fast, max_tokens: 50, prompt: "Step 3 after {second}.", budget: "$0.01"}
+"""
+
+_PIPELINE_PAYS = """\
+stages:
+  - name: first
+    agent: about_30
+    routing: [{target: pay_30, condition: equals, field: approved, value: true}]
+    default_next: second
+  - {name: pay_30, agent: clerk, default_next: second}
+  - name: second
+    agent: about_40
+    routing: [{target: pay_40, condition: equals, field: approved, value: true}]
+  - {name: pay_40, agent: clerk}
+agents:
+  about_30: {asks: confirmation, prompt: "Pay 30?"}
+  about_40: {asks: confirmation, prompt: "Pay 40?"}
+  clerk: {model: fast, max_tokens: 50, prompt: "Pay what was approved.", tools: [pay]}
+"""
+
+_PAY = _AGENT_PAYS.partition("import asyncio\n")[2].partition("clerk = ")[0]
+
 _PLANNER = """\
 import asyncio
 
@@ -150,6 +183,14 @@ ROWS = (
         ("vega", "run", "steps.vega"),
         {"steps.vega": _VEGA},
         {"steps.vega": _VEGA_PAYS},
+    ),
+    Row(
+        "pipeline",
+        ("vega", "run", "steps.yaml"),
+        {"steps.yaml": _PIPELINE},
+        {"steps.yaml": _PIPELINE_PAYS, "pay.py": _PAY},
+        pays=("vega", "run", "--tools", "pay.py", "steps.yaml"),
+        calls=(40,),
     ),
     Row(
         "program by a model",

@@ -16,7 +16,7 @@ from vegakit.lang.codegen.bytecode import Module
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
 from vegakit.providers.scripted import ScriptedModel
-from vegakit.sdk.programs import VegaProgram
+from vegakit.sdk.programs import VegaProgram, load
 from vegakit.sdk.sources import Source
 from vegakit.testing.expectations import Expectations, read_expectations
 from vegakit.testing.programs import ProgramTestResult, compare, main_arguments, scripted_model
@@ -145,5 +145,52 @@ async def test_state_of_a_program_goes_to_its_next_run(temporal: str, tmp_path: 
         [question] = await program.interrupts()
         await program.answer(question.id, "Ada", by="tester")
         assert await running == "Ada"
+        await program.stop()
+        assert len(await here.histories()) > 1
+
+
+PIPELINE = """{
+  "stages": [
+    {"name": "plan", "agent": "planner"}, {"name": "facts", "agent": "finder"},
+    {"name": "write", "agent": "writer", "requires": ["plan", "facts"], "default_next": "review"},
+    {"name": "review", "agent": "editor",
+     "routing": [{"target": "send", "condition": "equals", "field": "approved", "value": true}]},
+    {"name": "send", "agent": "sender"}
+  ],
+  "start": ["plan", "facts"],
+  "agents": {
+    "planner": {"model": "fast", "prompt": "Plan {input}"},
+    "finder": {"model": "fast", "prompt": "Facts on {input}"},
+    "writer": {"model": "fast", "prompt": "Write {plan} with {facts}"},
+    "editor": {"asks": "agent_review", "prompt": "May this be sent? {write}"},
+    "sender": {"model": "fast", "prompt": "Send {write}", "output": {"sent": "truth"}}
+  }
+}"""
+
+
+async def test_a_pipeline_walks_on_over_the_runs_of_its_workflow(
+    temporal: str, tmp_path: Path
+) -> None:
+    """Stages side by side, a person, typed answers; where it stands is in its state."""
+
+    def reply(request: ModelRequest) -> str:
+        text = str(request.messages[-1])
+        return '{"sent": true}' if "Send" in text else f"[{text.partition('Text(text=')[2][1:6]}]"
+
+    (tmp_path / "p.json").write_text(PIPELINE)
+    model, body = ScriptedModel(reply), load(tmp_path / "p.json")
+    async with stage(temporal, tmp_path, [body, COUNTER], models=lambda _: model) as here:
+        program = await here.start(longest=30)
+        running = asyncio.ensure_future(program.run("main", "owls", wallet="$1"))
+        [question] = await until(program.interrupts)
+        assert question.text.startswith("May this be sent? [Write")
+        await program.spawn("counter")
+        for _ in range(8):
+            await program.ask("counter", "more")
+        await program.answer(question.id, True, by="tester")
+        outputs = await running
+        assert (outputs["send"], outputs["review"]) == ({"sent": True}, {"approved": True})
+        assert len(model.requests) == len(["plan", "facts", "write", "send"])
+        assert (await program.printed())[-1] == 'send: {"sent":true}'
         await program.stop()
         assert len(await here.histories()) > 1

@@ -21,9 +21,8 @@ from vegakit.lang import (
     Unbounded,
     cost_of,
 )
-from vegakit.money import dollars
 from vegakit.policy import AgentDefinition, most_runs
-from vegakit.sdk import PipelineFile
+from vegakit.sdk import PipelineFile, agent_spec
 
 
 class PipelineQuote(Struct, frozen=True):
@@ -80,16 +79,7 @@ def quote_pipeline(
 
 
 def _sending(name: str, agent: AgentDefinition) -> SendTerms:
-    spec = AgentSpec(
-        name,
-        agent.model,
-        agent.instructions,
-        agent.temperature,
-        agent.max_tokens,
-        agent.max_steps,
-        dollars(agent.budget) if agent.budget else None,
-        tools=agent.tools,
-    )
+    spec = agent_spec(name, agent)
     answer = ListOf(STR) if agent.output else STR
     return SendTerms(spec, answer, part=spec.budget, specs=None if agent.tools else ())
 

@@ -57,7 +57,15 @@ from vegakit.policy import sanitise
 from vegakit.ports import Model, Sink, share_of, traits_of
 from vegakit.program import OverlapReport, Printed, WastedCost
 from vegakit.providers import needs_key, provider_of
-from vegakit.sdk import Runtime, VegaProgram, interop_at, runtime_arguments
+from vegakit.sdk import (
+    PIPELINE_SUFFIXES,
+    Runtime,
+    VegaProgram,
+    interop_at,
+    load as load_program,
+    runtime_arguments,
+    tools_at,
+)
 from vegakit.store import show_place
 from vegakit.vm import restored, text_of
 
@@ -166,6 +174,9 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run `vega run`."""
     # Options may stand between the file and its arguments.
     chosen = _parser().parse_intermixed_args(arguments)
+    if chosen.file.suffix in PIPELINE_SUFFIXES:
+        return _played(_pipeline_run(chosen))
+    _refuse_options_of_pipelines(chosen)
     made = compiled_at(chosen.file)
     if made is None:
         return 1
@@ -178,7 +189,29 @@ def run_command(arguments: Sequence[str]) -> int:
         )
     given = _given(module, chosen)
     interop = interop_at(chosen.file, check_loading)
-    made_run = _Run(VegaProgram(module, root, interop=interop), given, chosen)
+    return _played(_Run(VegaProgram(module, root, interop=interop), given, chosen))
+
+
+def _pipeline_run(chosen: argparse.Namespace) -> "_Run":
+    if chosen.arguments:
+        raise UserError(
+            f"a pipeline takes no arguments, but its input; type: vega run {chosen.file} --input "
+            f"{shlex.quote(chosen.arguments[0])}"
+        )
+    tools = [tool for file in chosen.tools or () for tool in tools_at(file, check_loading)]
+    return _Run(load_program(chosen.file, tools=tools), [chosen.input or ""], chosen)
+
+
+def _refuse_options_of_pipelines(chosen: argparse.Namespace) -> None:
+    for option in ("input", "tools"):
+        if getattr(chosen, option) is not None:
+            raise UserError(
+                f"--{option} is for pipelines ({', '.join(PIPELINE_SUFFIXES)}); {chosen.file} is a "
+                f"program: leave it out, and write arguments of main behind the file"
+            )
+
+
+def _played(made_run: "_Run") -> int:
     try:
         return asyncio.run(made_run.go())
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -191,10 +224,19 @@ def run_command(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega run",
-        description="Run a program; what follows its file are the arguments of its main.",
+        description="Run a program, or a pipeline; what follows the file of a program are the "
+        "arguments of its main.",
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT")
+    parser.add_argument("--input", metavar="TEXT", help="the input of a pipeline")
+    parser.add_argument(
+        "--tools",
+        action="append",
+        type=Path,
+        metavar="FILE.py",
+        help="functions with @tool that agents of a pipeline name",
+    )
     parser.add_argument("--budget", type=amount, metavar="'$5'", help="the most it may spend")
     parser.add_argument("--model", help="for all its agents; scripted:FILE needs no key")
     parser.add_argument(
@@ -466,7 +508,8 @@ class _Run:
         if self._chosen.json:
             self._page(result=python_value(result))
             return
-        if result is not None:
+        # Of a pipeline all outputs were printed as they came.
+        if result is not None and self._program.pipeline is None:
             print(_shown(text_of(restored(result))), flush=True)
         self._tell_account()
 

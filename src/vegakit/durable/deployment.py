@@ -66,7 +66,7 @@ class Deployment:
         registry = Registry(runtime.model_registry, lambda: runtime.admission_service)
         for body in self.bodies:
             if isinstance(body, VegaProgram):
-                deploy(body.module, body.root, registry)
+                deploy(body.module, body.root, registry, pipeline=body.pipeline)
             else:
                 _check(body)
                 registry.register(body)

@@ -34,6 +34,7 @@ from vegakit.policy import (
     ChildType,
     Grant,
     OnExceed,
+    PipelineDefinition,
     Rate,
     RateRule,
     RateStrategy,
@@ -45,7 +46,7 @@ from vegakit.policy import (
     unmarked,
 )
 from vegakit.ports import AuditLevel, CommandResult, LaunchedChild, Tool
-from vegakit.program import ChildSpec, FiberBody, GroupSpec, ProcessSpec
+from vegakit.program import ChildSpec, FiberBody, GroupSpec, PipelineBody, ProcessSpec
 from vegakit.records import digest128, to_json
 from vegakit.tools import SandboxPool, SandboxSpec, ToolContext, ToolRights, declared_rights
 from vegakit.vm import on_lookahead_bug
@@ -539,9 +540,11 @@ def deploy(
     allowed: Sequence[str] | None = None,
     externals: Externals | None = None,
     most: Grant | None = None,
+    pipeline: PipelineDefinition | None = None,
 ) -> Deployed:
     """Put the bodies of a program into a registry, once for each program of a runtime and for what
-    it is allowed. `most` is what it may touch at most, whatever it declares."""
+    it is allowed. `most` is what it may touch at most, whatever it declares. The functions of a
+    module that was made of a `pipeline` walk through it."""
     externals = externals or Externals()
     prefix = registry.prefix_for(function.name for function in module.functions)
     tools = library_tools(module, root, allowed, most=most) | dict(externals.called)
@@ -556,7 +559,11 @@ def deploy(
     known, digest = _parameters(tools), _digest(module)
     for number, function in enumerate(module.functions):
         name = bodies[function.name] = f"{prefix}{function.name}"
-        body = FiberBody(module, number, spawns, stateless, function.names, known, digest)
+        code = (module, number, spawns, stateless, function.names, known)
+        if pipeline is None:
+            body = FiberBody(*code, digest)
+        else:
+            body = PipelineBody(*code, digest128(pipeline), definition=pipeline)
         registry.register_fiber(name, body, narrow.get(function.name, tools))
     vega = {tool.name: VegaTool(tool, ProcessSpec(bodies[tool.name])) for tool in module.tools}
     for spec in module.agents:

@@ -262,7 +262,12 @@ class ProgramRun:
             await self._services.model_registry.prepare(models)
             externals = await find_externals(program, self._services, allowed)
             self._deployed[key] = deploy(
-                program.module, program.root, self.registry, allowed, externals
+                program.module,
+                program.root,
+                self.registry,
+                allowed,
+                externals,
+                pipeline=program.pipeline,
             )
         return self._deployed[key]
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vegakit.host.admission import AdmissionService
     from vegakit.host.python_interop import PythonInterop
     from vegakit.lang import Module
+    from vegakit.policy import PipelineDefinition
 
 
 # What is given to a runtime is looked at before anything is opened: a wrong part that is only found
@@ -68,11 +69,13 @@ def check_numbers(numbers: Mapping[str, tuple[object, int]]) -> None:
 
 class CompiledProgram(Protocol):
     """A program as a host runs it: its module, the folder that its files are relative to, and how
-    values of Python cross into it if it was written in Python."""
+    values of Python cross into it if it was written in Python. With a `pipeline` its main walks
+    through that; its module holds the agents."""
 
     module: "Module"
     root: Path
     interop: "PythonInterop | None"
+    pipeline: "PipelineDefinition | None"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,11 @@ from vegakit.kernel.tables import (
 from vegakit.policy import (
     INTERRUPT_KINDS,
     AgentDefinition,
-    Approved,
     Consumption,
+    Declined,
     InterruptStatus,
     PipelineDefinition,
     ProcessState,
-    Replied,
     RunAgent,
     StageAsked,
     StageCompleted,
@@ -69,6 +68,7 @@ from vegakit.policy import (
     WaitForInterrupts,
     WaitForTasks,
     agent_problems,
+    answer_output,
     stage_prompt,
 )
 from vegakit.ports import AgentResult, AgentRun, AgentRunner, Clock, TenantStore
@@ -251,13 +251,8 @@ def ask_person(
     asked = interrupts.create(tables, request, key).interrupt
     if asked.status is InterruptStatus.PENDING:
         outcome = StageAsked(key, agent.asks)
-    elif isinstance(asked.answer, Replied):
-        outcome = StageCompleted(asked.answer.value)
-    elif isinstance(asked.answer, Approved):
-        outcome = StageCompleted({"approved": True})
     else:
-        why = asked.answer.why if asked.answer is not None else f"it was {asked.status}"
-        outcome = StageCompleted({"approved": False, "why": why})
+        outcome = StageCompleted(answer_output(asked.answer or Declined(f"it was {asked.status}")))
     return sessions.report(tables, ReportRequest(pid, task.id, outcome))
 
 

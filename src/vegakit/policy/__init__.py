@@ -109,8 +109,10 @@ if TYPE_CHECKING:
         OutputField as OutputField,
         PipelineDefinition as PipelineDefinition,
         agent_problems as agent_problems,
+        answer_output as answer_output,
         as_text as as_text,
         definition_problems as definition_problems,
+        stage_agent as stage_agent,
         stage_prompt as stage_prompt,
     )
     from vegakit.policy.quota import (
@@ -225,6 +227,7 @@ if TYPE_CHECKING:
         WaitForInterrupts as WaitForInterrupts,
         WaitForTasks as WaitForTasks,
         begin_session as begin_session,
+        failure_of as failure_of,
     )
     from vegakit.policy.supervision import (
         ChildRecord as ChildRecord,
@@ -275,8 +278,8 @@ __getattr__, __dir__ = lazy_exports(
             "Condition Join Pipeline PipelineBounds RoutingRule Stage most_runs pipeline_problems"
         ),
         "pipeline_agents": (
-            "AgentDefinition OutputField PipelineDefinition agent_problems as_text "
-            "definition_problems stage_prompt"
+            "AgentDefinition OutputField PipelineDefinition agent_problems answer_output as_text "
+            "definition_problems stage_agent stage_prompt"
         ),
         "quota": (
             "Consumption Dimension Quota QuotaExceeded QuotaRule RemainingBudget SoftWallReached "
@@ -307,7 +310,7 @@ __getattr__, __dir__ = lazy_exports(
         "session": (
             "Instruction PipelineSession ReportRefusal RunAgent StageAsked StageCompleted "
             "StageFailed StageFailure StageOutcome StageTask TaskId WaitForInterrupts "
-            "WaitForTasks begin_session"
+            "WaitForTasks begin_session failure_of"
         ),
         "supervision": (
             "ChildRecord ChildState ChildType ExitSupervisor KillChild ReportEnded ReportReady "

@@ -23,8 +23,14 @@ from msgspec import Meta, Struct
 
 from vegakit.errors import InvalidMoneyError, did_you_mean
 from vegakit.money import dollars
-from vegakit.policy.interrupts import InterruptKind
-from vegakit.policy.pipeline import Pipeline
+from vegakit.policy.interrupts import (
+    Approved,
+    Declined,
+    InterruptAnswer,
+    InterruptKind,
+    Replied,
+)
+from vegakit.policy.pipeline import Pipeline, Stage
 from vegakit.records import to_json
 
 _MOST_TEXT = 100_000
@@ -135,6 +141,22 @@ def stage_prompt(agent: AgentDefinition | None, given: object, outputs: Mapping[
         return as_text(given)
     parts = {_INPUT: given, **outputs}
     return "\n\n".join(f"## {name}\n\n{as_text(value)}" for name, value in parts.items())
+
+
+def stage_agent(stage: Stage) -> str:
+    """Return the name of the agent that a stage asks: one of its own if it narrows the tools."""
+    return stage.agent if stage.tools is None else f"{stage.agent}.{stage.name}"
+
+
+def answer_output(answer: InterruptAnswer) -> Any:  # noqa: ANN401
+    """Return the output of a stage that a person answered."""
+    match answer:
+        case Replied(value):
+            return value
+        case Approved():
+            return {"approved": True}
+        case Declined(why):
+            return {"approved": False, "why": why}
 
 
 def as_text(value: object) -> str:

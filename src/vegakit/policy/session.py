@@ -1,10 +1,18 @@
 """Sessions: one walk through a pipeline, told what happened, answering what to do next (pure)."""
 
 from enum import StrEnum
-from typing import Any, NewType, TypeAlias, assert_never
+from typing import Any, Final, NewType, TypeAlias, assert_never
 
 from msgspec import Struct, field
 
+from vegakit.errors import (
+    BudgetExceeded,
+    CapabilityDenied,
+    ContractViolated,
+    Timeout,
+    ToolFailed,
+    VegaError,
+)
 from vegakit.ids import InterruptId
 from vegakit.policy.interrupts import (
     Consequence,
@@ -70,6 +78,21 @@ class StageFailure(StrEnum):
 
 _FINAL_FAILURES = (StageFailure.POLICY_VIOLATION, StageFailure.RESOURCE_EXHAUSTED)
 """What would fail in the same way again."""
+
+
+_FAILURES: Final[tuple[tuple[type[VegaError], StageFailure], ...]] = (
+    (BudgetExceeded, StageFailure.RESOURCE_EXHAUSTED),
+    (Timeout, StageFailure.TIMEOUT),
+    (ToolFailed, StageFailure.TOOL_FAILED),
+    (CapabilityDenied, StageFailure.POLICY_VIOLATION),
+    (ContractViolated, StageFailure.POLICY_VIOLATION),
+)
+
+
+def failure_of(error: VegaError) -> StageFailure:
+    """Return how a task failed that ended with an error; every other error is one of the model."""
+    failures = (failure for kind, failure in _FAILURES if isinstance(error, kind))
+    return next(failures, StageFailure.LLM_FAILED)
 
 
 class StageCompleted(Struct, frozen=True, tag=True):

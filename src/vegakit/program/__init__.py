@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         CoroutineBody as CoroutineBody,
         FiberBody as FiberBody,
         ModelChoice as ModelChoice,
+        PipelineBody as PipelineBody,
         ReducerBody as ReducerBody,
         restore as restore,
     )
@@ -123,7 +124,8 @@ __getattr__, __dir__ = lazy_exports(
             "missing_rights over_remaining_budget token_counter too_complex_inspection"
         ),
         "bodies": (
-            "AgentBody Author Body Code CoroutineBody FiberBody ModelChoice ReducerBody restore"
+            "AgentBody Author Body Code CoroutineBody FiberBody ModelChoice PipelineBody "
+            "ReducerBody restore"
         ),
         "core": "NOW time_text",
         "machine": "Machine",

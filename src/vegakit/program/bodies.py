@@ -6,6 +6,7 @@
 |           |                                                                   | memory one       |
 | reducer   | `react(state, message)` gives the next state and what to do; pure | one              |
 | fiber     | runs a function of a compiled program; its calls are effects      | all              |
+| pipeline  | walks through stages, as a session of `policy` says; as a fiber   | all              |
 | coroutine | a coroutine that only the local host can run, once for each       | one              |
 |           | message, or once for a whole incarnation                          |                  |
 """
@@ -34,6 +35,7 @@ from vegakit.records import digest128
 
 if TYPE_CHECKING:
     from vegakit.lang import Module
+    from vegakit.policy import PipelineDefinition
     from vegakit.program.admission import AdmittedProgram
     from vegakit.vm import Vm
 
@@ -158,6 +160,13 @@ class FiberBody:
     digest: str = ""
     fuel: int | None = None
     mailbox: MailboxRule = _MAILBOX
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineBody(FiberBody):
+    """A pipeline: it runs as a fiber, whose machine is a walk through its stages."""
+
+    definition: "PipelineDefinition | None" = None
 
 
 Body: TypeAlias = AgentBody | ReducerBody | CoroutineBody | FiberBody

@@ -42,6 +42,9 @@ _BURNT = "it computes for too long; let loops have fewer rounds, or agents do th
 class FiberWorker(Worker):
     """Runs the fibers of Vega programs."""
 
+    _machine: type[Any] = Vm
+    """What runs a fiber; the state that is loaded is something else."""
+
     def __init__(
         self, core: Core, incarnations: Incarnations, spawning: Spawner, wallets: Wallets
     ) -> None:
@@ -99,19 +102,20 @@ class FiberWorker(Worker):
     def _begin(self, path: str, process: ProcessRecord, message_id: int, args: Any) -> None:  # noqa: ANN401
         body = self._body(process)
         try:
-            state = start(
-                body.module,
-                body.function,
-                _arguments(body, args),
-                window=self._core.state.bounds.window,
-            )
+            vm = self._started(body, args)
         except ContractViolated as wrong:
             self._answer(process, message_id, MessageFailed(ContractViolated.__name__, str(wrong)))
             return
-        vm = Vm(body.module, state)
         fiber = Fiber(vm, body.digest)
         process.fibers = (process.fibers or {}) | {message_id: fiber}
         self._go_on(FiberRun(path, process, message_id, fiber, vm, body))
+
+    def _started(self, body: FiberBody, args: object) -> Vm:
+        given, window = arguments_in_order(body, args), self._core.state.bounds.window
+        return Vm(body.module, start(body.module, body.function, given, window=window))
+
+    def _restored(self, body: FiberBody, stored: object) -> Vm:
+        return Vm(body.module, convert(stored, VmState))
 
     def _go_on(self, run: FiberRun) -> None:
         """Run the fiber until its slice is used up or it waits for an effect. Requests that the
@@ -183,10 +187,10 @@ class FiberWorker(Worker):
         if fiber is None:
             return None
         body = self._body(process)
-        if not isinstance(fiber.vm, Vm):
+        if not isinstance(fiber.vm, self._machine):
             if fiber.code != body.digest:
                 raise ProgramChanged(_CHANGED.format(path=path))
-            fiber.vm = Vm(body.module, convert(fiber.vm, VmState))
+            fiber.vm = self._restored(body, fiber.vm)
         return FiberRun(path, process, message_id, fiber, fiber.vm, body)
 
     def _body(self, process: ProcessRecord) -> FiberBody:
@@ -201,7 +205,7 @@ def _crash_text(crash: Crash) -> str:
     return crash.reason + "".join(rows)
 
 
-def _arguments(body: FiberBody, given: Any) -> list[Any]:  # noqa: ANN401
+def arguments_in_order(body: FiberBody, given: Any) -> list[Any]:  # noqa: ANN401
     """Return the arguments in the order of the parameters. Arguments that are given by name are
     JSON from outside, and are checked."""
     if not isinstance(given, dict):

@@ -21,7 +21,14 @@ from msgspec import Raw
 from vegakit.errors import Cancelled as CancelledError
 from vegakit.events import CancelRequested, MessageArrived, OutcomeArrived
 from vegakit.policy import ExitKind, ExitReason
-from vegakit.program.bodies import AgentBody, Body, Code, CoroutineBody, ReducerBody
+from vegakit.program.bodies import (
+    AgentBody,
+    Body,
+    Code,
+    CoroutineBody,
+    PipelineBody,
+    ReducerBody,
+)
 from vegakit.program.core import Core, Worker
 from vegakit.program.messages import MessageFailed, ProcessMessage
 from vegakit.program.processes import Incarnations, Supervisors
@@ -111,6 +118,10 @@ class Machine:
             return CoroutineWorker(core, incarnations)
         # The virtual machine and the language are loaded with the first fiber: a runtime whose
         # agents run no compiled program never pays for them.
+        if kind is PipelineBody:
+            from vegakit.program.pipelines import PipelineWorker
+
+            return PipelineWorker(core, incarnations, spawner, self.wallets)
         from vegakit.program.fibers import FiberWorker
 
         return FiberWorker(core, incarnations, spawner, self.wallets)

@@ -175,6 +175,7 @@ _NOT_WANTED = MessageFailed("Cancelled", "nobody waits for the answer any more")
 _ASKED = {
     "human::ask": InterruptKind.CLARIFICATION,
     "human::approve": InterruptKind.CONFIRMATION,
+    "human::review": InterruptKind.AGENT_REVIEW,  # of pipelines only
 }
 
 
@@ -242,6 +243,12 @@ class FiberRequests:
             case Returned(value):
                 run.vm.answer(ticket, value)
 
+    def settle(self, run: FiberRun, ticket: str, charged: int = 0) -> None:
+        """Note that a request, which was made in its turn, has its result."""
+        ask_key = f"{run.ask_prefix}{ticket}"
+        self._speculation.on_answer(run.fiber.critical_path, ticket, ask_key, charged)
+        self._forget(run, ticket)
+
     def _forget(self, run: FiberRun, ticket: str) -> None:
         """Forget a send that has a result or was cancelled."""
         run.fiber.answers = {t: kind for t, kind in run.fiber.answers.items() if t != ticket}
@@ -287,9 +294,8 @@ class FiberRequests:
         ]:
             self._withdraw(ask_key)
         # A machine that came to its end has closed them; one that is given up has not.
-        for task in run.vm.state.tasks.values():
-            for span in (span for frame in task.frames for span in frame.spans):
-                self._close_span(run, CloseSpan(span, f"{_NOT_WANTED.error}: {_NOT_WANTED.reason}"))
+        for span in run.vm.spans:
+            self._close_span(run, CloseSpan(span, f"{_NOT_WANTED.error}: {_NOT_WANTED.reason}"))
         prefix = run.session(":").removesuffix(":")
         sessions = self._core.state.sessions
         for key in [key for key in reversed(sessions) if key.startswith(prefix)]:
@@ -460,7 +466,8 @@ class FiberRequests:
 
     def _ask_person(self, run: FiberRun, fiber_request: CallHost) -> None:
         question, timeout = fiber_request.args
-        expires_ms = self._core.now + timeout["of"]
+        # Without a time it waits as long as questions of its kind do.
+        expires_ms = None if timeout is None else self._core.now + timeout["of"]
         request = AskHuman(_ASKED[fiber_request.function], question, expires_ms)
         self._start(run, fiber_request, request, deadline_ms=expires_ms)
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from vegakit.sdk.pipeline_files import (
         PIPELINE_SUFFIXES as PIPELINE_SUFFIXES,
         PipelineFile as PipelineFile,
+        agent_spec as agent_spec,
         pipeline_schema as pipeline_schema,
         read_pipeline as read_pipeline,
     )
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         program as program,
         session as session,
         spawn as spawn,
+        tools_at as tools_at,
         vega as vega,
     )
     from vegakit.sdk.runtime import Runtime as Runtime
@@ -93,10 +95,10 @@ __getattr__, __dir__ = lazy_exports(
         "composition": "RuntimeOptions adopt runtime_arguments",
         "control_server": "ControlServer RuntimeControl",
         "patterns": "map_all race retry_until",
-        "pipeline_files": "PIPELINE_SUFFIXES PipelineFile pipeline_schema read_pipeline",
+        "pipeline_files": "PIPELINE_SUFFIXES PipelineFile agent_spec pipeline_schema read_pipeline",
         "programs": (
             "Failed LoadHook MaxLen ProgramRefused PythonProgram VegaFunction VegaProgram "
-            "code_run_by interop_at load parallel program session spawn vega"
+            "code_run_by interop_at load parallel program session spawn tools_at vega"
         ),
         "runtime": "Runtime",
         "sources": "CheckedSource Source check_source load_bytecode project_root",

@@ -11,15 +11,25 @@ YAML is read as a file of tools is: what could be read in two ways is refused. J
 and says fields instead of lines.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
 from vegakit.errors import UserError
-from vegakit.policy import PipelineDefinition, agent_problems, pipeline_problems
+from vegakit.money import dollars
+from vegakit.policy import (
+    AgentDefinition,
+    PipelineDefinition,
+    agent_problems,
+    pipeline_problems,
+    stage_agent,
+)
 from vegakit.tools import ToolFileProblem, YamlNode, convert_node, read_yaml
+
+if TYPE_CHECKING:
+    from vegakit.lang import AgentSpec, Module
 
 PIPELINE_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_BYTES = 256 * 1024
@@ -47,6 +57,45 @@ def read_pipeline(path: str | Path) -> PipelineFile:
         told = (_place(path, _line_of(problem, node, lines)) + problem for problem in found)
         raise UserError("\n".join(told))
     return PipelineFile(definition, lines)
+
+
+def pipeline_module(path: Path, file: PipelineFile) -> "Module":
+    """Return the agents of a pipeline as the module of a program, whose main takes the input. What
+    main does is no code: the host walks through the pipeline."""
+    from vegakit.lang import ANY, STR, Function, Module, Rights
+
+    definition, specs = file.definition, dict[str, "AgentSpec"]()
+    for stage in definition.stages:
+        agent, name = definition.agents.get(stage.agent), stage_agent(stage)
+        if agent is None:
+            raise UserError(
+                f"{_place(path, file.lines[stage.name])}{stage.name}: agent {stage.agent} is not "
+                "defined in this file, and only a kernel may know others; define it under `agents`"
+            )
+        if agent.asks is None:
+            specs[name] = agent_spec(name, agent, stage.tools)
+    main = Function("main", path.name, (STR,), ANY, 1, (), (), (), (), 0, ("input",))
+    none = ((), (), (), ())
+    return Module(path.name, 0, (main,), (), (), (Rights(),), (*specs.values(),), *none)
+
+
+def agent_spec(
+    name: str, agent: AgentDefinition, tools: Collection[str] | None = None
+) -> "AgentSpec":
+    """Return an agent of a pipeline as one of a program; `tools` are those that it may use of its
+    own."""
+    from vegakit.lang import AgentSpec
+
+    return AgentSpec(
+        name,
+        agent.model,
+        agent.instructions,
+        agent.temperature,
+        agent.max_tokens,
+        agent.max_steps,
+        dollars(agent.budget) if agent.budget else None,
+        tools=tuple(tool for tool in agent.tools if tools is None or tool in tools),
+    )
 
 
 def pipeline_schema() -> dict[str, Any]:

@@ -36,6 +36,7 @@ from vegakit.tools import FunctionTool
 if TYPE_CHECKING:
     from vegakit.host import ToolLike
     from vegakit.lang import Diagnostic, Function, LoadTimeCode, Module
+    from vegakit.policy import PipelineDefinition
 
 
 # A `.vega` file as a Python object: its functions are called like functions.
@@ -104,10 +105,12 @@ class VegaProgram:
         root: Path,
         runtime: "ProgramRunner | None" = None,
         interop: "PythonInterop | None" = None,
+        pipeline: "PipelineDefinition | None" = None,
     ) -> None:
         self.module = module
         self.root = root
         self.interop = interop
+        self.pipeline = pipeline
         self._runtime = runtime
 
     def __getattr__(self, name: str) -> VegaFunction:
@@ -149,14 +152,20 @@ def load(
     tools: "Iterable[ToolLike]" = (),
     types: Iterable[Any] = (),
 ) -> VegaProgram:
-    """Load a program from a file. `tools` are functions of Python that the program may call and
-    give to its agents, `types` models that it knows as records, and whose instances its functions
-    return."""
+    """Load a program from a file, or a pipeline, whose `main` takes the input. `tools` are
+    functions of Python that the program may call and give to its agents, `types` models that it
+    knows as records, and whose instances its functions return."""
     from vegakit.host import PythonInterop
+    from vegakit.sdk.pipeline_files import PIPELINE_SUFFIXES, pipeline_module, read_pipeline
 
     if Path(path).suffix == ".py":
         tools = [*tools, *tools_at(Path(path))]
     interop = PythonInterop(tools, types)
+    if Path(path).suffix in PIPELINE_SUFFIXES:
+        file = read_pipeline(Path(path))
+        module = pipeline_module(Path(path), file)
+        root = project_root(Path(path))
+        return VegaProgram(module, root, runtime, interop, file.definition)
     module, root = compiled(Path(path), interop)
     return VegaProgram(module, root, runtime, interop)
 

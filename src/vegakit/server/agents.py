@@ -34,9 +34,6 @@ from vegakit.errors import (
     AgentFailed,
     BudgetExceeded,
     CapabilityDenied,
-    ContractViolated,
-    Timeout,
-    ToolFailed,
     UserError,
     VegaError,
     did_you_mean,
@@ -44,21 +41,17 @@ from vegakit.errors import (
 )
 from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.money import Dollars, Money, dollars, format_money
-from vegakit.policy import AgentDefinition, OutputField, StageFailure, definition_problems
+from vegakit.policy import (
+    AgentDefinition,
+    OutputField,
+    definition_problems,
+    failure_of,
+)
 from vegakit.ports import AgentResult, AgentRun, Tool
 from vegakit.sdk import Runtime
 from vegakit.tools import as_tools, by_name
 
 _LOG = logging.getLogger("vegakit")
-
-_FAILURES: Final[tuple[tuple[type[VegaError], StageFailure], ...]] = (
-    (BudgetExceeded, StageFailure.RESOURCE_EXHAUSTED),
-    (Timeout, StageFailure.TIMEOUT),
-    (ToolFailed, StageFailure.TOOL_FAILED),
-    (CapabilityDenied, StageFailure.POLICY_VIOLATION),
-    (ContractViolated, StageFailure.POLICY_VIOLATION),
-)
-"""Every other error is one of the model."""
 
 _TYPES: Final[Mapping[OutputField, Any]] = {
     OutputField.TEXT: str,
@@ -302,7 +295,5 @@ class _Seen:
 
     def failed(self, error: VegaError) -> AgentResult:
         """Return the result of a run that ended with an error."""
-        failures = (failure for kind, failure in _FAILURES if isinstance(error, kind))
-        failure = next(failures, StageFailure.LLM_FAILED)
         text = f"{error_name(error)}: {error}"
-        return AgentResult(failure=failure, error=text, tool_calls=self.tools)
+        return AgentResult(failure=failure_of(error), error=text, tool_calls=self.tools)

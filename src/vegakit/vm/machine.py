@@ -84,6 +84,12 @@ class Vm(TaskMachine):
         """Return the state as JSON can hold it; `weigh` says before whether it may be stored."""
         return packed(self.state)
 
+    @property
+    def spans(self) -> list[str]:
+        """Return the spans of the trace that are open."""
+        frames = (frame for task in self.state.tasks.values() for frame in task.frames)
+        return [span for frame in frames for span in frame.spans]
+
     # Running
 
     def run(self, fuel: int) -> Step:
