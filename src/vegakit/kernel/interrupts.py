@@ -22,7 +22,7 @@ from vegakit.control import (
 from vegakit.ids import InterruptId, Pid
 from vegakit.kernel.processes import ended, keep_settled, moved, open_questions
 from vegakit.kernel.sessions import consequence_of, settle_in_session
-from vegakit.kernel.tables import EXECUTION, INTERRUPT, PROCESS, KernelTables, cursor_of
+from vegakit.kernel.tables import EXECUTION, INTERRUPT, PROCESS, KernelTables
 from vegakit.policy import (
     Consequence,
     Interrupt,
@@ -190,14 +190,14 @@ def pending_of(tables: KernelTables, pid: str) -> InterruptRecord | None:
 
 def list_page(tables: KernelTables, request: ListInterruptsRequest) -> InterruptPage:
     """Return a page of questions."""
-    found, documents = tables.find(
+    found, next_ = tables.page(
         INTERRUPT,
         state=request.status,
         owner=request.pid or None,
         after=request.after,
         limit=request.limit,
     )
-    return InterruptPage(tuple(found), cursor_of(documents, request.limit))
+    return InterruptPage(found, next_)
 
 
 def _machine(record: InterruptRecord) -> Interrupts:
