@@ -25,7 +25,16 @@ from vegakit.kernel import Kernel
 from vegakit.server import GrpcDoor, GrpcLimits, TokenRole, Tokens, serve_grpc
 from vegakit.store import open_tenants
 
-__all__ = ["RpcClient", "RpcSite", "a_rpc_site", "filled", "message_class", "plain", "stub_of"]
+__all__ = [
+    "UNKNOWN_FIELD",
+    "RpcClient",
+    "RpcSite",
+    "a_rpc_site",
+    "filled",
+    "message_class",
+    "plain",
+    "stub_of",
+]
 
 PROTOS = Path(server.__file__).parent / "proto"
 PACKAGE = "vega.kernel.v1"

@@ -16,6 +16,7 @@ import pytest
 
 from tests.kernel.examples import EXAMPLES, TWO
 from tests.kernel.rpc import (
+    UNKNOWN_FIELD,
     RpcClient,
     RpcSite,
     a_rpc_site,
@@ -194,6 +195,39 @@ async def test_messages_texts_and_compression_are_bounded() -> None:
         outcome = await client.send_bytes("get_process", request_of("get_process", pid="\n" * 150))
         assert outcome.code() is Code.INVALID_ARGUMENT
         assert (await client.ask("submit", pid="p"))[0] == 200
+
+
+async def test_messages_that_take_long_to_read_are_refused() -> None:
+    """A million fields or values of two to four bytes each are within 4 MB."""
+    async with a_rpc_site() as site:
+        client = await site.client()
+        outcome = await client.send_bytes("list_processes", UNKNOWN_FIELD * 1_000_000)
+        assert coded(outcome) == (Code.INVALID_ARGUMENT, "invalid")
+        assert "more than 65536 bytes of unknown fields" in outcome.details()
+        request = message_class("CreateEnvelopeRequest")()
+        request.input.list_value.MergeFromString(b"\n\x00" * 100_001)
+        outcome = await client.send_bytes("create_envelope", request.SerializeToString())
+        assert "more than 100000 values" in outcome.details()
+        assert (await client.ask("submit", pid="p"))[0] == 200
+
+
+async def test_a_page_of_large_records_fits_through_the_door() -> None:
+    """By number alone 200 questions of 9,000 characters, of three bytes each, would be 5 MB."""
+    async with a_rpc_site() as site:
+        client = await site.client()
+        await client.ask("submit", pid="p")
+        for number in range(200):
+            asked = {"pid": "p", "kind": "clarification", "id": f"q{number:03}"}
+            status, reply = await client.ask("create_interrupt", question="語" * 9_000, **asked)
+            assert status == 200, reply
+        seen, after = list[str](), ""
+        while True:
+            status, page = await client.ask("list_interrupts", limit=200, after=after)
+            assert status == 200, page
+            seen += [one["interrupt"]["ask"]["id"] for one in page["interrupts"]]
+            if not (after := page.get("next", "")):
+                break
+        assert seen == [f"q{number:03}" for number in range(200)]
 
 
 def deep(levels: int) -> Any:

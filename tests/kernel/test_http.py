@@ -22,8 +22,10 @@ from tests.patience import PATIENCE_S, until
 from tests.store.redis_server import redis_server
 from vegakit.concurrency import SteadyClock
 from vegakit.control import KERNEL_OPERATIONS, ReplyShape, Right
+from vegakit.ids import TenantId
 from vegakit.kernel import Kernel
 from vegakit.server import HttpLimits, TokenRole, Tokens
+from vegakit.server.admission import Admission
 from vegakit.store import open_bus, open_tenants
 from vegakit.testing import FakeClock
 
@@ -221,6 +223,48 @@ async def test_deep_json_and_long_numbers_are_the_callers_fault() -> None:
         await in_thread(client.call, "submit", pid="p")
         status, reply = await in_thread(client.call, "record_usage", pid="p", usage=big)
         assert (status, reply["error"]["code"]) == (400, "invalid")
+
+
+async def test_json_that_takes_long_to_read_is_refused() -> None:
+    """Quotes that never close, from each of which a text might begin, would be read from each; and
+    of many values, each of a byte or two, much is made."""
+    async with a_site() as site:
+        many = b'{"input": [' + b"[]," * 100_000 + b"[]]}"
+        for body in (b"[" * 65 + b'"\\' * 400_000, b"[" * 65 + b'"' * 900_000, many):
+            client = await site.client(tenant=f"with {body[-3:]}")
+            status, _ = await in_thread(client.request, "POST", "/v1/create_envelope", body)
+            assert status == 400
+        client = await site.client()
+        text = b'{"input": "' + b"[," * 200_000 + b'"}'
+        assert (await in_thread(client.request, "POST", "/v1/create_envelope", text))[0] == 200
+
+
+async def test_whoever_holds_others_up_is_held_up() -> None:
+    """By the square of how long; others do not wait, and nothing is kept of it."""
+    admission, one, other = Admission(nobody, HttpLimits()), TenantId("one"), TenantId("other")
+    loop, took = asyncio.get_running_loop(), list[float]()
+
+    def work(s: float) -> None:
+        until = time.thread_time() + s
+        while time.thread_time() < until:
+            pass
+
+    async def timed(tenant: TenantId) -> None:
+        began = loop.time()
+        await admission.converted(tenant, work, 0)
+        took.append(loop.time() - began)
+
+    await admission.converted(one, work, 0.03)
+    await asyncio.gather(timed(other), timed(one))
+    assert took[0] < took[1]
+    assert took[1] >= 0.8
+    for _ in range(100):
+        await asyncio.sleep(0.02)
+    assert admission._turns == {}  # pyright: ignore[reportPrivateUsage]
+
+
+async def nobody(_: str) -> None:
+    return None
 
 
 async def test_a_tenant_leaves_room_for_others() -> None:

@@ -78,6 +78,31 @@ async def test_a_decision_looks_before_it_changes(kind: str, tmp_path: Path) -> 
                 await store.transact(A, late)
 
 
+@KINDS
+async def test_a_page_ends_with_the_document_that_fills_it(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as [store]:
+
+        def fill(records: TenantRecords) -> None:
+            for number, key in enumerate("abcde"):
+                records.put("kind", key, b"x" * 100, rank=-number)
+
+        await store.transact(A, fill)
+        for most, limit, after, wanted in (
+            (None, 9, None, "edcba"),
+            (250, 9, None, "edc"),
+            (200, 9, None, "ed"),
+            (1, 9, "b", "c"),
+            (250, 2, "", "ab"),
+        ):
+            seen = await store.read(
+                A,
+                lambda it, most=most, limit=limit, after=after: it.find(
+                    "kind", after=after, limit=limit, most_bytes=most
+                ),
+            )
+            assert "".join(one.key for one in seen) == wanted
+
+
 DOCUMENTS = st.lists(
     st.tuples(
         st.sampled_from("aAé9bz"),

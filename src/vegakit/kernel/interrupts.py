@@ -28,7 +28,6 @@ from vegakit.kernel.tables import (
     PROCESS,
     KernelTables,
     check_repeats,
-    cursor_of,
 )
 from vegakit.policy import (
     Consequence,
@@ -199,14 +198,14 @@ def pending_of(tables: KernelTables, pid: str) -> InterruptRecord | None:
 
 def list_page(tables: KernelTables, request: ListInterruptsRequest) -> InterruptPage:
     """Return a page of questions."""
-    found, documents = tables.find(
+    found, next_ = tables.page(
         INTERRUPT,
         state=request.status,
         owner=request.pid or None,
         after=request.after,
         limit=request.limit,
     )
-    return InterruptPage(tuple(found), cursor_of(documents, request.limit))
+    return InterruptPage(found, next_)
 
 
 def _machine(record: InterruptRecord) -> Interrupts:

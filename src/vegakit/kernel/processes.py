@@ -42,7 +42,6 @@ from vegakit.kernel.tables import (
     ReservedCalls,
     UsageReport,
     check_repeats,
-    cursor_of,
 )
 from vegakit.policy import (
     Interrupt,
@@ -55,7 +54,8 @@ from vegakit.policy import (
 )
 from vegakit.records import from_json, to_json
 
-_MOST_CHILDREN = 10_000
+_MOST_CHILDREN = 1_000
+"""Every child is named in its parent, which is written anew with each; and a tree ends at once."""
 _MOST_INTERRUPTS = 1_000
 _MOST_REAPED = 500
 
@@ -257,14 +257,14 @@ def ended(
 
 def list_page(tables: KernelTables, request: ListProcessesRequest) -> ProcessPage:
     """Return a page of processes."""
-    found, documents = tables.find(
+    found, next_ = tables.page(
         PROCESS,
         state=request.state,
         owner=request.user or None,
         after=request.after,
         limit=request.limit,
     )
-    return ProcessPage(tuple(found), cursor_of(documents, request.limit))
+    return ProcessPage(found, next_)
 
 
 def reap(tables: KernelTables, key: str) -> None:

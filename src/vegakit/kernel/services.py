@@ -34,7 +34,6 @@ from vegakit.kernel.tables import (
     SERVICE,
     KernelTables,
     check_repeats,
-    cursor_of,
     queued_at,
 )
 from vegakit.policy import (
@@ -48,6 +47,7 @@ from vegakit.records import to_json
 
 _MOST_SERVICES = 1_000
 _MOST_METADATA = 16 << 10
+_MOST_SERVICE_BYTES = 2 << 20
 _LOOKED_AT = 10
 """How many of a queue are looked at: requests whose time is over stand first until a sweep."""
 _SIGNS_OF_LIFE = 3
@@ -65,7 +65,16 @@ def register(tables: KernelTables, request: RegisterServiceRequest) -> ServiceVi
             RefusalCode.INVALID,
             f"the metadata of a service are at most {_MOST_METADATA} bytes of JSON",
         )
-    if there is None and sum(tables.records.counts(SERVICE.name).values()) >= _MOST_SERVICES:
+    others = tables.records.find(SERVICE.name, limit=_MOST_SERVICES)
+    sizes = {one.key: len(one.value) for one in others}
+    before, after = sizes.pop(request.name, 0), len(to_json(request))
+    if after > before and sum(sizes.values()) + after > _MOST_SERVICE_BYTES:
+        raise OperationError(
+            RefusalCode.EXHAUSTED,
+            f"the services of a tenant are at most {_MOST_SERVICE_BYTES} bytes of JSON, as to find "
+            "one all are read; give them less metadata, or unregister some",
+        )
+    if there is None and len(others) >= _MOST_SERVICES:
         raise OperationError(
             RefusalCode.EXHAUSTED,
             f"a tenant has at most {_MOST_SERVICES} services; unregister some, or give those there "
@@ -136,7 +145,7 @@ def update_health(tables: KernelTables, request: UpdateHealthRequest) -> Service
 
 def list_page(tables: KernelTables, request: ListServicesRequest) -> ServicePage:
     """Return a page of services."""
-    found, documents = tables.find(
+    found, next_ = tables.page(
         SERVICE, owner=request.type, after=request.after, limit=request.limit
     )
     shown = [
@@ -145,7 +154,7 @@ def list_page(tables: KernelTables, request: ListServicesRequest) -> ServicePage
         if service.is_there(tables.now)
         and (not request.capability or request.capability in service.facts.capabilities)
     ]
-    return ServicePage(tuple(shown), cursor_of(documents, request.limit))
+    return ServicePage(tuple(shown), next_)
 
 
 def stats(tables: KernelTables) -> ServiceStats:

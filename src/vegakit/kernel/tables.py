@@ -63,6 +63,7 @@ NEVER = (1 << 62) - 1
 """A time that does not come."""
 AGING = AgingRule()
 MOST_BYTES = 4 << 20
+PAGE_BYTES = 1 << 20
 
 
 class UsageReport(Struct, frozen=True):
@@ -295,6 +296,15 @@ class KernelTables:
         found = self.records.find(kind.name, **wanted)
         return [from_json(kind.record, document.value) for document in found], found
 
+    def page(self, kind: Kind[T], *, limit: int, **wanted: Any) -> tuple[tuple[T, ...], str]:  # noqa: ANN401
+        """Return a page of records, and where the next one begins; empty if this was the last. A
+        page ends with the record with which it has `PAGE_BYTES`, so that a reply fits through every
+        door, and no reader holds up the others."""
+        found, documents = self.find(kind, limit=limit, most_bytes=PAGE_BYTES, **wanted)
+        is_full = sum(len(document.value) for document in documents) >= PAGE_BYTES
+        is_cut = is_full or len(documents) == limit
+        return tuple(found), documents[-1].key if is_cut else ""
+
     def put(self, kind: Kind[T], record: T) -> T:
         """Keep a record under its key, state, rank and owner. One that has grown too large is
         refused: every step would read and write all of it."""
@@ -322,11 +332,6 @@ class KernelTables:
         event = to_json(KernelEvent(kind, pid, detail))
         self.told.append(event)
         self.records.emit(event, self.now)
-
-
-def cursor_of(found: Sequence[Document], limit: int) -> str:
-    """Return where the next page begins; empty if this was the last."""
-    return found[-1].key if len(found) == limit else ""
 
 
 def check_repeats(what: str, fields: Mapping[str, tuple[object, object]], name: str) -> None:

@@ -62,10 +62,12 @@ class TenantRecords(Protocol):
         up_to: int | None = None,
         after: str | None = None,
         limit: int = 100,
+        most_bytes: int | None = None,
     ) -> Sequence[Document]:
         """Return documents in a state, of an owner, of at most the rank `up_to`: by rank, then by
         key. With `after` a page by key alone, after the last key of the page before: a document
-        that gets another rank meanwhile is neither missed nor seen twice."""
+        that gets another rank meanwhile is neither missed nor seen twice. The last one returned is
+        the one with which their values have `most_bytes`, if so many are found."""
         ...
 
     def counts(self, kind: str) -> Mapping[str, int]:

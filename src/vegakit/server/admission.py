@@ -10,6 +10,7 @@ is decided there.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -33,6 +34,10 @@ from vegakit.server.tokens import Identity
 T = TypeVar("T")
 
 _LOG = logging.getLogger("vegakit")
+MOST_VALUES = 100_000
+"""Values of JSON in one request. What takes a few bytes each takes far longer to make than to send,
+and all callers wait for it: without a limit a request of 4 MB held up the server for seconds."""
+
 _PROBE: Final = TenantId("")
 
 Authenticate: TypeAlias = Callable[[str], Awaitable[Identity | None]]
@@ -111,6 +116,8 @@ class Admission:
         # By tenant, and of all: how many are under way.
         self._calls: dict[TenantId | None, int] = {}
         self._streams: dict[TenantId | None, int] = {}
+        # By tenant: when its next message is converted at the soonest.
+        self._turns: dict[TenantId, float] = {}
 
     async def admit(self, name: str, authorization: str) -> tuple[Operation[Any, Any], Identity]:
         """Return the row and who calls it, whose right has been looked at."""
@@ -153,6 +160,26 @@ class Admission:
                 if not under_way[who]:
                     del under_way[who]
 
+    async def converted(self, tenant: TenantId, convert: Callable[..., T], *given: Any) -> T:  # noqa: ANN401
+        """Convert a message of a tenant, when it is its turn. Everybody waits while one is
+        converted, so whoever holds them up for long is held up for longer; see `_pause_s`."""
+        loop = asyncio.get_running_loop()
+        # Whoever wakes first may make the others wait again.
+        while (left := self._turns.get(tenant, 0) - loop.time()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+        began = time.thread_time()
+        try:
+            return convert(*given)
+        finally:
+            pause_s = _pause_s(time.thread_time() - began)
+            if pause_s > _SHORTEST_S:
+                self._turns[tenant] = at = loop.time() + pause_s
+                loop.call_at(at, self._forget_turn, tenant)
+
+    def _forget_turn(self, tenant: TenantId) -> None:
+        if self._turns.get(tenant, 0) <= asyncio.get_running_loop().time():
+            self._turns.pop(tenant, None)
+
     async def watched(
         self,
         values: AsyncGenerator[T],
@@ -185,6 +212,18 @@ class Admission:
             # In this order: a generator cannot be closed while it is waited for.
             await end_task(coming)
             await values.aclose()
+
+
+_SHORTEST_S = 0.001
+_UNIT_S = 0.001
+_LONGEST_S = 10.0
+
+
+def _pause_s(took_s: float) -> float:
+    """Return how long the large messages of a tenant rest after one that took so much of the loop:
+    by the square, so that a tenant that holds others up for t ms does so at most 1 / t of the time,
+    while one with small messages never notices."""
+    return min(took_s * took_s / _UNIT_S, _LONGEST_S)
 
 
 async def end_task(task: "asyncio.Future[Any] | None") -> None:

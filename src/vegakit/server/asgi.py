@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from vegakit.control import OperationError, RefusalCode
 from vegakit.errors import UserError
 from vegakit.records import to_json
-from vegakit.server.admission import FailureCode
+from vegakit.server.admission import MOST_VALUES, FailureCode
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
 AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -34,7 +34,10 @@ STATUS = {
 }
 _JSON = b"application/json"
 _DEEPEST = 64
-_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""A text, or the rest of the body where it does not end: a pattern that can fail after it has read
+to the end would be tried from every quote, and a body of them would hold the loop for an hour."""
+_BEFORE_VALUES = (b",", b"[", b"{")
 _NO_BRACKETS = bytes(one for one in range(256) if one not in b"[]{}")
 
 
@@ -79,8 +82,15 @@ def path_of(scope: AsgiScope) -> str:
 
 
 async def read_json_body(scope: AsgiScope, receive: AsgiReceive, most: int) -> bytes:
-    """Return the body of a request for JSON, which must say that it is. A browser sends other
-    types to other sites without asking, so they are refused."""
+    """Return the body of a request for JSON, which must say that it is."""
+    body = await read_body(scope, receive, most)
+    check_json(body)
+    return body
+
+
+async def read_body(scope: AsgiScope, receive: AsgiReceive, most: int) -> bytes:
+    """Return the body of a request that says it is JSON, unseen. A browser sends other types to
+    other sites without asking, so they are refused."""
     kind = header(scope, b"content-type").partition(";")[0].strip().lower()
     body = bytearray()
     while True:
@@ -92,17 +102,34 @@ async def read_json_body(scope: AsgiScope, receive: AsgiReceive, most: int) -> b
             raise OperationError(RefusalCode.INVALID, f"the request is larger than {most} bytes")
         if not message.get("more_body"):
             break
-        _check_json(kind)
+        _check_kind(kind)
     if body:  # a request without fields needs no body, and so no type of it
-        _check_json(kind)
-    if is_too_deep(bytes(body)):
-        raise OperationError(RefusalCode.INVALID, f"the JSON is nested deeper than {_DEEPEST}")
+        _check_kind(kind)
     return bytes(body)
 
 
-def _check_json(kind: str) -> None:
+def _check_kind(kind: str) -> None:
     if kind != _JSON.decode():
         raise OperationError(RefusalCode.INVALID, "send JSON, and Content-Type: application/json")
+
+
+def check_json(body: bytes) -> None:
+    """Refuse what takes long to decode, or is too deep for whoever encodes it again."""
+    if has_too_many(body):
+        raise OperationError(RefusalCode.INVALID, f"the JSON has more than {MOST_VALUES} values")
+    if is_too_deep(body):
+        raise OperationError(RefusalCode.INVALID, f"the JSON is nested deeper than {_DEEPEST}")
+
+
+def has_too_many(body: bytes) -> bool:
+    """Say whether JSON has more values than are made of one request: each comma and each bracket
+    that opens is at most one more. A value and its key have four quotes."""
+    if body.count(b'"') - body.count(b'\\"') > 4 * MOST_VALUES:
+        return True
+    if sum(map(body.count, _BEFORE_VALUES)) <= MOST_VALUES:
+        return False
+    rest = _TEXTS.sub(b"", body)
+    return sum(map(rest.count, _BEFORE_VALUES)) > MOST_VALUES
 
 
 def is_too_deep(body: bytes) -> bool:
@@ -121,7 +148,13 @@ def is_too_deep(body: bytes) -> bool:
 
 async def send_json(send: AsgiSend, status: int, value: object, *more: tuple[bytes, bytes]) -> None:
     """Send one value as the whole response, with more headers than all have."""
-    body = to_json(value)
+    await send_json_text(send, status, to_json(value), *more)
+
+
+async def send_json_text(
+    send: AsgiSend, status: int, body: bytes, *more: tuple[bytes, bytes]
+) -> None:
+    """Send JSON as the whole response, with more headers than all have."""
     headers = [
         (b"content-type", _JSON),
         (b"content-length", str(len(body)).encode()),

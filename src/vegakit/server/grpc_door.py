@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from vegakit.control import OperationError, RefusalCode, ReplyShape
 from vegakit.errors import SettingsError
+from vegakit.ids import TenantId
 from vegakit.kernel import Kernel, TenantKernel
 from vegakit.server.admission import (
     Admission,
@@ -260,18 +261,21 @@ class _Calls(grpc.GenericRpcHandler):
         row, identity = await self._admission.admit(codec.row.name, _authorization(context))
         with self._admission.counted(row.shape, identity.caller.tenant):
             async with asyncio.timeout(_seconds(context, self.limits.call_ms)):
-                request = codec.request_from(await _body(context))
+                tenant, convert = identity.caller.tenant, self._admission.converted
+                request = await convert(tenant, codec.request_from, await _body(context))
                 method = getattr(TenantKernel(self._kernel, identity.caller), row.name)
-                return codec.reply_bytes(await method(request))
+                return await convert(tenant, codec.reply_bytes, await method(request))
 
     async def _stream(self, codec: MethodCodec, context: _Context) -> None:
         authorization = _authorization(context)
         row, identity = await self._admission.admit(codec.row.name, authorization)
         with self._admission.counted(row.shape, identity.caller.tenant):
             async with asyncio.timeout(_seconds(context, self.limits.stream_ms)):
-                request = codec.request_from(await _body(context))
+                request = await self._admission.converted(
+                    identity.caller.tenant, codec.request_from, await _body(context)
+                )
                 values = getattr(TenantKernel(self._kernel, identity.caller), row.name)(request)
-                await self._send(codec, values, authorization, context)
+                await self._send(codec, values, authorization, context, identity.caller.tenant)
 
     async def _send(
         self,
@@ -279,12 +283,14 @@ class _Calls(grpc.GenericRpcHandler):
         values: AsyncGenerator[Any],
         authorization: str,
         context: _Context,
+        tenant: TenantId,
     ) -> None:
         watched = self._admission.watched(values, authorization, self.stopping)
         async with aclosing(watched):
             async for value in watched:
                 if value is not None:
-                    await context.write(codec.reply_bytes(value))
+                    convert = self._admission.converted
+                    await context.write(await convert(tenant, codec.reply_bytes, value))
         if self.stopping.done():
             text = "the server stops; come back with your cursor to another one"
             raise _StoppingError(text)

@@ -19,9 +19,10 @@ out, as its error says.
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from functools import cache
 from typing import Any, Protocol
 
-from msgspec import Struct, ValidationError, json as msgspec_json
+from msgspec import ValidationError, json as msgspec_json
 from msgspec.structs import fields as msgspec_fields, replace
 
 from vegakit.control import (
@@ -32,6 +33,7 @@ from vegakit.control import (
     ReplyShape,
 )
 from vegakit.kernel import Kernel, TenantKernel
+from vegakit.records import to_json
 from vegakit.sdk import pipeline_schema
 from vegakit.server.admission import (
     Admission,
@@ -49,10 +51,12 @@ from vegakit.server.asgi import (
     AsgiSend,
     ClientGoneError,
     EventStream,
+    check_json,
     header,
     path_of,
-    read_json_body,
+    read_body,
     send_json,
+    send_json_text,
     send_refusal,
     until_gone,
 )
@@ -150,35 +154,30 @@ class KernelApp:
         self, name: str, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, stream: EventStream
     ) -> None:
         row, identity = await self._admission.admit(name, header(scope, _AUTHORIZATION))
+        tenant = identity.caller.tenant
         if scope["method"] != "POST":
             text = f"write: POST {_ROOT}{name}"
             await send_refusal(send, 405, RefusalCode.INVALID.value, text, (b"allow", b"POST"))
             return
         method = getattr(TenantKernel(self._kernel, identity.caller), row.name)
         # A body that trickles in takes a place and its time like the call that it is.
-        with self._admission.counted(row.shape, identity.caller.tenant):
+        with self._admission.counted(row.shape, tenant):
             until = asyncio.get_running_loop().time() + self._seconds(scope)
             try:
                 async with asyncio.timeout_at(until):
-                    request = await self._request(row, scope, receive)
+                    body = await read_body(scope, receive, self._limits.body_bytes)
             except TimeoutError:
                 raise UnreadRequestError from None
-            if row.shape is ReplyShape.STREAM:
+            is_stream, reply = row.shape is ReplyShape.STREAM, b""
+            async with asyncio.timeout_at(until):
+                request = await self._admission.converted(tenant, _request_from, body, row)
+                if not is_stream:
+                    reply = await self._admission.converted(tenant, to_json, await method(request))
+            if is_stream:
                 resumed = _resumed(request, header(scope, _LAST_EVENT))
                 await self._stream(method(resumed), scope, receive, stream)
             else:
-                async with asyncio.timeout_at(until):
-                    reply = await method(request)
-                await send_json(send, 200, reply)
-
-    async def _request(
-        self, row: Operation[Any, Any], scope: AsgiScope, receive: AsgiReceive
-    ) -> Struct:
-        body = await read_json_body(scope, receive, self._limits.body_bytes)
-        try:
-            return msgspec_json.decode(body or b"{}", type=row.request)
-        except (ValidationError, ValueError, RecursionError) as error:
-            raise OperationError(RefusalCode.INVALID, f"{row.name}: {error}") from error
+                await send_json_text(send, 200, reply)
 
     def _seconds(self, scope: AsgiScope) -> float:
         """The caller's own deadline, if it is sooner than ours."""
@@ -214,6 +213,14 @@ class KernelApp:
             await end_task(gone)
 
 
+def _request_from(body: bytes, row: Operation[Any, Any]) -> Any:  # noqa: ANN401  (that of the row)
+    check_json(body)
+    try:
+        return msgspec_json.decode(body or b"{}", type=row.request)
+    except (ValidationError, ValueError, RecursionError) as error:
+        raise OperationError(RefusalCode.INVALID, f"{row.name}: {error}") from error
+
+
 def _is_number(text: str) -> bool:
     """Whether a header is a whole number of a size that a database can hold."""
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
@@ -230,6 +237,7 @@ def _resumed(request: Any, last_event: str) -> Any:  # noqa: ANN401  (the reques
     return replace(request, after=max(request.after or 0, int(last_event)))
 
 
+@cache
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI document of the table."""
     rows = [*KERNEL_OPERATIONS.values()]

@@ -26,6 +26,7 @@ from msgspec import NODEFAULT, UNSET, Struct, ValidationError, convert
 from msgspec.structs import astuple
 
 from vegakit.control import Operation, OperationError, RefusalCode
+from vegakit.server.admission import MOST_VALUES
 from vegakit.server.proto_shapes import (
     PACKAGE,
     ChoiceShape,
@@ -47,6 +48,7 @@ from vegakit.server.proto_shapes import (
 
 _DESCRIPTORS = Path(__file__).parent / "proto" / "kernel.binpb"
 _MOST_EXACT = 1 << 53
+_MOST_UNKNOWN = 64 << 10
 
 Message: TypeAlias = Any
 """protobuf makes the classes of messages while it runs, so no type checker knows them."""
@@ -98,6 +100,8 @@ class KernelMessages:
 
         def record(body: bytes) -> Any:  # noqa: ANN401  (of the type that was asked for)
             try:
+                if len(body) > _MOST_UNKNOWN:
+                    _check_known(parse(body))
                 return convert(read(parse(body)), type=kind)
             except DecodeError as error:
                 text = f"{what}: these bytes are no {PACKAGE}.{message}"
@@ -176,6 +180,15 @@ def _named(cls: type[Enum]) -> list[tuple[str, Enum]]:
 def kernel_messages() -> KernelMessages:
     """Return the messages of the kernel's table, made when they are first needed."""
     return KernelMessages(kernel_schema(), _DESCRIPTORS.read_bytes())
+
+
+def _check_known(message: Message) -> None:
+    """Refuse a message of which much is unknown: to name only the first unknown field, protobuf
+    makes an object of each."""
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    if size - message.ByteSize() > _MOST_UNKNOWN:
+        raise ValueError(f"Object contains more than {_MOST_UNKNOWN} bytes of unknown fields")
 
 
 class _Reader:
@@ -398,6 +411,15 @@ def _fill_object(message: Message, plain: Mapping[str, Plain], room: int = _MOST
 
 
 def _json_from(value: Message) -> Plain:
+    return _value_from(value, [MOST_VALUES])
+
+
+def _object_from(value: Message) -> Plain:
+    return _values_from(value, [MOST_VALUES])
+
+
+def _value_from(value: Message, room: list[int]) -> Plain:
+    """`room` is for how many more values there is room."""
     match value.WhichOneof("kind"):
         case "string_value":
             return value.string_value
@@ -406,15 +428,24 @@ def _json_from(value: Message) -> Plain:
         case "bool_value":
             return value.bool_value
         case "struct_value":
-            return _object_from(value.struct_value)
+            return _values_from(value.struct_value, room)
         case "list_value":
-            return [_json_from(item) for item in value.list_value.values]
+            items = value.list_value.values
+            _take_room(room, len(items))
+            return [_value_from(item, room) for item in items]
         case _:
             return None
 
 
-def _object_from(value: Message) -> Plain:
-    return {key: _json_from(item) for key, item in value.fields.items()}
+def _values_from(value: Message, room: list[int]) -> Plain:
+    _take_room(room, len(value.fields))
+    return {key: _value_from(item, room) for key, item in value.fields.items()}
+
+
+def _take_room(room: list[int], count: int) -> None:
+    room[0] -= count
+    if room[0] < 0:
+        raise ValueError(f"the JSON has more than {MOST_VALUES} values")
 
 
 def _number(value: float) -> Plain:

@@ -12,7 +12,7 @@ for each flush of the disk.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Protocol, TypeVar
 
 from vegakit.errors import BugError
@@ -31,6 +31,10 @@ _PUT = """INSERT INTO tenant_documents (tenant, kind, key, value, version, state
 _DELETE = "DELETE FROM tenant_documents WHERE tenant = ? AND kind = ? AND key = ?"
 _COUNTS = """SELECT state, count(*) FROM tenant_documents
     WHERE tenant = ? AND kind = ? GROUP BY state"""
+_WITHIN = """SELECT key, value, version, state, rank, owner FROM (
+    SELECT *, sum(length(value)) OVER (ORDER BY {order}) - length(value) AS so_far
+    FROM ({page}) AS page) AS counted WHERE so_far < ? ORDER BY {order}"""
+"""The database does not hand out what is beyond the limit."""
 _DUE = """SELECT tenant, key FROM tenant_documents
     WHERE kind = ? AND state = ? AND rank <= ? ORDER BY rank, tenant, key LIMIT ?"""
 _LAST = "SELECT coalesce(max(number), 0) FROM tenant_events WHERE tenant = ?"
@@ -132,6 +136,7 @@ class _SqlRecords(_Staged):
         up_to: int | None = None,
         after: str | None = None,
         limit: int = 100,
+        most_bytes: int | None = None,
     ) -> Sequence[Document]:
         self._look_first()
         wanted: dict[str, object] = {"tenant = ?": self._tenant, "kind = ?": kind}
@@ -140,11 +145,14 @@ class _SqlRecords(_Staged):
         wanted |= {"rank <= ?": up_to} if up_to is not None else {}
         wanted |= {"key > ?": after} if after is not None else {}
         order = "rank, key" if after is None else "key"
-        found = self._execute(
+        statement = (
             "SELECT key, value, version, state, rank, owner FROM tenant_documents "  # noqa: S608
-            f"WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT ?",
-            [*wanted.values(), max(0, limit)],
+            f"WHERE {' AND '.join(wanted)} ORDER BY {order} LIMIT ?"
         )
+        values = [*wanted.values(), max(0, limit)]
+        if most_bytes is not None:
+            statement, values = _WITHIN.format(order=order, page=statement), [*values, most_bytes]
+        found = self._execute(statement, values)
         documents = [_document(row) for row in found.fetchall()]
         self._seen |= {(kind, document.key): document for document in documents}
         return documents
@@ -319,6 +327,7 @@ class _MemoryRecords(_Staged):
         up_to: int | None = None,
         after: str | None = None,
         limit: int = 100,
+        most_bytes: int | None = None,
     ) -> Sequence[Document]:
         self._look_first()
         documents = self._tenant.documents.get(kind, {})
@@ -336,7 +345,11 @@ class _MemoryRecords(_Staged):
             and owner in (None, document.owner)
             and (up_to is None or document.rank <= up_to)
         )
-        return list(islice(wanted, max(0, limit)))
+        page = list(islice(wanted, max(0, limit)))
+        if most_bytes is None:
+            return page
+        before = accumulate((len(document.value) for document in page), initial=0)
+        return [one for one, bytes_ in zip(page, before, strict=False) if bytes_ < most_bytes]
 
     def counts(self, kind: str) -> Mapping[str, int]:
         self._look_first()
