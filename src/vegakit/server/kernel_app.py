@@ -7,6 +7,7 @@
 | `GET /openapi.json`      | all operations with their requests and replies                       |
 | `GET /schema/pipeline.json` | the JSON Schema of a pipeline with its agents                     |
 | `GET /health`            | 200 while the store answers, else 503                                |
+| `POST /mcp`              | the same operations as tools of MCP, if that is served               |
 
     app.mount("/kernel", KernelApp(kernel, tokens.authenticate))
 
@@ -17,9 +18,9 @@ out, as its error says.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, ValidationError, json as msgspec_json
 from msgspec.structs import fields as msgspec_fields, replace
@@ -49,6 +50,7 @@ from vegakit.server.asgi import (
     ClientGoneError,
     EventStream,
     header,
+    misaddressed,
     path_of,
     read_json_body,
     send_json,
@@ -56,7 +58,11 @@ from vegakit.server.asgi import (
     until_gone,
 )
 
+if TYPE_CHECKING:
+    from vegakit.server.kernel_mcp import KernelMcp
+
 _ROOT = "/v1/"
+_MCP = "/mcp"
 _AUTHORIZATION = b"authorization"
 _TIMEOUT = b"vega-timeout-ms"
 _LAST_EVENT = b"last-event-id"
@@ -83,16 +89,27 @@ class HttpLimits(DoorLimits, frozen=True):
 
 
 class KernelApp:
-    """The ASGI application. `authenticate` says who has a bearer token, if anybody."""
+    """The ASGI application. `authenticate` says who has a bearer token, if anybody; `serves` are
+    the ways in below it, `http` for routes and `mcp` for tools."""
 
     def __init__(
         self,
         kernel: Kernel,
         authenticate: Authenticate,
         limits: HttpLimits | None = None,
+        *,
+        serves: Collection[str] = ("http",),
     ) -> None:
         self._kernel, self._limits = kernel, limits or HttpLimits()
         self._admission = Admission(authenticate, self._limits)
+        self._has_routes = "http" in serves
+        self._mcp = _mcp_of(kernel, self._limits) if "mcp" in serves else None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """Keep what serving needs. An application that has no life of its own is used within."""
+        async with self._mcp.open() if self._mcp else nullcontext():
+            yield
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Serve one request, or the life of the application: while it lasts, time is swept."""
@@ -103,12 +120,13 @@ class KernelApp:
 
     async def _live(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()
-        sweeping = asyncio.ensure_future(self._kernel.keep_sweeping())
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        sweeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweeping
+        async with self.open():
+            sweeping = asyncio.ensure_future(self._kernel.keep_sweeping())
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _respond(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
@@ -134,6 +152,10 @@ class KernelApp:
         if (method, path) == ("GET", "/health"):
             await probe(self._kernel)
             await send_json(send, 200, {"status": "ok"})
+        elif path == _MCP and self._mcp is not None:
+            await self._call_tool(self._mcp, scope, receive, send)
+        elif not self._has_routes:
+            raise OperationError(RefusalCode.NOT_FOUND, f"only MCP is served here, at {_MCP}")
         elif (method, path) == ("GET", "/openapi.json"):
             await send_json(send, 200, openapi())
         elif (method, path) == ("GET", "/schema/pipeline.json"):
@@ -165,6 +187,24 @@ class KernelApp:
                 await self._stream(method(resumed), scope, receive, stream)
             else:
                 await send_json(send, 200, reply)
+
+    async def _call_tool(
+        self, mcp: "KernelMcp", scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
+    ) -> None:
+        identity = await self._admission.identity(header(scope, _AUTHORIZATION))
+        if scope["method"] != "POST":
+            text = f"write: POST {_MCP}; there is no session to listen to or to end"
+            await send_refusal(send, 405, RefusalCode.INVALID.value, text, (b"allow", b"POST"))
+            return
+        if status := misaddressed(scope):
+            text = "the request is from a page of another origin"
+            await send_refusal(send, status, RefusalCode.FORBIDDEN.value, text)
+            return
+        with self._admission.counted(ReplyShape.ONE, identity.caller.tenant):
+            due = asyncio.get_running_loop().time() + self._seconds(scope)
+            async with asyncio.timeout_at(due):
+                body = await read_json_body(scope, receive, self._limits.body_bytes)
+            await mcp.respond(identity, due, body, scope, send)
 
     async def _request(
         self, row: Operation[Any, Any], scope: AsgiScope, receive: AsgiReceive
@@ -207,6 +247,12 @@ class KernelApp:
                 await stream.end()
         finally:
             await end_task(gone)
+
+
+def _mcp_of(kernel: Kernel, limits: HttpLimits) -> "KernelMcp":
+    from vegakit.server.kernel_mcp import KernelMcp
+
+    return KernelMcp(kernel, limits)
 
 
 def _is_number(text: str) -> bool:
