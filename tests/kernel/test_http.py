@@ -17,6 +17,7 @@ import pytest
 
 from tests.kernel.examples import DEFINED, EXAMPLES, TWO, every_operation
 from tests.kernel.rpc import RpcClient, a_rpc_site
+from tests.kernel.tools import a_tool_site
 from tests.kernel.web import Client, free_port, running_agents, served
 from tests.patience import PATIENCE_S, until
 from tests.store.redis_server import redis_server
@@ -71,7 +72,7 @@ def every_stream(client: Any) -> None:
     assert [one for one, _ in client.events(9, str(number), **topic)] == [number]
 
 
-DOORS = {"http": a_site, "grpc": a_rpc_site}
+DOORS = {"http": a_site, "grpc": a_rpc_site, "mcp": a_tool_site}
 
 
 @pytest.mark.parametrize("door", DOORS)

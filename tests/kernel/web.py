@@ -88,17 +88,22 @@ def free_port() -> int:
         return port
 
 
-def server(kernel: Kernel, port: int, limits: HttpLimits | None = None) -> uvicorn.Server:
-    app: Any = KernelApp(kernel, Tokens(kernel.store, kernel.clock).authenticate, limits)
+def server(
+    kernel: Kernel, port: int, limits: HttpLimits | None = None, **options: Any
+) -> uvicorn.Server:
+    authenticate = Tokens(kernel.store, kernel.clock).authenticate
+    app: Any = KernelApp(kernel, authenticate, limits, **options)
     config = uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=1)
     return uvicorn.Server(config)
 
 
 @asynccontextmanager
-async def served(kernel: Kernel, limits: HttpLimits | None = None) -> AsyncGenerator[int]:
+async def served(
+    kernel: Kernel, limits: HttpLimits | None = None, **options: Any
+) -> AsyncGenerator[int]:
     """Yield the port."""
     port = free_port()
-    web = server(kernel, port, limits)
+    web = server(kernel, port, limits, **options)
     serving = asyncio.ensure_future(web.serve())
     while not web.started:
         assert not serving.done()

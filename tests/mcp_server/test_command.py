@@ -35,6 +35,14 @@ def test_without_a_word_it_serves() -> None:
     assert "budget='$2'" in typed("--budget", "$2")[1]
 
 
+def test_for_a_kernel_it_is_short_for_the_server_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that `vega serve` takes."""
+    seen: list[list[str]] = []
+    monkeypatch.setattr(mcp, "serve_command", lambda words: seen.append([*words]) or 0)
+    assert mcp.mcp_command(["kernel", "--store", "kernel.db"]) == 0
+    assert seen == [["--doors", "mcp", "--store", "kernel.db"]]
+
+
 def test_the_help_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """Where one looks first."""
     with pytest.raises(SystemExit):

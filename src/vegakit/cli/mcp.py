@@ -17,6 +17,7 @@ from msgspec import structs
 
 from vegakit.cli.look import one_line
 from vegakit.cli.main import CommandParser
+from vegakit.cli.serve import serve_command
 from vegakit.config import Settings, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
 from vegakit.money import Money, dollars, format_money
@@ -191,6 +192,8 @@ def _tell(url: str, token: Path, server_policy: ServerPolicy) -> None:
 
 def mcp_command(arguments: Sequence[str]) -> int:
     """Run `vega mcp`."""
+    if arguments and arguments[0] == "kernel":
+        return serve_command(["--doors", "mcp", *arguments[1:]])
     bare = not arguments or (arguments[0].startswith("-") and arguments[0] not in {"-h", "--help"})
     chosen = _parser().parse_args(["serve", *arguments] if bare else arguments)
     if chosen.action == "serve":
@@ -207,11 +210,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Offer programs to MCP clients, or use MCP servers of others. Without a word "
         "after it, as `vega mcp serve`: on stdin and stdout, for a client that starts it.",
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="serve | list | accept")
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="serve | kernel | list | accept"
+    )
     serving = actions.add_parser(
         "serve", help="check, price and run programs for MCP clients, within a fixed grant"
     )
     add_arguments(serving)
+    actions.add_parser("kernel", help="short for: vega serve --doors mcp", add_help=False)
     actions.add_parser("list", help="the servers of vega.toml, and what was accepted of each")
     accepting = actions.add_parser(
         "accept", help="look at what a server offers now, and accept it or not"

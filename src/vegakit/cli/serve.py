@@ -148,14 +148,14 @@ def _serve_parser() -> CommandParser:
         "--store", metavar="PLACE", help="a file or postgresql://…, which servers may share"
     )
     parser.add_argument("--host", help="the address to listen on; 127.0.0.1 if nothing says else")
-    for name, door in DOORS.items():
-        flag = f"--{door.port.replace('_', '-')}"
+    for port in dict.fromkeys(door.port for door in DOORS.values()):
+        names = " and ".join(name for name, door in DOORS.items() if door.port == port)
         parser.add_argument(
-            flag,
-            dest=door.port,
+            f"--{port.replace('_', '-')}",
+            dest=port,
             type=_port,
             metavar="PORT",
-            help=f"the port for {name}; 0 for a free one",
+            help=f"the port for {names}; 0 for a free one",
         )
     parser.add_argument(
         "--drain",
@@ -261,7 +261,7 @@ def render_server(
     server: OpenedServer, plan: ServerPlan, hint: str, look: Look = PIPE, agents: str = ""
 ) -> str:
     """Return what a server says when it listens: where, on which store, and what to type next."""
-    urls = [*server.urls.values()]
+    urls = [url for name, url in server.urls.items() if name != "mcp" or "http" not in server.urls]
     store = show_place(plan.store)
     if look.width is not None:
         store = store.replace(str(Path.home()), "~")
@@ -273,6 +273,8 @@ def render_server(
     if plan.tls is not None:
         asked = "; clients need a certificate, too" if plan.tls.client_ca else ""
         facts.append(("TLS", f"by {plan.tls.certificate}{asked}"))
+    if "mcp" in server.urls:
+        facts.append(("tools", f"for MCP clients: {server.urls['mcp']}"))
     if "http" in server.urls:
         facts.append(("API", f"{server.urls['http']}/openapi.json"))
     facts.append(("token", hint))

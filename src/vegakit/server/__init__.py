@@ -1,5 +1,5 @@
 """Doors: programs for MCP clients, checked, priced and run under one server policy, and the kernel
-over HTTP and gRPC, with the program that serves it (edge, host).
+over HTTP, gRPC and MCP, with the program that serves it (edge, host).
 
     client ── stdio, HTTP ──▶ tools ──▶ Operations ──▶ one process with the wallet ──▶ runs below it
 

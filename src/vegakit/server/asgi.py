@@ -5,11 +5,21 @@ What is served here has a dozen routes made from a table, and is mounted into ap
 others: it needs no framework, and brings none.
 """
 
+import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+import ssl
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    MutableMapping,
+)
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Literal, TypeAlias
 
 from vegakit.control import OperationError, RefusalCode
 from vegakit.errors import UserError
@@ -32,6 +42,9 @@ STATUS = {
     FailureCode.UNAVAILABLE: 503,
     FailureCode.DEADLINE: 504,
 }
+_MOST_CONNECTIONS = 2_000
+_HEAD_S = 20.0
+"""The head of a request must be there within this."""
 _JSON = b"application/json"
 _DEEPEST = 64
 _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -64,6 +77,115 @@ def listen(host: str, port: int) -> socket.socket:
     # For those it accepts too: else the end of each answer waits 40 ms for an acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
+
+
+@asynccontextmanager
+async def http_server(
+    app: AsgiApp,
+    listening: socket.socket,
+    *,
+    grace_s: int,
+    tls: ssl.SSLContext | None = None,
+    lifespan: Literal["on", "off"] = "off",
+) -> "AsyncGenerator[asyncio.Future[None]]":
+    """Serve an application while the block lasts; what is yielded is done when it fails. At the end
+    nobody is admitted any more, and requests in flight have `grace_s` to finish."""
+    import uvicorn
+
+    class HttpServer(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield  # signals are for the program, which may serve more than this
+
+    served: Any = app
+    config = uvicorn.Config(
+        served,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        http=_bounded_connection(),
+        lifespan=lifespan,
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=grace_s,
+    )
+    config.load()
+    config.ssl = tls
+    web = HttpServer(config)
+    serving = asyncio.ensure_future(web.serve(sockets=[listening]))
+    try:
+        yield serving
+    finally:
+        web.should_exit = True
+        await asyncio.wait({serving})
+    serving.result()
+
+
+def _bounded_connection() -> Any:  # noqa: ANN401  (a class of uvicorn's)
+    """Return connections with a bounded time for the head of each request, bounded in number."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    loop, most = asyncio.get_running_loop(), _most_connections()
+    base: Any = AutoHTTPProtocol  # by httptools if that is installed, else by h11
+
+    def expect_head(connection: Any) -> None:  # noqa: ANN401  (one of those below)
+        connection.head = loop.call_later(_HEAD_S, connection.transport.close)
+
+    class HttpConnection(base):
+        """Has a bounded time for its next request's head, and a place among a bounded number."""
+
+        head: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:  # noqa: ANN401  (of asyncio)
+            base.connection_made(self, transport)
+            if len(self.connections) > most:
+                transport.abort()
+            else:
+                expect_head(self)
+
+        def data_received(self, data: bytes) -> None:
+            # Once from its first byte: a head that trickles in gets no time for each byte.
+            if self.head is None and not _has_request(self):
+                expect_head(self)
+            base.data_received(self, data)
+            if _has_request(self):
+                _forget_head(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            _forget_head(self)
+            base.connection_lost(self, exc)
+
+    return HttpConnection
+
+
+def _has_request(connection: Any) -> bool:  # noqa: ANN401  (a connection of uvicorn's)
+    return connection.cycle is not None and not connection.cycle.response_complete
+
+
+def _forget_head(connection: Any) -> None:  # noqa: ANN401  (a connection of uvicorn's)
+    if connection.head is not None:
+        connection.head.cancel()
+        connection.head = None
+
+
+def _most_connections() -> int:
+    """Leave descriptors for the store and the rest of the process."""
+    import resource
+
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(_MOST_CONNECTIONS, allowed // 2))
+
+
+def misaddressed(scope: AsgiScope, names: Collection[str] = ()) -> int | None:
+    """Return the status for a request that does not mean us: 421 if its `Host` is none of our
+    names, 403 if a page of another origin sends it. Without names any `Host` is ours."""
+    host, origin = header(scope, b"host"), header(scope, b"origin")
+    if names and host not in names:
+        return 421
+    ours = {f"{way}://{name}" for name in names or (host,) for way in ("http", "https")}
+    has_origin = any(name == b"origin" for name, _ in scope["headers"])
+    return 403 if has_origin and origin not in ours else None
 
 
 class ClientGoneError(Exception):

@@ -7,6 +7,7 @@
 | `GET /openapi.json`      | all operations with their requests and replies                       |
 | `GET /schema/pipeline.json` | the JSON Schema of a pipeline with its agents                     |
 | `GET /health`            | 200 while the store answers, else 503                                |
+| `POST /mcp`              | the same operations as tools of MCP, if that is served               |
 
     app.mount("/kernel", KernelApp(kernel, tokens.authenticate))
 
@@ -17,10 +18,10 @@ out, as its error says.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import ValidationError, json as msgspec_json
 from msgspec.structs import fields as msgspec_fields, replace
@@ -53,6 +54,7 @@ from vegakit.server.asgi import (
     EventStream,
     check_json,
     header,
+    misaddressed,
     path_of,
     read_body,
     send_json,
@@ -61,7 +63,11 @@ from vegakit.server.asgi import (
     until_gone,
 )
 
+if TYPE_CHECKING:
+    from vegakit.server.kernel_mcp import KernelMcp
+
 _ROOT = "/v1/"
+_MCP = "/mcp"
 _AUTHORIZATION = b"authorization"
 _TIMEOUT = b"vega-timeout-ms"
 _LAST_EVENT = b"last-event-id"
@@ -88,16 +94,27 @@ class HttpLimits(DoorLimits, frozen=True):
 
 
 class KernelApp:
-    """The ASGI application. `authenticate` says who has a bearer token, if anybody."""
+    """The ASGI application. `authenticate` says who has a bearer token, if anybody; `serves` are
+    the ways in below it, `http` for routes and `mcp` for tools."""
 
     def __init__(
         self,
         kernel: Kernel,
         authenticate: Authenticate,
         limits: HttpLimits | None = None,
+        *,
+        serves: Collection[str] = ("http",),
     ) -> None:
         self._kernel, self._limits = kernel, limits or HttpLimits()
         self._admission = Admission(authenticate, self._limits)
+        self._has_routes = "http" in serves
+        self._mcp = _mcp_of(kernel, self._limits) if "mcp" in serves else None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """Keep what serving needs. An application that has no life of its own is used within."""
+        async with self._mcp.open() if self._mcp else nullcontext():
+            yield
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Serve one request, or the life of the application: while it lasts, time is swept."""
@@ -108,12 +125,13 @@ class KernelApp:
 
     async def _live(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()
-        sweeping = asyncio.ensure_future(self._kernel.keep_sweeping())
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        sweeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweeping
+        async with self.open():
+            sweeping = asyncio.ensure_future(self._kernel.keep_sweeping())
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _respond(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
@@ -139,6 +157,10 @@ class KernelApp:
         if (method, path) == ("GET", "/health"):
             await probe(self._kernel)
             await send_json(send, 200, {"status": "ok"})
+        elif path == _MCP and self._mcp is not None:
+            await self._call_tool(self._mcp, scope, receive, send)
+        elif not self._has_routes:
+            raise OperationError(RefusalCode.NOT_FOUND, f"only MCP is served here, at {_MCP}")
         elif (method, path) == ("GET", "/openapi.json"):
             await send_json(send, 200, openapi())
         elif (method, path) == ("GET", "/schema/pipeline.json"):
@@ -163,11 +185,7 @@ class KernelApp:
         # A body that trickles in takes a place and its time like the call that it is.
         with self._admission.counted(row.shape, tenant):
             until = asyncio.get_running_loop().time() + self._seconds(scope)
-            try:
-                async with asyncio.timeout_at(until):
-                    body = await read_body(scope, receive, self._limits.body_bytes)
-            except TimeoutError:
-                raise UnreadRequestError from None
+            body = await self._body(until, scope, receive)
             is_stream, reply = row.shape is ReplyShape.STREAM, b""
             async with asyncio.timeout_at(until):
                 request = await self._admission.converted(tenant, _request_from, body, row)
@@ -178,6 +196,31 @@ class KernelApp:
                 await self._stream(method(resumed), scope, receive, stream)
             else:
                 await send_json_text(send, 200, reply)
+
+    async def _call_tool(
+        self, mcp: "KernelMcp", scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
+    ) -> None:
+        identity = await self._admission.identity(header(scope, _AUTHORIZATION))
+        if scope["method"] != "POST":
+            text = f"write: POST {_MCP}; there is no session to listen to or to end"
+            await send_refusal(send, 405, RefusalCode.INVALID.value, text, (b"allow", b"POST"))
+            return
+        if status := misaddressed(scope):
+            text = "the request is from a page of another origin"
+            await send_refusal(send, status, RefusalCode.FORBIDDEN.value, text)
+            return
+        with self._admission.counted(ReplyShape.ONE, identity.caller.tenant):
+            due = asyncio.get_running_loop().time() + self._seconds(scope)
+            body = await self._body(due, scope, receive)
+            await self._admission.converted(identity.caller.tenant, check_json, body)
+            await mcp.respond(identity, due, body, scope, send)
+
+    async def _body(self, due: float, scope: AsgiScope, receive: AsgiReceive) -> bytes:
+        try:
+            async with asyncio.timeout_at(due):
+                return await read_body(scope, receive, self._limits.body_bytes)
+        except TimeoutError:
+            raise UnreadRequestError from None
 
     def _seconds(self, scope: AsgiScope) -> float:
         """The caller's own deadline, if it is sooner than ours."""
@@ -219,6 +262,12 @@ def _request_from(body: bytes, row: Operation[Any, Any]) -> Any:  # noqa: ANN401
         return msgspec_json.decode(body or b"{}", type=row.request)
     except (ValidationError, ValueError, RecursionError) as error:
         raise OperationError(RefusalCode.INVALID, f"{row.name}: {error}") from error
+
+
+def _mcp_of(kernel: Kernel, limits: HttpLimits) -> "KernelMcp":
+    from vegakit.server.kernel_mcp import KernelMcp
+
+    return KernelMcp(kernel, limits)
 
 
 def _is_number(text: str) -> bool:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         CallToolResult,
         ListToolsResult,
         PaginatedRequestParams,
+        Tool,
     )
 
 
@@ -221,30 +222,45 @@ def _client_of(request: Any) -> str:  # noqa: ANN401
     return request.headers.get("mcp-session-id") or ":".join(map(str, request.client or ()))
 
 
-def server_of(operations: Operations) -> "Server[dict[str, Any]]":
-    """Return a server of the official package that offers the tools."""
+def tool_of(row: Operation[Any, Any], request: type[Struct], description: str) -> "Tool":
+    """Return a row as a tool of the official package."""
+    import mcp_types as types
+
+    return types.Tool(
+        name=row.name,
+        description=description,
+        input_schema=schema_of(request),
+        annotations=types.ToolAnnotations(
+            read_only_hint=row.right is Right.READ,
+            idempotent_hint=row.idempotent,
+            open_world_hint=row.right is not Right.READ,
+        ),
+    )
+
+
+def package_server(instructions: str, on_list: Any, on_call: Any) -> "Server[dict[str, Any]]":  # noqa: ANN401
+    """Return a server of the official package, with the functions that list and call its tools."""
     from importlib.metadata import version
 
-    import mcp_types as types
     from mcp.server.lowlevel import Server
+
+    return Server(
+        "vega",
+        version=version("vegakit"),
+        instructions=instructions,
+        on_list_tools=on_list,
+        on_call_tool=on_call,
+    )
+
+
+def server_of(operations: Operations) -> "Server[dict[str, Any]]":
+    """Return a server of the official package that offers the tools."""
+    import mcp_types as types
 
     async def on_list(_: Any, asked: "PaginatedRequestParams | None") -> "ListToolsResult":  # noqa: ANN401
         del asked
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=name,
-                    description=tool.description,
-                    input_schema=schema_of(tool.request),
-                    annotations=types.ToolAnnotations(
-                        read_only_hint=tool.row.right is Right.READ,
-                        idempotent_hint=tool.row.idempotent,
-                        open_world_hint=tool.row.right is not Right.READ,
-                    ),
-                )
-                for name, tool in MCP_TOOLS.items()
-            ]
-        )
+        tools = [tool_of(tool.row, tool.request, tool.description) for tool in MCP_TOOLS.values()]
+        return types.ListToolsResult(tools=tools)
 
     async def on_call(
         ctx: "ServerRequestContext[dict[str, Any]]", asked: "CallToolRequestParams"
@@ -261,13 +277,7 @@ def server_of(operations: Operations) -> "Server[dict[str, Any]]":
             is_error=result.refused,
         )
 
-    return Server(
-        "vega",
-        version=version("vegakit"),
-        instructions=INSTRUCTIONS,
-        on_list_tools=on_list,
-        on_call_tool=on_call,
-    )
+    return package_server(INSTRUCTIONS, on_list, on_call)
 
 
 async def serve_stdio(operations: Operations) -> None:

@@ -7,20 +7,24 @@ import hmac
 import os
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from vegakit.control import RefusalCode
 from vegakit.errors import UserError
 from vegakit.server.asgi import (
     AsgiApp,
     AsgiReceive,
     AsgiScope,
     AsgiSend,
+    http_server,
     is_loopback,
     listen,
+    misaddressed,
+    send_refusal,
 )
 from vegakit.server.mcp import server_of
 from vegakit.server.operations import Operations
@@ -154,6 +158,8 @@ _MOST_SESSIONS = 100
 _IDLE_S = 1_800.0
 _GRACE_S = 1
 _ONLY_MINE = 0o077
+_UNKNOWN = "send the header Authorization: Bearer TOKEN, with the token that vega mcp serve names"
+_NOT_MEANT = "this server has another name, or the request is from a page of another origin"
 
 
 class Address(Struct, frozen=True):
@@ -213,36 +219,22 @@ async def serve_http(
 ) -> None:
     """Serve clients until told to end; `on_open` is called with the address. A session that is idle
     for `idle_s` ends."""
-    import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
     with listen(address.host, address.port) as listening:
-        port: int = listening.getsockname()[1]
-        names = _names(address, port)
+        names = _names(address, listening.getsockname()[1])
         app = server_of(operations).streamable_http_app(
             streamable_http_path=_PATH,
             max_request_body_size=_MOST_BODY,
             max_sessions=most_sessions,
             session_idle_timeout=idle_s,
-            transport_security=TransportSecuritySettings(
-                allowed_hosts=names,
-                allowed_origins=[f"{way}://{name}" for name in names for way in ("http", "https")],
-            ),
+            # Those are compared by the guard, as for every server here.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
-        config = uvicorn.Config(
-            _TokenGuard(Sessions(app, most_sessions), token),
-            log_level="critical",
-            lifespan="on",
-            timeout_graceful_shutdown=_GRACE_S,
-        )
-        web = uvicorn.Server(config)
-        serving = asyncio.ensure_future(web.serve(sockets=[listening]))
-        try:
+        guarded = _TokenGuard(Sessions(app, most_sessions), token, names)
+        async with http_server(guarded, listening, grace_s=_GRACE_S, lifespan="on") as serving:
             on_open(f"http://{names[0]}{_PATH}")
             await asyncio.shield(serving)
-        finally:
-            web.should_exit = True
-            await asyncio.wait({serving})
 
 
 def _names(address: Address, port: int) -> list[str]:
@@ -253,28 +245,21 @@ def _names(address: Address, port: int) -> list[str]:
 
 
 class _TokenGuard:
-    """A guard that tells nothing else to whoever has no token."""
+    """A guard that tells nothing else to whoever has no token, or does not mean us."""
 
-    def __init__(self, app: AsgiApp, token: str) -> None:
-        self._app, self._wanted = app, f"Bearer {token}".encode()
+    def __init__(self, app: AsgiApp, token: str, names: Collection[str]) -> None:
+        self._app, self._wanted, self._names = app, f"Bearer {token}".encode(), names
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
-        if scope["type"] == "http" and not self._is_known(scope):
-            await _refuse(send)
-            return
+        if scope["type"] == "http":
+            if not self._is_known(scope):
+                await send_refusal(send, 401, RefusalCode.UNAUTHENTICATED.value, _UNKNOWN)
+                return
+            if status := misaddressed(scope, self._names):
+                await send_refusal(send, status, RefusalCode.FORBIDDEN.value, _NOT_MEANT)
+                return
         await self._app(scope, receive, send)
 
     def _is_known(self, scope: AsgiScope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
-
-
-async def _refuse(send: AsgiSend) -> None:
-    why = b"send the header Authorization: Bearer TOKEN, with the token that vega mcp serve names\n"
-    headers = [
-        (b"content-type", b"text/plain"),
-        (b"content-length", str(len(why)).encode()),
-        (b"www-authenticate", b"Bearer"),
-    ]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
-    await send({"type": "http.response.body", "body": why})

@@ -124,6 +124,7 @@ class McpKillRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def schema_of(kind: type[Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a request."""
-    _, parts = json.schema_components([kind])
-    return parts[kind.__name__]
+    """Return the JSON schema of a request: an object, with the types that its fields have."""
+    _, parts = json.schema_components([kind], ref_template="#/$defs/{name}")
+    own = parts.pop(kind.__name__)
+    return {**own, "$defs": parts} if parts else own

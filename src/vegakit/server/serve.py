@@ -14,11 +14,11 @@ import math
 import os
 import signal
 import ssl
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ from vegakit.concurrency import SteadyClock, cancel_all
 from vegakit.errors import UserError
 from vegakit.kernel import Kernel
 from vegakit.ports import AgentRunner
-from vegakit.server.asgi import is_loopback, listen
+from vegakit.server.asgi import http_server, is_loopback, listen
 from vegakit.server.kernel_app import KernelApp
 from vegakit.server.tokens import Identity, Tokens
 from vegakit.store import open_bus, open_tenants
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("vegakit")
 
-_MOST_CONNECTIONS = 2_000
-_HEAD_S = 20.0
-"""The head of a request must be there within this."""
 _MARGIN_S = 2.0
 """A door that drains has so much longer than its calls, to close what they leave behind."""
 _IN_MEMORY = ":memory:"
@@ -86,51 +83,32 @@ class OpenedServer(NamedTuple):
 
 class Door(NamedTuple):
     """A way in. `serve` calls its last argument with the address once it listens, and returns when
-    the server has stopped and its calls are over; `package` and `extra` are what it needs."""
+    the server has stopped and its calls are over; those with one `serve` share a listener."""
 
     serve: Callable[[ServedKernel, Callable[[str], None]], Awaitable[None]]
-    package: str
-    extra: str
     port: str
     """The setting of its port, which is its flag as well."""
+    extras: Mapping[str, str]
+    """The packages it needs, by the extras that bring them."""
+    path: str = ""
 
 
-async def serve_http(served: ServedKernel, on_open: Callable[[str], None]) -> None:
-    """Serve the kernel over HTTP until the server stops."""
-    import uvicorn
-
-    class HttpServer(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            yield  # signals are for the whole server, not for this door
-
+async def serve_over_http(served: ServedKernel, on_open: Callable[[str], None]) -> None:
+    """Serve the kernel over HTTP until the server stops, as routes, as tools of MCP, or both."""
     plan = served.plan
-    app: Any = KernelApp(served.kernel, served.authenticate)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        http=_bounded_connection(),
-        lifespan="off",  # time is swept once for all doors
-        ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_graceful_shutdown=max(1, math.ceil(plan.drain_ms / 1_000)),
-    )
-    config.load()
-    config.ssl = _server_context(plan.tls) if plan.tls else None
-    web = HttpServer(config)
-    with listen(plan.host, plan.ports["http"]) as listening:
-        serving = asyncio.ensure_future(web.serve(sockets=[listening]))
-        stopping = asyncio.ensure_future(served.stopping.wait())
-        try:
-            on_open(_url("https" if plan.tls else "http", plan.host, listening.getsockname()[1]))
-            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-            web.should_exit = True
-            await serving
+    app = KernelApp(served.kernel, served.authenticate, serves=plan.ports)
+    tls = _server_context(plan.tls) if plan.tls else None
+    grace_s = max(1, math.ceil(plan.drain_ms / 1_000))
+    port = next(plan.ports[name] for name in ("http", "mcp") if name in plan.ports)
+    # Its life is not uvicorn's: time is swept once for all doors.
+    with listen(plan.host, port) as listening:
+        async with app.open(), http_server(app, listening, grace_s=grace_s, tls=tls) as serving:
+            stopping = asyncio.ensure_future(served.stopping.wait())
+            try:
+                on_open(_url("https" if tls else "http", plan.host, listening.getsockname()[1]))
+                await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stopping.cancel()
 
 
 async def serve_over_grpc(served: ServedKernel, on_open: Callable[[str], None]) -> None:
@@ -156,57 +134,10 @@ def _grpc_tls(files: TlsFiles) -> "GrpcTls":
     return GrpcTls(Path(files.certificate).read_bytes(), Path(files.key).read_bytes(), authority)
 
 
-def _bounded_connection() -> Any:  # noqa: ANN401  (a class of uvicorn's)
-    """Return connections with a bounded time for the head of each request, bounded in number."""
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-    loop, most = asyncio.get_running_loop(), _most_connections()
-
-    class HttpConnection(HttpToolsProtocol):
-        """Has a bounded time for its next request's head, and a place among a bounded number."""
-
-        head: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:  # noqa: ANN401  (of asyncio)
-            super().connection_made(transport)
-            if len(self.connections) > most:
-                transport.abort()
-            else:
-                self._expect()
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self._expect()
-
-        def on_headers_complete(self) -> None:
-            if self.head is not None:
-                self.head.cancel()
-            super().on_headers_complete()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self.head is not None:
-                self.head.cancel()
-            super().connection_lost(exc)
-
-        def _expect(self) -> None:
-            if self.head is not None:
-                self.head.cancel()
-            self.head = loop.call_later(_HEAD_S, self.transport.close)
-
-    return HttpConnection
-
-
-def _most_connections() -> int:
-    """Leave descriptors for the store and the rest of the process."""
-    import resource
-
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(16, min(_MOST_CONNECTIONS, allowed // 2))
-
-
 DOORS = {
-    "http": Door(serve_http, "uvicorn", "server", "port"),
-    "grpc": Door(serve_over_grpc, "grpc", "grpc", "grpc_port"),
+    "http": Door(serve_over_http, "port", {"server": "uvicorn"}),
+    "grpc": Door(serve_over_grpc, "grpc_port", {"grpc": "grpc"}),
+    "mcp": Door(serve_over_http, "port", {"server": "uvicorn", "mcp": "mcp"}, "/mcp"),
 }
 
 
@@ -231,13 +162,14 @@ def check_plan(plan: ServerPlan) -> None:
 
 
 def _check_installed(door: Door) -> None:
-    try:
-        import_module(door.package)
-    except ImportError as error:
-        raise UserError(
-            f"a server needs the {door.package} package ({error}); type: "
-            f"pip install 'vegakit[{door.extra}]'"
-        ) from None
+    for package in door.extras.values():
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise UserError(
+                f"a server needs the {package} package ({error}); type: "
+                f"pip install 'vegakit[{','.join(door.extras)}]'"
+            ) from None
 
 
 def _server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -303,16 +235,16 @@ async def _serve_doors(
 ) -> None:
     urls: dict[str, str] = {}
     all_open = asyncio.Event()
+    listeners = [*dict.fromkeys(DOORS[name].serve for name in served.plan.ports)]
 
-    def opened(name: str, url: str) -> None:
-        urls[name] = url
+    def opened(serve: object, url: str) -> None:
+        for name in served.plan.ports:
+            if DOORS[name].serve is serve:
+                urls[name] = f"{url}{DOORS[name].path}"
         if len(urls) == len(served.plan.ports):
             all_open.set()
 
-    doors = [
-        asyncio.ensure_future(DOORS[name].serve(served, lambda url, name=name: opened(name, url)))
-        for name in served.plan.ports
-    ]
+    doors = [asyncio.ensure_future(serve(served, partial(opened, serve))) for serve in listeners]
     if await _first(all_open, doors):
         on_open(urls)
         await _first(served.stopping, doors)
