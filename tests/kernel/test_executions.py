@@ -17,7 +17,9 @@ from vegakit import Agent, Runtime
 from vegakit.concurrency import SteadyClock
 from vegakit.control import (
     AgentAnswer,
+    CheckRateLimitRequest,
     CreateProcessRequest,
+    EmptyRequest,
     ExecuteAgentRequest,
     ExecutePipelineRequest,
     InferenceRequest,
@@ -32,6 +34,7 @@ from vegakit.control import (
     WatchRequest,
 )
 from vegakit.conversation import ModelRequest
+from vegakit.ids import TenantId
 from vegakit.kernel import Kernel, KernelCaller, TenantKernel, processes
 from vegakit.money import Money, dollars
 from vegakit.policy import AgentDefinition, PipelineDefinition, ProcessState, QuotaRule, Replied
@@ -563,6 +566,48 @@ async def test_a_refusal_names_the_budget_that_refused() -> None:
             with refused(RefusalCode.EXHAUSTED, text) as caught:
                 await kernel.execute_agent(ExecuteAgentRequest("a", "x", definition, pid))
             assert not re.search("wallet|send|runtime:", str(caught.value))
+
+
+async def test_a_tool_that_needs_an_approval_is_refused_and_does_not_hang() -> None:
+    calls = {"calls": [{"name": "add", "arguments": {"a": 2, "b": 3}}]}
+    model = ScriptedModel(lambda _: calls)
+    asks = ExecutePipelineRequest(
+        "p", pipeline(TWO[1:], {"b": {"model": "fast", "max_tokens": 100, "tools": ["add"]}})
+    )
+    async with Runtime("$5", models=lambda _: model, observable=False, mode="ask") as rt:
+        agents = RuntimeAgents(rt, models=["fast"], tools=[add])
+        kernel = TenantKernel(Kernel(open_tenants(":memory:"), SteadyClock(), agents), ANN)
+        definition = AgentDefinition("fast", tools=("add",), max_tokens=100)
+        async with asyncio.timeout(PATIENCE_S):
+            answer = await kernel.execute_agent(ExecuteAgentRequest("a", "?", definition))
+        assert answer.failure == "policy_violation"
+        assert "'add' needs a person's approval, and nobody approves while" in answer.error
+        failed = (await walked(kernel, asks))[-2].event
+        assert failed.detail["failure"] == "policy_violation"
+        assert rt.interrupts() == []
+        assert len(model.requests) == 2, "one for each run: it ends there"
+
+
+async def test_a_process_named_as_its_user_or_tenant_shares_nothing_with_them() -> None:
+    """Nor with one of the same name of a tenant that is named as a user of this one."""
+    quota = QuotaRule(money=dollars("$0.0006"), model_calls=5)
+    pids = [ANN.user, ANN.tenant, f"tenant {ANN.tenant}", f"{ANN.tenant} p", "a/b", "a%2Fb"]
+    reply = {"text": "x", "usage": {"input_tokens": 1, "output_tokens": 100}}
+    twin = KernelCaller(TenantId(ANN.user), ANN.tenant)
+    async with a_site(lambda _: reply) as site:
+        await site.of().check_rate_limit(CheckRateLimitRequest())
+        for caller in (ANN, twin):
+            kernel = site.of(caller)
+            for pid in pids:
+                await kernel.submit(CreateProcessRequest(pid, quota=quota))
+                request = InferenceRequest("fast", "x", max_tokens=100, pid=pid)
+                assert (await kernel.dispatch_inference(request)).failure == ""
+                with refused(RefusalCode.EXHAUSTED, re.escape(f"process {pid!r} had ")):
+                    await kernel.dispatch_inference(request)
+                assert (await kernel.get_process(PidRequest(pid))).quota.used.model_calls == 1
+        status = await site.of().get_system_status(EmptyRequest())
+        assert {*status.rate_limits} == {ANN.user}
+        assert (await site.of(twin).get_system_status(EmptyRequest())).rate_limits == {}
 
 
 async def test_each_tenant_has_a_cap() -> None:

@@ -310,6 +310,26 @@ async def test_numbers_and_truths_are_not_taken_for_each_other() -> None:
             await bench.of().create_envelope(other)
 
 
+async def test_an_envelope_of_no_session_is_forgotten_when_nobody_changes_it() -> None:
+    bench, week_ms = Bench(), 7 * 86_400_000
+    mine = InitializeSessionRequest("p", TWO, idle_ms=week_ms)
+    await bench.of().create_process(CreateProcessRequest("p"))
+    held = (await bench.of().initialize_session(mine)).envelope.id
+    for key in ("old", "changed"):
+        await bench.of().create_envelope(CreateEnvelopeRequest(key, session="p"))
+    clone = (await bench.of().clone_envelope(EnvelopeIdRequest(held))).id
+    bench.clock.advance(week_ms - 1)
+    assert await bench.kernel().sweep() == 0
+    await bench.of().update_envelope(UpdateEnvelopeRequest("changed", 1, outputs={"x": 1}))
+    bench.clock.advance(1)
+    assert [await bench.kernel().sweep() > 0, await bench.kernel().sweep()] == [True, 0]
+    for key, is_kept in ((held, True), ("changed", True), ("old", False), (clone, False)):
+        found = await bench.store.read(ANN.tenant, lambda it, key=key: it.get("envelope", key))
+        assert (found is not None) == is_kept, key
+    bench.clock.advance(week_ms)
+    assert [await bench.kernel().sweep() > 0, await bench.kernel().sweep()] == [True, 0]
+
+
 async def test_an_update_is_never_lost() -> None:
     bench = Bench()
     await bench.of().create_envelope(CreateEnvelopeRequest("e", "in", metadata={"a": 1}))

@@ -251,6 +251,44 @@ def test_a_budget_block_caps_the_asks_written_in_it() -> None:
     within(work)
 
 
+def test_what_is_known_of_blocks_does_not_grow_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that was used is forgotten when it is closed; of others the last ones are known."""
+    monkeypatch.setattr("vegakit.host.budgets.MOST_UNUSED", 5)
+
+    async def work(rt: Runtime) -> None:
+        asker = agent()
+        late = rt.ask(asker, "?")
+        for _ in range(20):
+            with rt.budget("$1"):
+                await rt.ask(asker, "?")
+            with rt.budget("$1"):
+                late = rt.ask(asker, "?")
+        await late
+        known: Any = rt.budgets
+        assert len(known._rules) <= 1 + 5 + 2
+        assert len(known._opened) <= 1 + 5 + 2
+        with rt.budget("$1"):
+            early = rt.ask(asker, "?")
+        for _ in range(6):
+            with rt.budget("$1"):
+                pass
+        await rt.ask(asker, "?")
+        with pytest.raises(BudgetExceeded, match="is closed; make the call inside its"):
+            await early
+
+    within(work, budget="$100")
+
+
+def test_an_agent_keeps_few_variants_of_itself() -> None:
+    """One for each amount that is left of a quota would be one for each run."""
+    asker: Any = agent()
+    for cents in range(1, 200):
+        assert asker.varied(cents / 100).cap == dollars(cents / 100)
+    assert len(asker._variants) <= 64
+
+
 def test_a_budget_with_a_period_goes_on_where_it_was_left() -> None:
     """Two blocks of $0.03 a day on one ledger share the day."""
 

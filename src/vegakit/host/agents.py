@@ -243,6 +243,8 @@ class Agent(AgentStub, Generic[T]):
         if key == (self.cap, self.exceeding, self.max_wait):
             return self
         if key not in self._variants:
+            if len(self._variants) >= _MOST_VARIANTS:  # amounts that are left are ever others
+                self._variants.clear()
             paid = None if cap is None else Dollars.of_nanos(cap)
             self._variants[key] = replace(self, budget=paid, on_exceed=on_exceed, max_wait=key[2])
         return self._variants[key]
@@ -306,6 +308,7 @@ class Agent(AgentStub, Generic[T]):
         )
 
 
+_MOST_VARIANTS = 64
 _RULES = {"retry": RetryRule, "rate": RateRule, "breaker": BreakerRule}
 
 

@@ -57,15 +57,22 @@ def rule_of(
     return ScopeRule(limit.amount, OnExceed(on_exceed), window)
 
 
+MOST_UNUSED = 10_000
+"""So many blocks in which nothing was asked while they lasted are still known."""
+
+
 class Budgets:
-    """The budgets of a runtime: its cap, and the blocks inside it."""
+    """The budgets of a runtime: its cap, and the blocks inside it. Names are known for as long as
+    it lives; a block without one until it is closed, as which it is remembered by the ledger."""
 
     def __init__(self, ledger: Ledger, clock: Clock, root: ScopeId, rule: ScopeRule) -> None:
         self._ledger = ledger
         self._clock = clock
         self._rules: dict[ScopeId, tuple[ScopeRule, ScopeId | None]] = {root: (rule, None)}
         self._opened: set[ScopeId] = set()
-        self._left: set[ScopeId] = set()
+        self._left: dict[ScopeId, None] = {}
+        self._unused: dict[ScopeId, None] = {}
+        self._counted = 1
         self._current: ContextVar[ScopeId] = ContextVar("vega_scope", default=root)
         self._run = ""
         self._may_go_on = False
@@ -122,34 +129,49 @@ class Budgets:
             # Another run counts its blocks from one, too: without the run in the name it would find
             # this block on the ledger, used or closed.
             run = "" if self._run in outer else f"@{self._run}"
-            scope = ScopeId(f"{scope}#{len(self._rules)}{run}")
-        self._rules[scope] = (rule, outer)
+            scope = ScopeId(f"{scope}#{self._counted}{run}")
+        self._know(scope, rule, outer)
         token = self._current.set(scope)
         try:
             yield scope
         finally:
             self._current.reset(token)
             if rule.window is None and name is None:
-                self._left.add(scope)
+                self._left[scope] = None
 
     def across_incarnations(self, name: str, cap: Money) -> ScopeId:
         """A cap that the ledger keeps under this name, inside the current one. A wallet is counted
         anew when a run goes on, from what the program comes to again; what an earlier life spent
         and the program does not come to any more counts here only."""
         scope = ScopeId(f"{self.current}/{name}")
-        self._rules[scope] = (ScopeRule(cap), self.current)
+        self._know(scope, ScopeRule(cap), self.current)
         return scope
+
+    def _know(self, scope: ScopeId, rule: ScopeRule, outer: ScopeId | None) -> None:
+        self._counted += scope not in self._rules
+        self._rules[scope] = (rule, outer)
 
     async def ready(self, scope: ScopeId) -> ScopeId:
         """Makes sure that it is open, outermost first, and closes what was left."""
         if not self._may_go_on:
             await self.close_left()
         if scope not in self._opened:
-            rule, outer = self._rules[scope]
+            found = self._rules.get(scope)
+            if found is None:
+                return await self._ready_to_refuse(scope)
+            rule, outer = found
             if outer is not None:
                 await self.ready(outer)
             await self._ledger.open(scope, rule, self._clock.now(), parent=outer)
             self._opened.add(scope)
+        return scope
+
+    async def _ready_to_refuse(self, scope: ScopeId) -> ScopeId:
+        """A block that is forgotten here is closed for the ledger, and refuses as that."""
+        now = self._clock.now()
+        if await self._ledger.scope(scope, now) is None:
+            await self._ledger.open(scope, ScopeRule(None), now, parent=self.root)
+            await self._ledger.close(scope, now)
         return scope
 
     async def end_run(self, *, is_done: bool) -> None:
@@ -158,16 +180,25 @@ class Budgets:
             await self.close_left()
 
     async def close_left(self) -> None:
-        """Close the scopes of blocks that were left: all at once, so that they share a write."""
-        left, self._left = self._left & self._opened, set()
+        """Close the scopes of blocks that were left: all at once, so that they share a write. A
+        block without a name is not entered again, so that nothing of it has to be known then."""
+        left = [scope for scope in self._left if scope in self._opened]
+        unused = [scope for scope in self._left if scope not in self._opened]
+        self._left = {}
         await asyncio.gather(*(self._ledger.close(scope, self._clock.now()) for scope in left))
+        # What was written in a block may still be asked after it: such a block is known for long.
+        self._unused.update(dict.fromkeys(unused))
+        for scope in (*left, *[*self._unused][: max(0, len(self._unused) - MOST_UNUSED)]):
+            self._unused.pop(scope, None)
+            self._opened.discard(scope)
+            self._rules.pop(scope, None)
 
     def check_part(self, scope: ScopeId, cap: Money) -> None:
         """An ask that may spend more than a budget around it holds altogether is refused before
         its first call."""
         around: ScopeId | None = scope
         while around is not None:
-            rule, outer = self._rules[around]
+            rule, outer = self._rules.get(around, (ScopeRule(None), None))
             if rule.cap is not None and cap > rule.cap and rule.on_exceed is OnExceed.BLOCK:
                 raise BudgetExceeded(
                     f"this ask may spend {format_money(cap)}, but budget {around!r} has only "

@@ -25,8 +25,10 @@ from vegakit.kernel.tables import (
     COMMAND,
     COUNTED,
     DONE,
+    ENVELOPE,
     HANDLED,
     INTERRUPT,
+    KEEP_MS,
     PROCESS,
     RATE,
     RUNNING,
@@ -49,8 +51,6 @@ POLL_MS = 250
 they share, it sees at once."""
 
 
-KEEP_MS = 7 * 86_400_000
-"""How long a process that has ended, and what was told of a tenant, are kept."""
 KEEP_CALLS_MS = 3_600_000
 """How long the response to a request of a service is kept for whoever asks again."""
 _FORGET_EVERY_MS = 600_000
@@ -208,6 +208,7 @@ _DUE = (
         _Due(HANDLED.name, status, commands.forget, commands.KEEP_MS)
         for status in (CommandStatus.DONE, CommandStatus.FAILED, CommandStatus.EXPIRED)
     ),
+    _Due(ENVELOPE.name, "", sessions.forget_envelope, KEEP_MS),
     _Due(PROCESS.name, ProcessState.TERMINATED, processes.reap, KEEP_MS),
     _Due(PROCESS.name, ProcessState.ZOMBIE, processes.reap, KEEP_MS),
     *(_Due(SERVICE.name, health, services.on_due) for health in ServiceHealth),

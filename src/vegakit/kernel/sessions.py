@@ -30,6 +30,7 @@ from vegakit.kernel.tables import (
     ENVELOPE,
     EXECUTION,
     INTERRUPT,
+    KEEP_MS,
     NEVER,
     PROCESS,
     SESSION,
@@ -118,6 +119,7 @@ def create_envelope(
             session=request.session,
             metadata=request.metadata,
         ),
+        rank=tables.now,
     )
 
 
@@ -140,13 +142,27 @@ def update_envelope(tables: KernelTables, request: UpdateEnvelopeRequest) -> Pip
             metadata=envelope.metadata | request.metadata,
             version=envelope.version + 1,
         ),
+        rank=tables.now,
     )
 
 
 def clone_envelope(tables: KernelTables, key: str, new_key: str) -> PipelineEnvelope:
     """Copy an envelope under another id; what is done to one is not seen in the other."""
     original = tables.need(ENVELOPE, key)
-    return tables.put(ENVELOPE, replace(original, id=new_key, version=1))
+    return tables.put(ENVELOPE, replace(original, id=new_key, version=1), rank=tables.now)
+
+
+def forget_envelope(tables: KernelTables, key: str) -> None:
+    """Forget an envelope that nobody has changed for long; that of a session goes with it."""
+    found = tables.records.get(ENVELOPE.name, key)
+    if found is None or found.rank > tables.now - KEEP_MS:
+        return
+    envelope = tables.need(ENVELOPE, key)
+    session = tables.get(SESSION, envelope.session) if envelope.session else None
+    if session is not None and session.envelope == key:
+        tables.put(ENVELOPE, envelope, rank=tables.now)
+    else:
+        tables.records.delete(ENVELOPE.name, key)
 
 
 # Sessions.
@@ -433,6 +449,7 @@ def _keep_outcome(
             records=(*envelope.records, done)[-_MOST_RECORDS:],
             version=envelope.version + 1,
         ),
+        rank=tables.now,
     )
 
 

@@ -6,7 +6,7 @@
 |           |                      | of its lease; ended: when; else when it was made  |         |
 | interrupt | pending, resolved, … | when it expires, or a time that never comes       | pid     |
 | session   | running or ended     | when it has been idle for too long                | user    |
-| envelope  |                      | when it was received                              | user    |
+| envelope  |                      | when it was last changed                          | user    |
 | usage     |                      | when it was counted                               | pid     |
 | service   | its health           | when the first of its slots ends, or it is gone   | type    |
 | call      | queued at a service, | its deadline; done: when                          | service |
@@ -62,6 +62,9 @@ CHECKPOINT = "checkpoint"
 NEVER = (1 << 62) - 1
 """A time that does not come."""
 AGING = AgingRule()
+KEEP_MS = 7 * 86_400_000
+"""How long a process that has ended, an envelope that nobody changes and that is of no session, and
+what was told of a tenant, are kept."""
 MOST_BYTES = 4 << 20
 PAGE_BYTES = 1 << 20
 
@@ -305,9 +308,9 @@ class KernelTables:
         is_cut = is_full or len(documents) == limit
         return tuple(found), documents[-1].key if is_cut else ""
 
-    def put(self, kind: Kind[T], record: T) -> T:
-        """Keep a record under its key, state, rank and owner. One that has grown too large is
-        refused: every step would read and write all of it."""
+    def put(self, kind: Kind[T], record: T, rank: int | None = None) -> T:
+        """Keep a record under its key, state, rank and owner; `rank` if the record does not say it.
+        One that has grown too large is refused: every step would read and write all of it."""
         value = to_json(record)
         if len(value) > MOST_BYTES:
             raise OperationError(
@@ -321,7 +324,7 @@ class KernelTables:
             kind.key(record),
             value,
             state=kind.state(record),
-            rank=kind.rank(record),
+            rank=kind.rank(record) if rank is None else rank,
             owner=kind.owner(record),
         )
         return record

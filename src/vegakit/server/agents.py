@@ -14,12 +14,17 @@ The account of a process is on the ledger of the runtime: give all servers one, 
 one store. With a ledger in memory, the money that a killed server spent and did not report is not
 known to the next. Give it a runtime without a journal: after a kill the kernel goes on, not the
 runtime.
+
+While an agent runs nobody is asked: a tool that would need a person's approval is refused, and its
+run fails, unless the application listens itself (`rt.on(Question, …)`). A pipeline asks by a stage
+of its own, which waits without a run.
 """
 
 import asyncio
 import logging
 import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
@@ -30,6 +35,7 @@ from urllib.parse import quote
 from msgspec import to_builtins
 from typing_extensions import TypedDict
 
+from vegakit.control import Question
 from vegakit.errors import (
     AgentFailed,
     BudgetExceeded,
@@ -52,6 +58,8 @@ from vegakit.sdk import Runtime
 from vegakit.tools import as_tools, by_name
 
 _LOG = logging.getLogger("vegakit")
+
+_NOT_APPROVED: Final = "needs an approval of exactly this"
 
 _TYPES: Final[Mapping[OutputField, Any]] = {
     OutputField.TEXT: str,
@@ -87,6 +95,9 @@ class RuntimeAgents:
         self._tenant_budget = tenant_budget
         self._server = secrets.token_hex(8)
         self._defined = lru_cache(maxsize=1_000)(self._make)
+        self._running: Counter[str] = Counter()
+        self._answering: set[asyncio.Future[None]] = set()
+        runtime.approvals.listeners.append(self._on_question)
 
     def problem(self, name: str, definition: AgentDefinition | None) -> str:
         """Return why such an agent cannot be run here; empty if it can."""
@@ -137,6 +148,7 @@ class RuntimeAgents:
                 blocks.enter_context(runtime.budget(allowance, name))
             blocks.enter_context(runtime.budget(None))  # counts this run alone
             seen = _Seen(on_text)
+            self._running[run.agent] += 1
             try:
                 result = await self._ask(run, seen)
             except asyncio.CancelledError:
@@ -154,12 +166,22 @@ class RuntimeAgents:
             except Exception:  # noqa: BLE001  (a bug of one run ends that run)
                 _LOG.exception("agent %s failed by a bug", run.agent)
                 result = seen.failed(AgentFailed("a bug of the server; its log says more"))
+            finally:
+                self._running[run.agent] -= 1
             cost = Money(int(await runtime.spent()))
         # A call that failed may have been billed, and then it was one.
         calls = max(result.llm_calls, seen.rounds + bool(cost))
         return replace(
             result, cost=cost, llm_calls=calls, duration_ms=runtime.clock.now() - started_ms
         )
+
+    def _on_question(self, question: Question) -> None:
+        """Decline what nobody who calls a kernel could see: the run would wait for it in vain."""
+        approvals, name = self._runtime.approvals, question.process.partition("~")[0]
+        if approvals.listeners == [self._on_question] and self._running[name]:
+            declining = asyncio.ensure_future(approvals.answer(question.id, False, "the kernel"))
+            self._answering.add(declining)
+            declining.add_done_callback(self._answering.discard)
 
     async def _ask(self, run: AgentRun, seen: "_Seen") -> AgentResult:
         # It may come from a server that was granted more than this one.
@@ -176,6 +198,12 @@ class RuntimeAgents:
         async with aclosing(ask.events(stream=seen.on_text is not None)) as events:
             async for event in events:
                 seen.add(event)
+                if isinstance(event, ToolReturned) and _NOT_APPROVED in event.content:
+                    raise CapabilityDenied(
+                        f"tool {event.name!r} needs a person's approval, and nobody approves while "
+                        "an agent runs on a server of the kernel; ask in a stage before it "
+                        "(`asks`), or allow the tool in the permissions of the server"
+                    )
                 if isinstance(event, TurnEnded):
                     reply = event.reply
                     return AgentResult(
