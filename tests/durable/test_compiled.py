@@ -11,13 +11,16 @@ from tests.durable.stage import PATIENCE_S, Stage, stage, until
 from tests.hosts.test_simulated import CORE, FOLDER
 from vegakit.conversation import ModelChunk, ModelReply, ModelRequest
 from vegakit.durable.client import ProgramHandle
+from vegakit.durable.deployment import Deployment
 from vegakit.errors import AgentFailed, UserError
 from vegakit.lang.codegen.bytecode import Module
 from vegakit.lang.codegen.compiler import compile_program
 from vegakit.lang.frontends import check_program
-from vegakit.providers.scripted import ScriptedModel
+from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
+from vegakit.sdk import Runtime
 from vegakit.sdk.programs import VegaProgram, load
 from vegakit.sdk.sources import Source
+from vegakit.store.memory import MemoryLedger
 from vegakit.testing.expectations import Expectations, read_expectations
 from vegakit.testing.programs import ProgramTestResult, compare, main_arguments, scripted_model
 
@@ -163,7 +166,9 @@ PIPELINE = """{
     "finder": {"model": "fast", "prompt": "Facts on {input}"},
     "writer": {"model": "fast", "prompt": "Write {plan} with {facts}"},
     "editor": {"asks": "agent_review", "prompt": "May this be sent? {write}"},
-    "sender": {"model": "fast", "prompt": "Send {write}", "output": {"sent": "truth"}}
+    "sender": {
+      "model": "fast", "prompt": "Send {write}", "tools": ["post"], "output": {"sent": "truth"}
+    }
   }
 }"""
 
@@ -171,14 +176,24 @@ PIPELINE = """{
 async def test_a_pipeline_walks_on_over_the_runs_of_its_workflow(
     temporal: str, tmp_path: Path
 ) -> None:
-    """Stages side by side, a person, typed answers; where it stands is in its state."""
+    """Stages side by side, a person, tools, typed answers; where it stands is in its state."""
+    posted: list[str] = []
 
-    def reply(request: ModelRequest) -> str:
-        text = str(request.messages[-1])
-        return '{"sent": true}' if "Send" in text else f"[{text.partition('Text(text=')[2][1:6]}]"
+    def post(text: str) -> str:
+        posted.append(text)
+        return "done"
+
+    def reply(request: ModelRequest) -> str | ScriptedReply:
+        text = str(request.messages)
+        if "Send" in text:
+            call = ScriptedReply(calls=(ScriptedCall("post", {"text": "owls"}),))
+            return '{"sent": true}' if posted else call
+        return f"[{text.partition('Text(text=')[2][1:6]}]"
 
     (tmp_path / "p.json").write_text(PIPELINE)
-    model, body = ScriptedModel(reply), load(tmp_path / "p.json")
+    with pytest.raises(UserError, match="was not given it"):
+        Deployment([load(tmp_path / "p.json")], MemoryLedger()).registry(Runtime())
+    model, body = ScriptedModel(reply), load(tmp_path / "p.json", tools=[post])
     async with stage(temporal, tmp_path, [body, COUNTER], models=lambda _: model) as here:
         program = await here.start(longest=30)
         running = asyncio.ensure_future(program.run("main", "owls", wallet="$1"))
@@ -190,7 +205,8 @@ async def test_a_pipeline_walks_on_over_the_runs_of_its_workflow(
         await program.answer(question.id, True, by="tester")
         outputs = await running
         assert (outputs["send"], outputs["review"]) == ({"sent": True}, {"approved": True})
-        assert len(model.requests) == len(["plan", "facts", "write", "send"])
+        assert len(model.requests) == len(["plan", "facts", "write", "send", "sent"])
+        assert posted == ["owls"]
         assert (await program.printed())[-1] == 'send: {"sent":true}'
         await program.stop()
         assert len(await here.histories()) > 1

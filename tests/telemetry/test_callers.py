@@ -17,7 +17,7 @@ from opentelemetry.trace import get_current_span
 
 from tests.telemetry.calls import MemorySink
 from vegakit import Agent, Runtime
-from vegakit.cli.run import RunTotals
+from vegakit.cli.progress import RunTotals
 from vegakit.config import load
 from vegakit.errors import AgentFailed, ErrorClass, WorldError
 from vegakit.events import CallKind, CallTraced

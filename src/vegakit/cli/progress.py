@@ -1,22 +1,25 @@
 """The progress of `vega run` while it runs: who works, who waits, what is spent and what is left.
 
 It stands on stderr, only on a terminal, in at most ten rows that are drawn in place and gone at the
-end. What the program prints goes above it, and a question to a person takes its place.
+end. What the program prints goes above it, and a question to a person takes its place. What a run
+came to is counted from its trace, and told in one line at its end.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from vegakit.cli.display import doing, name_of, needs_person, state_of
 from vegakit.cli.look import (
+    HARD_SPACE,
     SPINNER,
     Cell,
     Column,
     LivePlace,
     Look,
+    Rounding,
     Sign,
     bar,
     cells,
@@ -31,7 +34,10 @@ from vegakit.cli.look import (
     table,
 )
 from vegakit.control import ProcessKind, ProcessStatus, ProcessView, Question
-from vegakit.money import Money
+from vegakit.events import CallKind, CallTraced
+from vegakit.money import Money, to_usd
+from vegakit.ports import Sink, share_of, traits_of
+from vegakit.program import OverlapReport, WastedCost
 
 _FIRST_S, _FRAME_S = 0.3, 0.1
 _SHARE = 20
@@ -178,3 +184,89 @@ def _table(views: Sequence[ProcessView], now_ms: int, look: Look, spin: str) -> 
         rows.append((name, Cell(text, state.tone), does, took, note))
     told = table(_COLUMNS, rows, look, head=False)
     return [f" {line}" for line in told.splitlines()]
+
+
+# What a run came to: counted from its trace, told in one line.
+
+
+_WORTH_TELLING_S = 0.1
+
+
+class RunTotals:
+    """A sink around another one."""
+
+    def __init__(self) -> None:
+        self._next: Sink | None = None
+        self.traits, self.share = traits_of(), share_of()
+        self.progress: RunProgress | None = None
+        self.calls = self.input_tokens = self.output_tokens = self.spent = 0
+        self.reserved = self.wasted = self.sequential_ms = self.critical_ms = 0
+        self.left: int | None = None
+        """What is left of the budget, if there is one and the run came so far."""
+
+    def around(self, sink: Sink | None) -> "RunTotals":
+        """Pass calls on to this sink, too."""
+        self._next, self.traits, self.share = sink, traits_of(sink), share_of(sink)
+        return self
+
+    def record(self, call: CallTraced) -> None:
+        """Count a call."""
+        if call.kind is CallKind.MODEL and call.was_made:
+            self.calls += 1
+            if self.progress is not None:
+                self.progress.count_call(call.cost or 0)
+            self.input_tokens += call.input_tokens or 0
+            self.output_tokens += call.output_tokens or 0
+            self.spent += call.cost or 0
+            self.reserved += call.reserved or 0
+        if self._next is not None:
+            self._next.record(call)
+
+    def on_wasted(self, news: WastedCost) -> None:
+        """Count what a speculative call cost that was not used."""
+        self.wasted += news.amount
+
+    def on_overlapped(self, news: OverlapReport) -> None:
+        """The program itself is the last to say it; tools written in Vega are inside its calls."""
+        self.sequential_ms, self.critical_ms = news.sequential_ms, news.critical_ms
+
+    async def aclose(self) -> None:
+        """Close the sink behind."""
+        if self._next is not None:
+            await self._next.aclose()
+
+    def line(self, took_s: float, at_most: int | None = None) -> str:
+        """Return the totals in a line, the money beside what may be spent at most."""
+        given = f"{self.input_tokens:,} → {self.output_tokens:,} tokens"
+        took = f"{duration(took_s * 1000)}{self._saved(took_s)}"
+        parts = [took, count(self.calls, "call"), given, self._money(at_most)]
+        return " · ".join(part.replace(" ", HARD_SPACE) for part in parts)
+
+    def _saved(self, took_s: float) -> str:
+        """Return the time saved, only where calls overlapped."""
+        sequential_s = self.sequential_ms / 1000
+        if sequential_s - took_s < _WORTH_TELLING_S:
+            return ""
+        chain = f"longest chain {duration(self.critical_ms)}"
+        return f" (one after another {duration(self.sequential_ms)}, {chain})"
+
+    def _money(self, at_most: int | None) -> str:
+        limit = " spent" if at_most is None else f" of {money(at_most)}"
+        wasted = f", {money(self.wasted)} of it wasted" if self.wasted else ""
+        left = "" if self.left is None else f", {money(self.left, rounding=Rounding.DOWN)} left"
+        return f"{money(self.spent)}{limit}{wasted}{left}"
+
+    def as_json(self, took_s: float) -> dict[str, Any]:
+        """Return the totals for programs."""
+        return {
+            "seconds": round(took_s, 3),
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "sequential_seconds": round(self.sequential_ms / 1000, 3),
+            "critical_path_seconds": round(self.critical_ms / 1000, 3),
+            "reserved_usd": to_usd(self.reserved),
+            "spent_usd": to_usd(self.spent),
+            "wasted_usd": to_usd(self.wasted),
+            "left_usd": to_usd(self.left),
+        }

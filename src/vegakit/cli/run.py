@@ -21,20 +21,16 @@ from msgspec import structs
 
 from vegakit.cli.compiler import check_loading, compiled_at
 from vegakit.cli.look import (
-    HARD_SPACE,
     Look,
-    Rounding,
     Sign,
     Tone,
-    count,
     duration,
     look_of,
-    money,
     print_json,
     tell_error,
 )
 from vegakit.cli.main import CommandParser, amount, silence
-from vegakit.cli.progress import RunProgress
+from vegakit.cli.progress import RunProgress, RunTotals
 from vegakit.cli.questions import TerminalQuestions
 from vegakit.cli.runs import short_id
 from vegakit.config import Settings, load
@@ -49,12 +45,11 @@ from vegakit.errors import (
     VegaError,
     error_name,
 )
-from vegakit.events import CallKind, CallTraced
 from vegakit.host import NO_PRICE, JournaledRun, python_value
 from vegakit.lang import Module, Problem, arguments_of
-from vegakit.money import Money, dollars, to_usd
+from vegakit.money import Money, dollars
 from vegakit.policy import sanitise
-from vegakit.ports import Model, Sink, share_of, traits_of
+from vegakit.ports import Model
 from vegakit.program import OverlapReport, Printed, WastedCost
 from vegakit.providers import needs_key, provider_of
 from vegakit.sdk import (
@@ -68,92 +63,6 @@ from vegakit.sdk import (
 )
 from vegakit.store import show_place
 from vegakit.vm import restored, text_of
-
-# What a run came to: counted from its trace, told in one line.
-
-
-_WORTH_TELLING_S = 0.1
-
-
-class RunTotals:
-    """A sink around another one."""
-
-    def __init__(self) -> None:
-        self._next: Sink | None = None
-        self.traits, self.share = traits_of(), share_of()
-        self.progress: RunProgress | None = None
-        self.calls = self.input_tokens = self.output_tokens = self.spent = 0
-        self.reserved = self.wasted = self.sequential_ms = self.critical_ms = 0
-        self.left: int | None = None
-        """What is left of the budget, if there is one and the run came so far."""
-
-    def around(self, sink: Sink | None) -> "RunTotals":
-        """Pass calls on to this sink, too."""
-        self._next, self.traits, self.share = sink, traits_of(sink), share_of(sink)
-        return self
-
-    def record(self, call: CallTraced) -> None:
-        """Count a call."""
-        if call.kind is CallKind.MODEL and call.was_made:
-            self.calls += 1
-            if self.progress is not None:
-                self.progress.count_call(call.cost or 0)
-            self.input_tokens += call.input_tokens or 0
-            self.output_tokens += call.output_tokens or 0
-            self.spent += call.cost or 0
-            self.reserved += call.reserved or 0
-        if self._next is not None:
-            self._next.record(call)
-
-    def on_wasted(self, news: WastedCost) -> None:
-        """Count what a speculative call cost that was not used."""
-        self.wasted += news.amount
-
-    def on_overlapped(self, news: OverlapReport) -> None:
-        """The program itself is the last to say it; tools written in Vega are inside its calls."""
-        self.sequential_ms, self.critical_ms = news.sequential_ms, news.critical_ms
-
-    async def aclose(self) -> None:
-        """Close the sink behind."""
-        if self._next is not None:
-            await self._next.aclose()
-
-    def line(self, took_s: float, at_most: int | None = None) -> str:
-        """Return the totals in a line, the money beside what may be spent at most."""
-        given = f"{self.input_tokens:,} → {self.output_tokens:,} tokens"
-        took = f"{duration(took_s * 1000)}{self._saved(took_s)}"
-        parts = [took, count(self.calls, "call"), given, self._money(at_most)]
-        return " · ".join(part.replace(" ", HARD_SPACE) for part in parts)
-
-    def _saved(self, took_s: float) -> str:
-        """Return the time saved, only where calls overlapped."""
-        sequential_s = self.sequential_ms / 1000
-        if sequential_s - took_s < _WORTH_TELLING_S:
-            return ""
-        chain = f"longest chain {duration(self.critical_ms)}"
-        return f" (one after another {duration(self.sequential_ms)}, {chain})"
-
-    def _money(self, at_most: int | None) -> str:
-        limit = " spent" if at_most is None else f" of {money(at_most)}"
-        wasted = f", {money(self.wasted)} of it wasted" if self.wasted else ""
-        left = "" if self.left is None else f", {money(self.left, rounding=Rounding.DOWN)} left"
-        return f"{money(self.spent)}{limit}{wasted}{left}"
-
-    def as_json(self, took_s: float) -> dict[str, Any]:
-        """Return the totals for programs."""
-        return {
-            "seconds": round(took_s, 3),
-            "calls": self.calls,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "sequential_seconds": round(self.sequential_ms / 1000, 3),
-            "critical_path_seconds": round(self.critical_ms / 1000, 3),
-            "reserved_usd": to_usd(self.reserved),
-            "spent_usd": to_usd(self.spent),
-            "wasted_usd": to_usd(self.wasted),
-            "left_usd": to_usd(self.left),
-        }
-
 
 # `vega run`: a program, its output, and one line of account.
 

@@ -29,6 +29,7 @@ from vegakit.host import (
     Reducer,
     Registry,
     deploy,
+    python_externals,
 )
 from vegakit.ids import EffectKey
 from vegakit.money import Money
@@ -66,7 +67,14 @@ class Deployment:
         registry = Registry(runtime.model_registry, lambda: runtime.admission_service)
         for body in self.bodies:
             if isinstance(body, VegaProgram):
-                deploy(body.module, body.root, registry, pipeline=body.pipeline)
+                externals = python_externals(body)
+                deploy(
+                    body.module,
+                    body.root,
+                    registry,
+                    externals=externals,
+                    pipeline=body.pipeline,
+                )
             else:
                 _check(body)
                 registry.register(body)

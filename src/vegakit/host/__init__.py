@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         Lease as Lease,
         rule_of as rule_of,
     )
-    from vegakit.host.deployment import deploy as deploy
+    from vegakit.host.deployment import deploy as deploy, python_externals as python_externals
     from vegakit.host.effect_handlers import (
         AskContext as AskContext,
         EffectHandlers as EffectHandlers,
@@ -110,7 +110,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "approvals": "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from",
         "budgets": "NO_PRICE Budgets Lease rule_of",
-        "deployment": "deploy",
+        "deployment": "deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers",
         "gate": "Account Gate ModelCall",
         "journal": "EffectRecorder JournaledRun as_cache as_journal as_ledger store_beside",

@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -272,20 +273,26 @@ async def find_externals(
 ) -> Externals:
     """Find the tools that a program uses from outside, and refuse what is not there."""
     module = program.module
-    python = {} if program.interop is None else program.interop.tools
-    called = {} if program.interop is None else dict(program.interop.called)
     servers = {name: await _offered(name, services) for name in _servers(module)}
+    found, called = python_externals(program, servers), dict[str, Tool]()
     for server, tools in servers.items():
         called |= {f"{_MCP}{server}.{name}": _ServerTool(tool) for name, tool in tools.items()}
-    for name in _names(module):
-        if name not in called:
-            raise _missing(module, name, servers)
-    own = {tool.name for tool in module.tools}
-    files = _Files(program, services, allowed)
-    given = {agent.name: _given(module, agent, own, python, servers) for agent in module.agents}
-    return Externals(
-        called, {agent.name: given[agent.name] | files.tools(agent) for agent in module.agents}
-    )
+    called |= found.called
+    if missing := next((name for name in _names(module) if name not in called), None):
+        raise _missing(module, missing, servers)
+    files, given = _Files(program, services, allowed), found.given
+    every = {one.name: {**given[one.name], **files.tools(one)} for one in module.agents}
+    return Externals(called, every)
+
+
+def python_externals(
+    program: CompiledProgram, servers: Mapping[str, Mapping[str, Tool]] | None = None
+) -> Externals:
+    """Return the functions of Python that a program was given, and its agents' of `servers`."""
+    module, interop = program.module, program.interop
+    python, called = ({}, {}) if interop is None else (interop.tools, interop.called)
+    given = {agent.name: _given(module, agent, python, servers or {}) for agent in module.agents}
+    return Externals(called, given)
 
 
 def _servers(module: Module) -> list[str]:
@@ -335,18 +342,17 @@ def _not_given(module: Module, name: str) -> UserError:
 def _given(
     module: Module,
     agent: AgentSpec,
-    own: set[str],
     python: Mapping[str, Tool],
     servers: Mapping[str, Mapping[str, Tool]],
 ) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
+    found, own = dict[str, Tool](), {tool.name for tool in module.tools}
     for name in agent.tools:
         if name in python and name not in own:
             found[name] = python[name]
         elif name not in own:
             raise _not_given(module, name)
     for server in agent.mcp:
-        found |= {tool.spec.name: tool for tool in servers[server].values()}
+        found |= {tool.spec.name: tool for tool in servers.get(server, {}).values()}
     return found
 
 
@@ -543,8 +549,7 @@ def deploy(
     pipeline: PipelineDefinition | None = None,
 ) -> Deployed:
     """Put the bodies of a program into a registry, once for each program of a runtime and for what
-    it is allowed. `most` is what it may touch at most, whatever it declares. The functions of a
-    module that was made of a `pipeline` walk through it."""
+    it is allowed. `most` is what it may touch at most. Main of a `pipeline` walks through it."""
     externals = externals or Externals()
     prefix = registry.prefix_for(function.name for function in module.functions)
     tools = library_tools(module, root, allowed, most=most) | dict(externals.called)
@@ -556,14 +561,12 @@ def deploy(
     spawns: dict[str, ChildSpec] = {}
     stateless: dict[str, ProcessSpec] = {}
     bodies: dict[str, str] = {}
-    known, digest = _parameters(tools), _digest(module)
+    known, digest, make = _parameters(tools), _digest(module), FiberBody
+    if pipeline is not None:
+        digest, make = digest128(pipeline), partial(PipelineBody, definition=pipeline)
     for number, function in enumerate(module.functions):
         name = bodies[function.name] = f"{prefix}{function.name}"
-        code = (module, number, spawns, stateless, function.names, known)
-        if pipeline is None:
-            body = FiberBody(*code, digest)
-        else:
-            body = PipelineBody(*code, digest128(pipeline), definition=pipeline)
+        body = make(module, number, spawns, stateless, function.names, known, digest)
         registry.register_fiber(name, body, narrow.get(function.name, tools))
     vega = {tool.name: VegaTool(tool, ProcessSpec(bodies[tool.name])) for tool in module.tools}
     for spec in module.agents:

@@ -84,7 +84,7 @@ _BOUND = "the pipeline met its bound {reason}; raise that in `bounds`, or route 
 _SILENCE = "nobody answered in time; answer sooner, or give the stage an error_next"
 
 
-class WalkState(Struct, omit_defaults=True):
+class PipelineWalkState(Struct, omit_defaults=True):
     """The state of a walk. `out` are the tasks of agents that were sent and `asked` the questions
     to people, by ticket; `answers` what was answered and not yet taken up by its stage; `error` is
     what ended the walk."""
@@ -105,11 +105,11 @@ class PipelineWalk:
 
     spans: tuple[str, ...] = ()
 
-    def __init__(self, definition: PipelineDefinition, state: WalkState) -> None:
+    def __init__(self, definition: PipelineDefinition, state: PipelineWalkState) -> None:
         self._definition = definition
         self.state = state
 
-    def written(self) -> WalkState:
+    def written(self) -> PipelineWalkState:
         """Return the state as JSON can hold it."""
         return self.state
 
@@ -262,12 +262,11 @@ class PipelineWorker(FiberWorker):
         if len(given) != 1:
             raise ContractViolated(f"a pipeline takes its input; got {len(given)} arguments")
         definition = _definition(body)
-        return _as_machine(
-            PipelineWalk(definition, WalkState(begin_session(definition.pipeline), given[0]))
-        )
+        state = PipelineWalkState(begin_session(definition.pipeline), given[0])
+        return _as_machine(PipelineWalk(definition, state))
 
     def _restored(self, body: FiberBody, stored: object) -> Vm:
-        return _as_machine(PipelineWalk(_definition(body), convert(stored, WalkState)))
+        return _as_machine(PipelineWalk(_definition(body), convert(stored, PipelineWalkState)))
 
 
 def _definition(body: FiberBody) -> PipelineDefinition:
