@@ -81,7 +81,10 @@ class Attacker:
             self.hold(self._channel.unary_stream(path)(body, **options))
         else:
             called = self._channel.unary_unary(path).future(body, **options)
-            called.add_done_callback(lambda done: self.answers.update([f"grpc {done.code().name}"]))
+            called.add_done_callback(self._count)
+
+    def _count(self, done: Any) -> None:
+        self.answers[f"grpc {done.code().name}"] += 1
 
     def hold(self, thing: Any) -> None:
         """Keep a connection or a stream open, and let go of the oldest of many."""
