@@ -125,10 +125,12 @@ money size="":
         tests/runtime/test_{cancel_leaks,kill_leaks,timeouts_on_the_wire}.py
     python -m campaigns.money {{size}}
 
-# The kernel: its tests, random pipelines against a naive walk (10,000 with `full`), 10,000 processes on each store
+# The kernel: its tests, random pipelines against a naive walk (10,000 with `full`), 10,000 processes on each store; with
+# `full` also a good client beside every class of attack
 kernel size="":
     VEGA_HISTORIES={{ if size == "full" { "10000" } else { "100" } }} pytest -q --timeout=0 tests/kernel tests/store/test_tenants.py
-    python -m campaigns.kernel
+    short=0; python -m campaigns.kernel || short=1; \
+        {{ if size == "full" { "python -m campaigns.kernel_attacks || short=1;" } else { "" } }} exit $short
 
 # Servers of a kernel killed and its PostgreSQL crashed under load: 0 lost, 0 doubled, 0 wrong; 60 s, or 600 with `full`
 chaos size="":

@@ -215,13 +215,13 @@ class Admission:
 
 
 _SHORTEST_S = 0.001
-_UNIT_S = 0.001
+_UNIT_S = 0.0005
 _LONGEST_S = 10.0
 
 
 def _pause_s(took_s: float) -> float:
     """Return how long the large messages of a tenant rest after one that took so much of the loop:
-    by the square, so that a tenant that holds others up for t ms does so at most 1 / t of the time,
+    by the square, so that a tenant that holds others up for t ms does so 1 / 2 t of the time,
     while one with small messages never notices."""
     return min(took_s * took_s / _UNIT_S, _LONGEST_S)
 

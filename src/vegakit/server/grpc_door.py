@@ -69,7 +69,7 @@ class GrpcLimits(DoorLimits, frozen=True):
     its client comes back with its cursor; a server notices a client that vanished after about two
     times `keepalive_ms`."""
 
-    body_bytes: int = 4 << 20
+    reply_bytes: int = 4 << 20
     stream_ms: int = 3_600_000
     connections: int = 1_000
     connection_streams: int = 100
@@ -205,7 +205,7 @@ def _bind(server: grpc.aio.Server, address: str, tls: GrpcTls | None) -> int:
 def _options(limits: GrpcLimits) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", limits.body_bytes),
-        ("grpc.max_send_message_length", limits.body_bytes),
+        ("grpc.max_send_message_length", limits.reply_bytes),
         ("grpc.max_metadata_size", limits.metadata_bytes),
         ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
         ("grpc.max_allowed_incoming_connections", limits.connections),

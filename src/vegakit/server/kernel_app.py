@@ -162,7 +162,7 @@ class KernelApp:
         elif not self._has_routes:
             raise OperationError(RefusalCode.NOT_FOUND, f"only MCP is served here, at {_MCP}")
         elif (method, path) == ("GET", "/openapi.json"):
-            await send_json(send, 200, openapi())
+            await send_json_text(send, 200, _document())
         elif (method, path) == ("GET", "/schema/pipeline.json"):
             await send_json(send, 200, pipeline_schema())
         elif path.startswith(_ROOT):
@@ -287,6 +287,11 @@ def _resumed(request: Any, last_event: str) -> Any:  # noqa: ANN401  (the reques
 
 
 @cache
+def _document() -> bytes:
+    """Made once: anybody may ask for it, and it takes longer than most calls."""
+    return to_json(openapi())
+
+
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI document of the table."""
     rows = [*KERNEL_OPERATIONS.values()]

@@ -100,8 +100,6 @@ class KernelMessages:
 
         def record(body: bytes) -> Any:  # noqa: ANN401  (of the type that was asked for)
             try:
-                if len(body) > _MOST_UNKNOWN:
-                    _check_known(parse(body))
                 return convert(read(parse(body)), type=kind)
             except DecodeError as error:
                 text = f"{what}: these bytes are no {PACKAGE}.{message}"
@@ -185,9 +183,10 @@ def kernel_messages() -> KernelMessages:
 def _check_known(message: Message) -> None:
     """Refuse a message of which much is unknown: to name only the first unknown field, protobuf
     makes an object of each."""
-    size = message.ByteSize()
-    message.DiscardUnknownFields()
-    if size - message.ByteSize() > _MOST_UNKNOWN:
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    if message.ByteSize() - known.ByteSize() > _MOST_UNKNOWN:
         raise ValueError(f"Object contains more than {_MOST_UNKNOWN} bytes of unknown fields")
 
 
@@ -226,9 +225,12 @@ class _Reader:
             key, read = fields[field.number]
             if read is None or (value := read(value)) is not UNSET:
                 plain[key] = value
-        if self._is_strict and len(unknown := UnknownFieldSet(message)):
-            number = unknown[0].field_number
-            raise ValueError(f"Object contains unknown field number {number}")
+        if self._is_strict:
+            if message.ByteSize() > _MOST_UNKNOWN:
+                _check_known(message)
+            if len(unknown := UnknownFieldSet(message)):
+                number = unknown[0].field_number
+                raise ValueError(f"Object contains unknown field number {number}")
         return plain if self._box is None else plain.get(self._box)
 
 
