@@ -291,27 +291,28 @@ def check_quota(tables: KernelTables, request: CheckQuotaRequest) -> QuotaReply:
 def record_usage(tables: KernelTables, request: RecordUsageRequest) -> QuotaReply:
     """Count what was used, truly, also above a limit."""
     process = tables.need(PROCESS, request.pid)
+    quota, now = process.quota, tables.now
+    before = quota.check(_NOTHING, now)
     key = f"{len(request.pid)}:{request.pid}/{request.usage_id}"
-    if not request.usage_id or tables.records.get(USAGE, key) is None:
-        quota = replace(process.quota)
-        before = quota.check(_NOTHING, tables.now)
-        quota.record(request.usage)
-        process = replace(process, quota=quota)
-        tables.put(PROCESS, process)
-        after = quota.check(_NOTHING, tables.now)
-        if isinstance(after, QuotaExceeded) and not isinstance(before, QuotaExceeded):
-            tables.emit(
-                KernelEventKind.RESOURCE_EXCEEDED,
-                process.pid,
-                resource=after.dimension,
-                used=after.used,
-                limit=after.limit,
-            )
-        if request.usage_id:
-            counted = to_json(UsageReport(process.pid, tables.now))
-            tables.records.put(USAGE, key, counted, rank=tables.now, owner=process.pid)
-    quota = process.quota
-    return QuotaReply(quota.check(_NOTHING, tables.now), quota.remaining(tables.now))
+    if request.usage_id and tables.records.get(USAGE, key) is not None:
+        return QuotaReply(before, quota.remaining(now))
+    quota.record(request.usage)
+    tables.put(PROCESS, process)
+    after = quota.check(_NOTHING, now)
+    if isinstance(after, QuotaExceeded) and not isinstance(before, QuotaExceeded):
+        tables.emit(
+            KernelEventKind.RESOURCE_EXCEEDED,
+            process.pid,
+            resource=after.dimension,
+            used=after.used,
+            limit=after.limit,
+        )
+    if request.usage_id:
+        counted = to_json(UsageReport(process.pid, now))
+        tables.records.put(USAGE, key, counted, rank=now, owner=process.pid)
+    # A warning is given once, by the first look; what fits afterwards did so before.
+    verdict = after if isinstance(after, QuotaExceeded) else before
+    return QuotaReply(verdict, quota.remaining(now))
 
 
 _NOTHING = CheckQuotaRequest("-").wanted
