@@ -136,9 +136,10 @@ kernel size="":
 chaos size="":
     python -m campaigns.kernel_chaos {{ if size == "full" { "600 50" } else { "60 25" } }}
 
-# The doors of a kernel beside a bare gRPC echo, in one run: CPU of the server, and how long a caller waits
+# The gRPC door beside a bare echo; three servers on one PostgreSQL for 60 s (`--seconds`) beside an echo with the same
+# statements and none of our code: time of each operation, throughput, and whether histories are linearizable
 kernel-load *args:
-    python -m benchmarks.kernel_doors {{args}}
+    python -m benchmarks.kernel_load {{args}}
 
 # What the gRPC door of the kernel costs beside a bare echo: CPU of the server, median time
 doors:

@@ -35,9 +35,10 @@ from benchmarks.figures import Figure, at_least, at_most, show
 from benchmarks.temporal_server import free_port
 
 from campaigns.admission import scale
+from campaigns.kernel_histories import Reply, is_linearizable
 from campaigns.postgres_cluster import Cluster, cluster
 
-__all__ = ["Reply", "is_linearizable", "main", "storm"]
+__all__ = ["Server", "main", "make_token", "storm"]
 
 SERVERS, SUBMITTERS, WORKERS, COUNTERS, SHARED = 3, 2, 6, 4, 3
 RECOVERY_S = 15
@@ -48,37 +49,18 @@ _ONE = {"model_calls": 1}
 _CUT_OFF = (OSError, http.client.HTTPException, ValueError)
 
 
-class Reply(NamedTuple):
-    """One counter's call: when it was made and answered, and how many it left."""
-
-    asked: float
-    answered: float
-    left: int
-
-
-def is_linearizable(replies: list[Reply]) -> bool:
-    """Whether the replies of one process are those of a counter that takes one after another: no
-    two left the same, and one that began after another was answered left less."""
-    by_order = sorted(replies, key=lambda reply: -reply.left)
-    if len({reply.left for reply in replies}) != len(replies):
-        return False
-    latest = 0.0
-    for reply in by_order:
-        if reply.answered < latest:
-            return False
-        latest = max(latest, reply.asked)
-    return True
-
-
 class Server:
     """A server that is killed and started again on its port."""
 
-    def __init__(self, store: str, folder: Path) -> None:
+    def __init__(self, store: str, folder: Path, *words: str) -> None:
+        """`words` are what else is typed after `vega serve`."""
         self.port, self._store, self._folder = free_port(), store, folder
+        self._words = words
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         words = ["serve", "--store", self._store, "--port", str(self.port), "--drain", "1s"]
+        words += self._words
         with (self._folder / f"{self.port}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "vegakit", *words],
@@ -285,9 +267,9 @@ def storm(seconds: float, readers: int, folder: Path) -> Storm:
                 server.end()
 
 
-def make_token(store: str, folder: Path) -> str:
+def make_token(store: str, folder: Path, tenant: str = "acme") -> str:
     """By the command that a person types."""
-    words = "token create --tenant acme --user ann --role operator --json --store".split()
+    words = f"token create --tenant {tenant} --user ann --role operator --json --store".split()
     made = subprocess.run(
         [sys.executable, "-m", "vegakit", *words, store],
         cwd=folder,

@@ -30,6 +30,7 @@ from vegakit.policy import (
     QuotaExceeded,
     QuotaRule,
     ReadyQueue,
+    SoftWallReached,
     WithinQuota,
 )
 from vegakit.policy.scheduler import AgingRule
@@ -187,6 +188,15 @@ async def test_a_tree_ends_from_below() -> None:
     assert told == [("d", "early"), ("c", "over"), ("b", "over"), ("a", "over")]
     with refused(RefusalCode.CONFLICT, "takes no more children"):
         await submitted(bench, "e", parent="a")
+
+
+async def test_whoever_counts_usage_is_warned_once_of_the_soft_wall() -> None:
+    bench = Bench()
+    await submitted(bench, "p", quota=QuotaRule(soft_wall_ms=5, wall_ms=1_000))
+    bench.clock.advance(6)
+    used = RecordUsageRequest("p", Consumption(model_calls=1))
+    verdicts = [(await bench.of().record_usage(used)).verdict for _ in range(2)]
+    assert verdicts == [WithinQuota(SoftWallReached(5, 6)), WithinQuota()]
 
 
 async def test_usage_is_counted_once_truly_and_told_when_it_passes_a_limit() -> None:

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.store.postgres import DSN, own_schema
+from tests.patience import PATIENCE_S
+from tests.store.postgres import DSN, connected, own_schema
 from vegakit.errors import BugError
 from vegakit.ids import TenantId
 from vegakit.ports import Document, TenantRecords, TenantStore
 from vegakit.store import open_tenants
+from vegakit.store.postgres.connection import key_lock
 from vegakit.store.postgres.stores import postgres_tenants
 
 A, B = TenantId("a"), TenantId("b")
+MANY = [TenantId(f"other {n}") for n in range(20)]
 
 
 @asynccontextmanager
@@ -254,3 +257,41 @@ async def test_what_was_answered_is_there_for_the_next_server(tmp_path: Path) ->
     async with aclosing(open_tenants(place)) as store:
         found = await store.read(A, lambda records: records.get("process", "p"))
     assert found == Document("p", b"x", 1)
+
+
+@asynccontextmanager
+async def locked(tenants: list[TenantId]) -> AsyncGenerator[TenantStore]:
+    """Yield a store whose writers of these tenants wait, since somebody else holds their locks."""
+    with own_schema() as schema:
+        async with aclosing(postgres_tenants(DSN, schema=schema)) as store:
+            await store.transact(A, put)
+            with connected() as other, other.transaction():
+                for one in tenants:
+                    key = key_lock(schema, "tenant", one)
+                    other.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
+                waiting = [asyncio.ensure_future(store.transact(one, put)) for one in tenants]
+                await asyncio.sleep(0)  # they are queued
+                async with asyncio.timeout(PATIENCE_S):
+                    yield store
+                assert not any(one.done() for one in waiting)
+            await asyncio.gather(*waiting)
+
+
+def put(records: TenantRecords) -> None:
+    records.put("process", "p", b"")
+
+
+async def test_who_looks_waits_for_nobody_who_writes() -> None:
+    async with locked([A, *MANY]) as store:
+        seen = await store.read(A, lambda records: records.get("process", "p"))
+        assert seen is not None
+        assert seen.version == 1
+
+
+async def test_a_tenant_does_not_wait_for_all_others() -> None:
+    async with locked([A]) as store:
+        # Some of so many share a thread with it, and wait as well.
+        others = [asyncio.ensure_future(store.transact(one, put)) for one in MANY]
+        done, _ = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        assert not any(one.exception() for one in done)
+    await asyncio.gather(*others)

@@ -303,32 +303,32 @@ def check_quota(tables: KernelTables, request: CheckQuotaRequest) -> QuotaReply:
 def record_usage(tables: KernelTables, request: RecordUsageRequest) -> QuotaReply:
     """Count what was used, truly, also above a limit; a report that was counted is not again."""
     process = tables.need(PROCESS, request.pid)
+    quota, now = process.quota, tables.now
+    before = quota.check(_NOTHING, now)
     key = f"{len(request.pid)}:{request.pid}/{request.usage_id}"
     there = tables.records.get(USAGE, key) if request.usage_id else None
     if there is not None:
         counted = from_json(UsageReport, there.value).usage
         usage = {"usage": (counted or request.usage, request.usage)}
         check_repeats(f"usage {request.usage_id!r} of process {process.pid!r}", usage, "usage_id")
-    else:
-        quota = replace(process.quota)
-        before = quota.check(_NOTHING, tables.now)
-        quota.record(request.usage)
-        process = replace(process, quota=quota)
-        tables.put(PROCESS, process)
-        after = quota.check(_NOTHING, tables.now)
-        if isinstance(after, QuotaExceeded) and not isinstance(before, QuotaExceeded):
-            tables.emit(
-                KernelEventKind.RESOURCE_EXCEEDED,
-                process.pid,
-                resource=after.dimension,
-                used=after.used,
-                limit=after.limit,
-            )
-        if request.usage_id:
-            report = to_json(UsageReport(process.pid, tables.now, request.usage))
-            tables.records.put(USAGE, key, report, rank=tables.now, owner=process.pid)
-    quota = process.quota
-    return QuotaReply(quota.check(_NOTHING, tables.now), quota.remaining(tables.now))
+        return QuotaReply(before, quota.remaining(now))
+    quota.record(request.usage)
+    tables.put(PROCESS, process)
+    after = quota.check(_NOTHING, now)
+    if isinstance(after, QuotaExceeded) and not isinstance(before, QuotaExceeded):
+        tables.emit(
+            KernelEventKind.RESOURCE_EXCEEDED,
+            process.pid,
+            resource=after.dimension,
+            used=after.used,
+            limit=after.limit,
+        )
+    if request.usage_id:
+        report = to_json(UsageReport(process.pid, now, request.usage))
+        tables.records.put(USAGE, key, report, rank=now, owner=process.pid)
+    # A warning is given once, by the first look; what fits afterwards did so before.
+    verdict = after if isinstance(after, QuotaExceeded) else before
+    return QuotaReply(verdict, quota.remaining(now))
 
 
 class CallShare(NamedTuple):

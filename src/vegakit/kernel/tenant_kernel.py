@@ -166,15 +166,17 @@ class TenantKernel(ServiceCalls, ExecutionCalls, BusCalls):
     async def watch_events(self, request: WatchRequest) -> AsyncGenerator[NumberedEvent]:
         """Show what happened after a cursor, and what happens next."""
         kernel, tenant, after = self._kernel, self._caller.tenant, request.after
-        last = await self._see(lambda it: it.records.last_event()) if after else 0
-        if after > last:
-            # Waiting for it would be silence about all that happens until then.
-            raise OperationError(
-                RefusalCode.INVALID, f"after={after} is beyond the last event, {last}; begin there"
-            )
+        page = await kernel.store.events(tenant, after=after, limit=PAGE)
+        if after and not page.events:
+            last = await self._see(lambda it: it.records.last_event())
+            if after > last:
+                # Waiting for it would be silence about all that happens until then.
+                raise OperationError(
+                    RefusalCode.INVALID,
+                    f"after={after} is beyond the last event, {last}; begin there",
+                )
         missed = 0
         while True:
-            page = await kernel.store.events(tenant, after=after, limit=PAGE)
             missed += page.missed
             for kept in page.events:
                 after, event = kept.number, from_json(KernelEvent, kept.event)
@@ -183,13 +185,12 @@ class TenantKernel(ServiceCalls, ExecutionCalls, BusCalls):
                 ):
                     yield NumberedEvent(kept.number, kept.at_ms, event, missed)
                     missed = 0
-            if request.follow and kernel.is_draining:
+            is_last = len(page.events) < PAGE
+            if (request.follow and kernel.is_draining) or (is_last and not request.follow):
                 return
-            if page.events:
-                continue
-            if not request.follow:
-                return
-            await kernel.wait_for_change(tenant, kernel.clock.now() + POLL_MS)
+            if is_last and not page.events:
+                await kernel.wait_for_change(tenant, kernel.clock.now() + POLL_MS)
+            page = await kernel.store.events(tenant, after=after, limit=PAGE)
 
     # Envelopes and sessions.
 
@@ -228,11 +229,12 @@ class TenantKernel(ServiceCalls, ExecutionCalls, BusCalls):
             if not isinstance(waits, WaitForTasks | WaitForInterrupts):
                 return reply
             due_ms = waits.until_ms if isinstance(waits, WaitForTasks) else deadline_ms
+            due_ms = min(due_ms, deadline_ms)
             # Looking costs little, and a transaction is only made when there is something new.
-            while await self._see(lambda it: sessions.version_of(it, request.pid)) == version:
-                if kernel.is_draining or kernel.clock.now() >= min(due_ms, deadline_ms):
+            while not (kernel.is_draining or kernel.clock.now() >= due_ms):
+                if await self._see(lambda it: sessions.version_of(it, request.pid)) != version:
                     break
-                await kernel.wait_for_change(tenant, min(due_ms, deadline_ms))
+                await kernel.wait_for_change(tenant, due_ms)
             if kernel.is_draining or kernel.clock.now() >= deadline_ms:
                 return reply
 

@@ -24,7 +24,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import astuple
 
 from vegakit.errors import InvalidRecordError, InvalidRuleError
 from vegakit.money import Money
@@ -47,8 +47,15 @@ class Dimension(StrEnum):
 _MOST = (1 << 63) - 1
 
 
-def _is_amount(value: object) -> bool:
-    return type(value) is int and 0 <= value <= _MOST
+def _wrong_field(record: Struct, *, may_lack: bool) -> tuple[str, object] | None:
+    """Return the first field that is no amount. A quota is looked at whenever its process is read:
+    so values first, and names only of a wrong one."""
+    for place, amount in enumerate(astuple(record)):
+        if may_lack and amount is None:
+            continue
+        if type(amount) is not int or not 0 <= amount <= _MOST:
+            return record.__struct_fields__[place], amount
+    return None
 
 
 class Consumption(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -64,12 +71,12 @@ class Consumption(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     money: Money = Money(0)
 
     def __post_init__(self) -> None:
-        for name, amount in asdict(self).items():
-            if not _is_amount(amount):
-                raise InvalidRecordError(
-                    f"usage is counted in whole numbers of at least 0; got {name}={amount!r}; "
-                    "report only what was used: it is never taken back"
-                )
+        if wrong := _wrong_field(self, may_lack=False):
+            name, amount = wrong
+            raise InvalidRecordError(
+                f"usage is counted in whole numbers of at least 0; got {name}={amount!r}; "
+                "report only what was used: it is never taken back"
+            )
 
 
 class RemainingBudget(Struct, frozen=True, omit_defaults=True):
@@ -92,12 +99,12 @@ class QuotaRule(RemainingBudget, frozen=True, forbid_unknown_fields=True, omit_d
     soft_wall_ms: int | None = None
 
     def __post_init__(self) -> None:
-        for name, limit in asdict(self).items():
-            if limit is not None and not _is_amount(limit):
-                raise InvalidRuleError(
-                    f"a limit is a whole number of at least 0; got {name}={limit!r}; "
-                    "leave it out for no limit"
-                )
+        if wrong := _wrong_field(self, may_lack=True):
+            name, limit = wrong
+            raise InvalidRuleError(
+                f"a limit is a whole number of at least 0; got {name}={limit!r}; "
+                "leave it out for no limit"
+            )
         soft, hard = self.soft_wall_ms, self.wall_ms
         if soft is not None and hard is not None and soft >= hard:
             raise InvalidRuleError(
@@ -150,7 +157,12 @@ _MOMENT_MS = 1
 """Wanted of time, which `Consumption` lacks: a step does not ask for it, but takes some."""
 
 _MEASURES = dict.fromkeys(Dimension, _SUM) | {Dimension.CONTEXT_TOKENS: _PEAK}
-_RECORDED = [(name, _MEASURES[Dimension(name)].total) for name in Consumption.__struct_fields__]
+_TOTALS = [_MEASURES[Dimension(name)].total for name in Consumption.__struct_fields__]
+_LIMITED = [
+    (dimension, _MEASURES[dimension])
+    for dimension in map(Dimension, RemainingBudget.__struct_fields__)
+]
+"""Both in the order of the fields, so that records are gone through as tuples."""
 
 
 class Quota(Struct, omit_defaults=True):
@@ -163,8 +175,7 @@ class Quota(Struct, omit_defaults=True):
 
     def check(self, wanted: Consumption, now: int) -> WithinQuota | QuotaExceeded:
         """Return whether a step fits, and the first dimension in which it does not."""
-        for dimension, measure in _MEASURES.items():
-            limit = getattr(self.rule, dimension)
+        for (dimension, measure), limit in zip(_LIMITED, astuple(self.rule), strict=False):
             if limit is None:
                 continue
             used, more = self.used_of(dimension, now), getattr(wanted, dimension, _MOMENT_MS)
@@ -174,17 +185,16 @@ class Quota(Struct, omit_defaults=True):
 
     def record(self, usage: Consumption) -> None:
         """Add what a step has used."""
-        totals: dict[str, Any] = {
-            name: total(getattr(self.used, name), getattr(usage, name)) for name, total in _RECORDED
-        }
-        self.used = Consumption(**totals)
+        both = zip(_TOTALS, astuple(self.used), astuple(usage), strict=True)
+        totals: list[Any] = [total(used, more) for total, used, more in both]
+        self.used = Consumption(*totals)
 
     def remaining(self, now: int) -> RemainingBudget:
         """Return what the process may still use."""
         rooms: dict[str, Any] = {
             dimension: measure.room(limit, self.used_of(dimension, now))
-            for dimension, measure in _MEASURES.items()
-            if (limit := getattr(self.rule, dimension)) is not None
+            for (dimension, measure), limit in zip(_LIMITED, astuple(self.rule), strict=False)
+            if limit is not None
         }
         return RemainingBudget(**rooms)
 

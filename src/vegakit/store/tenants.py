@@ -5,8 +5,9 @@ its tenant, which all servers take: that is what puts the transactions of a tena
 numbers its events without gaps. A serial column would not: it is drawn before the commit, so that a
 reader could pass an event that becomes visible later.
 
-Transactions that wait for the thread share a commit, so that one tenant is not slowed to one change
-for each flush of the disk.
+Transactions that wait for the thread of a tenant share a commit, so that one tenant is not slowed
+to one change for each flush of the disk. On PostgreSQL there are several threads: a transaction
+holds the locks of all its tenants, so were there one, each tenant would wait for all others.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -185,20 +186,26 @@ def _document(row: Sequence[Any]) -> Document:
 
 
 class SqlTenantStore:
-    """Implements `ports.TenantStore` on the thread of a database. `lock_of` names the lock that a
-    transaction of a tenant takes, where the database needs one."""
+    """Implements `ports.TenantStore` on the threads of a database, each with its connection. One
+    tenant is always worked on by the same thread, so that its transactions share commits. `lock_of`
+    names the lock that a transaction of a tenant takes, where the database needs one; `reader` is a
+    thread that only looks, where one can do so while others wait for a lock."""
 
     def __init__(
-        self, thread: StoreThread[Any], lock_of: Callable[[TenantId], object] = lambda _: None
+        self,
+        threads: Sequence[StoreThread[Any]],
+        lock_of: Callable[[TenantId], int | None] = lambda _: None,
+        reader: StoreThread[Any] | None = None,
     ) -> None:
-        self._thread, self._lock_of = thread, lock_of
+        self._threads, self._lock_of, self._reader = threads, lock_of, reader or threads[0]
 
     async def transact(self, tenant: TenantId, decide: Callable[[TenantRecords], T]) -> T:
         def work(handle: _Handle) -> tuple[T, Callable[[], object]]:
             records = _SqlRecords(handle, tenant)
             return decide(records), records.write
 
-        return await self._thread.do(work, self._lock_of(tenant))
+        lock = self._lock_of(tenant)
+        return await self._threads[(lock or 0) % len(self._threads)].do(work, lock)
 
     async def read(self, tenant: TenantId, look: Callable[[TenantRecords], T]) -> T:
         return await self._look(lambda handle: look(_SqlRecords(handle, tenant)))
@@ -223,13 +230,14 @@ class SqlTenantStore:
             (count,) = handle.execute(_COUNT_OLD, values).fetchone()
             return count, lambda: handle.execute(_FORGET, values)
 
-        return await self._thread.do(work)
+        return await self._threads[0].do(work)
 
     async def aclose(self) -> None:
-        await self._thread.aclose()
+        for thread in (*self._threads, self._reader):
+            await thread.aclose()
 
     async def _look(self, look: Callable[[_Handle], T]) -> T:
-        return await self._thread.do(lambda handle: (look(handle), lambda: None))
+        return await self._reader.do(lambda handle: (look(handle), lambda: None))
 
 
 def event_page(found: Sequence[TenantEvent], after: int) -> EventPage:

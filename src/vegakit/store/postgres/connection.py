@@ -282,6 +282,16 @@ class PostgresThread(StoreThread[HandleT]):
             self._session = None
 
 
+class PostgresReader(PostgresThread[HandleT]):
+    """A thread that only looks, on a connection of its own: it takes no lock and waits for none.
+    Each statement sees what is committed by then, so there is no transaction to begin, to number
+    and to end."""
+
+    def _transact(self, batch: list[Job]) -> list[JobResult]:
+        self._connected()
+        return [run_job(self._handle, job) for job in batch]
+
+
 def _is_loss(error: Exception) -> bool:
     import psycopg
 

@@ -26,6 +26,7 @@ from vegakit.store.conversations import (
 from vegakit.store.ledger import SqlLedger
 from vegakit.store.ledger_rows import CLAIMS, LEASES, SCOPES, LedgerRows, LockSet
 from vegakit.store.postgres.connection import (
+    PostgresReader,
     PostgresSession,
     PostgresThread,
     key_lock,
@@ -119,13 +120,19 @@ class PostgresStore:
         return self._thread.do(work, key_lock(self._schema, kind, key))
 
 
+_TENANT_THREADS = 4
+"""Each connects when it is first needed."""
+
+
 def postgres_tenants(dsn: str, *, schema: str | None = None) -> SqlTenantStore:
-    """Return the state of tenants on a server, whose transactions take the lock of their tenant."""
+    """Return the state of tenants on a server, whose transactions take the lock of their tenant.
+    Who only looks does not wait for those."""
     server = server_of(dsn, schema)
     tables = tenant_tables(blob="BYTEA", big="BIGINT", text='TEXT COLLATE "C"')
     return SqlTenantStore(
-        PostgresThread(server, tables, NamedLocks),
+        [PostgresThread(server, tables, NamedLocks) for _ in range(_TENANT_THREADS)],
         lambda tenant: key_lock(server.schema, "tenant", tenant),
+        PostgresReader(server, tables, NamedLocks),
     )
 
 

@@ -194,7 +194,7 @@ def _nothing() -> None:
 def sqlite_tenants(path: str | PathLike[str]) -> SqlTenantStore:
     """Return the state of tenants in a file. What was answered is on disk (`synchronous=full`)."""
     tables = tenant_tables(blob="BLOB", big="INTEGER", text="TEXT")
-    return SqlTenantStore(SqliteThread(fspath(path), tables, "full", SqliteHandle))
+    return SqlTenantStore([SqliteThread(fspath(path), tables, "full", SqliteHandle)])
 
 
 # Memory on a SQLite file that any number of processes share.
