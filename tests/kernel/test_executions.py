@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import secrets
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,27 @@ from vegakit.concurrency import SteadyClock
 from vegakit.control import (
     AgentAnswer,
     CreateProcessRequest,
+    EmptyRequest,
     ExecuteAgentRequest,
     ExecutePipelineRequest,
     InferenceRequest,
     KernelEventKind,
+    ListTenantsRequest,
     NextRunnableRequest,
     NumberedPipelineEvent,
     OperationError,
     PidRequest,
+    PipelineEventKind,
     RefusalCode,
     ResolveInterruptRequest,
+    SetTenantBudgetRequest,
+    TenantRequest,
     TerminateProcessRequest,
     WatchRequest,
 )
 from vegakit.conversation import ModelRequest
+from vegakit.errors import UserError
+from vegakit.ids import TenantId
 from vegakit.kernel import Kernel, KernelCaller, TenantKernel
 from vegakit.money import Money, dollars
 from vegakit.policy import AgentDefinition, PipelineDefinition, ProcessState, QuotaRule, Replied
@@ -472,6 +480,63 @@ async def test_each_tenant_has_a_cap() -> None:
         with refused(RefusalCode.EXHAUSTED, "tenant acme"):
             await TenantKernel(kernel, BOB).dispatch_inference(request)
         await TenantKernel(kernel, OTHER).dispatch_inference(request)
+
+
+async def test_a_budget_that_is_set_holds_at_every_server_at_once(tmp_path: Path) -> None:
+    """For one agent, one call and pipelines, also where it is set back; other tenants keep theirs.
+    What is spent is the same wherever one looks."""
+    reply = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
+    store, clock, ledger = open_tenants(":memory:"), SteadyClock(), tmp_path / "ledger.db"
+    small, large = "$0.001/day", "$3/day"
+    async with AsyncExitStack() as stack:
+        servers: list[Kernel] = []
+        for _ in range(2):
+            model = ScriptedModel([reply] * 99)
+            rt = Runtime("$5", models=lambda _, it=model: it, observable=False, ledger=ledger)
+            agents = RuntimeAgents(
+                await stack.enter_async_context(rt), models=["fast"], tenant_budget=large
+            )
+            servers.append(Kernel(store, clock, agents))
+        admins = [TenantKernel(one, KernelCaller(TenantId("servers"), "root")) for one in servers]
+        request = InferenceRequest("fast", "Hello", max_tokens=100)
+        run = ExecuteAgentRequest("a", "Hello", AgentDefinition("fast", max_tokens=100))
+
+        async def ask(server: int, caller: KernelCaller = ANN) -> int:
+            kernel = TenantKernel(servers[server], caller)
+            await kernel.dispatch_inference(request)
+            await kernel.execute_agent(run)
+            return (await kernel.get_budget(EmptyRequest())).spent or 0
+
+        async def is_refused(server: int) -> None:
+            kernel = TenantKernel(servers[server], ANN)
+            for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
+                with refused(RefusalCode.EXHAUSTED, "tenant acme"):
+                    await asked
+            walk = ExecutePipelineRequest(f"p{secrets.token_hex(4)}", pipeline(TWO[1:]))
+            assert (await walked(kernel, walk))[-1].event.kind is PipelineEventKind.TERMINATED
+
+        spent = [await ask(0), await ask(1)]
+        assert 0 < spent[0] < spent[1]
+        for server in (0, 1, 0):
+            for budget in (small, large, small):
+                setting = SetTenantBudgetRequest("acme", budget)
+                shown = await admins[server].set_tenant_budget(setting)
+                assert (shown.budget, shown.is_set) == (budget, True)
+                if budget == large:
+                    assert await ask(1 - server)
+                else:
+                    await is_refused(1 - server)
+                    assert (await ask(1 - server, OTHER)) > 0
+        views = [await admin.get_tenant_budget(TenantRequest("acme")) for admin in admins]
+        assert views[0] == views[1]
+        assert views[0].remaining == 0
+        await admins[0].set_tenant_budget(SetTenantBudgetRequest("acme", ""))
+        assert await ask(1) > spent[1]
+        for wrong in ("much", "$-1", "$1/century"):
+            with pytest.raises(UserError):
+                await admins[0].set_tenant_budget(SetTenantBudgetRequest("acme", wrong))
+        page = await admins[1].list_tenants(ListTenantsRequest())
+        assert [(one.tenant, one.set_by) for one in page.tenants] == [("acme", "root")]
 
 
 async def test_a_kernel_without_agents_says_so() -> None:

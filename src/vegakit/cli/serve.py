@@ -284,7 +284,8 @@ def _token_parser() -> CommandParser:
     parser = CommandParser(
         prog="vega token",
         description="Say who may call a kernel. A token is of a tenant, a user and a role: a viewer"
-        " reads, a worker also acts, an operator also answers what people are asked.",
+        " reads, a worker also acts, an operator also answers what people are asked; an admin says"
+        " what each tenant may spend.",
     )
     actions = parser.add_subparsers(required=True, metavar="create | list | revoke")
     making = actions.add_parser("create", parents=[shared], help="make a token, and print it once")

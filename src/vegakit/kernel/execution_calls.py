@@ -1,4 +1,5 @@
-"""Callers have the servers of a kernel run a pipeline, one agent, or one call of a model."""
+"""Callers have the servers of a kernel run a pipeline, one agent, or one call of a model, within
+what their tenant may spend."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -6,11 +7,13 @@ from typing import Any, Final
 
 from vegakit.control import (
     AgentAnswer,
+    EmptyRequest,
     ExecuteAgentRequest,
     ExecutePipelineRequest,
     InferenceRequest,
     KernelEvent,
     KernelEventKind,
+    ListTenantsRequest,
     MessageRole,
     NumberedPipelineEvent,
     OperationError,
@@ -18,12 +21,18 @@ from vegakit.control import (
     PipelineEventKind,
     RecordUsageRequest,
     RefusalCode,
+    SetTenantBudgetRequest,
+    TenantBudget,
+    TenantPage,
+    TenantRecord,
+    TenantRequest,
 )
 from vegakit.conversation import AssistantMessage, Message, Text, UserMessage
-from vegakit.kernel import processes
+from vegakit.ids import TenantId
+from vegakit.kernel import processes, tenants
 from vegakit.kernel.executions import begin, check_runs_here, metrics_of, used_by
 from vegakit.kernel.kernel import PAGE, POLL_MS, Calls
-from vegakit.kernel.tables import EXECUTION, PROCESS, KernelTables
+from vegakit.kernel.tables import EXECUTION, PROCESS, SERVERS, KernelTables
 from vegakit.policy import (
     AgentDefinition,
     Consumption,
@@ -129,6 +138,34 @@ class ExecutionCalls(Calls):
                 timeout_ms=request.timeout_ms,
             )
         )
+
+    # Tenants, and what agents may spend for them.
+
+    async def list_tenants(self, request: ListTenantsRequest) -> TenantPage:
+        """List the tenants that have had a token or a budget, a page at a time."""
+        return await self._kernel.read(SERVERS, lambda it: tenants.list_page(it, request))
+
+    async def get_tenant_budget(self, request: TenantRequest) -> TenantBudget:
+        """Show what the agents of a tenant may spend, and have spent."""
+        record = await self._kernel.read(SERVERS, lambda it: tenants.tenant_of(it, request.tenant))
+        return await self._standing(record)
+
+    async def set_tenant_budget(self, request: SetTenantBudgetRequest) -> TenantBudget:
+        """Say what the agents of a tenant may spend, at every server from the next call on."""
+        by = self._caller.user
+        decide = self._kernel.transact(SERVERS, lambda it: tenants.set_budget(it, request, by))
+        return await self._standing(await decide)
+
+    async def get_budget(self, request: EmptyRequest) -> TenantBudget:
+        """Show what the agents of your own tenant may spend, and have spent."""
+        return await self.get_tenant_budget(TenantRequest(self._caller.tenant))
+
+    async def _standing(self, record: TenantRecord) -> TenantBudget:
+        executions, is_set = self._kernel.executions, bool(record.budget)
+        if not executions.has_agents:
+            return TenantBudget(record.tenant, record.budget, is_set)
+        found = await executions.runner.spending(TenantId(record.tenant), record.budget)
+        return TenantBudget(record.tenant, found.budget, is_set, found.spent, found.remaining)
 
     async def _answer(self, run: AgentRun) -> AgentAnswer:
         """Run an agent within what is left to its process, and count there what it used."""

@@ -250,6 +250,11 @@ class Executions:
         self.most = 256
 
     @property
+    def has_agents(self) -> bool:
+        """Say whether this server runs agents."""
+        return self._runner is not None
+
+    @property
     def runner(self) -> AgentRunner:
         """Return who runs agents here, or refuse."""
         if self._runner is None:

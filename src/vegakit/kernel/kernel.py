@@ -34,6 +34,7 @@ from vegakit.kernel.tables import (
     SESSION,
     KernelTables,
 )
+from vegakit.kernel.tenants import BudgetedAgents
 from vegakit.policy import InterruptStatus, ProcessState, ServiceHealth, UserRateRule
 from vegakit.ports import AgentRunner, Bell, Bus, Clock, TenantRecords, TenantStore
 from vegakit.records import from_json
@@ -74,7 +75,7 @@ class Kernel:
         self.store, self.clock = store, clock
         self.bus = bus or LocalBus(clock)
         self.user_rate = user_rate or UserRateRule()
-        self.executions = Executions(self, agents)
+        self.executions = Executions(self, agents and BudgetedAgents(self, agents))
         self.started_ms = clock.now()
         self.is_draining = False
         self.handlers = Handlers(store, clock, self.transact)

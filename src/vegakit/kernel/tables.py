@@ -16,6 +16,7 @@
 |           |                      | or a time that never comes while people are asked |         |
 | command   | waiting, taken       | waiting: when it expires; taken: the end of its   | topic   |
 |           |                      | lease, or of a query's time if that is sooner     |         |
+| tenant    |                      |                                                   |         |
 | handled   | done, failed, …      | when it ended                                     |         |
 
 A sweep asks for what is due by (kind, state, rank), and the queue is the processes that are ready
@@ -40,7 +41,9 @@ from vegakit.control import (
     RefusalCode,
     ServiceCall,
     SessionRecord,
+    TenantRecord,
 )
+from vegakit.ids import TenantId
 from vegakit.policy import (
     AgentDefinition,
     AgingRule,
@@ -241,6 +244,17 @@ HANDLED = Kind(
 )
 """Commands that have ended are a kind of their own, so that to count those that have not stays
 cheap."""
+
+
+SERVERS = TenantId("")
+"""The tenant of what is of the servers themselves, which no caller can be of."""
+TENANT = Kind(
+    "tenant",
+    "tenant",
+    TenantRecord,
+    key=lambda record: record.tenant,
+    rank=lambda _: 0,
+)
 
 
 class KernelTables:

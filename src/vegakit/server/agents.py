@@ -5,7 +5,7 @@
 What a run may spend is capped by every budget around it, before a call is sent:
 
     runtime            all that this server may spend
-    └── tenant         `tenant_budget`, on the ledger that the servers share
+    └── tenant         what was set for it, else `tenant_budget`, on the ledger of the servers
         └── process    the money of its quota, over all servers and their deaths
             └── server what the process had left, as the kernel knew, when this server first ran it
                 └── ask
@@ -42,9 +42,10 @@ from vegakit.errors import (
     error_name,
 )
 from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
+from vegakit.ids import TenantId
 from vegakit.money import Dollars, Money, dollars
 from vegakit.policy import AgentDefinition, OutputField, StageFailure, definition_problems
-from vegakit.ports import AgentResult, AgentRun, Tool
+from vegakit.ports import AgentResult, AgentRun, TenantSpending, Tool
 from vegakit.sdk import Runtime
 from vegakit.tools import as_tools, by_name
 
@@ -130,7 +131,10 @@ class RuntimeAgents:
         runtime, started_ms = self._runtime, self._runtime.clock.now()
         with ExitStack() as blocks:
             for allowance, name in self._caps(run):
-                blocks.enter_context(runtime.budget(allowance, name))
+                scope = blocks.enter_context(runtime.budget(allowance, name))
+                if name == _place_of(run.tenant):
+                    # It may have been set anew, here or at another server.
+                    await runtime.budgets.declare(scope)
             blocks.enter_context(runtime.budget(None))  # counts this run alone
             seen = _Seen(on_text)
             try:
@@ -150,6 +154,15 @@ class RuntimeAgents:
         return replace(
             result, cost=cost, llm_calls=calls, duration_ms=runtime.clock.now() - started_ms
         )
+
+    async def spending(self, tenant: TenantId, budget: str) -> TenantSpending:
+        """Return how a tenant stands by the budget that was set for it, or by that of all."""
+        runtime, allowance = self._runtime, budget or self._tenant_budget
+        with runtime.budget(allowance, _place_of(tenant)) as scope:
+            await runtime.budgets.declare(scope)
+            spent, left = await runtime.spent(), await runtime.remaining()
+        shown = f"${allowance:g}" if isinstance(allowance, int | float) else allowance or ""
+        return TenantSpending(shown, Money(int(spent)), None if left is None else Money(int(left)))
 
     async def _ask(self, run: AgentRun, seen: "_Seen") -> AgentResult:
         # It may come from a server that was granted more than this one.
@@ -197,8 +210,9 @@ class RuntimeAgents:
 
     def _caps(self, run: AgentRun) -> list[tuple[str | float, str]]:
         caps: list[tuple[str | float, str]] = []
-        if self._tenant_budget is not None:
-            caps.append((self._tenant_budget, f"tenant {quote(run.tenant, safe='')}"))
+        tenant_budget = run.tenant_budget or self._tenant_budget
+        if tenant_budget is not None:
+            caps.append((tenant_budget, _place_of(run.tenant)))
         if run.pid and run.money is not None and run.money_left is not None:
             place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
             caps.append((Dollars.of_nanos(run.money), place))
@@ -222,6 +236,10 @@ class RuntimeAgents:
             max_steps=definition.max_steps,
             budget=Dollars.of_nanos(dollars(definition.budget)) if definition.budget else None,
         )
+
+
+def _place_of(tenant: TenantId) -> str:
+    return f"tenant {quote(tenant, safe='')}"
 
 
 class _Key:

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vegakit.control import OperationError, RefusalCode, Right
+from vegakit.control import OperationError, RefusalCode, Right, TenantRecord
 from vegakit.ids import TenantId
-from vegakit.kernel import KernelCaller
+from vegakit.kernel import SERVERS, TENANT, KernelCaller
 from vegakit.ports import Clock, TenantRecords, TenantStore
 from vegakit.records import from_json, to_json
 
-_TOKENS = TenantId("")
+_TOKENS = SERVERS
 _KIND = "token"
 _PREFIX = "vega"
 _MOST = 1_000
@@ -35,14 +35,17 @@ class TokenRole(StrEnum):
     VIEWER = "viewer"
     WORKER = "worker"
     OPERATOR = "operator"
+    ADMIN = "admin"
 
 
 ROLES: Final = {
     TokenRole.VIEWER: frozenset({Right.READ}),
     TokenRole.WORKER: frozenset({Right.READ, Right.ACT}),
     TokenRole.OPERATOR: frozenset({Right.READ, Right.ACT, Right.ANSWER}),
+    TokenRole.ADMIN: frozenset({Right.READ, Right.ADMINISTER}),
 }
-"""A worker runs agents and must not answer for people what they ask."""
+"""A worker runs agents and must not answer for people what they ask. An admin is of the servers: it
+says what tenants may spend, and spends nothing itself."""
 
 
 class TokenRecord(Struct, frozen=True, omit_defaults=True):
@@ -91,7 +94,7 @@ class Tokens:
             now,
             None if valid_ms is None else now + valid_ms,
         )
-        await self._store.transact(_TOKENS, lambda records: _put(records, record))
+        await self._store.transact(_TOKENS, lambda records: _create(records, record))
         return f"{_PREFIX}_{key}_{secret}"
 
     async def list(self, tenant: str | None = None) -> list[TokenRecord]:
@@ -129,6 +132,13 @@ class Tokens:
         if record.revoked_ms is not None or is_over or not is_same:
             return None
         return Identity(KernelCaller(record.tenant, record.user), ROLES[record.role])
+
+
+def _create(records: TenantRecords, record: TokenRecord) -> None:
+    """Keep a new token, and that there is such a tenant."""
+    _put(records, record)
+    if records.get(TENANT.name, record.tenant) is None:
+        records.put(TENANT.name, record.tenant, to_json(TenantRecord(record.tenant)))
 
 
 def _put(records: TenantRecords, record: TokenRecord) -> None:
