@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.kernel.kernels import ANN, BOB, OTHER, refused
 from tests.patience import PATIENCE_S, until
@@ -44,7 +45,7 @@ from vegakit.money import Money, dollars
 from vegakit.policy import AgentDefinition, PipelineDefinition, ProcessState, QuotaRule, Replied
 from vegakit.ports import TenantStore
 from vegakit.records import from_json, to_json
-from vegakit.server import RuntimeAgents
+from vegakit.server import RuntimeAgents, TokenRole, Tokens
 from vegakit.store import open_tenants
 from vegakit.testing import ScriptedModel
 
@@ -537,6 +538,69 @@ async def test_a_budget_that_is_set_holds_at_every_server_at_once(tmp_path: Path
                 await admins[0].set_tenant_budget(SetTenantBudgetRequest("acme", wrong))
         page = await admins[1].list_tenants(ListTenantsRequest())
         assert [(one.tenant, one.set_by) for one in page.tenants] == [("acme", "root")]
+
+
+async def test_calls_of_a_token_spend_its_wallet_and_no_more(tmp_path: Path) -> None:
+    """In all, at two servers: one agent, one call, pipelines, with a process and without one; other
+    tokens of the tenant are not held to it, also not for their own processes."""
+    reply = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
+    store, clock, ledger = open_tenants(":memory:"), SteadyClock(), tmp_path / "ledger.db"
+    tokens = Tokens(store, clock)
+    token = await tokens.create("acme", "ann", TokenRole.WORKER, wallet=dollars("$0.0026"))
+    found = await tokens.authenticate(token)
+    assert found is not None
+    poor = found.caller
+    request = InferenceRequest("fast", "Hello", max_tokens=100)
+    run = ExecuteAgentRequest("a", "Hello", AgentDefinition("fast", max_tokens=100))
+    async with AsyncExitStack() as stack:
+        servers: list[Kernel] = []
+        for _ in range(2):
+            model = ScriptedModel([reply] * 99)
+            rt = Runtime("$5", models=lambda _, it=model: it, observable=False, ledger=ledger)
+            opened = await stack.enter_async_context(rt)
+            servers.append(Kernel(store, clock, RuntimeAgents(opened, models=["fast"])))
+        one, other = (TenantKernel(server, poor) for server in servers)
+        rich = TenantKernel(servers[0], ANN)
+        # With money of its own, as a process has an account inside of the wallet's.
+        quota = QuotaRule(money=dollars("$1"))
+        made = await one.create_process(CreateProcessRequest(pid="p", quota=quota))
+        assert (made.wallet, made.wallet_cap) == (poor.wallet, dollars("$0.0026"))
+        await rich.create_process(CreateProcessRequest(pid="q"))
+        costs = [
+            (await other.dispatch_inference(request)).metrics.cost,
+            (await one.execute_agent(replace(run, pid="p"))).metrics.cost,
+        ]
+        # A process made with another token would spend what nobody counts here.
+        for asked in (replace(request, pid="q"), replace(run, pid="q")):
+            with refused(RefusalCode.FORBIDDEN, "this token has a wallet"):
+                if isinstance(asked, InferenceRequest):
+                    await one.dispatch_inference(asked)
+                else:
+                    await one.execute_agent(asked)
+        walk = ExecutePipelineRequest("w", pipeline(TWO[1:]))
+        assert (await walked(other, walk))[-1].event.kind is PipelineEventKind.COMPLETED
+        spent = sum(costs)
+        for _ in range(9):  # until what is left holds no further call
+            spent += await cost_of(one, request)
+        assert 0 < spent < dollars("$0.0026")
+        for kernel in (one, other):
+            for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
+                with refused(RefusalCode.EXHAUSTED, poor.wallet):
+                    await asked
+        with refused(RefusalCode.EXHAUSTED, poor.wallet):  # its process, by whomever
+            await rich.execute_agent(replace(run, pid="p"))
+        walk = ExecutePipelineRequest("v", pipeline(TWO[1:]))
+        assert (await walked(one, walk))[-1].event.kind is PipelineEventKind.TERMINATED
+        await rich.execute_agent(run)
+        await rich.execute_agent(replace(run, pid="q"))
+
+
+async def cost_of(kernel: TenantKernel, request: InferenceRequest) -> int:
+    """Nothing if it is refused."""
+    try:
+        return (await kernel.dispatch_inference(request)).metrics.cost
+    except OperationError:
+        return 0
 
 
 async def test_a_kernel_without_agents_says_so() -> None:

@@ -3,6 +3,7 @@ what their tenant may spend."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from vegakit.control import (
@@ -66,8 +67,8 @@ class ExecutionCalls(Calls):
         pid, envelope = request.pid, self._new_id()
         if request.pipeline is not None:
             check_runs_here(request.pipeline, kernel.executions.runner)
-        user = self._caller.user
-        before = await self._do(lambda it: begin(it, request, pid, user, envelope))
+        caller = self._caller
+        before = await self._do(lambda it: begin(it, request, pid, caller, envelope))
         after, missed = max(before, request.after), 0
         while True:
             due_ms = await self._see(lambda it: _due_ms(it, pid))
@@ -173,6 +174,7 @@ class ExecutionCalls(Calls):
         problem = runner.problem(run.agent, run.definition)
         if problem:
             raise OperationError(RefusalCode.INVALID, problem)
+        run = replace(run, wallet=self._caller.wallet, wallet_cap=self._caller.wallet_cap)
         if pid:
             run = await self._see(lambda it: _within_quota(it, run))
         # In a task of its own: who waits no longer cuts the run off, but not what it cost.
@@ -223,6 +225,13 @@ def _within_quota(tables: KernelTables, run: AgentRun) -> AgentRun:
     process = tables.need(PROCESS, run.pid)
     if not process.state.is_living:
         raise OperationError(RefusalCode.CONFLICT, f"process {run.pid!r} has ended")
+    if run.wallet and run.wallet != process.wallet:
+        # It would spend what the wallet of its token does not count.
+        raise OperationError(
+            RefusalCode.FORBIDDEN,
+            f"this token has a wallet, and process {run.pid!r} was made with another token; make "
+            "one with this token",
+        )
     verdict = process.quota.check(Consumption(model_calls=1), tables.now)
     if isinstance(verdict, QuotaExceeded):
         raise OperationError(
@@ -242,6 +251,8 @@ def _within_quota(tables: KernelTables, run: AgentRun) -> AgentRun:
         left.money,
         left.model_calls,
         run.timeout_ms,
+        wallet=process.wallet,
+        wallet_cap=process.wallet_cap,
     )
 
 

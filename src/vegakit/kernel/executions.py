@@ -109,7 +109,11 @@ def check_runs_here(definition: PipelineDefinition, runner: AgentRunner) -> None
 
 
 def begin(
-    tables: KernelTables, request: ExecutePipelineRequest, pid: str, user: str, envelope: str
+    tables: KernelTables,
+    request: ExecutePipelineRequest,
+    pid: str,
+    by: processes.ProcessMaker,
+    envelope: str,
 ) -> int:
     """Begin a pipeline, or find the one that was begun; return the cursor before its events."""
     definition, there = request.pipeline, tables.get(EXECUTION, pid)
@@ -134,7 +138,7 @@ def begin(
             f"process {pid!r} is there already; give the pipeline another pid",
         )
     before = tables.records.last_event()
-    processes.create(tables, CreateProcessRequest(pid=pid, quota=request.quota), pid, user)
+    processes.create(tables, CreateProcessRequest(pid=pid, quota=request.quota), pid, by)
     process = processes.schedule(tables, pid)
     processes.moved(tables, process, ProcessState.RUNNING)
     sessions.begin(
@@ -144,7 +148,7 @@ def begin(
     )
     tables.put(
         EXECUTION,
-        EXECUTION.record(pid, user, definition.agents, before, request.chunks),
+        EXECUTION.record(pid, by.user, definition.agents, before, request.chunks),
     )
     return before
 
@@ -400,9 +404,10 @@ class _Walk:
         """Run one task and report it; return what comes next, or None if it is no longer ours."""
         transact, tenant, pid = self._host.transact, self._tenant, self._pid
         try:
-            execution, quota = await self._host.read(
-                tenant, lambda it: (it.need(EXECUTION, pid), it.need(PROCESS, pid).quota)
+            execution, process = await self._host.read(
+                tenant, lambda it: (it.need(EXECUTION, pid), it.need(PROCESS, pid))
             )
+            quota = process.quota
             agent = execution.agents.get(task.agent)
             prompt = stage_prompt(agent, envelope.input, envelope.outputs)
             if agent is not None and agent.asks is not None:
@@ -421,6 +426,8 @@ class _Walk:
                 calls=min(calls, default=None),
                 timeout_ms=None if task.deadline_ms is None else max(1, task.deadline_ms - now),
                 tools=task.tools,
+                wallet=process.wallet,
+                wallet_cap=process.wallet_cap,
             )
             async with _Chunks(self, task, is_on=execution.chunks) as chunks:
                 result = await self._runner.run(run, chunks.add if execution.chunks else None)

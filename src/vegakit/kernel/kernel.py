@@ -35,6 +35,7 @@ from vegakit.kernel.tables import (
     KernelTables,
 )
 from vegakit.kernel.tenants import BudgetedAgents
+from vegakit.money import Money
 from vegakit.policy import InterruptStatus, ProcessState, ServiceHealth, UserRateRule
 from vegakit.ports import AgentRunner, Bell, Bus, Clock, TenantRecords, TenantStore
 from vegakit.records import from_json
@@ -218,10 +219,13 @@ _DUE = (
 
 
 class KernelCaller(NamedTuple):
-    """Says who asks, as a door has authenticated it."""
+    """Says who asks, as a door has authenticated it; `wallet` is the token that may spend
+    `wallet_cap` in all, if it has a wallet."""
 
     tenant: TenantId
     user: str
+    wallet: str = ""
+    wallet_cap: Money | None = None
 
 
 class Calls:

@@ -4,6 +4,8 @@ Each function is one decision inside a transaction (see `tables`). Moves go by t
 `policy.scheduler`; what it refuses is refused in its own words.
 """
 
+from typing import Protocol
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -37,6 +39,7 @@ from vegakit.kernel.tables import (
     UsageReport,
     cursor_of,
 )
+from vegakit.money import Money
 from vegakit.policy import (
     Interrupt,
     InterruptStatus,
@@ -53,13 +56,34 @@ _MOST_INTERRUPTS = 1_000
 _MOST_REAPED = 500
 
 
+class ProcessMaker(Protocol):
+    """Says who makes a process, and of which wallet its agents spend."""
+
+    @property
+    def user(self) -> str:
+        """Return the user."""
+        ...
+
+    @property
+    def wallet(self) -> str:
+        """Return the token that has a wallet; empty if it has none."""
+        ...
+
+    @property
+    def wallet_cap(self) -> Money | None:
+        """Return what is in the wallet."""
+        ...
+
+
 def create(
-    tables: KernelTables, request: CreateProcessRequest, pid: str, user: str
+    tables: KernelTables, request: CreateProcessRequest, pid: str, by: ProcessMaker
 ) -> KernelProcess:
     """Make a process. One that is there already is returned if it was made alike."""
+    user = by.user
     there = tables.get(PROCESS, pid)
     if there is not None:
-        if there.user != user or there.quota.rule != request.quota:
+        made = (there.user, there.wallet, there.quota.rule)
+        if made != (user, by.wallet, request.quota):
             raise OperationError(
                 RefusalCode.CONFLICT,
                 f"there is another process {pid!r}; give this one another pid, or none",
@@ -81,6 +105,8 @@ def create(
         session=request.session,
         parent=request.parent,
         priority=request.priority,
+        wallet=by.wallet,
+        wallet_cap=by.wallet_cap,
     )
     if parent is not None:
         tables.put(PROCESS, replace(parent, children=(*parent.children, pid)))

@@ -25,6 +25,7 @@ class AgentRun:
     what was reported; None is without limit. `calls` is the most model calls that this run may
     make, `timeout_ms` how long it may take. `tools` are those it may use of its own; None is all.
     `tenant_budget` is what was set for the tenant, as in "$5/day"; empty is the runner's own.
+    `wallet` is the token whose calls may spend `wallet_cap` in all; empty if none limits this run.
     """
 
     tenant: TenantId
@@ -39,6 +40,8 @@ class AgentRun:
     timeout_ms: int | None = None
     tools: tuple[str, ...] | None = None
     tenant_budget: str = ""
+    wallet: str = ""
+    wallet_cap: Money | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ What a run may spend is capped by every budget around it, before a call is sent:
 
     runtime            all that this server may spend
     └── tenant         what was set for it, else `tenant_budget`, on the ledger of the servers
+        └── token      its wallet, for all calls under it, if it has one
         └── process    the money of its quota, over all servers and their deaths
             └── server what the process had left, as the kernel knew, when this server first ran it
                 └── ask
@@ -43,7 +44,7 @@ from vegakit.errors import (
 )
 from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.ids import TenantId
-from vegakit.money import Dollars, Money, dollars
+from vegakit.money import Dollars, Money, dollars, parse_allowance
 from vegakit.policy import AgentDefinition, OutputField, StageFailure, definition_problems
 from vegakit.ports import AgentResult, AgentRun, TenantSpending, Tool
 from vegakit.sdk import Runtime
@@ -174,7 +175,7 @@ class RuntimeAgents:
             run.prompt,
             history=run.history,
             timeout=None if run.timeout_ms is None else run.timeout_ms / 1_000,
-            budget=None if run.money_left is None else Dollars.of_nanos(run.money_left),
+            budget=self._part(run),
         )
         async with aclosing(ask.events(stream=seen.on_text is not None)) as events:
             async for event in events:
@@ -208,16 +209,31 @@ class RuntimeAgents:
             changed["tools"] = [tool for name, tool in own if name in run.tools]
         return replace(agent, **changed) if changed else agent
 
-    def _caps(self, run: AgentRun) -> list[tuple[str | float, str]]:
-        caps: list[tuple[str | float, str]] = []
-        tenant_budget = run.tenant_budget or self._tenant_budget
-        if tenant_budget is not None:
-            caps.append((tenant_budget, _place_of(run.tenant)))
+    def _caps(self, run: AgentRun) -> list[tuple[str | float | None, str]]:
+        caps: list[tuple[str | float | None, str]] = []
+        # Also where nothing limits it: what is inside keeps its place when somebody sets a budget.
+        caps.append((run.tenant_budget or self._tenant_budget, _place_of(run.tenant)))
+        if run.wallet and run.wallet_cap is not None:
+            caps.append((Dollars.of_nanos(run.wallet_cap), f"token {run.wallet}"))
         if run.pid and run.money is not None and run.money_left is not None:
             place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
             caps.append((Dollars.of_nanos(run.money), place))
             caps.append((Dollars.of_nanos(run.money_left), f"server {self._server}"))
         return caps
+
+    def _part(self, run: AgentRun) -> Dollars | None:
+        """Return what the run may take of what its process has left: no more than each budget
+        around it holds, as a part that is larger than a budget is refused whole."""
+        if run.money_left is None:
+            return None
+        tenant = run.tenant_budget or self._tenant_budget
+        around = [run.money_left]
+        if run.wallet_cap is not None:
+            around.append(run.wallet_cap)
+        if tenant is not None:
+            amount = parse_allowance(tenant).amount if isinstance(tenant, str) else dollars(tenant)
+            around.append(Money(amount))
+        return Dollars.of_nanos(min(around))
 
     def _make(self, name: str, key: "_Key") -> Agent[Any]:
         definition = key.definition

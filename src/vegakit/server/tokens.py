@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from vegakit.control import OperationError, RefusalCode, Right, TenantRecord
 from vegakit.ids import TenantId
 from vegakit.kernel import SERVERS, TENANT, KernelCaller
+from vegakit.money import Money
 from vegakit.ports import Clock, TenantRecords, TenantStore
 from vegakit.records import from_json, to_json
 
@@ -59,6 +60,7 @@ class TokenRecord(Struct, frozen=True, omit_defaults=True):
     created_ms: int
     expires_ms: int | None = None
     revoked_ms: int | None = None
+    wallet: Money | None = None
 
 
 class Identity(NamedTuple):
@@ -75,9 +77,16 @@ class Tokens:
         self._store, self._clock = store, clock
 
     async def create(
-        self, tenant: str, user: str, role: TokenRole, *, valid_ms: int | None = None
+        self,
+        tenant: str,
+        user: str,
+        role: TokenRole,
+        *,
+        valid_ms: int | None = None,
+        wallet: Money | None = None,
     ) -> str:
-        """Make a token and return it, the only time that it is seen."""
+        """Make a token and return it, the only time that it is seen. With a `wallet` the agents
+        that servers run for its calls spend at most this in all."""
         if not _is_name(tenant) or not _is_name(user):
             raise OperationError(
                 RefusalCode.INVALID,
@@ -93,6 +102,7 @@ class Tokens:
             _digest(secret),
             now,
             None if valid_ms is None else now + valid_ms,
+            wallet=wallet,
         )
         await self._store.transact(_TOKENS, lambda records: _create(records, record))
         return f"{_PREFIX}_{key}_{secret}"
@@ -131,7 +141,9 @@ class Tokens:
         is_same = hmac.compare_digest(record.digest, _digest(secret))
         if record.revoked_ms is not None or is_over or not is_same:
             return None
-        return Identity(KernelCaller(record.tenant, record.user), ROLES[record.role])
+        key = "" if record.wallet is None else record.id
+        caller = KernelCaller(record.tenant, record.user, key, record.wallet)
+        return Identity(caller, ROLES[record.role])
 
 
 def _create(records: TenantRecords, record: TokenRecord) -> None:
