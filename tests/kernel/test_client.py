@@ -39,6 +39,7 @@ from vegakit.control import (
 )
 from vegakit.errors import UserError
 from vegakit.kernel import TenantKernel
+from vegakit.server import TokenRole
 
 
 def test_client_and_table_agree() -> None:
@@ -94,9 +95,14 @@ async def taken(stream: AsyncGenerator[Any], most: int) -> list[Any]:
 
 
 async def test_every_operation_works_through_the_client() -> None:
-    async with a_site() as site, KernelClient(*(await address(site))) as client:
-        walk: Any = Typed(client, asyncio.get_running_loop())
-        replies = await in_thread(every_operation, walk.call)
+    async with (
+        a_site() as site,
+        KernelClient(*(await address(site))) as client,
+        KernelClient(*(await address(site, TokenRole.ADMIN))) as administers,
+    ):
+        loop = asyncio.get_running_loop()
+        walk: Any = Typed(client, loop)
+        replies = await in_thread(every_operation, walk.call, Typed(administers, loop).call)
         await in_thread(every_stream, walk)
         events = await in_thread(walk.events, 1_000)
     streams = {name for name, row in KERNEL_OPERATIONS.items() if row.shape is ReplyShape.STREAM}
@@ -105,8 +111,8 @@ async def test_every_operation_works_through_the_client() -> None:
     assert numbers == [*range(1, len(numbers) + 1)]
 
 
-async def address(site: Any) -> tuple[str, str]:
-    return f"http://127.0.0.1:{site.port}", (await site.client()).token
+async def address(site: Any, role: TokenRole = TokenRole.OPERATOR) -> tuple[str, str]:
+    return f"http://127.0.0.1:{site.port}", (await site.client(role)).token
 
 
 async def test_a_refusal_is_the_kernels_own() -> None:

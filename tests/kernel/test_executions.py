@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import secrets
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +25,28 @@ from vegakit.control import (
     ExecutePipelineRequest,
     InferenceRequest,
     KernelEventKind,
+    ListTenantsRequest,
     NextRunnableRequest,
     NumberedPipelineEvent,
     OperationError,
     PidRequest,
+    PipelineEventKind,
     RefusalCode,
     ResolveInterruptRequest,
+    SetTenantBudgetRequest,
+    TenantRequest,
     TerminateProcessRequest,
     WatchRequest,
 )
 from vegakit.conversation import ModelRequest
+from vegakit.errors import UserError
 from vegakit.ids import TenantId
 from vegakit.kernel import Kernel, KernelCaller, TenantKernel, processes
 from vegakit.money import Money, dollars
 from vegakit.policy import AgentDefinition, PipelineDefinition, ProcessState, QuotaRule, Replied
 from vegakit.ports import TenantStore
 from vegakit.records import from_json, to_json
-from vegakit.server import RuntimeAgents
+from vegakit.server import RuntimeAgents, TokenRole, Tokens
 from vegakit.store import open_tenants
 from vegakit.testing import ScriptedModel
 
@@ -619,6 +625,126 @@ async def test_each_tenant_has_a_cap() -> None:
         with refused(RefusalCode.EXHAUSTED, "the budget of tenant 'acme'"):
             await TenantKernel(kernel, BOB).dispatch_inference(request)
         await TenantKernel(kernel, OTHER).dispatch_inference(request)
+
+
+async def test_a_budget_that_is_set_holds_at_every_server_at_once(tmp_path: Path) -> None:
+    """For one agent, one call and pipelines, also where it is set back; other tenants keep theirs.
+    What is spent is the same wherever one looks."""
+    reply = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
+    store, clock, ledger = open_tenants(":memory:"), SteadyClock(), tmp_path / "ledger.db"
+    small, large = "$0.001/day", "$3/day"
+    async with AsyncExitStack() as stack:
+        servers: list[Kernel] = []
+        for _ in range(2):
+            model = ScriptedModel([reply] * 99)
+            rt = Runtime("$5", models=lambda _, it=model: it, observable=False, ledger=ledger)
+            agents = RuntimeAgents(
+                await stack.enter_async_context(rt), models=["fast"], tenant_budget=large
+            )
+            servers.append(Kernel(store, clock, agents))
+        admins = [TenantKernel(one, KernelCaller(TenantId("servers"), "root")) for one in servers]
+        request = InferenceRequest("fast", "Hello", max_tokens=100)
+        run = ExecuteAgentRequest("a", "Hello", AgentDefinition("fast", max_tokens=100))
+
+        async def ask(server: int, caller: KernelCaller = ANN) -> int:
+            kernel = TenantKernel(servers[server], caller)
+            await kernel.dispatch_inference(request)
+            await kernel.execute_agent(run)
+            return (await kernel.get_budget(EmptyRequest())).spent or 0
+
+        async def is_refused(server: int) -> None:
+            kernel = TenantKernel(servers[server], ANN)
+            for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
+                with refused(RefusalCode.EXHAUSTED, "tenant acme"):
+                    await asked
+            walk = ExecutePipelineRequest(f"p{secrets.token_hex(4)}", pipeline(TWO[1:]))
+            assert (await walked(kernel, walk))[-1].event.kind is PipelineEventKind.TERMINATED
+
+        spent = [await ask(0), await ask(1)]
+        assert 0 < spent[0] < spent[1]
+        for server in (0, 1, 0):
+            for budget in (small, large, small):
+                setting = SetTenantBudgetRequest("acme", budget)
+                shown = await admins[server].set_tenant_budget(setting)
+                assert (shown.budget, shown.is_set) == (budget, True)
+                if budget == large:
+                    assert await ask(1 - server)
+                else:
+                    await is_refused(1 - server)
+                    assert (await ask(1 - server, OTHER)) > 0
+        views = [await admin.get_tenant_budget(TenantRequest("acme")) for admin in admins]
+        assert views[0] == views[1]
+        assert views[0].remaining == 0
+        await admins[0].set_tenant_budget(SetTenantBudgetRequest("acme", ""))
+        assert await ask(1) > spent[1]
+        for wrong in ("much", "$-1", "$1/century"):
+            with pytest.raises(UserError):
+                await admins[0].set_tenant_budget(SetTenantBudgetRequest("acme", wrong))
+        page = await admins[1].list_tenants(ListTenantsRequest())
+        assert [(one.tenant, one.set_by) for one in page.tenants] == [("acme", "root")]
+
+
+async def test_calls_of_a_token_spend_its_wallet_and_no_more(tmp_path: Path) -> None:
+    """In all, at two servers: one agent, one call, pipelines, with a process and without one; other
+    tokens of the tenant are not held to it, also not for their own processes."""
+    reply = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
+    store, clock, ledger = open_tenants(":memory:"), SteadyClock(), tmp_path / "ledger.db"
+    tokens = Tokens(store, clock)
+    token = await tokens.create("acme", "ann", TokenRole.WORKER, wallet=dollars("$0.0026"))
+    found = await tokens.authenticate(token)
+    assert found is not None
+    poor = found.caller
+    request = InferenceRequest("fast", "Hello", max_tokens=100)
+    run = ExecuteAgentRequest("a", "Hello", AgentDefinition("fast", max_tokens=100))
+    async with AsyncExitStack() as stack:
+        servers: list[Kernel] = []
+        for _ in range(2):
+            model = ScriptedModel([reply] * 99)
+            rt = Runtime("$5", models=lambda _, it=model: it, observable=False, ledger=ledger)
+            opened = await stack.enter_async_context(rt)
+            servers.append(Kernel(store, clock, RuntimeAgents(opened, models=["fast"])))
+        one, other = (TenantKernel(server, poor) for server in servers)
+        rich = TenantKernel(servers[0], ANN)
+        # With money of its own, as a process has an account inside of the wallet's.
+        quota = QuotaRule(money=dollars("$1"))
+        made = await one.create_process(CreateProcessRequest(pid="p", quota=quota))
+        assert (made.wallet, made.wallet_cap) == (poor.wallet, dollars("$0.0026"))
+        await rich.create_process(CreateProcessRequest(pid="q"))
+        costs = [
+            (await other.dispatch_inference(request)).metrics.cost,
+            (await one.execute_agent(replace(run, pid="p"))).metrics.cost,
+        ]
+        # A process made with another token would spend what nobody counts here.
+        for asked in (replace(request, pid="q"), replace(run, pid="q")):
+            with refused(RefusalCode.FORBIDDEN, "this token has a wallet"):
+                if isinstance(asked, InferenceRequest):
+                    await one.dispatch_inference(asked)
+                else:
+                    await one.execute_agent(asked)
+        walk = ExecutePipelineRequest("w", pipeline(TWO[1:]))
+        assert (await walked(other, walk))[-1].event.kind is PipelineEventKind.COMPLETED
+        spent = sum(costs)
+        for _ in range(9):  # until what is left holds no further call
+            spent += await cost_of(one, request)
+        assert 0 < spent < dollars("$0.0026")
+        for kernel in (one, other):
+            for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
+                with refused(RefusalCode.EXHAUSTED, poor.wallet):
+                    await asked
+        with refused(RefusalCode.EXHAUSTED, poor.wallet):  # its process, by whomever
+            await rich.execute_agent(replace(run, pid="p"))
+        walk = ExecutePipelineRequest("v", pipeline(TWO[1:]))
+        assert (await walked(one, walk))[-1].event.kind is PipelineEventKind.TERMINATED
+        await rich.execute_agent(run)
+        await rich.execute_agent(replace(run, pid="q"))
+
+
+async def cost_of(kernel: TenantKernel, request: InferenceRequest) -> int:
+    """Nothing if it is refused."""
+    try:
+        return (await kernel.dispatch_inference(request)).metrics.cost
+    except OperationError:
+        return 0
 
 
 async def test_a_kernel_without_agents_says_so() -> None:

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.kernel.examples import EXAMPLES, TWO
+from tests.kernel.examples import EXAMPLES, TWO, role_for
 from tests.kernel.rpc import (
     UNKNOWN_FIELD,
     RpcClient,
@@ -30,7 +30,7 @@ from tests.kernel.web import free_port
 from tests.models.transport.servers import key_pairs
 from tests.patience import PATIENCE_S, until
 from vegakit.concurrency import SteadyClock
-from vegakit.control import KERNEL_OPERATIONS, CreateEnvelopeRequest, ReplyShape, Right
+from vegakit.control import ALL_RIGHTS, KERNEL_OPERATIONS, CreateEnvelopeRequest, ReplyShape, Right
 from vegakit.errors import SettingsError
 from vegakit.ids import TenantId
 from vegakit.kernel import Kernel, KernelCaller, TenantKernel
@@ -44,6 +44,7 @@ RIGHTS = {
     TokenRole.VIEWER: {Right.READ},
     TokenRole.WORKER: {Right.READ, Right.ACT},
     TokenRole.OPERATOR: {Right.READ, Right.ACT, Right.ANSWER},
+    TokenRole.ADMIN: {Right.READ, Right.ADMINISTER},
 }
 
 
@@ -94,7 +95,7 @@ async def test_every_operation_refuses_whom_and_what_it_must() -> None:
         for name in KERNEL_OPERATIONS:
             await refuses_strangers(site, name)
             await looks_at_rights_before_it_decodes(by_role, name)
-            await needs_a_deadline(by_role[TokenRole.OPERATOR], name)
+            await needs_a_deadline(by_role[role_for(name)], name)
 
 
 async def refuses_strangers(site: RpcSite, name: str) -> None:
@@ -145,7 +146,8 @@ async def test_every_operation_ends_at_its_deadline() -> None:
     """The client would wait longer; the server gives up, says so, and frees the place."""
     kernel: Any = Kernel(Stuck(), SteadyClock())  # pyright: ignore[reportArgumentType]
     async with a_rpc_site() as other:
-        identity = await other.tokens.authenticate((await other.client()).token)
+        found = await other.tokens.authenticate((await other.client()).token)
+        identity = found and found._replace(rights=ALL_RIGHTS)
 
     async def authenticate(_: str) -> Any:
         return identity
@@ -166,7 +168,8 @@ async def test_random_bytes_harm_nobody() -> None:
     chance = random.Random(7)
     fine = {Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.FAILED_PRECONDITION, Code.DEADLINE_EXCEEDED}
     async with a_rpc_site(GrpcLimits(call_ms=5_000, stream_ms=500)) as site:
-        client, good = await site.client(), await site.client(tenant="good")
+        good = await site.client(tenant="good")
+        by_role = {role: await site.client(role) for role in RIGHTS}
         assert (await good.ask("submit", pid="p"))[0] == 200
         for name in KERNEL_OPERATIONS:
             bodies = [chance.randbytes(chance.randrange(40)) for _ in range(12)]
@@ -174,6 +177,7 @@ async def test_random_bytes_harm_nobody() -> None:
                 body = bytearray(request_of(name) or b"\x00")
                 body[chance.randrange(len(body))] = chance.randrange(256)
                 bodies.append(bytes(body))
+            client = by_role[role_for(name)]
             outcomes = await asyncio.gather(*(client.send_bytes(name, body) for body in bodies))
             for outcome in outcomes:
                 assert not isinstance(outcome, grpc.aio.AioRpcError) or outcome.code() in fine

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.examples import DEFINED, EXAMPLES, TWO, every_operation
+from tests.kernel.examples import DEFINED, EXAMPLES, TWO, every_operation, role_for
 from tests.kernel.rpc import RpcClient, a_rpc_site
 from tests.kernel.tools import a_tool_site
 from tests.kernel.web import Client, free_port, running_agents, served
@@ -34,6 +34,7 @@ RIGHTS = {
     TokenRole.VIEWER: {Right.READ},
     TokenRole.WORKER: {Right.READ, Right.ACT},
     TokenRole.OPERATOR: {Right.READ, Right.ACT, Right.ANSWER},
+    TokenRole.ADMIN: {Right.READ, Right.ADMINISTER},
 }
 
 
@@ -80,7 +81,8 @@ async def test_every_operation_works_and_none_is_left_out(door: str) -> None:
     """Those that may be repeated are, and tell of nothing twice."""
     async with DOORS[door]() as site:
         client = await site.client()
-        replies = await in_thread(every_operation, client.call)
+        admin = await site.client(TokenRole.ADMIN, "servers")
+        replies = await in_thread(every_operation, client.call, admin.call)
         await in_thread(every_stream, client)
         events = await in_thread(client.events, 1_000)
     streams = {name for name, row in KERNEL_OPERATIONS.items() if row.shape is ReplyShape.STREAM}
@@ -104,7 +106,7 @@ async def test_every_operation_refuses_whom_and_what_it_must(name: str) -> None:
             status, reply = await in_thread(client.call, name, colour="unknown")
             wanted = (400, "invalid") if right in rights else (403, "forbidden")
             assert (status, reply["error"]["code"]) == wanted, reply
-        client = await site.client()
+        client = await site.client(role_for(name))
         for body in (b"{", b"[]", b'{"pid": 1', b'"x"', b"\xff", b"[" * 100_000):
             status, reply = await in_thread(client.request, "POST", f"/v1/{name}", body)
             assert (status, reply["error"]["code"]) == (400, "invalid"), body[:9]
@@ -117,7 +119,8 @@ async def test_another_tenant_finds_nothing_of_ours(door: str) -> None:
     """Whatever names a record answers as if there were none; whatever lists shows none."""
     async with DOORS[door]() as site:
         ours = await site.client()
-        await in_thread(every_operation, ours.call)
+        admin = await site.client(TokenRole.ADMIN, "servers")
+        await in_thread(every_operation, ours.call, admin.call)
         before = await in_thread(ours.events, 1_000)
         theirs = await site.client(tenant="other")
         assert await in_thread(theirs.events, 1_000) == []
@@ -125,7 +128,12 @@ async def test_another_tenant_finds_nothing_of_ours(door: str) -> None:
             if example.makes_its_own or KERNEL_OPERATIONS[name].shape is ReplyShape.STREAM:
                 continue
             status, reply = await in_thread(theirs.call, name, **example.fields)
-            if example.elsewhere is None:
+            if role_for(name) is TokenRole.ADMIN:
+                # Not even an operator of the tenant itself may.
+                for client in (theirs, ours):
+                    status, reply = await in_thread(client.call, name, **example.fields)
+                    assert (status, reply["error"]["code"]) == (403, "forbidden"), name
+            elif example.elsewhere is None:
                 assert (status, reply["error"]["code"]) == (404, "not_found"), (name, reply)
             else:
                 assert status == 200

@@ -299,6 +299,19 @@ def test_without_uvicorn_it_says_what_to_type(tmp_path: Path) -> None:
     assert "pip install 'vegakit[server]'" in done.stderr
 
 
+def test_a_token_shows_its_wallet_and_its_role(tmp_path: Path) -> None:
+    making = ("token", "create", "--tenant", "acme", "--user", "ann")
+    made = vega(tmp_path, *making, "--wallet", "$5")
+    assert "with $5.00 to spend" in made.stderr
+    assert vega(tmp_path, *making, "--role", "admin").returncode == 0
+    listed = vega(tmp_path, "token", "list").stdout
+    assert [word in listed for word in ("Wallet", "$5.00", "admin")] == [True] * 3
+    shown = json.loads(vega(tmp_path, "token", "list", "--json").stdout)
+    assert [one["wallet_usd"] for one in shown] == [5.0, None]
+    for wrong in ("$5/day", "much", "$0"):
+        assert vega(tmp_path, *making, "--wallet", wrong).returncode == 2
+
+
 def test_logs_are_lines_of_json(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "vegakit", "serve", "--port", "0", "--json-logs"],

@@ -30,6 +30,7 @@ from vegakit.cli.main import CommandParser
 from vegakit.concurrency import SteadyClock
 from vegakit.config import LogFormat, Settings, SourceKind, load, parse_duration_ms
 from vegakit.errors import SettingsError, UserError
+from vegakit.money import Dollars, Money, dollars, format_money
 from vegakit.server import (
     DOORS,
     OpenedServer,
@@ -320,7 +321,8 @@ def _token_parser() -> CommandParser:
     parser = CommandParser(
         prog="vega token",
         description="Say who may call a kernel. A token is of a tenant, a user and a role: a viewer"
-        " reads, a worker also acts, an operator also answers what people are asked.",
+        " reads, a worker also acts, an operator also answers what people are asked; an admin says"
+        " what each tenant may spend.",
     )
     actions = parser.add_subparsers(required=True, metavar="create | list | revoke")
     making = actions.add_parser("create", parents=[shared], help="make a token, and print it once")
@@ -334,6 +336,12 @@ def _token_parser() -> CommandParser:
     )
     making.add_argument(
         "--expires", type=_valid_ms, metavar="30d", help="good for so long; else until revoked"
+    )
+    making.add_argument(
+        "--wallet",
+        type=_amount,
+        metavar="'$5'",
+        help="what agents of the server may spend for its calls, in all; else as the tenant's",
     )
     making.set_defaults(run=_create)
     listing = actions.add_parser("list", parents=[shared], help="show tokens, without their secret")
@@ -355,9 +363,21 @@ def _valid_ms(text: str) -> int:
     return valid_ms
 
 
+def _amount(text: str) -> Money:
+    try:
+        amount = dollars(text)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if amount <= 0:
+        raise argparse.ArgumentTypeError(f"more than nothing, as in '$5'; got {text!r}")
+    return Money(amount)
+
+
 async def _create(tokens: Tokens, chosen: argparse.Namespace) -> int:
     role = TokenRole(chosen.role)
-    token = await tokens.create(chosen.tenant, chosen.user, role, valid_ms=chosen.expires)
+    token = await tokens.create(
+        chosen.tenant, chosen.user, role, valid_ms=chosen.expires, wallet=chosen.wallet
+    )
     key = token.split("_")[1]
     (record,) = [one for one in await tokens.list(chosen.tenant) if one.id == key]
     if chosen.json:
@@ -367,6 +387,8 @@ async def _create(tokens: Tokens, chosen: argparse.Namespace) -> int:
     look = look_of(sys.stderr)
     good = _good(record, record.created_ms).text
     told = f"token {key} of {one_line(record.user)}, {record.role} of {one_line(record.tenant)}"
+    if record.wallet is not None:
+        told += f", with {format_money(record.wallet)} to spend"
     print(*look.marked(Sign.DONE, Tone.OK, f"{told}, good {good}"), sep="\n", file=sys.stderr)
     print(
         *look.fold("shown this once; send it as: Authorization: Bearer TOKEN", "  ", "  "),
@@ -417,6 +439,7 @@ def _shown(record: TokenRecord) -> dict[str, Any]:
         "created_ms": record.created_ms,
         "expires_ms": record.expires_ms,
         "revoked_ms": record.revoked_ms,
+        "wallet_usd": None if record.wallet is None else float(Dollars.of_nanos(record.wallet).usd),
     }
 
 
@@ -427,6 +450,7 @@ def render_tokens(records: Sequence[TokenRecord], now_ms: int, look: Look = PIPE
         Column("Tenant", name=True),
         Column("User", name=True),
         Column("Role"),
+        Column("Wallet"),
         Column("Made", drop=1),
         Column("Good"),
     )
@@ -436,6 +460,7 @@ def render_tokens(records: Sequence[TokenRecord], now_ms: int, look: Look = PIPE
             one_line(record.tenant),
             one_line(record.user),
             record.role.value,
+            "–" if record.wallet is None else format_money(record.wallet),
             moment(record.created_ms),
             _good(record, now_ms),
         )

@@ -35,11 +35,17 @@ if TYPE_CHECKING:
         ExecuteAgentRequest as ExecuteAgentRequest,
         ExecutePipelineRequest as ExecutePipelineRequest,
         InferenceRequest as InferenceRequest,
+        ListTenantsRequest as ListTenantsRequest,
         MessageRole as MessageRole,
         NumberedPipelineEvent as NumberedPipelineEvent,
         PipelineEvent as PipelineEvent,
         PipelineEventKind as PipelineEventKind,
         SaidMessage as SaidMessage,
+        SetTenantBudgetRequest as SetTenantBudgetRequest,
+        TenantBudget as TenantBudget,
+        TenantPage as TenantPage,
+        TenantRecord as TenantRecord,
+        TenantRequest as TenantRequest,
     )
     from vegakit.control.kernel_calls import KernelCalls as KernelCalls
     from vegakit.control.kernel_client import (
@@ -185,7 +191,9 @@ __getattr__, __dir__ = lazy_exports(
         "kernel_client": "KernelClient KernelUnavailableError",
         "execution_messages": (
             "AgentAnswer ExecuteAgentRequest ExecutePipelineRequest InferenceRequest MessageRole "
-            "NumberedPipelineEvent PipelineEvent PipelineEventKind SaidMessage"
+            "NumberedPipelineEvent PipelineEvent PipelineEventKind SaidMessage "
+            "ListTenantsRequest SetTenantBudgetRequest TenantBudget TenantPage TenantRecord "
+            "TenantRequest"
         ),
         "kernel_messages": (
             "CheckQuotaRequest CreateEnvelopeRequest CreateInterruptRequest "

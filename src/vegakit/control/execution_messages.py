@@ -18,7 +18,9 @@ from vegakit.control.kernel_messages import (
     Milliseconds,
     Name,
     OptionalName,
+    PageSize,
 )
+from vegakit.money import Money
 from vegakit.policy import AgentDefinition, PipelineDefinition, QuotaRule
 
 Words: TypeAlias = Annotated[str, Meta(max_length=1_000_000)]
@@ -128,3 +130,54 @@ class AgentAnswer(Struct, frozen=True, omit_defaults=True):
     metrics: ExecutionMetrics = ExecutionMetrics()
     failure: str = ""
     error: str = ""
+
+
+# Tenants and their budgets.
+
+
+class ListTenantsRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`after` is `next` of the page before."""
+
+    after: OptionalName = ""
+    limit: PageSize = 100
+
+
+class TenantRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The tenant that an operation is about."""
+
+    tenant: Name
+
+
+class SetTenantBudgetRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """`budget` is as in "$5/day" or "$20"; empty is what servers give every tenant."""
+
+    tenant: Name
+    budget: Annotated[str, Meta(max_length=40)]
+
+
+class TenantRecord(Struct, frozen=True, omit_defaults=True):
+    """A tenant that has had a token or a budget; `budget` is empty if nobody has set one."""
+
+    tenant: str
+    budget: str = ""
+    set_by: str = ""
+    set_ms: int | None = None
+
+
+class TenantPage(Struct, frozen=True, omit_defaults=True):
+    """A page of tenants by name; `next` is empty on the last page."""
+
+    tenants: tuple[TenantRecord, ...]
+    next: str = ""
+
+
+class TenantBudget(Struct, frozen=True, omit_defaults=True):
+    """What the agents that servers run for a tenant may spend. `budget` is the cap that holds, set
+    by someone or given by this server to every tenant; empty is none. `spent` is in its period,
+    `remaining` the largest call that is admitted now; without agents a server knows neither."""
+
+    tenant: str
+    budget: str = ""
+    is_set: bool = False
+    spent: Money | None = None
+    remaining: Money | None = None

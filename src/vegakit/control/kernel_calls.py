@@ -29,7 +29,12 @@ from vegakit.control.execution_messages import (
     ExecuteAgentRequest,
     ExecutePipelineRequest,
     InferenceRequest,
+    ListTenantsRequest,
     NumberedPipelineEvent,
+    SetTenantBudgetRequest,
+    TenantBudget,
+    TenantPage,
+    TenantRequest,
 )
 from vegakit.control.kernel_messages import (
     CheckQuotaRequest,
@@ -240,6 +245,22 @@ class KernelCalls(ABC):
     async def dispatch_inference(self, request: InferenceRequest) -> AgentAnswer:
         """Call a model once, through the gate and within what is left to spend."""
         return await self.call("dispatch_inference", request, AgentAnswer)
+
+    async def list_tenants(self, request: ListTenantsRequest) -> TenantPage:
+        """List the tenants that have had a token or a budget, a page at a time."""
+        return await self.call("list_tenants", request, TenantPage)
+
+    async def get_tenant_budget(self, request: TenantRequest) -> TenantBudget:
+        """Show what the agents of a tenant may spend, and have spent."""
+        return await self.call("get_tenant_budget", request, TenantBudget)
+
+    async def set_tenant_budget(self, request: SetTenantBudgetRequest) -> TenantBudget:
+        """Say what the agents of a tenant may spend, at every server from the next call on."""
+        return await self.call("set_tenant_budget", request, TenantBudget)
+
+    async def get_budget(self, request: EmptyRequest) -> TenantBudget:
+        """Show what the agents of your own tenant may spend, and have spent."""
+        return await self.call("get_budget", request, TenantBudget)
 
     async def publish(self, request: PublishRequest) -> PublishedMessage:
         """Give a message to whoever reads a topic; it is not kept for long."""

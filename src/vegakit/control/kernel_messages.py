@@ -51,7 +51,8 @@ JsonObject: TypeAlias = dict[str, Any]
 
 class KernelProcess(Struct, frozen=True, omit_defaults=True):
     """A process of a tenant. `ready_ms` is since when it waits for its turn; `lease_until_ms` is
-    how long its `holder`, who took it to run it, has said it lives."""
+    how long its `holder`, who took it to run it, has said it lives. `wallet` is the token that it
+    was made with, if that has one: what agents spend for it here is of its `wallet_cap`."""
 
     pid: str
     user: str
@@ -72,6 +73,8 @@ class KernelProcess(Struct, frozen=True, omit_defaults=True):
     holder: str = ""
     lease_until_ms: int | None = None
     reason: str = ""
+    wallet: str = ""
+    wallet_cap: Money | None = None
 
 
 class CreateProcessRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

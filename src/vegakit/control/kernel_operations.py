@@ -26,7 +26,12 @@ from vegakit.control.execution_messages import (
     ExecuteAgentRequest,
     ExecutePipelineRequest,
     InferenceRequest,
+    ListTenantsRequest,
     NumberedPipelineEvent,
+    SetTenantBudgetRequest,
+    TenantBudget,
+    TenantPage,
+    TenantRequest,
 )
 from vegakit.control.kernel_messages import (
     CheckQuotaRequest,
@@ -317,6 +322,34 @@ _ROWS: Final[tuple[Operation[Any, Any], ...]] = (
         Right.ACT,
         "Call a model once, through the gate and within what is left to spend.",
         idempotent=False,
+    ),
+    Operation(
+        "list_tenants",
+        ListTenantsRequest,
+        TenantPage,
+        Right.ADMINISTER,
+        "List the tenants that have had a token or a budget, a page at a time.",
+    ),
+    Operation(
+        "get_tenant_budget",
+        TenantRequest,
+        TenantBudget,
+        Right.ADMINISTER,
+        "Show what the agents of a tenant may spend, and have spent.",
+    ),
+    Operation(
+        "set_tenant_budget",
+        SetTenantBudgetRequest,
+        TenantBudget,
+        Right.ADMINISTER,
+        "Say what the agents of a tenant may spend, at every server from the next call on.",
+    ),
+    Operation(
+        "get_budget",
+        EmptyRequest,
+        TenantBudget,
+        Right.READ,
+        "Show what the agents of your own tenant may spend, and have spent.",
     ),
     Operation(
         "publish",

@@ -43,11 +43,13 @@ ReplyT = TypeVar("ReplyT")
 
 class Right(StrEnum):
     """A right that a caller has. To answer is a right of its own, because an answer counts as that
-    of a person: a program that may start and end work must still not approve it."""
+    of a person: a program that may start and end work must still not approve it. So is to
+    administer: nobody raises the budget of the tenant that they work for."""
 
     READ = "read"
     ACT = "act"
     ANSWER = "answer"
+    ADMINISTER = "administer"
 
 
 ALL_RIGHTS: Final = frozenset(Right)

@@ -151,6 +151,12 @@ class Budgets:
         self._counted += scope not in self._rules
         self._rules[scope] = (rule, outer)
 
+    async def declare(self, scope: ScopeId) -> None:
+        """Tell the ledger the rule of a scope, though it is open: another runtime may have told it
+        another one since this one did."""
+        self._opened.discard(scope)
+        await self.ready(scope)
+
     async def ready(self, scope: ScopeId) -> ScopeId:
         """Makes sure that it is open, outermost first, and closes what was left."""
         if not self._may_go_on:

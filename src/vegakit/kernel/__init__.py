@@ -3,6 +3,15 @@ people, sessions through pipelines, envelopes, services and events, by tenant.""
 
 from vegakit.kernel.handlers import ServiceHandler
 from vegakit.kernel.kernel import EventListener, Kernel, KernelCaller
+from vegakit.kernel.tables import SERVERS, TENANT
 from vegakit.kernel.tenant_kernel import TenantKernel
 
-__all__ = ["EventListener", "Kernel", "KernelCaller", "ServiceHandler", "TenantKernel"]
+__all__ = [
+    "SERVERS",
+    "TENANT",
+    "EventListener",
+    "Kernel",
+    "KernelCaller",
+    "ServiceHandler",
+    "TenantKernel",
+]

@@ -1,4 +1,5 @@
-"""Callers have the servers of a kernel run a pipeline, one agent, or one call of a model."""
+"""Callers have the servers of a kernel run a pipeline, one agent, or one call of a model, within
+what their tenant may spend."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -7,11 +8,13 @@ from typing import Any, Final
 
 from vegakit.control import (
     AgentAnswer,
+    EmptyRequest,
     ExecuteAgentRequest,
     ExecutePipelineRequest,
     InferenceRequest,
     KernelEvent,
     KernelEventKind,
+    ListTenantsRequest,
     MessageRole,
     NumberedPipelineEvent,
     OperationError,
@@ -19,12 +22,18 @@ from vegakit.control import (
     PipelineEventKind,
     RecordUsageRequest,
     RefusalCode,
+    SetTenantBudgetRequest,
+    TenantBudget,
+    TenantPage,
+    TenantRecord,
+    TenantRequest,
 )
 from vegakit.conversation import AssistantMessage, Message, Text, UserMessage
-from vegakit.kernel import processes
+from vegakit.ids import TenantId
+from vegakit.kernel import processes, tenants
 from vegakit.kernel.executions import begin, check_runs_here, metrics_of, used_by
 from vegakit.kernel.kernel import PAGE, POLL_MS, Calls
-from vegakit.kernel.tables import EXECUTION, PROCESS, KernelTables
+from vegakit.kernel.tables import EXECUTION, PROCESS, SERVERS, KernelTables
 from vegakit.policy import (
     AgentDefinition,
     Consumption,
@@ -63,8 +72,8 @@ class ExecutionCalls(Calls):
         pid, envelope = request.pid, self._new_id()
         if request.pipeline is not None:
             check_runs_here(request.pipeline, kernel.executions.runner)
-        user = self._caller.user
-        before = await self._do(lambda it: begin(it, request, pid, user, envelope))
+        caller = self._caller
+        before = await self._do(lambda it: begin(it, request, pid, caller, envelope))
         after, missed = max(before, request.after), 0
         while True:
             due_ms = await self._see(lambda it: _due_ms(it, pid))
@@ -136,6 +145,34 @@ class ExecutionCalls(Calls):
             )
         )
 
+    # Tenants, and what agents may spend for them.
+
+    async def list_tenants(self, request: ListTenantsRequest) -> TenantPage:
+        """List the tenants that have had a token or a budget, a page at a time."""
+        return await self._kernel.read(SERVERS, lambda it: tenants.list_page(it, request))
+
+    async def get_tenant_budget(self, request: TenantRequest) -> TenantBudget:
+        """Show what the agents of a tenant may spend, and have spent."""
+        record = await self._kernel.read(SERVERS, lambda it: tenants.tenant_of(it, request.tenant))
+        return await self._standing(record)
+
+    async def set_tenant_budget(self, request: SetTenantBudgetRequest) -> TenantBudget:
+        """Say what the agents of a tenant may spend, at every server from the next call on."""
+        by = self._caller.user
+        decide = self._kernel.transact(SERVERS, lambda it: tenants.set_budget(it, request, by))
+        return await self._standing(await decide)
+
+    async def get_budget(self, request: EmptyRequest) -> TenantBudget:
+        """Show what the agents of your own tenant may spend, and have spent."""
+        return await self.get_tenant_budget(TenantRequest(self._caller.tenant))
+
+    async def _standing(self, record: TenantRecord) -> TenantBudget:
+        executions, is_set = self._kernel.executions, bool(record.budget)
+        if not executions.has_agents:
+            return TenantBudget(record.tenant, record.budget, is_set)
+        found = await executions.runner.spending(TenantId(record.tenant), record.budget)
+        return TenantBudget(record.tenant, found.budget, is_set, found.spent, found.remaining)
+
     async def _answer(self, run: AgentRun) -> AgentAnswer:
         """Run an agent within what is left to its process, and count there what it used."""
         runner, pid = self._kernel.executions.runner, run.pid
@@ -143,6 +180,7 @@ class ExecutionCalls(Calls):
         if problem:
             raise OperationError(RefusalCode.INVALID, problem)
         key = self._new_id()
+        run = replace(run, wallet=self._caller.wallet, wallet_cap=self._caller.wallet_cap)
         if pid:
             wanted = runner.most_calls(run.agent, run.definition, None)
             run = await self._do(lambda it: _within_quota(it, run, key, wanted))
@@ -199,6 +237,13 @@ def _within_quota(tables: KernelTables, run: AgentRun, key: str, wanted: int) ->
     process = tables.need(PROCESS, run.pid)
     if not process.state.is_living:
         raise OperationError(RefusalCode.CONFLICT, f"process {run.pid!r} has ended")
+    if run.wallet and run.wallet != process.wallet:
+        # It would spend what the wallet of its token does not count.
+        raise OperationError(
+            RefusalCode.FORBIDDEN,
+            f"this token has a wallet, and process {run.pid!r} was made with another token; make "
+            "one with this token",
+        )
     verdict = process.quota.check(Consumption(model_calls=1), tables.now)
     if isinstance(verdict, QuotaExceeded):
         raise OperationError(
@@ -221,6 +266,8 @@ def _within_quota(tables: KernelTables, run: AgentRun, key: str, wanted: int) ->
         money_left=process.quota.remaining(tables.now).money,
         calls=share.calls,
         timeout_ms=run.timeout_ms if share.calls is None else timeout_ms,
+        wallet=process.wallet,
+        wallet_cap=process.wallet_cap,
     )
 
 

@@ -122,12 +122,16 @@ def check_runs_here(definition: PipelineDefinition, runner: AgentRunner) -> None
 
 
 def begin(
-    tables: KernelTables, request: ExecutePipelineRequest, pid: str, user: str, envelope: str
+    tables: KernelTables,
+    request: ExecutePipelineRequest,
+    pid: str,
+    by: processes.ProcessMaker,
+    envelope: str,
 ) -> int:
     """Begin a pipeline, or find the one that was begun; return the cursor before its events."""
     definition, there = request.pipeline, tables.get(EXECUTION, pid)
     if there is not None:
-        _check_same(tables, there, request, user)
+        _check_same(tables, there, request, by.user)
         return there.before
     if definition is None or request.after:
         raise OperationError(
@@ -141,7 +145,7 @@ def begin(
             f"process {pid!r} is there already; give the pipeline another pid",
         )
     before = tables.records.last_event()
-    processes.create(tables, CreateProcessRequest(pid=pid, quota=request.quota), pid, user)
+    processes.create(tables, CreateProcessRequest(pid=pid, quota=request.quota), pid, by)
     process = processes.schedule(tables, pid)
     processes.moved(tables, process, ProcessState.RUNNING)
     sessions.begin(
@@ -151,7 +155,7 @@ def begin(
     )
     tables.put(
         EXECUTION,
-        EXECUTION.record(pid, user, definition.agents, before, request.chunks),
+        EXECUTION.record(pid, by.user, definition.agents, before, request.chunks),
     )
     return before
 
@@ -304,6 +308,11 @@ class Executions:
         self.most = 256
 
     @property
+    def has_agents(self) -> bool:
+        """Say whether this server runs agents."""
+        return self._runner is not None
+
+    @property
     def runner(self) -> AgentRunner:
         """Return who runs agents here, or refuse."""
         if self._runner is None:
@@ -449,9 +458,10 @@ class _Walk:
         """Run one task and report it; return what comes next, or None if it is no longer ours."""
         transact, tenant, pid = self._host.transact, self._tenant, self._pid
         try:
-            execution, quota = await self._host.read(
-                tenant, lambda it: (it.need(EXECUTION, pid), it.need(PROCESS, pid).quota)
+            execution, process = await self._host.read(
+                tenant, lambda it: (it.need(EXECUTION, pid), it.need(PROCESS, pid))
             )
+            quota = process.quota
             agent = execution.agents.get(task.agent)
             prompt = stage_prompt(agent, envelope.input, envelope.outputs)
             if agent is not None and agent.asks is not None:
@@ -470,6 +480,8 @@ class _Walk:
                 calls=calls,
                 timeout_ms=None if task.deadline_ms is None else max(1, task.deadline_ms - now),
                 tools=task.tools,
+                wallet=process.wallet,
+                wallet_cap=process.wallet_cap,
             )
             async with _Chunks(self, task, is_on=execution.chunks) as chunks:
                 result = await self._runner.run(run, chunks.add if execution.chunks else None)

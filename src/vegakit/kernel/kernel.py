@@ -36,6 +36,8 @@ from vegakit.kernel.tables import (
     SESSION,
     KernelTables,
 )
+from vegakit.kernel.tenants import BudgetedAgents
+from vegakit.money import Money
 from vegakit.policy import InterruptStatus, ProcessState, ServiceHealth, UserRateRule
 from vegakit.ports import AgentRunner, Bell, Bus, Clock, TenantRecords, TenantStore
 from vegakit.records import from_json
@@ -74,7 +76,7 @@ class Kernel:
         self.store, self.clock = store, clock
         self.bus = bus or LocalBus(clock)
         self.user_rate = user_rate or UserRateRule()
-        self.executions = Executions(self, agents)
+        self.executions = Executions(self, agents and BudgetedAgents(self, agents))
         self.started_ms = clock.now()
         self.is_draining = False
         self.handlers = Handlers(store, clock, self.transact)
@@ -218,10 +220,13 @@ _DUE = (
 
 
 class KernelCaller(NamedTuple):
-    """Says who asks, as a door has authenticated it."""
+    """Says who asks, as a door has authenticated it; `wallet` is the token that may spend
+    `wallet_cap` in all, if it has a wallet."""
 
     tenant: TenantId
     user: str
+    wallet: str = ""
+    wallet_cap: Money | None = None
 
 
 class Calls:

@@ -5,7 +5,7 @@ Each function is one decision inside a transaction (see `tables`). Moves go by t
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -43,6 +43,7 @@ from vegakit.kernel.tables import (
     UsageReport,
     check_repeats,
 )
+from vegakit.money import Money
 from vegakit.policy import (
     Interrupt,
     InterruptStatus,
@@ -60,14 +61,35 @@ _MOST_INTERRUPTS = 1_000
 _MOST_REAPED = 500
 
 
+class ProcessMaker(Protocol):
+    """Says who makes a process, and of which wallet its agents spend."""
+
+    @property
+    def user(self) -> str:
+        """Return the user."""
+        ...
+
+    @property
+    def wallet(self) -> str:
+        """Return the token that has a wallet; empty if it has none."""
+        ...
+
+    @property
+    def wallet_cap(self) -> Money | None:
+        """Return what is in the wallet."""
+        ...
+
+
 def create(
-    tables: KernelTables, request: CreateProcessRequest, pid: str, user: str
+    tables: KernelTables, request: CreateProcessRequest, pid: str, by: ProcessMaker
 ) -> KernelProcess:
     """Make a process. One that is there already is returned if it was made alike."""
+    user = by.user
     there = tables.get(PROCESS, pid)
     if there is not None:
         pairs = {
             "user": (there.user, user),
+            "wallet": (there.wallet, by.wallet),
             "request": (there.request, request.request),
             "session": (there.session, request.session),
             "parent": (there.parent, request.parent),
@@ -92,6 +114,8 @@ def create(
         session=request.session,
         parent=request.parent,
         priority=request.priority,
+        wallet=by.wallet,
+        wallet_cap=by.wallet_cap,
     )
     if parent is not None:
         tables.put(PROCESS, replace(parent, children=(*parent.children, pid)))

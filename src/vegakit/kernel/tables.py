@@ -17,6 +17,7 @@
 | reserved  |                      | a time that never comes: it goes with its process |         |
 | command   | waiting, taken       | waiting: when it expires; taken: the end of its   | topic   |
 |           |                      | lease, or of a query's time if that is sooner     |         |
+| tenant    |                      |                                                   |         |
 | handled   | done, failed, …      | when it ended                                     |         |
 
 A sweep asks for what is due by (kind, state, rank), and the queue is the processes that are ready
@@ -41,7 +42,9 @@ from vegakit.control import (
     RefusalCode,
     ServiceCall,
     SessionRecord,
+    TenantRecord,
 )
+from vegakit.ids import TenantId
 from vegakit.policy import (
     AgentDefinition,
     AgingRule,
@@ -270,6 +273,17 @@ HANDLED = Kind(
 )
 """Commands that have ended are a kind of their own, so that to count those that have not stays
 cheap."""
+
+
+SERVERS = TenantId("")
+"""The tenant of what is of the servers themselves, which no caller can be of."""
+TENANT = Kind(
+    "tenant",
+    "tenant",
+    TenantRecord,
+    key=lambda record: record.tenant,
+    rank=lambda _: 0,
+)
 
 
 class KernelTables:

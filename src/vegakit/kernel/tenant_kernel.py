@@ -78,14 +78,14 @@ class TenantKernel(ServiceCalls, ExecutionCalls, BusCalls):
     async def create_process(self, request: CreateProcessRequest) -> KernelProcess:
         """Make a process, in state new."""
         pid = request.pid or self._new_id()
-        return await self._do(lambda it: processes.create(it, request, pid, self._caller.user))
+        return await self._do(lambda it: processes.create(it, request, pid, self._caller))
 
     async def submit(self, request: CreateProcessRequest) -> KernelProcess:
         """Make a process and put it into the queue."""
         pid = request.pid or self._new_id()
 
         def decide(tables: KernelTables) -> KernelProcess:
-            process = processes.create(tables, request, pid, self._caller.user)
+            process = processes.create(tables, request, pid, self._caller)
             is_new = process.state is ProcessState.NEW
             return processes.schedule(tables, pid) if is_new else process
 

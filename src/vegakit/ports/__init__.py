@@ -8,7 +8,7 @@ it; each has one conformance suite that every implementation passes. A method th
 returning an Awaitable.
 """
 
-from vegakit.ports.agents import AgentResult, AgentRun, AgentRunner
+from vegakit.ports.agents import AgentResult, AgentRun, AgentRunner, TenantSpending
 from vegakit.ports.bus import (
     NUMBERS_PER_MS,
     Bell,
@@ -100,6 +100,7 @@ __all__ = [
     "Store",
     "TenantEvent",
     "TenantRecords",
+    "TenantSpending",
     "TenantStore",
     "Tool",
     "TopicMessage",

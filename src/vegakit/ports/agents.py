@@ -24,6 +24,8 @@ class AgentRun:
     `money` is all that the process may spend in its life, and `money_left` what it has left now, by
     what was reported; None is without limit. `calls` is the most model calls that this run may
     make, `timeout_ms` how long it may take. `tools` are those it may use of its own; None is all.
+    `tenant_budget` is what was set for the tenant, as in "$5/day"; empty is the runner's own.
+    `wallet` is the token whose calls may spend `wallet_cap` in all; empty if none limits this run.
     """
 
     tenant: TenantId
@@ -37,6 +39,9 @@ class AgentRun:
     calls: int | None = None
     timeout_ms: int | None = None
     tools: tuple[str, ...] | None = None
+    tenant_budget: str = ""
+    wallet: str = ""
+    wallet_cap: Money | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,16 @@ class AgentResult:
     was_cut: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TenantSpending:
+    """The budget that a runner holds a tenant to, what is spent of it in its period, and the
+    largest call that it admits now; None where nothing limits it."""
+
+    budget: str
+    spent: Money
+    remaining: Money | None
+
+
 class AgentRunner(Protocol):
     """Runs agents by name, or as they are defined."""
 
@@ -79,4 +94,8 @@ class AgentRunner(Protocol):
     ) -> Awaitable[AgentResult]:
         """Run an agent to its end, and tell its text as it comes. A run that is cancelled makes no
         further call, and still returns: what it had spent has to be counted."""
+        ...
+
+    def spending(self, tenant: TenantId, budget: str) -> Awaitable[TenantSpending]:
+        """Return how a tenant stands by the budget that was set for it; empty is the runner's."""
         ...

@@ -5,7 +5,8 @@
 What a run may spend is capped by every budget around it, before a call is sent:
 
     runtime            all that this server may spend
-    └── tenant         `tenant_budget`, on the ledger that the servers share
+    └── tenant         what was set for it, else `tenant_budget`, on the ledger of the servers
+        └── token      its wallet, for all calls under it, if it has one
         └── process    the money of its quota, over all servers and their deaths
             └── server what the process had left, as the kernel knew, when this server first ran it
                 └── ask
@@ -46,14 +47,15 @@ from vegakit.errors import (
     error_name,
 )
 from vegakit.host import Agent, TextChunk, ToolCalled, ToolReturned, TurnEnded
-from vegakit.money import Dollars, Money, dollars, format_money
+from vegakit.ids import TenantId
+from vegakit.money import Dollars, Money, dollars, format_money, parse_allowance
 from vegakit.policy import (
     AgentDefinition,
     OutputField,
     definition_problems,
     failure_of,
 )
-from vegakit.ports import AgentResult, AgentRun, Tool
+from vegakit.ports import AgentResult, AgentRun, TenantSpending, Tool
 from vegakit.sdk import Runtime
 from vegakit.tools import as_tools, by_name
 
@@ -145,7 +147,10 @@ class RuntimeAgents:
         runtime, started_ms = self._runtime, self._runtime.clock.now()
         with ExitStack() as blocks:
             for allowance, name in self._caps(run):
-                blocks.enter_context(runtime.budget(allowance, name))
+                scope = blocks.enter_context(runtime.budget(allowance, name))
+                if name == _place_of(run.tenant):
+                    # It may have been set anew, here or at another server.
+                    await runtime.budgets.declare(scope)
             blocks.enter_context(runtime.budget(None))  # counts this run alone
             seen = _Seen(on_text)
             self._running[run.agent] += 1
@@ -183,6 +188,15 @@ class RuntimeAgents:
             self._answering.add(declining)
             declining.add_done_callback(self._answering.discard)
 
+    async def spending(self, tenant: TenantId, budget: str) -> TenantSpending:
+        """Return how a tenant stands by the budget that was set for it, or by that of all."""
+        runtime, allowance = self._runtime, budget or self._tenant_budget
+        with runtime.budget(allowance, _place_of(tenant)) as scope:
+            await runtime.budgets.declare(scope)
+            spent, left = await runtime.spent(), await runtime.remaining()
+        shown = f"${allowance:g}" if isinstance(allowance, int | float) else allowance or ""
+        return TenantSpending(shown, Money(int(spent)), None if left is None else Money(int(left)))
+
     async def _ask(self, run: AgentRun, seen: "_Seen") -> AgentResult:
         # It may come from a server that was granted more than this one.
         if problem := self.problem(run.agent, run.definition):
@@ -193,7 +207,7 @@ class RuntimeAgents:
             run.prompt,
             history=run.history,
             timeout=None if run.timeout_ms is None else run.timeout_ms / 1_000,
-            budget=None if run.money_left is None else Dollars.of_nanos(run.money_left),
+            budget=self._part(run),
         )
         async with aclosing(ask.events(stream=seen.on_text is not None)) as events:
             async for event in events:
@@ -233,15 +247,31 @@ class RuntimeAgents:
     def _known(self, name: str, definition: AgentDefinition | None) -> Agent[Any]:
         return self._agents[name] if definition is None else self._defined(name, _Key(definition))
 
-    def _caps(self, run: AgentRun) -> list[tuple[str | float, str]]:
-        caps: list[tuple[str | float, str]] = []
-        if self._tenant_budget is not None:
-            caps.append((self._tenant_budget, f"tenant {quote(run.tenant, safe='')}"))
+    def _caps(self, run: AgentRun) -> list[tuple[str | float | None, str]]:
+        caps: list[tuple[str | float | None, str]] = []
+        # Also where nothing limits it: what is inside keeps its place when somebody sets a budget.
+        caps.append((run.tenant_budget or self._tenant_budget, _place_of(run.tenant)))
+        if run.wallet and run.wallet_cap is not None:
+            caps.append((Dollars.of_nanos(run.wallet_cap), f"token {run.wallet}"))
         if run.pid and run.money is not None and run.money_left is not None:
             place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
             caps.append((Dollars.of_nanos(run.money), place))
             caps.append((Dollars.of_nanos(run.money_left), f"server {self._server}"))
         return caps
+
+    def _part(self, run: AgentRun) -> Dollars | None:
+        """Return what the run may take of what its process has left: no more than each budget
+        around it holds, as a part that is larger than a budget is refused whole."""
+        if run.money_left is None:
+            return None
+        tenant = run.tenant_budget or self._tenant_budget
+        around = [run.money_left]
+        if run.wallet_cap is not None:
+            around.append(run.wallet_cap)
+        if tenant is not None:
+            amount = parse_allowance(tenant).amount if isinstance(tenant, str) else dollars(tenant)
+            around.append(Money(amount))
+        return Dollars.of_nanos(min(around))
 
     def _make(self, name: str, key: "_Key") -> Agent[Any]:
         definition = key.definition
@@ -288,6 +318,10 @@ def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> 
         f"{what}, but process {run.pid!r} had {format_money(left)} left of the {quota} of its "
         "quota when this began; make a process with a larger quota, or lower max_tokens"
     )
+
+
+def _place_of(tenant: TenantId) -> str:
+    return f"tenant {quote(tenant, safe='')}"
 
 
 class _Key:

@@ -16,13 +16,14 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vegakit.control import OperationError, RefusalCode, Right
+from vegakit.control import OperationError, RefusalCode, Right, TenantRecord
 from vegakit.ids import TenantId
-from vegakit.kernel import KernelCaller
+from vegakit.kernel import SERVERS, TENANT, KernelCaller
+from vegakit.money import Money
 from vegakit.ports import Clock, TenantRecords, TenantStore
 from vegakit.records import from_json, to_json
 
-_TOKENS = TenantId("")
+_TOKENS = SERVERS
 _KIND = "token"
 _PREFIX = "vega"
 _MOST = 1_000
@@ -35,14 +36,17 @@ class TokenRole(StrEnum):
     VIEWER = "viewer"
     WORKER = "worker"
     OPERATOR = "operator"
+    ADMIN = "admin"
 
 
 ROLES: Final = {
     TokenRole.VIEWER: frozenset({Right.READ}),
     TokenRole.WORKER: frozenset({Right.READ, Right.ACT}),
     TokenRole.OPERATOR: frozenset({Right.READ, Right.ACT, Right.ANSWER}),
+    TokenRole.ADMIN: frozenset({Right.READ, Right.ADMINISTER}),
 }
-"""A worker runs agents and must not answer for people what they ask."""
+"""A worker runs agents and must not answer for people what they ask. An admin is of the servers: it
+says what tenants may spend, and spends nothing itself."""
 
 
 class TokenRecord(Struct, frozen=True, omit_defaults=True):
@@ -56,6 +60,7 @@ class TokenRecord(Struct, frozen=True, omit_defaults=True):
     created_ms: int
     expires_ms: int | None = None
     revoked_ms: int | None = None
+    wallet: Money | None = None
 
 
 class Identity(NamedTuple):
@@ -72,9 +77,16 @@ class Tokens:
         self._store, self._clock = store, clock
 
     async def create(
-        self, tenant: str, user: str, role: TokenRole, *, valid_ms: int | None = None
+        self,
+        tenant: str,
+        user: str,
+        role: TokenRole,
+        *,
+        valid_ms: int | None = None,
+        wallet: Money | None = None,
     ) -> str:
-        """Make a token and return it, the only time that it is seen."""
+        """Make a token and return it, the only time that it is seen. With a `wallet` the agents
+        that servers run for its calls spend at most this in all."""
         if not _is_name(tenant) or not _is_name(user):
             raise OperationError(
                 RefusalCode.INVALID,
@@ -90,8 +102,9 @@ class Tokens:
             _digest(secret),
             now,
             None if valid_ms is None else now + valid_ms,
+            wallet=wallet,
         )
-        await self._store.transact(_TOKENS, lambda records: _put(records, record))
+        await self._store.transact(_TOKENS, lambda records: _create(records, record))
         return f"{_PREFIX}_{key}_{secret}"
 
     async def list(self, tenant: str | None = None) -> list[TokenRecord]:
@@ -128,7 +141,16 @@ class Tokens:
         is_same = hmac.compare_digest(record.digest, _digest(secret))
         if record.revoked_ms is not None or is_over or not is_same:
             return None
-        return Identity(KernelCaller(record.tenant, record.user), ROLES[record.role])
+        key = "" if record.wallet is None else record.id
+        caller = KernelCaller(record.tenant, record.user, key, record.wallet)
+        return Identity(caller, ROLES[record.role])
+
+
+def _create(records: TenantRecords, record: TokenRecord) -> None:
+    """Keep a new token, and that there is such a tenant."""
+    _put(records, record)
+    if records.get(TENANT.name, record.tenant) is None:
+        records.put(TENANT.name, record.tenant, to_json(TenantRecord(record.tenant)))
 
 
 def _put(records: TenantRecords, record: TokenRecord) -> None:
