@@ -233,3 +233,11 @@ def test_the_bound_on_calls_counts_what_agents_report() -> None:
         room.answer(says(text))
     assert room.fell(ask) == "LimitReached"
     assert "max_llm_calls" in room.answers[ask].reason
+
+
+def test_an_answer_that_does_not_fit_its_fields_is_asked_for_again() -> None:
+    room, ask = begun(LOOP)
+    for text in ("one", "it is good", '{"verdict":"good"}'):
+        assert ask not in room.answers
+        room.answer(says(text))
+    assert room.told(ask)["check"] == {"verdict": "good"}

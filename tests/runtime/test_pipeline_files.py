@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from vegakit import Runtime, load
+from vegakit.cli.run import run_command
 from vegakit.errors import UserError
 from vegakit.records import to_json
 from vegakit.sdk import pipeline_schema, read_pipeline
+from vegakit.testing import ScriptedModel
 
 REPOSITORY = Path(__file__).parents[2]
 SCHEMA = REPOSITORY / "docs/reference/pipeline.schema.json"
@@ -101,3 +104,38 @@ def test_the_published_schema_is_made_from_the_records() -> None:
 
 def test_the_example_is_sound() -> None:
     assert read_pipeline(ARTICLE).definition.agents["editor"].asks == "agent_review"
+
+
+def test_only_a_kernel_may_know_other_agents(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(GOOD.partition("  writer:")[0])
+    with pytest.raises(UserError, match=r"p\.yaml:3: write: agent writer is not defined in this"):
+        load(tmp_path / "p.yaml")
+
+
+async def test_a_stage_may_have_fewer_tools_than_its_agent(tmp_path: Path) -> None:
+    """Both stages ask one agent, and one of them leaves it no tool."""
+    text = GOOD.replace("retries: 1", "tools: []").replace("agent: planner", "agent: writer")
+    text = text.replace('  planner: {model: fast, prompt: "Plan {input}"}\n', "")
+    (tmp_path / "p.yaml").write_text(text.replace("    budget", "    tools: [look]\n    budget"))
+
+    def look() -> str:
+        return "seen"
+
+    model = ScriptedModel(["eyes", "owls"])
+    async with Runtime("$1", models=lambda _: model) as rt:
+        outputs = await rt.run(load(tmp_path / "p.yaml", tools=[look]), "owls")
+    assert outputs == {"plan": "eyes", "write": "owls"}
+    assert [len(request.tools) for request in model.requests] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("p.yaml", "owls"), "but its input; type: vega run p.yaml --input owls"),
+        (("p.vega", "--input", "owls"), "--input is for pipelines"),
+        (("p.vega", "--tools", "t.py"), "--tools is for pipelines"),
+    ],
+)
+def test_words_for_the_other_kind_are_refused(words: tuple[str, ...], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        run_command(words)
