@@ -110,7 +110,7 @@ FAULTS: dict[str, tuple[object, str, object, Callable[[], Awaitable[None]]]] = {
     ),
     "subscribers end with the bus": (
         bus_calls,
-        "StoreError",
+        "BusError",
         ZeroDivisionError,
         lambda: in_folder(
             lambda folder: test_bus.test_a_redis_that_fails_loses_and_doubles_no_command(

@@ -655,7 +655,7 @@ async def test_a_budget_that_is_set_holds_at_every_server_at_once(tmp_path: Path
         async def is_refused(server: int) -> None:
             kernel = TenantKernel(servers[server], ANN)
             for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
-                with refused(RefusalCode.EXHAUSTED, "tenant acme"):
+                with refused(RefusalCode.EXHAUSTED, "tenant 'acme'"):
                     await asked
             walk = ExecutePipelineRequest(f"p{secrets.token_hex(4)}", pipeline(TWO[1:]))
             assert (await walked(kernel, walk))[-1].event.kind is PipelineEventKind.TERMINATED

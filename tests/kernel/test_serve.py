@@ -241,7 +241,6 @@ REFUSED = {
     "no certificate": (["--certificate", "none.pem", "--key", "k.pem"], "none.pem with the key"),
     "no memory": (["--store", ":memory:"], "gone with its server"),
     "no such store": (["--store", "mysql://a/b"], "no store is reached by mysql://"),
-    "no such port": (["--port", "99999"], "a port, from 0 to 65535"),
 }
 
 

@@ -299,15 +299,16 @@ _REFUSED_BY: Final = re.compile(
 
 
 def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> str:
-    """Return a refusal in the words of those who call a kernel: they know tenants, and processes
-    with a quota, but no sends, wallets and scopes of a runtime. `own` is what the agent may spend
-    by itself."""
+    """Return a refusal in the words of those who call a kernel: they know tenants, wallets of
+    tokens, and processes with a quota, but no sends and scopes of a runtime. `own` is what the
+    agent may spend by itself."""
     text = str(error)
     found = _REFUSED_BY.search(text)
     if found is None:
         return text
-    if found["scope"] == "tenant":
-        return text.replace(found[0], f"the budget of tenant {run.tenant!r} ")
+    known = {"tenant": f"the budget of tenant {run.tenant!r}", "token": f"wallet {run.wallet!r}"}
+    if found["scope"] in known:
+        return text.replace(found[0], f"{known[found['scope']]} ")
     what, left = text.partition(", ")[0], run.money_left
     if left is None or (found["send"] and own is not None and own <= left):
         return (
