@@ -60,15 +60,16 @@ class Scene:
             text=True,
         )
 
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """As that user in that folder."""
+        with patch.dict(os.environ, self.environment, clear=True), chdir(self.folder):
+            yield
+
     def here(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """The same command in this process, which is quicker."""
         out, err = StringIO(), StringIO()
-        with (
-            patch.dict(os.environ, self.environment, clear=True),
-            chdir(self.folder),
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
+        with self.inside(), redirect_stdout(out), redirect_stderr(err):
             try:
                 status = main(["code", *words])
             except SystemExit as ended:

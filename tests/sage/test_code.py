@@ -1,16 +1,19 @@
 """`vega code -p` as a person or a script calls it: real processes, a provider on a socket."""
 
+import asyncio
 import json
 import time
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.sage.scene import Scene, calls, scene
 from vegakit.conversation import Usage
+from vegakit.sage import SageAgent, SageEnd, SageToolBegan, event_line
 from vegakit.testing.provider import ProviderReply
 
 SOURCE = "def f():\n    return 1\n"
@@ -312,3 +315,40 @@ def test_wrong_uses_say_what_to_type(words: tuple[str, ...], told: str, tmp_path
         assert ran.returncode in (1, 2)
         assert told in ran.stderr
         assert it.bodies == []
+
+
+# The same from Python.
+
+
+def test_python_gets_the_same_events(tmp_path: Path) -> None:
+    """But for when the cost is known, which the provider decides."""
+    answers = iter([calls(EDIT, text="I edit."), "Done.", calls(EDIT, text="I edit."), "Done."])
+    with scene(tmp_path, lambda _: next(answers)) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        told = [e for e in it.events("-p", "Edit.")[1:] if e["type"] != "cost"]
+        (it.folder / "a.py").write_text(SOURCE)
+
+        async def made() -> list[dict[str, Any]]:
+            async with SageAgent() as sage:
+                return [json.loads(event_line(event)) async for event in sage.turn("Edit.")]
+
+        with it.inside():
+            assert [e for e in asyncio.run(made()) if e["type"] != "cost"] == told
+
+
+async def test_a_closed_loop_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Who stops listening cancels the turn; the session goes on with it."""
+    slow = calls(("shell", {"command": "touch began; sleep 60; touch ended"}))
+    with scene(tmp_path, [slow, "Looked."]) as it, it.inside():
+        with suppress(KeyError):
+            async with SageAgent() as sage:
+                async for event in sage.turn("Wait."):
+                    if isinstance(event, SageToolBegan):
+                        await until((it.folder / "began").exists)
+                        raise KeyError
+        async with SageAgent(resume="") as sage:
+            assert sage.was_cut_off
+            *_, end = [event async for event in sage.go_on()]
+        assert isinstance(end, SageEnd)
+        assert end.text == "Looked."
+        assert not (it.folder / "ended").exists()

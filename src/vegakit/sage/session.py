@@ -392,9 +392,7 @@ class SageAgent:
         now, known = await read_instructions(self.folder), self.record
         notes = _changes(known.told, now)
         if known.mode is not known.told_mode:
-            notes.insert(
-                0, MODES_TOLD[known.mode] or "Mode auto: writes and commands run unasked now."
-            )
+            notes.insert(0, MODES_TOLD[known.mode])
         known.told, known.told_mode = now, known.mode
         return "\n\n".join([*notes, prompt])
 
