@@ -178,6 +178,16 @@ def test_commands_do_not_leave_the_workspace(tmp_path: Path) -> None:
         assert not (it.folder / ".git/hooks/pre-commit").exists()
 
 
+def test_a_home_is_no_workspace(tmp_path: Path) -> None:
+    """An agent that works there could trust a project, or raise a budget, in the user's place."""
+    with scene(tmp_path, "never") as it:
+        it.folder = tmp_path / "home"
+        ran = it.here("-p", "Go.")
+        assert ran.returncode == 1
+        assert "go into the folder of a project" in ran.stderr
+        assert it.bodies == []
+
+
 # Circles.
 
 

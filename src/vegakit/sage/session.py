@@ -50,7 +50,7 @@ from vegakit.sage.events import (
 )
 from vegakit.sage.tools import Workspace
 from vegakit.sdk import Runtime, runtime_arguments
-from vegakit.tools import Files
+from vegakit.tools import Files, is_protected
 
 # The instructions of the agent, and those of the project.
 
@@ -246,6 +246,7 @@ class SageAgent:
 
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
+        _check_workspace(self.folder, settings)
         parts = runtime_arguments(settings)
         journal = parts["journal"]
         parts["store"] = store = journal.store()
@@ -512,3 +513,14 @@ def _mode_of(settings: Settings) -> SageMode:
     """Return the mode that the settings name, else auto."""
     mode = settings.permissions.mode
     return SageMode.AUTO if mode is None else MODES[mode]
+
+
+def _check_workspace(folder: Path, settings: Settings) -> None:
+    """Refuse a folder that holds the user's own data, such as a home: who writes there could trust
+    what a project says, or raise a budget, in the user's place."""
+    data = settings.data_path.resolve()
+    if data.is_relative_to(folder) and not is_protected(str(data.relative_to(folder))):
+        raise UserError(
+            f"{folder} holds your own data of Vega, in {data}, and an agent that works there could "
+            "change what you allowed; go into the folder of a project, and type it again"
+        )
