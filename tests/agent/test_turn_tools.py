@@ -150,3 +150,17 @@ def test_the_last_step_may_answer() -> None:
     round_of(turn, (call(), FINE))
     assert turn.on_reply(text("done"), count=count) is not None
     assert turn.spent.steps == 2
+
+
+@pytest.mark.parametrize("outcome", [FINE, FAILED])
+def test_the_same_result_ends_a_turn_that_counts_results(outcome: ToolOutcome) -> None:
+    """At the fifth time in a row, failed or not; another result begins anew."""
+    turn = begin(rule(identical_results=5, max_steps=20))
+    for _ in range(4):
+        assert isinstance(round_of(turn, (call("add"), outcome)), AskModel)
+    assert isinstance(round_of(turn, (call("add"), ToolOutcome("other"))), AskModel)
+    for _ in range(4):
+        assert isinstance(round_of(turn, (call("add"), outcome)), AskModel)
+    name, reason = failure(round_of(turn, (call("add"), outcome)))
+    assert name == ("ToolFailed" if outcome.is_error else "LimitReached")
+    assert "5 times in a row with the same arguments" in reason

@@ -8,6 +8,7 @@ no fewer tokens than a request will be billed as input, and `check`, what is wro
 """
 
 from vegakit.agent.actions import (
+    REPEATED,
     SETTING_FORMS,
     AskModel,
     CallTools,
@@ -25,6 +26,7 @@ from vegakit.agent.actions import (
 from vegakit.agent.turn import Check, Count, Turn, TurnPhase
 
 __all__ = [
+    "REPEATED",
     "SETTING_FORMS",
     "AskModel",
     "CallTools",

@@ -179,6 +179,7 @@ _LEAST = {
     "max_tool_calls": 0,
     "max_total_tokens": 1,
     "identical_failures": 1,
+    "identical_results": 2,
     "output_retries": 0,
     "context_tokens": 1,
 }
@@ -186,7 +187,8 @@ _LEAST = {
 
 class TurnRule(Struct, frozen=True, omit_defaults=True):
     """`max_steps` counts model calls, summaries too; `context_tokens` is the model's window, which
-    question and answer share, None if nobody knows it."""
+    question and answer share, None if nobody knows it. `identical_results` is how often in a row
+    the same call may have the same result, failed or not; None counts failures only."""
 
     model: str
     settings: ModelSettings
@@ -197,6 +199,7 @@ class TurnRule(Struct, frozen=True, omit_defaults=True):
     max_tool_calls: int = 64
     max_total_tokens: int | None = None
     identical_failures: int = 3
+    identical_results: int | None = None
     output_retries: int = 2
     history: HistoryPolicy = HistoryPolicy.ERROR
     context_tokens: int | None = None
@@ -293,12 +296,30 @@ def broken_contract(rule: TurnRule, problem: str) -> TurnFailed:
     )
 
 
+REPEATED = "times in a row with the same arguments"
+"""In the text of a failure by repetition, for who tells it from others of its kind."""
+
+
+def goes_round(rule: TurnRule, result: ToolResult) -> TurnFailed:
+    """Return the error for a call that is made again and again and always has the same result."""
+    said = result.content if len(result.content) <= _SAID else f"{result.content[:_SAID]}…"
+    return _failed(
+        ToolFailed if result.is_error else LimitReached,
+        f"tool {result.name} was called {rule.identical_results} {REPEATED}, and the result was "
+        f"always: {said}; the turn is stopped, since one more would change nothing; say what to "
+        "do differently",
+    )
+
+
+_SAID = 200
+
+
 def keeps_failing(rule: TurnRule, result: ToolResult) -> TurnFailed:
     """Return the error for a tool that fails again and again with the same arguments."""
     return _failed(
         ToolFailed,
-        f"tool {result.name} failed {rule.identical_failures} times in a row with the same "
-        f"arguments: {result.content}; repair the tool, say in its description what it takes, "
+        f"tool {result.name} failed {rule.identical_failures} {REPEATED}: {result.content}; "
+        "repair the tool, say in its description what it takes, "
         "or raise identical_failures",
     )
 

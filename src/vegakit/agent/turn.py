@@ -28,6 +28,7 @@ from vegakit.agent.actions import (
     broken_contract,
     call_failed,
     empty_answer,
+    goes_round,
     keeps_failing,
     unusable,
 )
@@ -162,7 +163,8 @@ def _join(exchanges: Iterable[_Exchange]) -> tuple[Message, ...]:
 # The calls of one answer: which can be made, what came of each, and what fails again and again.
 #
 # A failure is a tool, its arguments and its error. It is repeated while every round of calls has
-# it: a round without it ends the row, other calls beside it do not.
+# it: a round without it ends the row, other calls beside it do not. By a rule with
+# `identical_results` all results count so.
 
 
 _SHOWN = 200
@@ -212,8 +214,16 @@ def failures_in_a_row(
     before: Mapping[str, int], calls: Sequence[ToolCall], results: Sequence[ToolResult]
 ) -> dict[str, int]:
     """Return how often each failure of this round has come by now, by its digest."""
-    now = Counter(_failure(*pair) for pair in zip(calls, results, strict=True) if pair[1].is_error)
-    return {failure: before.get(failure, 0) + times for failure, times in now.items()}
+    failed = [pair for pair in zip(calls, results, strict=True) if pair[1].is_error]
+    return results_in_a_row(before, [call for call, _ in failed], [result for _, result in failed])
+
+
+def results_in_a_row(
+    before: Mapping[str, int], calls: Sequence[ToolCall], results: Sequence[ToolResult]
+) -> dict[str, int]:
+    """Return how often each result of this round, failed or not, has come by now."""
+    now = Counter(_digest(*pair) for pair in zip(calls, results, strict=True))
+    return {result: before.get(result, 0) + times for result, times in now.items()}
 
 
 def repeated(
@@ -221,10 +231,10 @@ def repeated(
 ) -> ToolResult | None:
     """The first result of this round that came `most` times in a row."""
     pairs = zip(calls, results, strict=True)
-    return next((r for c, r in pairs if row.get(_failure(c, r), 0) >= most), None)
+    return next((r for c, r in pairs if row.get(_digest(c, r), 0) >= most), None)
 
 
-def _failure(call: ToolCall, result: ToolResult) -> str:
+def _digest(call: ToolCall, result: ToolResult) -> str:
     return digest128([call.name, call.arguments, result.content])
 
 
@@ -374,9 +384,12 @@ class Turn(Struct, omit_defaults=True):
         calls, rule = self._open_calls(), self.rule
         results = results_of(calls, {**mistakes(calls, rule.tools), **outcomes})
         self.messages += (ToolMessage(results),)
-        self.failing = failures_in_a_row(self.failing, calls, results)
-        if result := repeated(self.failing, rule.identical_failures, calls, results):
-            return self._fail(keeps_failing(rule, result))
+        most = rule.identical_results
+        in_a_row = failures_in_a_row if most is None else results_in_a_row
+        self.failing = in_a_row(self.failing, calls, results)
+        if result := repeated(self.failing, most or rule.identical_failures, calls, results):
+            failed = keeps_failing if most is None else goes_round
+            return self._fail(failed(rule, result))
         return self._ask(count)
 
     def _on_empty(self, count: Count) -> TurnAction:

@@ -42,6 +42,12 @@ COMMANDS = {
         "run a recorded program again, offline, by its journal",
         "vega replay 01a1dd96b804",
     ),
+    "code": CommandRow(
+        "vegakit.cli.code",
+        _RUN,
+        "have a coding agent work in this folder, within a budget",
+        "vega code -p 'Fix the failing test.'",
+    ),
     "test": CommandRow(
         "vegakit.cli.run",
         _RUN,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         replay_variables as replay_variables,
         resume_target as resume_target,
         resume_variables as resume_variables,
+        resuming as resuming,
         wants_colour as wants_colour,
     )
     from vegakit.config.tables import (
@@ -73,7 +74,7 @@ __getattr__, __dir__ = lazy_exports(
         "settings": (
             "CutOffTools ModelLimits OtlpTarget ReplayTarget ResumeTarget SettingRow Settings "
             "environment_with explain has_light_background replay_target replay_variables "
-            "resume_target resume_variables wants_colour"
+            "resume_target resume_variables resuming wants_colour"
         ),
         "tables": (
             "Key LogFormat McpTable OtlpProtocol PromptCache ProviderTable parse_backoff "

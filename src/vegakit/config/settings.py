@@ -3,7 +3,9 @@ from.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from functools import reduce
 from itertools import pairwise
@@ -83,10 +85,26 @@ class ReplayTarget(NamedTuple):
 
 
 class ResumeTarget(NamedTuple):
-    """`run` is empty for the unfinished run of a journal that holds one at a time."""
+    """`run` is empty for the unfinished run of a journal that holds one at a time. `alone` says
+    that it is this very run, and not the runs of a program whose first it was."""
 
     run: str = ""
     tools: CutOffTools = CutOffTools.ASK
+    alone: bool = False
+
+
+_taken_up: ContextVar[ResumeTarget | None] = ContextVar("vega_taken_up", default=None)
+
+
+@contextmanager
+def resuming(which: ResumeTarget) -> Generator[None]:
+    """Have a runtime that is entered within the block go on with a run, whatever the process was
+    started for: one process may take up several runs."""
+    token = _taken_up.set(which)
+    try:
+        yield
+    finally:
+        _taken_up.reset(token)
 
 
 def replay_target(environment: Mapping[str, str] | None = None) -> ReplayTarget | None:
@@ -105,7 +123,10 @@ def replay_variables(which: ReplayTarget) -> dict[str, str]:
 
 
 def resume_target(environment: Mapping[str, str] | None = None) -> ResumeTarget | None:
-    """Return which recorded run this process goes on with; None if it begins one."""
+    """Return which recorded run this process, or the block we are in, goes on with; None if it
+    begins one."""
+    if environment is None and (here := _taken_up.get()) is not None:
+        return here
     variables = os.environ if environment is None else environment
     run, colon, rest = variables.get(_RESUME, "").partition(":")
     if not colon:

@@ -206,6 +206,10 @@ async def _begun_in_shared(
     does what it did: its n-th run is the n-th one then."""
     number = len(_BEGUN)
     known: RunRecord | None = None
+    if which is not None and which.alone:
+        run = await journal.begin(new, ProgramId(which.run))
+        _BEGUN.append(run.program)
+        return run
     if which is not None and which.run:
         runs = [run for run in await journal.runs() if which.run in (run.program, run.first)]
         known = next((run for run in runs if run.number == number), None)

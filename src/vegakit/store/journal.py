@@ -230,6 +230,9 @@ class SqlJournal(ABC, Generic[ThreadT]):
         if found:
             await self._check_all()
             run = from_json(RunRecord, found[0].run)
+            if found[0].ended_ms is not None:
+                # It goes on: were it killed now, nobody would look for it among those that ended.
+                await self._write_run(_CHANGE_RUN, found[0]._replace(ended_ms=None))
         else:
             await self._write_run(_BEGIN, RunRow(run.program, None, to_json(run).decode()))
         self._program = run.program

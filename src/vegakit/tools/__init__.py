@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         McpServer as McpServer,
         mcp_server as mcp_server,
     )
+    from vegakit.tools.protected_names import is_protected as is_protected
+    from vegakit.tools.sandbox import SandboxLimits as SandboxLimits
     from vegakit.tools.tool_files import ToolFile as ToolFile
     from vegakit.tools.tool_tables import (
         ToolFileProblem as ToolFileProblem,
@@ -61,6 +63,8 @@ __getattr__, __dir__ = lazy_exports(
         "mcp.pins": "McpPins McpReview",
         "mcp.registry": "McpServers",
         "mcp.servers": "McpSamplingRequest McpSamplingResult McpServer mcp_server",
+        "protected_names": "is_protected",
+        "sandbox": "SandboxLimits",
         "tool_files": "ToolFile",
         "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",
     },

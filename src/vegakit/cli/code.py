@@ -1,0 +1,282 @@
+"""`vega code -p`: the coding agent without a screen, in the current folder.
+
+The answer goes to stdout, what happens meanwhile to stderr; with `--json` every event is a line on
+stdout and nothing else is printed there.
+"""
+
+import argparse
+import asyncio
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+from vegakit.cli.look import Sign, Tone, look_of, middle, one_line, tell_error
+from vegakit.cli.main import CommandParser, amount
+from vegakit.config import CutOffTools, resume_target
+from vegakit.control import Question, render_question
+from vegakit.errors import UserError
+from vegakit.policy import sanitise
+from vegakit.sage import (
+    EndReason,
+    SageAgent,
+    SageCost,
+    SageEnd,
+    SageEvent,
+    SageMode,
+    SageSession,
+    SageText,
+    SageToolBegan,
+    SageToolEnded,
+    event_line,
+)
+from vegakit.sdk import Runtime
+
+EXIT_STATUS = {
+    EndReason.DONE: 0,
+    EndReason.ERROR: 1,
+    EndReason.BUDGET: 3,
+    EndReason.LOOP: 4,
+    EndReason.LIMIT: 5,
+}
+"""2 is wrong usage, as everywhere; 128 and more is a signal."""
+_SHOWN = 100
+
+
+def code_command(arguments: Sequence[str]) -> int:
+    """Run `vega code`."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    _take_up(chosen)
+    if chosen.prompt is None and chosen.resume is None:
+        parser.error("the following arguments are required: -p PROMPT")
+    if chosen.prompt is not None and not chosen.prompt.strip():
+        raise UserError("the prompt is empty; say what to do: vega code -p 'Fix the failing test.'")
+    chosen.raised = None
+    if chosen.resume is not None and chosen.budget is not None:
+        if not chosen.budget.startswith("+"):
+            raise UserError(
+                f"a session has its budget already; to add to it, type: --budget '+{chosen.budget}'"
+            )
+        chosen.raised, chosen.budget = chosen.budget.removeprefix("+"), None
+    work = _Work(chosen)
+    try:
+        return asyncio.run(work.go())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return work.interrupted()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = CommandParser(
+        prog="vega code",
+        description="Have a coding agent work in this folder. It spends no more than its budget, "
+        "writes nothing outside of the folder, and goes on after a kill.",
+    )
+    parser.add_argument("-p", "--prompt", metavar="PROMPT", help="what to do")
+    parser.add_argument("--model", default="", help="the model; smart if not given")
+    parser.add_argument(
+        "--budget",
+        type=_budget,
+        metavar="'$1'",
+        help="the most that the session may spend; '+$1' adds to that of one that goes on",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=[str(mode) for mode in SageMode],
+        help="plan only reads, ask asks before each write and command, auto does not",
+    )
+    parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="SESSION",
+        help="go on with a session by its name or run; the last of this folder",
+    )
+    again.add_argument(
+        "--continue", dest="resume", action="store_const", const="", help="go on with the last"
+    )
+    parser.add_argument("--json", action="store_true", help="every event as a line of JSON")
+    parser.set_defaults(resend=False)
+    return parser
+
+
+def _budget(text: str) -> str:
+    amount(text.removeprefix("+"))
+    return text
+
+
+def _take_up(chosen: argparse.Namespace) -> None:
+    """Go on with a session if `vega resume` has started this command again. Its first prompt is
+    kept, so that of the command line is not said a second time."""
+    which = resume_target()
+    if which is not None and which.run:
+        chosen.resume, chosen.prompt, chosen.session = which.run, None, ""
+        chosen.budget = None
+        chosen.resend = which.tools is CutOffTools.RESEND
+
+
+class _Work:
+    """One call of the command: its session, and how its events are shown."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        self._chosen = chosen
+        self._session: SageSession | None = None
+        self._spent: SageCost | None = None
+        self._is_terminated = False
+        self._said: list[str] = []
+
+    async def go(self) -> int:
+        if threading.current_thread() is threading.main_thread():
+            self._end_by_sigterm()
+        chosen = self._chosen
+        at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+        ending: SageEnd | None = None
+        async with SageAgent(
+            Path.cwd(),
+            model=chosen.model,
+            budget=chosen.budget,
+            mode=chosen.mode,
+            session=chosen.session,
+            resume=chosen.resume,
+            raise_budget=chosen.raised,
+            resend=chosen.resend,
+            on_question=self._asker() if at_terminal else None,
+            on_refused=self._refused,
+        ) as sage:
+            self._session = await sage.opened()
+            self._show(self._session)
+            async for event in self._events(sage):
+                self._show(event)
+                ending = event if isinstance(event, SageEnd) else ending
+        assert ending is not None
+        return self._ended(ending)
+
+    async def _events(self, sage: SageAgent) -> AsyncIterator[SageEvent]:
+        """Yield the events of what was cut off and of what is asked now. A turn that failed is gone
+        on with only if nothing else is asked."""
+        prompt = self._chosen.prompt
+        if sage.was_cut_off or prompt is None:
+            async with aclosing(sage.go_on()) as events:
+                async for event in events:
+                    if not isinstance(event, SageEnd) or prompt is None or event.error:
+                        yield event
+                    if isinstance(event, SageEnd) and event.error:
+                        return
+        if prompt is not None:
+            async with aclosing(sage.turn(prompt)) as events:
+                async for event in events:
+                    yield event
+
+    def _asker(self) -> Any:  # noqa: ANN401
+        from vegakit.cli.questions import TerminalQuestions
+
+        people: list[TerminalQuestions] = []
+
+        def ask(runtime: Runtime, question: Question) -> None:
+            if not people:
+                people.append(TerminalQuestions(runtime))
+            people[0].ask(question)
+
+        return ask
+
+    def _refused(self, question: Question) -> None:
+        """Tell what was refused because nobody could be asked, whole, and what to type instead."""
+        *text, _ = render_question(question, ascii_only=look_of(sys.stderr).ascii_only)
+        print(*text[1:], sep="\n", file=sys.stderr)
+        again = ["vega", "code", "--resume", self._session.session if self._session else ""]
+        print(
+            "  refused: mode ask asks a person, and there is no terminal; to allow writes and "
+            f"commands inside of this folder, type: {shlex.join(again)} --mode auto -p '…'",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _show(self, event: SageEvent) -> None:
+        if self._chosen.json:
+            print(event_line(event), flush=True)
+            return
+        look = look_of(sys.stderr)
+        if isinstance(event, SageToolBegan) and self._said:
+            # What is said before a call is progress; what is said last is the answer, on stdout.
+            self._tell(look.text(_safe("".join(self._said).rstrip())))
+            self._said.clear()
+        match event:
+            case SageSession():
+                limit = "" if event.budget_usd is None else f", at most ${event.budget_usd:g}"
+                verb = "goes on" if event.resumed else "begins"
+                line = f"session {event.session} {verb}: {event.model}, mode {event.mode}{limit}"
+                self._tell(look.text(line))
+            case SageText():
+                self._said.append(event.text)
+            case SageToolBegan():
+                said = one_line(_safe(_brief(event.arguments)))
+                self._tell(look.text(f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"))
+            case SageToolEnded() if event.is_error:
+                why = middle(one_line(_safe(event.result)), _SHOWN, "…")
+                mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
+                self._tell(f"{mark} {event.name}: {look.text(why)}")
+            case SageCost():
+                self._spent = event
+            case _:
+                pass
+
+    def _tell(self, line: str) -> None:
+        if line:
+            print(line, file=sys.stderr, flush=True)
+
+    def _ended(self, ending: SageEnd) -> int:
+        if self._chosen.json:
+            return EXIT_STATUS[ending.reason]
+        if ending.reason is EndReason.DONE:
+            print(_safe(ending.text), flush=True)
+        else:
+            is_contract = ending.reason in {EndReason.BUDGET, EndReason.LOOP}
+            told = _safe(f"{ending.reason}: {ending.error}: {ending.message}")
+            tone = Tone.ASK if is_contract else Tone.BAD
+            tell_error(told, "stopped" if is_contract else "error", tone)
+            self._tell(f"  to go on, try: {self._again(ending.reason)}")
+        spent = "" if ending.spent_usd is None else f"${ending.spent_usd:g} spent"
+        refused = f", {ending.refused} calls refused" if ending.refused else ""
+        self._tell(f"{spent}{refused}")
+        return EXIT_STATUS[ending.reason]
+
+    def _again(self, reason: EndReason) -> str:
+        named = shlex.quote(self._session.session) if self._session else ""
+        more = {EndReason.BUDGET: " --budget '+$1'", EndReason.LOOP: " -p '…'"}.get(reason, "")
+        return f"vega code --resume {named}{more}"
+
+    def interrupted(self) -> int:
+        """Tell that a signal ended it, and how to go on."""
+        tell_error("terminated" if self._is_terminated else "interrupted")
+        if self._session is not None:
+            self._tell(f"  to go on, try: {self._again(EndReason.ERROR)}")
+        return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
+
+    def _end_by_sigterm(self) -> None:
+        loop, running = asyncio.get_running_loop(), asyncio.current_task()
+        assert running is not None
+
+        def stop() -> None:
+            loop.remove_signal_handler(signal.SIGTERM)
+            self._is_terminated = True
+            running.cancel()
+
+        loop.add_signal_handler(signal.SIGTERM, stop)
+
+
+def _safe(text: str) -> str:
+    """Return the whole text, with what would steer a terminal spelled."""
+    return sanitise(text, sys.maxsize)
+
+
+def _brief(arguments: Any) -> str:  # noqa: ANN401
+    """Return what a call is about: its first argument, which is a path, a pattern or a command."""
+    if not isinstance(arguments, dict):
+        return ""
+    return str(next(iter(cast("dict[str, Any]", arguments).values()), ""))

@@ -1,0 +1,131 @@
+"""The modes of a session and its events: one vocabulary for terminal, JSON and Python."""
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from vegakit.agent import REPEATED
+from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, VegaError
+from vegakit.policy import PermissionMode
+
+# Modes: what runs by itself, and what a person is asked about.
+
+
+class SageMode(StrEnum):
+    """The modes of a session: plan only reads, ask asks before each write and command, auto does
+    both without questions, inside the workspace and the sandbox."""
+
+    PLAN = "plan"
+    ASK = "ask"
+    AUTO = "auto"
+
+
+POLICIES: dict[SageMode, tuple[PermissionMode, tuple[str, ...]]] = {
+    SageMode.PLAN: (PermissionMode.READ_ONLY, ()),
+    SageMode.ASK: (PermissionMode.ASK, ()),
+    # Commands are in the sandbox; files are written by handles that do not leave the workspace.
+    SageMode.AUTO: (PermissionMode.AUTO_IN_SANDBOX, ("allow fs::write",)),
+}
+MODES = {policy: mode for mode, (policy, _) in POLICIES.items()}
+MODES_TOLD = {
+    SageMode.PLAN: "Mode plan: read and answer; writes and commands are refused.",
+    SageMode.ASK: "Mode ask: a person is asked before each write and command.",
+    SageMode.AUTO: "Mode auto: writes and commands run unasked.",
+}
+"""What the agent is told of a mode, once; auto is what it takes for granted."""
+
+
+# Events: one vocabulary for the terminal, for JSON and for Python.
+
+
+class EndReason(StrEnum):
+    """The reasons for which a turn ends."""
+
+    DONE = "done"
+    BUDGET = "budget"
+    """The next call might have cost more than is left, so it was not made."""
+    LOOP = "loop"
+    """The same call had the same result five times in a row."""
+    LIMIT = "limit"
+    ERROR = "error"
+
+
+class SageSession(Struct, frozen=True, tag="session"):
+    """A session began, or goes on."""
+
+    session: str
+    run: str
+    folder: str
+    model: str
+    mode: str
+    budget_usd: float | None
+    resumed: bool
+
+
+class SageTurn(Struct, frozen=True, tag="turn"):
+    """A turn began, or goes on."""
+
+    turn: int
+    prompt: str
+
+
+class SageText(Struct, frozen=True, tag="text"):
+    """The agent said something."""
+
+    text: str
+
+
+class SageToolBegan(Struct, frozen=True, tag="tool_began"):
+    """The agent called a tool. `id` is the same when the call has ended."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+class SageToolEnded(Struct, frozen=True, tag="tool_ended"):
+    """A tool call ended."""
+
+    id: str
+    name: str
+    result: str
+    is_error: bool
+
+
+class SageCost(Struct, frozen=True, tag="cost"):
+    """The session has spent this much by now."""
+
+    spent_usd: float | None
+    left_usd: float | None
+
+
+class SageEnd(Struct, frozen=True, tag="end"):
+    """The turn ended. `text` is the answer; `error` and `message` say what went wrong."""
+
+    reason: EndReason
+    text: str = ""
+    error: str = ""
+    message: str = ""
+    spent_usd: float | None = None
+    refused: int = 0
+
+
+SageEvent: TypeAlias = (
+    SageSession | SageTurn | SageText | SageToolBegan | SageToolEnded | SageCost | SageEnd
+)
+
+
+def event_line(event: SageEvent) -> str:
+    """Return an event as a line of JSON."""
+    return msgspec.json.encode(event).decode()
+
+
+def reason_of(error: VegaError) -> EndReason:
+    """Return the reason for which an error ended a turn."""
+    if isinstance(error, BudgetExceeded):
+        return EndReason.BUDGET
+    if isinstance(error, ToolFailed | LimitReached) and REPEATED in str(error):
+        return EndReason.LOOP
+    return EndReason.LIMIT if isinstance(error, LimitReached) else EndReason.ERROR
