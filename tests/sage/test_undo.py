@@ -635,6 +635,22 @@ def test_an_undo_is_finished_after_a_kill(work: Work) -> None:
     assert kills >= 5
 
 
+@pytest.mark.parametrize("steps", range(1, 7))
+def test_hard_links_are_one_file_after_a_kill(tmp_path: Path, steps: int) -> None:
+    """Who finishes an undo knows the names that stayed."""
+    work = Work(tmp_path, hints=True)
+    work.sh("echo t > t; ln t u; echo v > v")
+    before = copy(work.root, work.place / "before")
+    with work.start():
+        work.turn("mv t v")
+    kill_after(lambda: open_undo(work.root, work.state).undo(), steps)
+    with open_undo(work.root, work.state) as store:
+        store.record()
+        if store.turns()[0].state == "done":
+            store.undo()
+    assert differences(work.root, before) == []
+
+
 def test_an_edit_after_a_kill_is_kept(work: Work) -> None:
     """What the rest of the plan would overwrite is looked at again."""
     work.sh("for i in 1 2 3 4 5 6; do echo $i > f$i; done")

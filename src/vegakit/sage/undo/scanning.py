@@ -70,7 +70,7 @@ class Scanner:
     def forget(self) -> None:
         """Know nothing but what the store says; the next scan is a full one."""
         self._held.clear()
-        self._all_held = self._indexed = False
+        self._all_held = self._compared = self._indexed = False
         self._count = 0
         self._racy: set[bytes] = set()
         self._linked: dict[bytes, int] = {}
@@ -145,7 +145,7 @@ class Scanner:
         self._loose: set[int] = set()
         self._moved: set[bytes] = set()
         dirty = self._watch.dirty() if self._watch is not None else None
-        if full or dirty is None or not self._indexed:
+        if full or dirty is None or not self._compared:
             self._compare_all()
             hinted = False
         else:
@@ -165,19 +165,17 @@ class Scanner:
         self._listing.add(b"")
         count = 0
         keep = self._all_held or self._rows_fit()
-        index = not self._indexed
+        self.index()
         for folder, names in list(self.every()) if keep else self.every():
             if self._watch is not None and not self._watch.armed:
                 self._watch.add(self.root, folder)
             if keep:
                 self._held[folder] = names
-            if index:
-                self._index(folder, names)
             count += len(names)
             self._compare(folder, names)
         if not count and not self.has_baseline():
             self._touched.add(b"")
-        self._all_held, self._indexed, self._count = keep, True, count
+        self._all_held, self._compared, self._count = keep, True, count
         if self._watch is not None:
             self._watch.armed = True
 
@@ -185,6 +183,14 @@ class Scanner:
         """A row is about 120 bytes a path."""
         row = self._db.execute("select coalesce(sum(length(names)), 0) from folder").fetchone()
         return row[0] <= self._limits.held_paths * 120
+
+    def index(self) -> None:
+        """Read from the store which names are one file. A restore that goes on after a kill needs
+        it before the first scan."""
+        if not self._indexed:
+            self._indexed = True
+            for folder, names in self.every():
+                self._index(folder, names)
 
     def _index(self, folder: bytes, names: Names) -> None:
         prefix = folder + b"/" if folder else b""

@@ -122,11 +122,11 @@ class UndoStore:
 
     # Turns.
 
-    def record(self) -> Restored | None:
+    def record(self, *, full: bool = False) -> Restored | None:
         """Record the workspace as it is, for the first time or after a while; the first turn waits
-        for it. Return what was finished of an undo that was cut off."""
+        for it. `full` trusts no hint. Return what was finished of an undo that was cut off."""
         with self._lock:
-            return self._catch_up(full=not self._ready)
+            return self._catch_up(full=full or not self._ready)
 
     def begin(self, label: str, *, whole: bool = True) -> int:
         """Begin a turn, and return its number. What changed before is the person's."""
@@ -266,6 +266,7 @@ class UndoStore:
             "select kind, facts from turn where id=?", (number,)
         ).fetchone()
         facts = json.loads(text)
+        self._scanner.index()
         goal: dict[bytes, PathEntry | None] = {}
         in_place = set[bytes]()
         rows = self._db.execute("select path, target, in_place from plan where turn=?", (number,))
