@@ -209,6 +209,11 @@ races calls="100000":
 attacks size="":
     python -m campaigns.attacks {{size}}
 
+# Random turns undone and redone beside copies of the tree: 200, or 1,000 with `full`; what undo costs at 5,000 files
+undo size="":
+    short=0; python -m campaigns.undo {{ if size == "full" { "1000" } else { "200" } }} || short=1; \
+        python -m benchmarks.undo || short=1; exit $short
+
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:
     python -m benchmarks.sandbox

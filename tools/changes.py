@@ -53,7 +53,7 @@ FOLDERS = {
     "policy": Folder("policy", 17),
     "program": Folder("program", 1),
     "runtime": Folder("host sdk control child_process concurrency", 131),
-    "sage": Folder("sage", 20),
+    "sage": Folder("sage", 50),
     "store": Folder("store", 50),
     "telemetry": Folder("telemetry", 71),
     "test_cli.py": Folder("cli", 1),

@@ -39,6 +39,7 @@ NOT_KEPT = {
     "serve",
     "token",
     "top",
+    "undo",
 }
 """They change something, print for programs, or are looked at by tests of their own."""
 ANEW = [screen for screen in SCREENS if screen.name in {"version", "check", "cost", "ps"}]

@@ -87,6 +87,12 @@ COMMANDS = {
     "gc": CommandRow(
         "vegakit.cli.runs", _UNDERSTAND, "forget runs that ended long ago", "vega gc --dry-run"
     ),
+    "undo": CommandRow(
+        "vegakit.cli.undo",
+        _UNDERSTAND,
+        "take back what the last turns of the coding agent wrote here",
+        "vega undo --turns 2",
+    ),
     "audit": CommandRow(
         "vegakit.cli.audit",
         _UNDERSTAND,

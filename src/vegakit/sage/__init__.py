@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     )
     from vegakit.sage.session import SageAgent as SageAgent
     from vegakit.sage.tools import Workspace as Workspace
+    from vegakit.sage.undo.records import (
+        Restored as Restored,
+        TurnChanges as TurnChanges,
+        UndoLimits as UndoLimits,
+        UndoTurn as UndoTurn,
+        Unrestored as Unrestored,
+    )
+    from vegakit.sage.undo.turns import (
+        UndoStore as UndoStore,
+        open_undo as open_undo,
+        undo_folder as undo_folder,
+    )
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -37,5 +49,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "session": "SageAgent",
         "tools": "Workspace",
+        "undo.records": "Restored TurnChanges UndoLimits UndoTurn Unrestored",
+        "undo.turns": "UndoStore open_undo undo_folder",
     },
 )

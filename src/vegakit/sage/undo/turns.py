@@ -1,0 +1,538 @@
+"""Turns of a coding session: what each of them changed, and undo, redo and rewind of them.
+
+    with open_undo(workspace, state_folder) as undo:
+        with undo.turn("fix the parser"):
+            ...                               # edit tools, shell commands, MCP tools
+        undo.undo()                           # or undo.undo(3), and undo.redo()
+
+All that changes within a turn is the turn's. A session in which a person edits beside the agent
+says `undo.turn(label, whole=False)`, puts `undo.window()` around each command and calls
+`undo.wrote(path)` after each edit: what else changed is the person's, by the time of the change,
+and is kept. So is what changed between turns. A save of the same file while a command runs cannot
+be told from the command's own.
+
+An undo is a turn, too: its plan is written before the first file is touched, so that a process that
+is killed in the middle leaves something that the next one finishes.
+
+| state     | of a turn                    | of an undo                           |
+|-----------|------------------------------|--------------------------------------|
+| `open`    | runs, or was cut off         |                                      |
+| `planned` |                              | its plan is written, not yet done    |
+| `done`    | can be undone                | can be redone, until the next change |
+| `undone`  | an undo took it back         | a redo took it back                  |
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any, Self
+
+from msgspec import msgpack
+
+from vegakit.errors import StoreError, UserError
+from vegakit.sage.undo.records import (
+    Change,
+    Contents,
+    PathEntry,
+    Restored,
+    TurnChanges,
+    UndoLimits,
+    UndoTurn,
+    Unrestored,
+    git_folder,
+    same,
+)
+from vegakit.sage.undo.restoring import OnConflict, Restorer, UndoPlan
+from vegakit.sage.undo.scanning import Scanner
+
+_FULL_EVERY = 20
+"""Turns after which every stamp is compared, whatever inotify said."""
+_SLACK_NS = 20_000_000
+"""The clock of a file system may be behind by so much."""
+_FORMAT = 1
+_SCHEMA = """
+create table if not exists meta(name text primary key, value int);
+create table if not exists blob(hash blob primary key, size int, data blob);
+create table if not exists folder(path blob primary key, names blob);
+create table if not exists turn(
+    id integer primary key, kind text, label text, at_ms int, state text, facts text);
+create table if not exists change(
+    turn int, path blob, before blob, after blob, by text, primary key(turn, path)) without rowid;
+create table if not exists plan(
+    turn int, path blob, target blob, in_place int default 0,
+    primary key(turn, path)) without rowid;
+insert or ignore into meta values('groups', 0);
+"""
+_UNPACK = msgpack.Decoder(PathEntry)
+
+
+def open_undo(
+    workspace: Path, state_folder: Path, limits: UndoLimits | None = None, *, hints: bool = True
+) -> "UndoStore":
+    """Open the turns of a workspace, which are kept below the user's own state. One process at a
+    time has them open."""
+    return UndoStore(workspace, state_folder, limits or UndoLimits(), hints=hints)
+
+
+def undo_folder(workspace: Path, state_folder: Path) -> Path:
+    """Return where the turns of a workspace are kept."""
+    digest = hashlib.sha256(os.fsencode(workspace.resolve())).hexdigest()
+    return state_folder.resolve() / "undo" / digest[:24]
+
+
+class UndoStore:
+    """The turns of one workspace. Its methods may be called from any thread, one at a time runs."""
+
+    def __init__(
+        self, workspace: Path, state_folder: Path, limits: UndoLimits, *, hints: bool
+    ) -> None:
+        root, state = workspace.resolve(), state_folder.resolve()
+        _check_places(root, state)
+        self.folder = undo_folder(root, state)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        self._lock = RLock()
+        self._limits = limits
+        self._db = _open_database(self.folder / "undo.db", root)
+        self._contents = Contents(self._db, self.folder, limits)
+        self._scanner = Scanner(os.fsencode(root), self._db, self._contents, limits, hints=hints)
+        self._restorer = Restorer(self._scanner, self._contents)
+        self._open: _OpenTurn | None = None
+        self._since_full = 0
+        self._ready = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give everything back. A turn that is open is ended by who opens the store next."""
+        with self._lock:
+            self._scanner.close()
+            self._db.close()
+
+    # Turns.
+
+    def record(self, *, full: bool = False) -> Restored | None:
+        """Record the workspace as it is, for the first time or after a while; the first turn waits
+        for it. `full` trusts no hint. Return what was finished of an undo that was cut off."""
+        with self._lock:
+            return self._catch_up(full=full or not self._ready)
+
+    def begin(self, label: str, *, whole: bool = True) -> int:
+        """Begin a turn, and return its number. What changed before is the person's."""
+        with self._lock:
+            if self._open is not None:
+                raise UserError(f"turn {self._open.number} is open; end it before the next begins")
+            self._since_full += 1
+            self._catch_up(full=not self._ready or self._since_full >= _FULL_EVERY)
+            turn = _OpenTurn([])
+            if whole:
+                turn.windows.append([time.time_ns() - _SLACK_NS, None])
+            turn.number = self._add_turn("agent", label, "open", {"windows": turn.windows})
+            self._open = turn
+            return turn.number
+
+    def end(self, turn: int) -> TurnChanges:
+        """End a turn, and return what it changed."""
+        with self._lock:
+            return self._end(self._the_open(turn))
+
+    @contextmanager
+    def turn(self, label: str, *, whole: bool = True) -> Generator[int]:
+        """Hold a turn open; it ends however the block ends."""
+        number = self.begin(label, whole=whole)
+        try:
+            yield number
+        finally:
+            self.end(number)
+
+    @contextmanager
+    def window(self) -> Generator[None]:
+        """Hold a window open in which changes are the turn's: while a command or an MCP tool runs.
+        Several may be open at once."""
+        span: list[int | None] = [time.time_ns() - _SLACK_NS, None]
+        with self._lock:
+            turn = self._the_open()
+            turn.windows.append(span)
+            self._write_facts(turn)
+        try:
+            yield
+        finally:
+            with self._lock:
+                span[1] = time.time_ns()
+                if self._open is turn:
+                    self._write_facts(turn)
+
+    def wrote(self, path: Path | str) -> None:
+        """Say that an edit tool of the turn has just written or deleted this file."""
+        with self._lock:
+            turn = self._the_open()
+            full = os.fsencode(Path(os.fsdecode(self._scanner.root)) / path)
+            relative = os.path.relpath(full, self._scanner.root)
+            try:
+                seen = os.lstat(full)
+                entry = self._scanner.look(relative, seen)[0]
+            except OSError:
+                entry = None
+            turn.written[relative] = entry
+
+    def turns(self) -> list[UndoTurn]:
+        """Return the turns that are kept, the latest first."""
+        with self._lock:
+            rows = self._db.execute(
+                "select id, label, at_ms, state, (select count(*) from change where turn=id)"
+                " from turn where kind='agent' order by id desc"
+            )
+            return [UndoTurn(*row) for row in rows]
+
+    # Undo.
+
+    def undo(self, count: int = 1, on_conflict: OnConflict = "keep") -> Restored:
+        """Take back the last turns that stand, all at once. What somebody else changed since is
+        kept and named, unless `on_conflict` says to restore it; a redo would bring it back."""
+        with self._lock:
+            self._catch_up(full=True)
+            self._none_open()
+            rows = self._db.execute(
+                "select id from turn where kind='agent' and state='done' order by id desc limit ?",
+                (count,),
+            )
+            if not (chosen := [number for (number,) in rows]):
+                raise UserError("there is no turn to undo here; to see all, type: vega undo --list")
+            return self._revert("undo", chosen, on_conflict)
+
+    def redo(self, on_conflict: OnConflict = "keep") -> Restored:
+        """Take back the last undo."""
+        with self._lock:
+            self._catch_up(full=True)
+            self._none_open()
+            row = self._db.execute(
+                "select id from turn where kind='undo' and state='done' order by id desc limit 1"
+            ).fetchone()
+            newer = row and self._db.execute(
+                "select 1 from turn join change on turn=id where kind='agent' and id>? limit 1", row
+            )
+            if row is None or newer.fetchone():
+                why = "no undo stands" if row is None else "a turn changed files since the undo"
+                raise UserError(f"there is nothing to redo: {why}")
+            return self._revert("redo", [row[0]], on_conflict)
+
+    def _revert(self, kind: str, chosen: Sequence[int], on_conflict: OnConflict) -> Restored:
+        plan = UndoPlan(self._scanner, self._contents, self._rows(chosen), on_conflict)
+        _check_git_locks(self._scanner.root, plan.goal)
+        exact = not (plan.kept or plan.not_restored)
+        facts = {
+            "of": [*chosen],
+            "exact": exact,
+            "kept": plan.kept,
+            "not_restored": plan.not_restored,
+        }
+        # Only this is synced: files change next, and the plan must not be lost before them.
+        self._db.execute("pragma synchronous=full")
+        with self._transaction():
+            number = self._add_turn(kind, "", "planned", facts)
+            rows = [(number, path, _pack(target)) for path, target in plan.goal.items()]
+            self._db.executemany("insert into plan(turn, path, target) values(?,?,?)", rows)
+        self._db.execute("pragma synchronous=normal")
+        return self._carry_out(number)
+
+    def _rows(
+        self, chosen: Sequence[int]
+    ) -> Iterator[tuple[bytes, PathEntry | None, PathEntry | None, bool]]:
+        """Yield changes since the first of these turns, with whether they are of these turns; what
+        undos and turns that were undone changed cancels out."""
+        rows = self._db.execute(
+            "select turn, path, before, after, by from change where turn>=? order by turn",
+            (min(chosen),),
+        )
+        for turn, path, before, after, by in rows:
+            if by in ("person", "other") or turn in chosen:
+                ours = by not in ("person", "other")
+                yield path, _unpack(before), _unpack(after), ours
+
+    def _carry_out(self, number: int) -> Restored:
+        """Do what a plan says; after a kill, again."""
+        kind, text = self._db.execute(
+            "select kind, facts from turn where id=?", (number,)
+        ).fetchone()
+        facts = json.loads(text)
+        self._scanner.index()
+        goal: dict[bytes, PathEntry | None] = {}
+        in_place = set[bytes]()
+        rows = self._db.execute("select path, target, in_place from plan where turn=?", (number,))
+        for path, target, writing in rows:
+            goal[path] = _unpack(target)
+            if writing:
+                in_place.add(path)
+        kept = self._restorer.strangers(goal, frozenset(in_place))
+        goal = {path: target for path, target in goal.items() if path not in kept}
+        failed = self._restorer.restore(
+            goal,
+            exact=facts["exact"] and not kept,
+            before_in_place=lambda paths: self._mark(number, paths),
+        )
+        with self._transaction():
+            changes = self._scanner.scan()
+            done = {path: change for path, change in changes.items() if path in goal}
+            self._add_changes(number, {path: (change, kind) for path, change in done.items()})
+            rest = {path: change for path, change in changes.items() if path not in goal}
+            self._add_person(rest)
+            self._db.execute("delete from plan where turn=?", (number,))
+            self._db.execute("update turn set state='done' where id=?", (number,))
+            for turn in facts["of"]:
+                self._db.execute("update turn set state='undone' where id=?", (turn,))
+                if kind == "redo":
+                    self._again(turn)
+        return Restored(
+            number,
+            tuple(self._labels(facts["of"])),
+            tuple(sorted(os.fsdecode(path) for path in done if path not in failed)),
+            _named({**facts["kept"], **_shown(kept)}.items()),
+            _named({**facts["not_restored"], **_shown(failed)}.items()),
+        )
+
+    def _again(self, undo: int) -> None:
+        """The turns that an undo took back stand again."""
+        row = self._db.execute("select facts from turn where id=?", (undo,)).fetchone()
+        for turn in json.loads(row[0])["of"]:
+            self._db.execute("update turn set state='done' where id=?", (turn,))
+
+    def _labels(self, numbers: Sequence[int]) -> Iterator[str]:
+        for number in numbers:
+            row = self._db.execute(
+                "select kind, label, facts from turn where id=?", (number,)
+            ).fetchone()
+            if row and row[0] == "undo":
+                yield from self._labels(json.loads(row[2])["of"])
+            elif row:
+                yield row[1]
+
+    def _mark(self, number: int, paths: Iterable[bytes]) -> None:
+        with self._transaction():
+            rows = [(number, path) for path in paths]
+            self._db.executemany("update plan set in_place=1 where turn=? and path=?", rows)
+
+    # What turns share.
+
+    def _catch_up(self, *, full: bool) -> Restored | None:
+        """Finish what was cut off, and record what changed since as the person's."""
+        finished = None
+        if not self._ready:
+            self._contents.measure()
+            planned = self._db.execute("select id from turn where state='planned'").fetchone()
+            finished = self._carry_out(planned[0]) if planned else None
+            row = self._db.execute("select id, facts from turn where state='open'").fetchone()
+            if row:  # its last command may have run on until now
+                turn = _OpenTurn(json.loads(row[1])["windows"], row[0])
+                self._end(turn)
+            self._ready = True
+        if self._open is None:
+            with self._transaction():
+                first = not self._scanner.has_baseline()
+                changes = self._scanner.scan(full=full)
+                if not first:
+                    self._add_person(changes)
+            if full:
+                self._since_full = 0
+        return finished
+
+    def _end(self, turn: "_OpenTurn") -> TurnChanges:
+        for span in turn.windows:
+            span[1] = span[1] or time.time_ns()
+        with self._transaction():
+            changes = self._scanner.scan()
+            rows: dict[bytes, tuple[Change, str]] = {}
+            for path, change in changes.items():
+                ours = turn.wrote(path, change[1]) or turn.covers(self._scanner.moved_at(path))
+                rows[path] = (change, "turn" if ours else "other")
+            self._add_changes(turn.number, rows)
+            self._db.execute("update turn set state='done' where id=?", (turn.number,))
+        self._open = None
+        self._trim()
+        return _told(turn.number, rows)
+
+    def _trim(self) -> None:
+        """Forget the oldest turns when there are too many, or when they take too much room."""
+        row = self._db.execute("select count(*), min(id), max(id) from turn").fetchone()
+        count, first, last = row
+        full = not self._contents.fits(0) or self._contents.used > self._limits.store_bytes * 0.9
+        if not count or (count <= self._limits.turns and not full):
+            return
+        oldest = last - self._limits.turns // 2 if count > self._limits.turns else first
+        while True:
+            with self._transaction():
+                self._db.execute("delete from change where turn<=? and turn<?", (oldest, last))
+                self._db.execute("delete from turn where id<=? and id<?", (oldest, last))
+            self._contents.sweep(self._used())
+            oldest += max(1, (last - first) // 8)
+            if self._contents.used <= self._limits.store_bytes * 0.8 or oldest >= last:
+                return
+
+    def _used(self) -> set[bytes]:
+        used = {
+            known.entry.digest for _, names in self._scanner.every() for known in names.values()
+        }
+        for pair in self._db.execute("select before, after from change"):
+            used.update(_UNPACK.decode(each).digest for each in pair if each is not None)
+        return used
+
+    def _add_turn(self, kind: str, label: str, state: str, facts: dict[str, Any]) -> int:
+        shown = label.encode("utf-8", "replace").decode()
+        row = (kind, shown, _now_ms(), state, json.dumps(facts))
+        sql = "insert into turn(kind, label, at_ms, state, facts) values(?,?,?,?,?)"
+        return self._db.execute(sql, row).lastrowid or 0
+
+    def _add_person(self, changes: dict[bytes, Change]) -> None:
+        if changes:
+            number = self._add_turn("person", "", "done", {})
+            self._add_changes(number, {path: (one, "person") for path, one in changes.items()})
+
+    def _add_changes(self, turn: int, rows: dict[bytes, tuple[Change, str]]) -> None:
+        packed = [
+            (turn, path, _pack(before), _pack(after), by)
+            for path, ((before, after), by) in rows.items()
+        ]
+        self._db.executemany("insert or replace into change values(?,?,?,?,?)", packed)
+
+    def _write_facts(self, turn: "_OpenTurn") -> None:
+        row = (json.dumps({"windows": turn.windows}), turn.number)
+        self._db.execute("update turn set facts=? where id=?", row)
+
+    def _the_open(self, number: int | None = None) -> "_OpenTurn":
+        if self._open is None or number not in (None, self._open.number):
+            raise UserError("this turn is not open; begin one first")
+        return self._open
+
+    def _none_open(self) -> None:
+        if self._open is not None:
+            raise UserError("a turn is running here; wait until it ends, then undo it")
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._db.execute("begin immediate")
+        try:
+            yield
+            self._db.execute("commit")
+        except BaseException:
+            self._db.execute("rollback")
+            self._scanner.forget()
+            raise
+
+
+class _OpenTurn:
+    """A turn that runs: when its commands ran, and what its edit tools left."""
+
+    def __init__(self, windows: list[list[int | None]], number: int = 0) -> None:
+        self.windows = windows
+        self.number = number
+        self.written: dict[bytes, PathEntry | None] = {}
+
+    def wrote(self, path: bytes, after: PathEntry | None) -> bool:
+        """Say whether an edit tool left this. Objects of git always count: keeping them moved their
+        stamps, and they go only with their repository."""
+        if after is not None and after.kind == "g":
+            return True
+        return path in self.written and same(self.written[path], after)
+
+    def covers(self, at: int) -> bool:
+        """Say whether a command ran then."""
+        return any((began or 0) <= at <= (ended or at) for began, ended in self.windows)
+
+
+def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
+    ours = {path: change for path, (change, by) in rows.items() if by == "turn"}
+    lost = {
+        os.fsdecode(path): os.fsdecode(entry.digest)
+        for path, change in ours.items()
+        for entry in change
+        if entry is not None and entry.kind == "x"
+    }
+    return TurnChanges(
+        number,
+        _sorted(path for path, (before, _) in ours.items() if before is None),
+        _sorted(path for path, change in ours.items() if None not in change),
+        _sorted(path for path, (_, after) in ours.items() if after is None),
+        _sorted(path for path, (_, by) in rows.items() if by == "other"),
+        _named(lost.items()),
+    )
+
+
+def _sorted(paths: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(map(os.fsdecode, paths)))
+
+
+def _shown(reasons: dict[bytes, str]) -> dict[str, str]:
+    return {os.fsdecode(path): why for path, why in reasons.items()}
+
+
+def _named(reasons: Iterable[tuple[str, str]]) -> tuple[Unrestored, ...]:
+    return tuple(Unrestored(path, why) for path, why in sorted(reasons))
+
+
+def _pack(entry: PathEntry | None) -> bytes | None:
+    return None if entry is None else msgpack.encode(entry)
+
+
+def _unpack(packed: bytes | None) -> PathEntry | None:
+    return None if packed is None else _UNPACK.decode(packed)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _check_places(root: Path, state: Path) -> None:
+    if sys.platform == "win32":
+        raise UserError("turns cannot be undone on Windows; use Linux, macOS or WSL")
+    if not root.is_dir():
+        raise UserError(f"{root} is no folder; start in the folder of your project")
+    if state.is_relative_to(root):
+        raise UserError(
+            f"the store of undo, {state}, would lie inside of the workspace {root}; start in the "
+            "folder of your project, or set VEGA_DATA_DIR to a folder outside"
+        )
+
+
+def _check_git_locks(root: bytes, goal: dict[bytes, PathEntry | None]) -> None:
+    for folder in {git_folder(path) for path in goal} - {b""}:
+        lock = folder + b"/index.lock"
+        if lock not in goal and os.path.lexists(root + b"/" + lock):
+            raise UserError(
+                f"git is at work here: {os.fsdecode(lock)} exists; wait until it is gone, or "
+                "delete it if no git runs, then undo again"
+            )
+
+
+def _open_database(file: Path, root: Path) -> sqlite3.Connection:
+    """One process at a time: the lock ends with its process, however that ends."""
+    try:
+        db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=1)
+        db.execute("pragma locking_mode=exclusive")
+        db.execute("pragma journal_mode=wal")
+        db.execute("pragma synchronous=normal")
+        (found,) = db.execute("pragma user_version").fetchone()
+        if found not in (0, _FORMAT):
+            raise StoreError(f"{file} is of a later version of Vega; upgrade, or delete it")
+        if not found:
+            db.executescript(_SCHEMA)
+            db.execute(f"pragma user_version={_FORMAT}")
+        db.execute("begin immediate")
+        db.execute("commit")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise StoreError(f"{file} cannot be opened: {error}") from error
+        raise UserError(f"a session is open in {root}; undo there, or end it first") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{file} is damaged: {error}; delete its folder to begin anew") from error
+    file.chmod(0o600)
+    return db
