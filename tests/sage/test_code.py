@@ -362,3 +362,78 @@ async def test_a_closed_loop_leaves_nothing_behind(tmp_path: Path) -> None:
         assert isinstance(end, SageEnd)
         assert end.text == "Looked."
         assert not (it.folder / "ended").exists()
+
+
+# Undo.
+
+CHANGES = calls(
+    EDIT,
+    ("write", {"path": "new/b.txt", "content": "b"}),
+    ("shell", {"command": "rm gone.txt; printf c > c.bin; sleep 0.1"}),
+)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_turn_is_taken_back_whoever_wrote(tmp_path: Path, *, is_killed: bool) -> None:
+    """Edits and what a command wrote or deleted; what the person wrote in between stays."""
+    with scene(tmp_path, [CHANGES, "Done.", "unused"]) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        (it.folder / "gone.txt").write_text("here")
+        before = tree(it.folder)
+        if is_killed:
+            ended: list[str] = []
+
+            def are_done(event: dict[str, Any]) -> bool:
+                ended.extend([event["id"]] if event["type"] == "tool_ended" else [])
+                return len(ended) == 3
+
+            it.killed("-p", "Change.", when=are_done)
+        else:
+            ran = it.vega("-p", "Change.")
+            assert "5 paths changed\n  to take them back, type: vega undo" in ran.stderr
+        after = tree(it.folder)
+        assert after == {
+            "a.py": SOURCE.replace("1", "2").encode(),
+            "new/b.txt": b"b",
+            "c.bin": b"c",
+        }
+        (it.folder / "mine.txt").write_text("mine")
+        assert it.vega(command="undo").returncode == 0
+        assert tree(it.folder) == {**before, "mine.txt": b"mine"}
+        assert it.vega("--redo", command="undo").returncode == 0
+        assert tree(it.folder) == {**after, "mine.txt": b"mine"}
+
+
+def test_what_a_person_saves_during_a_turn_stays(tmp_path: Path) -> None:
+    with scene(tmp_path, [calls(EDIT), ProviderReply("Done.", delay_ms=2_000)]) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        with it.start("-p", "Change.", "--json") as life:
+            assert life.stdout is not None
+            for line in life.stdout:
+                if json.loads(line)["type"] == "tool_ended":
+                    break
+            time.sleep(0.2)  # past the slack of the clock of a file system
+            (it.folder / "mine.txt").write_text("mine")
+            life.communicate()
+        assert it.vega(command="undo").returncode == 0
+        assert tree(it.folder) == {"a.py": SOURCE.encode(), "mine.txt": b"mine"}
+
+
+def test_a_session_works_where_undo_cannot(tmp_path: Path) -> None:
+    with scene(tmp_path, [calls(EDIT), "Done."]) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        data = tmp_path / "home/data/vega"
+        data.mkdir(parents=True)
+        (data / "undo").write_text("not a folder")
+        events = it.events("-p", "Change.")
+        assert events[-1]["reason"] == "done"
+        assert events[-1]["not_undoable"]
+        assert "return 2" in (it.folder / "a.py").read_text()

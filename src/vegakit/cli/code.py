@@ -15,7 +15,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
-from vegakit.cli.look import Sign, Tone, look_of, middle, one_line, tell_error
+from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
 from vegakit.config import CutOffTools, resume_target
 from vegakit.control import Question, render_question
@@ -243,7 +243,12 @@ class _Work:
             self._tell(f"  to go on, try: {self._again(ending.reason)}")
         spent = "" if ending.spent_usd is None else f"${ending.spent_usd:g} spent"
         refused = f", {ending.refused} calls refused" if ending.refused else ""
-        self._tell(f"{spent}{refused}")
+        changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
+        self._tell(f"{spent}{refused}{changed}")
+        if ending.not_undoable:
+            self._tell(f"  vega undo cannot take this turn back: {_safe(ending.not_undoable)}")
+        elif ending.changed:
+            self._tell("  to take them back, type: vega undo")
         return EXIT_STATUS[ending.reason]
 
     def _again(self, reason: EndReason) -> str:

@@ -102,7 +102,8 @@ class SageCost(Struct, frozen=True, tag="cost"):
 
 
 class SageEnd(Struct, frozen=True, tag="end"):
-    """The turn ended. `text` is the answer; `error` and `message` say what went wrong."""
+    """The turn ended. `text` is the answer; `error` and `message` say what went wrong. `changed` is
+    how many paths the turn changed, which undo takes back; if not, `not_undoable` says why."""
 
     reason: EndReason
     text: str = ""
@@ -110,6 +111,8 @@ class SageEnd(Struct, frozen=True, tag="end"):
     message: str = ""
     spent_usd: float | None = None
     refused: int = 0
+    changed: int = 0
+    not_undoable: str = ""
 
 
 SageEvent: TypeAlias = (

@@ -49,6 +49,7 @@ from vegakit.sage.events import (
     reason_of,
 )
 from vegakit.sage.tools import Workspace
+from vegakit.sage.undo.recorder import TurnRecorder
 from vegakit.sdk import Runtime, runtime_arguments
 from vegakit.tools import Files, is_protected
 
@@ -267,6 +268,7 @@ class SageAgent:
             await journal.aclose()
             raise
         self.runtime = Runtime(**parts)
+        self._undo = TurnRecorder(self.folder, settings.data_path)
         with self._resuming(known):
             await self.runtime.__aenter__()
         try:
@@ -284,7 +286,10 @@ class SageAgent:
     ) -> None:
         # A turn that failed leaves the run unfinished: what failed it is asked again on resume.
         failed = error or self._failure
-        await self.runtime.__aexit__(failed and type(failed), failed, trace)
+        try:
+            await self.runtime.__aexit__(failed and type(failed), failed, trace)
+        finally:
+            await self._undo.aclose()
 
     async def _known(self) -> SageRecord | None:
         if self._resume is None:
@@ -331,7 +336,8 @@ class SageAgent:
             known.mode = mode
             known.model = self._model or known.model
         self.record = known
-        self._workspace = Workspace(self.folder, settings.data_path / "sage" / ProgramId(run))
+        outputs = settings.data_path / "sage" / ProgramId(run)
+        self._workspace = Workspace(self.folder, outputs, self._undo.changing)
         self._tools = self._workspace.tools()
         await self._load_turns()
         self.runtime.on(Question, self._on_asked)
@@ -412,8 +418,12 @@ class SageAgent:
             ask = self.runtime.ask(agent, turn.text, history=tuple(self._history))
         calls, cost, said = _CallIds(number), await self._cost(), ""
         yield cost
+        is_recorded = self.record.mode is not SageMode.PLAN
         try:
-            async with aclosing(ask.events(stream=True)) as events:
+            async with (
+                self._undo.turn(turn.prompt, is_recorded=is_recorded),
+                aclosing(ask.events(stream=True)) as events,
+            ):
                 async for event in events:
                     if (now := await self._cost()) != cost:
                         yield (cost := now)
@@ -450,9 +460,9 @@ class SageAgent:
         self, reason: EndReason, *, text: str = "", error: VegaError | None = None
     ) -> SageEnd:
         spent = (await self._cost()).spent_usd
-        if error is None:
-            return SageEnd(reason, text, spent_usd=spent, refused=self._refused)
-        return SageEnd(reason, "", error_name(error), str(error), spent, self._refused)
+        name, message = ("", "") if error is None else (error_name(error), str(error))
+        changed, problem = self._undo.changed, self._undo.problem
+        return SageEnd(reason, text, name, message, spent, self._refused, changed, problem)
 
     async def _cost(self) -> SageCost:
         with self._allowance():

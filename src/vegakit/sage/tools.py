@@ -14,6 +14,7 @@ Schemas are written by hand: they are a part of every request, so each word coun
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -163,10 +164,13 @@ class SageTool:
 
 class Workspace:
     """The folder of a session, and what its tools do there. `outputs` is where long outputs of
-    commands are kept whole."""
+    commands are kept whole; within `changing` a tool changes files."""
 
-    def __init__(self, folder: Path, outputs: Path) -> None:
+    def __init__(
+        self, folder: Path, outputs: Path, changing: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> None:
         self.folder = folder.resolve()
+        self._changing = changing
         self._outputs = outputs
         self._writing = asyncio.Lock()
         self._shell = "bash" if Path("/bin/bash").exists() else "sh"
@@ -250,7 +254,7 @@ class Workspace:
     async def _write(self, given: WriteArguments) -> str:
         path = self.relative(given.path)
         content = given.content.encode("utf-8", errors="surrogateescape")
-        async with self._writing:
+        async with self._writing, self._changing():
             await Files(self.folder, _grant(_WRITE, path)).write(path, content)
         return f"wrote {path}: {_lines_in(given.content)}, {len(content):,} bytes"
 
@@ -258,7 +262,7 @@ class Workspace:
         path = self.relative(given.path)
         # Calls of one answer run at once: without the lock the second edit of a file would write
         # what it read before the first.
-        async with self._writing:
+        async with self._writing, self._changing():
             files = Files(self.folder, _grant((_READ, _WRITE), path))
             text = decoded(await files.read(path), path)
             made = replace_once(text, given.old, given.new, path)
@@ -315,9 +319,10 @@ class Workspace:
 
     async def _run_shell(self, given: ShellArguments) -> str:
         limit = min(max(given.timeout_s, 1), _WALL_S)
-        ran = await self._in_sandbox(
-            ["timeout", "-k", "1", str(limit), self._shell, "-c", given.command]
-        )
+        async with self._changing():
+            ran = await self._in_sandbox(
+                ["timeout", "-k", "1", str(limit), self._shell, "-c", given.command]
+            )
         # Without the time it took: an equal result of an equal command must be equal text, or
         # nobody could tell that an agent goes round in a circle.
         shown = [

@@ -171,7 +171,11 @@ class UndoStore:
             with self._lock:
                 span[1] = time.time_ns()
                 if self._open is turn:
-                    self._write_facts(turn)
+                    # At once: later nobody could tell when something was deleted, as that is known
+                    # by the stamp of its folder, which whoever writes there next moves.
+                    with self._transaction():
+                        self._settle(turn)
+                        self._write_facts(turn)
 
     def wrote(self, path: Path | str) -> None:
         """Say that an edit tool of the turn has just written or deleted this file."""
@@ -350,16 +354,27 @@ class UndoStore:
         for span in turn.windows:
             span[1] = span[1] or time.time_ns()
         with self._transaction():
-            changes = self._scanner.scan()
-            rows: dict[bytes, tuple[Change, str]] = {}
-            for path, change in changes.items():
-                ours = turn.wrote(path, change[1]) or turn.covers(self._scanner.moved_at(path))
-                rows[path] = (change, "turn" if ours else "other")
-            self._add_changes(turn.number, rows)
+            self._settle(turn)
+            # What came and went meanwhile, as the places that a sandbox mounts its guards on.
+            self._db.execute("delete from change where turn=? and before is after", (turn.number,))
             self._db.execute("update turn set state='done' where id=?", (turn.number,))
+            rows = self._db.execute(
+                "select path, before, after, by from change where turn=?", (turn.number,)
+            )
+            changed = {
+                path: ((_unpack(before), _unpack(after)), by) for path, before, after, by in rows
+            }
         self._open = None
         self._trim()
-        return _told(turn.number, rows)
+        return _told(turn.number, changed)
+
+    def _settle(self, turn: "_OpenTurn") -> None:
+        """Record what changed since it was last looked at, and whose that is."""
+        rows: dict[bytes, tuple[Change, str]] = {}
+        for path, change in self._scanner.scan().items():
+            ours = turn.wrote(path, change[1]) or turn.covers(self._scanner.moved_at(path))
+            rows[path] = (change, "turn" if ours else "other")
+        self._add_changes(turn.number, rows)
 
     def _trim(self) -> None:
         """Forget the oldest turns when there are too many, or when they take too much room."""
@@ -402,7 +417,14 @@ class UndoStore:
             (turn, path, _pack(before), _pack(after), by)
             for path, ((before, after), by) in rows.items()
         ]
-        self._db.executemany("insert or replace into change values(?,?,?,?,?)", packed)
+        # Of a path that was changed by several, the last of them has the last word: their change is
+        # kept if it is the person's, and taken back to the person's if it is the turn's.
+        self._db.executemany(
+            "insert into change values(?,?,?,?,?) on conflict(turn, path) do update set"
+            " before=iif(by=excluded.by, before, excluded.before),"
+            " after=excluded.after, by=excluded.by",
+            packed,
+        )
 
     def _write_facts(self, turn: "_OpenTurn") -> None:
         row = (json.dumps({"windows": turn.windows}), turn.number)
