@@ -22,6 +22,7 @@ from campaigns.screens import (
 from vegakit.cli.main import COMMANDS
 
 NOT_KEPT = {
+    "code",
     "answer",
     "audit",
     "build",

@@ -172,8 +172,8 @@ class TenantPage(Struct, frozen=True, omit_defaults=True):
 
 
 class TenantBudget(Struct, frozen=True, omit_defaults=True):
-    """What the agents that servers run for a tenant may spend. `budget` is the cap that holds, set
-    by someone or given by this server to every tenant; empty is none. `spent` is in its period,
+    """Says what the agents that servers run for a tenant may spend. `budget` is the cap that holds,
+    set by someone or given by this server to every tenant; empty is none. `spent` is in its period,
     `remaining` the largest call that is admitted now; without agents a server knows neither."""
 
     tenant: str
