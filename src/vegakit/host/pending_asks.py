@@ -4,7 +4,7 @@ and the files that are sent along with a prompt.
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -187,9 +187,13 @@ class PendingAsks:
             content, is_error = action.outcome.content, action.outcome.is_error
             context.buffer.push(ToolReturned(action.name, content, is_error, action.index))
 
-    def pending(self) -> Iterator[PendingAsk]:
-        """Return the asks that wait."""
-        return iter(self._waiting.values())
+    def give_up(self, failure: Exception) -> None:
+        """Fail all asks that wait, as the run has failed; who reads a stream waits for its end."""
+        for waiting in self._waiting.values():
+            if waiting.context is not None and waiting.context.buffer is not None:
+                waiting.context.buffer.close()
+            if not waiting.done():
+                waiting.set_exception(failure)
 
     def end_span(self, waiting: PendingAsk) -> None:
         """End the span of an ask, once; of a failure with all that was charged until now."""

@@ -570,9 +570,10 @@ class ProgramRun:
         return process is not None and process.once
 
     def _give_up(self, failure: Exception) -> None:
-        for future in (*self._asks.pending(), *self._watches.values()):
-            if not future.done():
-                future.set_exception(failure)
+        self._asks.give_up(failure)
+        for watch in self._watches.values():
+            if not watch.done():
+                watch.set_exception(failure)
         self._ended.set()
 
     def _unwatch(self, ref: str) -> None:

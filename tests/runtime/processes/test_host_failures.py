@@ -50,6 +50,19 @@ def test_an_answer_of_another_program_is_told_to_who_asked(
         run_virtual(asked(OfAnotherProgram()))
 
 
+async def streamed() -> None:
+    async with Runtime(journal=OfAnotherProgram()) as rt:
+        await asyncio.wait_for(
+            rt.ask(Agent("a", ScriptedModel("hi")), "x", on_chunk=lambda _: None), 60
+        )
+
+
+def test_what_ends_a_program_ends_a_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """Who reads one does not wait for pieces that nobody will say."""
+    with caplog.at_level(logging.CRITICAL), pytest.raises(ProgramChanged):
+        run_virtual(streamed())
+
+
 def test_a_bug_in_the_machine_is_told_to_who_asked(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody waits for ever."""
     with caplog.at_level(logging.CRITICAL), pytest.raises(ZeroDivisionError):
