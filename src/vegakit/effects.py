@@ -235,7 +235,7 @@ def changed(asked: Effect) -> ProgramChanged:
         case _:
             what = "asks a model"
     names = [one.name.rstrip("~") for one in asked.path.incarnations]
-    who = "/".join(name for name in names if " " not in name)
+    who = "/".join(name for name in names if " " not in name) or "it"
     return ProgramChanged(
         f"the program was changed since its run was recorded: what {who} {what} now differs from "
         "the recorded request there, so that the recorded answer does not belong to it; start a "

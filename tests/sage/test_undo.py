@@ -489,6 +489,23 @@ def test_an_edit_during_the_turn_is_kept(work: Work) -> None:
     ]
 
 
+def test_what_came_and_went_is_no_change(work: Work) -> None:
+    """As the guards of a sandbox beside, seen when a window of another tool closes."""
+    work.put("a", "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    work.put("guard", "x")
+    work.let_stamps_move()
+    with work.undo.window():
+        pass
+    with work.undo.window():
+        work.sh("rm guard; echo 2 > a")
+    changes = work.undo.end(number)
+    assert (changes.changed, changes.deleted, changes.by_others) == (("a",), (), ())
+    assert work.undo.undo().restored == ("a",)
+    assert not (work.root / "guard").exists()
+
+
 def test_an_edit_between_turns_bars_the_way(work: Work) -> None:
     """Later turns are undone down to it, and no further."""
     for count in (2, 1):

@@ -418,10 +418,11 @@ class UndoStore:
             for path, ((before, after), by) in rows.items()
         ]
         # Of a path that was changed by several, the last of them has the last word: their change is
-        # kept if it is the person's, and taken back to the person's if it is the turn's.
+        # kept if it is the person's, and taken back to the person's if it is the turn's. What is
+        # again as it was is no change, whoever made it so.
         self._db.executemany(
             "insert into change values(?,?,?,?,?) on conflict(turn, path) do update set"
-            " before=iif(by=excluded.by, before, excluded.before),"
+            " before=iif(by=excluded.by or before is excluded.after, before, excluded.before),"
             " after=excluded.after, by=excluded.by",
             packed,
         )
