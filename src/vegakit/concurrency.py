@@ -5,15 +5,17 @@ need it.
 """
 
 import asyncio
+import signal
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 __all__ = [
     "AwaitedWork",
     "SteadyClock",
     "cancel_all",
+    "cancel_on_sigterm",
     "gather_all",
     "run_to_completion",
     "wait_first",
@@ -111,6 +113,20 @@ async def cancel_all(tasks: "Sequence[asyncio.Future[Any]]") -> None:
             task.exception()  # seen, so that asyncio does not report it as lost
     if cancelled is not None:
         raise cancelled
+
+
+def cancel_on_sigterm(on_signal: Callable[[], object]) -> None:
+    """Have SIGTERM cancel the current task, so that who stops a service or a container ends it as
+    by Ctrl-C, which is ignored behind `&` of a shell; a second signal ends it at once."""
+    loop, running = asyncio.get_running_loop(), asyncio.current_task()
+    assert running is not None
+
+    def stop() -> None:
+        loop.remove_signal_handler(signal.SIGTERM)
+        on_signal()
+        running.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, stop)
 
 
 # The one place that reads the time.

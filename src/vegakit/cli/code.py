@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
+from vegakit.concurrency import cancel_on_sigterm
 from vegakit.config import CutOffTools, resume_target
 from vegakit.control import Question, render_question
 from vegakit.errors import UserError
@@ -133,7 +134,7 @@ class _Work:
 
     async def go(self) -> int:
         if threading.current_thread() is threading.main_thread():
-            self._end_by_sigterm()
+            cancel_on_sigterm(self._on_sigterm)
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
         ending: SageEnd | None = None
@@ -263,16 +264,8 @@ class _Work:
             self._tell(f"  to go on, try: {self._again(EndReason.ERROR)}")
         return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
 
-    def _end_by_sigterm(self) -> None:
-        loop, running = asyncio.get_running_loop(), asyncio.current_task()
-        assert running is not None
-
-        def stop() -> None:
-            loop.remove_signal_handler(signal.SIGTERM)
-            self._is_terminated = True
-            running.cancel()
-
-        loop.add_signal_handler(signal.SIGTERM, stop)
+    def _on_sigterm(self) -> None:
+        self._is_terminated = True
 
 
 def _safe(text: str) -> str:

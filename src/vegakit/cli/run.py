@@ -33,6 +33,7 @@ from vegakit.cli.main import CommandParser, amount, silence
 from vegakit.cli.progress import RunProgress, RunTotals
 from vegakit.cli.questions import TerminalQuestions
 from vegakit.cli.runs import short_id
+from vegakit.concurrency import cancel_on_sigterm
 from vegakit.config import Settings, load
 from vegakit.control import Question
 from vegakit.errors import (
@@ -286,7 +287,7 @@ class _Run:
         say any more, is asked again at once: nobody has to type `vega resume` for that a second
         time."""
         if threading.current_thread() is threading.main_thread():
-            self._end_by_sigterm()
+            cancel_on_sigterm(self._on_sigterm)
         try:
             await self._once()
         except VegaError as error:
@@ -439,18 +440,8 @@ class _Run:
         self._tell_account(sign)
         return 1
 
-    def _end_by_sigterm(self) -> None:
-        """Let who stops a service or a container end it as by Ctrl-C, with its account; a second
-        signal ends it at once. Ctrl-C itself is ignored behind `&` of a shell, and this is not."""
-        loop, running = asyncio.get_running_loop(), asyncio.current_task()
-        assert running is not None
-
-        def stop() -> None:
-            loop.remove_signal_handler(signal.SIGTERM)
-            self._is_terminated = True
-            running.cancel()
-
-        loop.add_signal_handler(signal.SIGTERM, stop)
+    def _on_sigterm(self) -> None:
+        self._is_terminated = True
 
     def interrupted(self) -> int:
         look = look_of(sys.stderr)
