@@ -161,8 +161,9 @@ class Play:
 
     def turn(self) -> None:
         self.did = "; ".join(f"{each} || true" for each in commands(self.chance, self.turns))
-        with self.undo.turn(f"turn {self.turns}"):
-            shell(self.did, self.root)
+        number = self.undo.begin(f"turn {self.turns}")
+        shell(self.did, self.root)
+        self.undo.end(number)
         self.turns += 1
         for states in self.undone:
             for state in states:

@@ -17,10 +17,10 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "src").mkdir()
     (tmp_path / "a").write_text("one")
     with open_undo(tmp_path, user_data_dir()) as undo:
-        with undo.turn("change a"):
-            (tmp_path / "a").write_text("two")
-        with undo.turn("make b\x1b[2J"):
-            (tmp_path / "b").write_text("new")
+        for label, name, text in (("change a", "a", "two"), ("make b\x1b[2J", "b", "new")):
+            number = undo.begin(label)
+            (tmp_path / name).write_text(text)
+            undo.end(number)
     return tmp_path
 
 

@@ -460,7 +460,7 @@ def test_an_edit_after_the_turn_is_restored_if_asked(work: Work) -> None:
 
 
 def test_an_edit_during_the_turn_is_kept(work: Work) -> None:
-    """By its time: outside of the windows of commands, and not what an edit tool left."""
+    """By its time: outside of the windows of tools."""
     for name in "abcd":
         work.put(name, "1")
     work.start()
@@ -471,10 +471,10 @@ def test_an_edit_during_the_turn_is_kept(work: Work) -> None:
     with work.undo.window():
         work.sh("echo 2 > a")
     work.let_stamps_move()
-    work.put("d", "edited")
-    work.undo.wrote("d")
-    work.put("c", "edited")
-    work.undo.wrote(work.root / "c")
+    with work.undo.window():
+        work.put("d", "edited")
+        work.put("c", "edited")
+    work.let_stamps_move()
     work.put("c", "edited, then by the person")
     changes = work.undo.end(number)
     assert changes.by_others == ("b", "c", "newp")

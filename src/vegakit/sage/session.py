@@ -72,6 +72,7 @@ You are Sage, a coding agent. You work in one folder, the workspace, by the tool
 """
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 _MOST_INSTRUCTIONS = 32_000
+"""Bytes of a file: instructions are paid for with every request."""
 
 
 async def read_instructions(folder: Path) -> dict[str, str]:
@@ -196,8 +197,13 @@ class SessionStore:
 # The agent.
 
 
-_MOST_STEPS, _MOST_CALLS, _SAME_RESULTS = 400, 4_000, 5
+_MOST_STEPS, _MOST_CALLS = 400, 4_000
+"""Far beyond what a task needs: what ends a turn is its budget, or that it goes in a circle."""
+_SAME_RESULTS = 5
+"""A test that is run again after each edit may fail alike a few times; an agent that learns nothing
+from five equal results learns nothing from the sixth."""
 _MOST_TOKENS = 8_000
+"""Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
 
 
 class _CodingAgent(Agent[str]):
@@ -349,11 +355,6 @@ class SageAgent:
             self._last = turn
             if turn is not None and (number < self.record.turns or turn.messages):
                 self._remember(turn)
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether the last turn was cut off or failed, so that there is something to go on with."""
-        return self._last is not None and not self._last.messages
 
     @property
     def was_cut_off(self) -> bool:

@@ -49,6 +49,8 @@ _READ, _WRITE, _EXEC = "fs::read", "fs::write", "process::exec"
 _MOST_LINES, _MOST_SHOWN, _LONGEST_LINE = 2_000, 48_000, 2_000
 _MOST_PATHS, _MOST_MATCHES, _LONGEST_MATCH = 500, 200, 300
 _OUTPUT_SHOWN = 16_000
+"""What a model is shown at once. All of it is paid for again with each later request of the
+session, so the rest is left to be asked for."""
 _OUTPUT_BYTES = 64_000_000
 _WALL_S, _USUAL_S = 600, 120
 _SEARCH_S = 30

@@ -1,15 +1,15 @@
 """Turns of a coding session: what each of them changed, and undo, redo and rewind of them.
 
     with open_undo(workspace, state_folder) as undo:
-        with undo.turn("fix the parser"):
-            ...                               # edit tools, shell commands, MCP tools
+        number = undo.begin("fix the parser")
+        ...                                   # edit tools, shell commands, MCP tools
+        undo.end(number)
         undo.undo()                           # or undo.undo(3), and undo.redo()
 
 All that changes within a turn is the turn's. A session in which a person edits beside the agent
-says `undo.turn(label, whole=False)`, puts `undo.window()` around each command and calls
-`undo.wrote(path)` after each edit: what else changed is the person's, by the time of the change,
-and is kept. So is what changed between turns. A save of the same file while a command runs cannot
-be told from the command's own.
+says `begin(label, whole=False)` and puts `window()` around each tool that changes files: what else
+changed is the person's, by the time of the change, and is kept. So is what changed between turns. A
+save of the same file while a command runs cannot be told from the command's own.
 
 An undo is a turn, too: its plan is written before the first file is touched, so that a process that
 is killed in the middle leaves something that the next one finishes.
@@ -47,7 +47,6 @@ from vegakit.sage.undo.records import (
     UndoTurn,
     Unrestored,
     git_folder,
-    same,
 )
 from vegakit.sage.undo.restoring import OnConflict, Restorer, UndoPlan
 from vegakit.sage.undo.scanning import Scanner
@@ -148,15 +147,6 @@ class UndoStore:
             return self._end(self._the_open(turn))
 
     @contextmanager
-    def turn(self, label: str, *, whole: bool = True) -> Generator[int]:
-        """Hold a turn open; it ends however the block ends."""
-        number = self.begin(label, whole=whole)
-        try:
-            yield number
-        finally:
-            self.end(number)
-
-    @contextmanager
     def window(self) -> Generator[None]:
         """Hold a window open in which changes are the turn's: while a command or an MCP tool runs.
         Several may be open at once."""
@@ -176,19 +166,6 @@ class UndoStore:
                     with self._transaction():
                         self._settle(turn)
                         self._write_facts(turn)
-
-    def wrote(self, path: Path | str) -> None:
-        """Say that an edit tool of the turn has just written or deleted this file."""
-        with self._lock:
-            turn = self._the_open()
-            full = os.fsencode(Path(os.fsdecode(self._scanner.root)) / path)
-            relative = os.path.relpath(full, self._scanner.root)
-            try:
-                seen = os.lstat(full)
-                entry = self._scanner.look(relative, seen)[0]
-            except OSError:
-                entry = None
-            turn.written[relative] = entry
 
     def turns(self) -> list[UndoTurn]:
         """Return the turns that are kept, the latest first."""
@@ -372,7 +349,11 @@ class UndoStore:
         """Record what changed since it was last looked at, and whose that is."""
         rows: dict[bytes, tuple[Change, str]] = {}
         for path, change in self._scanner.scan().items():
-            ours = turn.wrote(path, change[1]) or turn.covers(self._scanner.moved_at(path))
+            after = change[1]
+            # Objects of git always count: keeping them moved their stamps, and they go only with
+            # their repository.
+            is_object = after is not None and after.kind == "g"
+            ours = is_object or turn.covers(self._scanner.moved_at(path))
             rows[path] = (change, "turn" if ours else "other")
         self._add_changes(turn.number, rows)
 
@@ -453,22 +434,14 @@ class UndoStore:
 
 
 class _OpenTurn:
-    """A turn that runs: when its commands ran, and what its edit tools left."""
+    """A turn that runs, and when its tools changed files."""
 
     def __init__(self, windows: list[list[int | None]], number: int = 0) -> None:
         self.windows = windows
         self.number = number
-        self.written: dict[bytes, PathEntry | None] = {}
-
-    def wrote(self, path: bytes, after: PathEntry | None) -> bool:
-        """Say whether an edit tool left this. Objects of git always count: keeping them moved their
-        stamps, and they go only with their repository."""
-        if after is not None and after.kind == "g":
-            return True
-        return path in self.written and same(self.written[path], after)
 
     def covers(self, at: int) -> bool:
-        """Say whether a command ran then."""
+        """Say whether a tool changed files then."""
         return any((began or 0) <= at <= (ended or at) for began, ended in self.windows)
 
 
