@@ -209,10 +209,40 @@ races calls="100000":
 attacks size="":
     python -m campaigns.attacks {{size}}
 
+# Edits and patches over our own sources: none may be misapplied
+edits cases="4200":
+    python -m campaigns.edits {{cases}}
+
 # Random turns undone and redone beside copies of the tree: 200, or 1,000 with `full`; what undo costs at 5,000 files
 undo size="":
     short=0; python -m campaigns.undo {{ if size == "full" { "1000" } else { "200" } }} || short=1; \
         python -m benchmarks.undo || short=1; exit $short
+
+# The coding agent: what people complain about in others, edits, kills, tasks; at commit size, or in full with `full`
+code size="":
+    short=0; python -m campaigns.code_complaints || short=1; \
+        python -m campaigns.edits {{ if size == "full" { "4200" } else { "500" } }} || short=1; \
+        python -m campaigns.code_kills {{ if size == "full" { "500" } else { "20" } }} || short=1; \
+        python -m campaigns.code_tasks {{size}} || short=1; exit $short
+
+# The same complaints beside the newest of each rival that npm installs, outside of the repository, without a network
+code-beside *args:
+    bash campaigns/code_complaints/setup.sh
+    python -m campaigns.code_complaints beside --markdown --patience 4 {{args}}
+
+# How quick the coding agent is: CPU, memory and bytes beside the rivals, streams, cancelling, long sessions and outputs
+code-speed *args:
+    python -m benchmarks.code_speed {{args}}
+
+# Forty tasks of the coding agent, solved by real processes beside an oracle: 8 of them killed at 2 steps each, or all at
+# every step with `full`; `export FOLDER` writes them for other harnesses
+code-tasks *args:
+    python -m campaigns.code_tasks {{args}}
+
+# Candidates of known quality under people who look after every call: false promotions over 2,000 rollouts, or 10,000 with
+# `full`, beside TensorZero's rule and Wilson's bound; calls to demotion; what a decision costs
+rollouts size="":
+    python -m campaigns.rollouts {{size}}
 
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:

@@ -37,6 +37,7 @@ FOLDERS = {
     "authored": Folder("program host sdk lang", 94),
     "cli": Folder("cli control sdk", 189),
     "config": Folder("config", 6),
+    "contracts": Folder("contracts", 6),
     "control": Folder("control", 1),
     "docs": Folder("docs", 96),
     "durability": Folder("host store sdk", 176),
@@ -65,6 +66,7 @@ FOLDERS = {
     ),
     "testing": Folder("testing", 19),
     "tools": Folder("tools child_process", 516),
+    "vesper": Folder("vesper", 30),
     "vm": Folder("vm", 7),
     "wires": Folder("wires", 37),
 }

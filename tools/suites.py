@@ -23,8 +23,8 @@ import changes
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 PURE = (
-    "agent/** conversation errors lazy effects events ids lang/** money policy/** ports/** prices "
-    "program/** records vm/**".split()
+    "agent/** contracts/** conversation errors lazy effects events ids lang/** money policy/** "
+    "ports/** prices program/** records vm/**".split()
 )
 PURE_FILES = ",".join(f"src/vegakit/{room}{'' if '/' in room else '.py'}" for room in PURE)
 

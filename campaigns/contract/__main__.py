@@ -20,6 +20,9 @@ NO = {
     ("Python agent", "quote before"): (
         "Python around an ask has no bound; each ask is priced before it is sent"
     ),
+    ("coding session", "quote before"): (
+        "a model decides how many calls a turn makes; each is priced before it is sent"
+    ),
 }
 MOST_NO = 3
 

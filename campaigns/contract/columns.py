@@ -13,13 +13,11 @@ from subprocess import Popen
 from typing import Any, TypeAlias
 
 from campaigns.contract.rows import Row
-from campaigns.contract.stage import Done, Stage, require
+from campaigns.contract.stage import ANSWER, Done, Stage, require
 from vegakit.conversation import Usage
 from vegakit.testing.provider.script import RequestStatus
 
 ALL = ["Step 1", "Step 2", "Step 3"]
-CAP_USD = 0.0007
-"""Two steps fit, a third does not; for a model that writes a program, two steps of the program."""
 _REFUSED = "$0.05"
 """What a program by a model may cost; without bounds on its sends it may cost more."""
 
@@ -28,6 +26,8 @@ Column: TypeAlias = Callable[[Stage, Row, bool], str]
 
 def prepare(stage: Stage, row: Row, *plans: str) -> None:
     stage.write(row.work)
+    stage.session = row.session
+    stage.usage = row.usage if stage.usage == ANSWER else stage.usage
     stage.plan = iter(plans or ([row.plan] if row.plan else []))
 
 
@@ -64,7 +64,8 @@ def quote_before(stage: Stage, row: Row, fault: bool) -> str:
 
 def cap(stage: Stage, row: Row, fault: bool) -> str:
     """It never costs more than it may, and says so."""
-    amount = f"${CAP_USD * (10 if fault else 1):.4f}"
+    # Two steps fit, a third does not; for a model that writes a program, two of the program's.
+    amount = f"${row.cap_usd * (10 if fault else 1):.4f}"
     if row.plan:
         files = {name: text.replace(_REFUSED, amount) for name, text in row.work.items()}
         body = row.plan.replace("fn main() -> str {", f"fn main() -> str budget {amount} {{")
@@ -76,10 +77,10 @@ def cap(stage: Stage, row: Row, fault: bool) -> str:
     done = stage.run(*row.command)
     billed = stage.billed_usd(len(stage.steps()))
     require(stage.steps(), f"nothing was asked: {done}")
-    require(billed <= CAP_USD, f"${billed:.5f} was billed, the cap is ${CAP_USD}")
+    require(billed <= row.cap_usd, f"${billed:.5f} was billed, the cap is ${row.cap_usd}")
     require("BudgetExceeded" in done.out + done.err, f"nothing says that the cap was met: {done}")
     require(bool(done.code) is not bool(row.plan), f"the exit code is {done.code}")
-    return f"{len(stage.steps())} of 3 asked, ${billed:.5f} of ${CAP_USD} billed"
+    return f"{len(stage.steps())} of 3 asked, ${billed:.5f} of ${row.cap_usd} billed"
 
 
 def _held_at_the_third(stage: Stage, row: Row) -> "Popen[str]":
@@ -149,13 +150,14 @@ def trace(stage: Stage, row: Row, fault: bool) -> str:
     calls = sum(traced["calls"] for traced in listed.page)
     cost = sum(traced["cost_usd"] for traced in listed.page)
     asked, billed = len(stage.requests), stage.billed_usd(len(stage.requests))
-    require(calls == asked, f"{calls} calls are traced, {asked} were asked: {listed}")
+    used = stage.requests[-1].tool_results if row.session else 0
+    require(calls == asked + used, f"{calls} calls are traced, {asked} were asked: {listed}")
     require(abs(cost - billed) < 1e-9, f"${cost} is traced, ${billed} was billed")
     ids = [traced["trace_id"] for traced in listed.page]
     shown = [stage.run_well("vega", "trace", one).out for one in ids]
     lines = sum(text.count("claude-haiku") for text in shown)
     require(lines == asked, f"{lines} calls are shown in {shown}")
-    return f"{calls} of {asked} calls, ${cost:.5f}"
+    return f"{calls} of {asked + used} calls, ${cost:.5f}"
 
 
 def approval(stage: Stage, row: Row, fault: bool) -> str:

@@ -1,15 +1,19 @@
-"""The five ways to write the same work: three steps, each built on the answer to the one before.
+"""The six ways to have the same work done: three steps, each built on the answer to the one before.
 
 Beside the work each has a program that asks a person twice before it pays.
 """
 
 from typing import NamedTuple
 
+from vegakit.conversation import Usage
+
 
 class Row(NamedTuple):
     """`work` and `payment` are files, the first of which is started by `command`; where `payment`
     takes another one, that is `pays`. `plans` are what a model writes for each, `calls` how one
-    with the tool `pay` calls it."""
+    with the tool `pay` calls it. In a `session` the steps are rounds of one turn: an agent writes
+    down the next step with a tool; its answers are longer, so it has a usage and a cap of its
+    own."""
 
     name: str
     command: tuple[str, ...]
@@ -19,6 +23,9 @@ class Row(NamedTuple):
     payment_plan: str = ""
     pays: tuple[str, ...] = ()
     calls: tuple[int, ...] = (30, 40)
+    session: bool = False
+    usage: Usage = Usage(30, 50)
+    cap_usd: float = 0.0007
 
     @property
     def file(self) -> str:
@@ -165,6 +172,22 @@ async def main() -> None:
 asyncio.run(main())
 """
 
+_SESSION_PAYS = """\
+import asyncio
+
+from vegakit.sage import SageAgent
+
+
+async def main() -> None:
+    # The question is left to whoever answers it, in another terminal.
+    async with SageAgent(model="fast", mode="ask", on_question=lambda *_: None) as sage:
+        async for event in sage.turn("Pay what is due."):
+            print(event)
+
+
+asyncio.run(main())
+"""
+
 ROWS = (
     Row(
         "Python agent",
@@ -199,5 +222,16 @@ ROWS = (
         {"planner.py": _PLANNER},
         _VEGA.partition("\n\n")[2].replace("Writer", "writer"),
         _VEGA_PAYS,
+    ),
+    Row(
+        "coding session",
+        ("vega", "code", "--model", "fast", "-p", "Step 1 after nothing."),
+        {},
+        {"session.py": _SESSION_PAYS},
+        pays=("python", "session.py"),
+        session=True,
+        # What is reserved for a call is about $0.05: two of these answers fit, a third does not.
+        usage=Usage(30, 4_000),
+        cap_usd=0.08,
     ),
 )

@@ -87,7 +87,8 @@ class Done(NamedTuple):
 
 class Stage:
     """`held` are words whose asks get no answer, `plan` is what a model with `run_program` sends,
-    `calls` what one with other tools calls, one after the other."""
+    `calls` what one with other tools calls, one after the other. In a `session` the coding agent
+    has several tools, and each round of its turn is a step."""
 
     def __init__(self, bin_folder: Path, folder: Path) -> None:
         self.folder = folder / "work"
@@ -102,18 +103,43 @@ class Stage:
         self.plan: Iterator[str] = iter(())
         self.calls: list[dict[str, Any]] = []
         self.usage = ANSWER
+        self.session = False
 
     # What the model says.
 
     def answer(self, request: ProviderRequest) -> ProviderAnswer:
-        if any(word in request.text for word in self.held):
+        if any(word in self._step(request) for word in self.held):
             return Hang()
+        if self.session:
+            return self._answer_in_session(request)
         if "run_program" in request.tools:
             return self._answer_as_planner(request)
         if request.tools and request.tool_results < len(self.calls):
             call = ProviderToolCall(next(iter(request.tools)), self.calls[request.tool_results])
             return ProviderReply(calls=[call], usage=self.usage)
         return ProviderReply(f"answer to {request.text[:6]}", usage=self.usage)
+
+    def _step(self, request: ProviderRequest) -> str:
+        """The text of an ask; in a session, of which round of its turn this is."""
+        if self.session and self._prompt(request).startswith("Step "):
+            return f"Step {request.tool_results + 1}"
+        return request.text
+
+    def _prompt(self, request: ProviderRequest) -> str:
+        """The words of a person: a session tells what is around it before them."""
+        return request.text.rpartition("\n\n")[2] if self.session else request.text
+
+    def _answer_in_session(self, request: ProviderRequest) -> ProviderReply:
+        done, step = request.tool_results, self._step(request)
+        if done < len(self.calls):
+            command = f"echo {self.calls[done]['amount']} >> paid.txt"
+            call = ProviderToolCall("shell", {"command": command})
+        elif step in ("Step 1", "Step 2"):
+            items = [{"text": f"Step {done + 2} after answer to {step}."}]
+            call = ProviderToolCall("todo", {"items": items})
+        else:
+            return ProviderReply(f"answer to {step[:6]}", usage=self.usage)
+        return ProviderReply(calls=[call], usage=self.usage)
 
     def _answer_as_planner(self, request: ProviderRequest) -> ProviderReply:
         source = next(self.plan, None)
@@ -132,9 +158,9 @@ class Stage:
         """The asks of the work itself, in the order in which they came; those of a model that
         writes a program are not among them."""
         return [
-            one.text[:6]
+            self._step(one)[:6]
             for one in self.requests
-            if one.text.startswith("Step ") and (not statuses or one.status in statuses)
+            if self._prompt(one).startswith("Step ") and (not statuses or one.status in statuses)
         ]
 
     def billed_usd(self, requests: int) -> float:

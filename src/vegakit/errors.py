@@ -26,7 +26,7 @@ policies answer with values such as `Refused(wait_ms=2000)`.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import cast
+from typing import Any, cast
 
 __all__ = [
     "AgentFailed",
@@ -118,9 +118,11 @@ class Phase(StrEnum):
 
 class VegaError(Exception):
     """`cause` are the keys of the effects whose outcomes it comes from, none where the program
-    failed by itself. They are for the journal, and no part of its text."""
+    failed by itself. They are for the journal, and no part of its text. `messages` is the
+    conversation of an agent that failed, as far as it went."""
 
     cause: tuple[str, ...] = ()
+    messages: tuple[Any, ...] = ()
 
 
 class UserError(VegaError):

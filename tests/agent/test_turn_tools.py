@@ -164,3 +164,51 @@ def test_the_same_result_ends_a_turn_that_counts_results(outcome: ToolOutcome) -
     name, reason = failure(round_of(turn, (call("add"), outcome)))
     assert name == ("ToolFailed" if outcome.is_error else "LimitReached")
     assert "5 times in a row with the same arguments" in reason
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_rounds_that_come_back_in_turn_end_it(length: int) -> None:
+    """A, B, A, B …: when the first of them is done for the fifth time."""
+    turn = begin(rule(identical_results=5, max_steps=99))
+    wanted = [call("add", {"n": at % length}) for at in range(4 * length + 1)]
+    *before, last = [round_of(turn, (one, FAILED)) for one in wanted]
+    assert all(isinstance(action, AskModel) for action in before)
+    name, reason = failure(last)
+    assert name == "ToolFailed"
+    assert f"the same {length} rounds" in reason
+    assert "5 times in a row" in reason
+
+
+def test_something_else_in_between_is_no_circle() -> None:
+    """A test that fails alike after each of many different edits."""
+    turn = begin(rule(identical_results=5, max_steps=99))
+    for number in range(30):
+        assert isinstance(round_of(turn, (call("add", {"edit": number}), FINE)), AskModel)
+        assert isinstance(round_of(turn, (call("find"), FAILED)), AskModel)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "at 2026-11-17T10:00:{:02}Z: no such host",
+        "[10:00:{:02}.123] no such host",
+        "1 failed in 0.{:02}s",
+        "waited {} ms",
+        "17631234{:02}: down",
+    ],
+)
+def test_results_that_differ_by_a_time_only_are_the_same(said: str) -> None:
+    turn = begin(rule(identical_results=5, max_steps=99))
+    for number in range(10, 14):
+        outcome = ToolOutcome(said.format(number))
+        assert isinstance(round_of(turn, (call("add"), outcome)), AskModel)
+    _, reason = failure(round_of(turn, (call("add"), ToolOutcome(said.format(14)))))
+    assert said.format(14) in reason, "it is told as it was"
+
+
+@pytest.mark.parametrize("said", ["{} failed", "a.py:{}:12: E1", "0x{}", "v1.{}.3", "line {}"])
+def test_results_that_differ_by_a_number_are_not(said: str) -> None:
+    turn = begin(rule(identical_results=5, max_steps=99))
+    for number in range(10, 30):
+        outcome = ToolOutcome(said.format(number))
+        assert isinstance(round_of(turn, (call("add"), outcome)), AskModel)

@@ -258,9 +258,20 @@ def test_the_hops_of_a_pipeline_bound_all_stages_together(
     assert (page["total_usd"], page["decided_by"]) == (0.08, "max_agent_hops: 4")
 
 
-def test_a_pipeline_whose_agent_is_not_in_its_file_has_no_bound(
+def test_a_pipeline_that_cannot_be_run_has_no_price(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("p.yaml").write_text(PIPELINE.replace("agent: b", "agent: c").replace("  b: ", "# "))
-    assert main(["cost", "p.yaml", "--max", "$9"]) == 1
-    assert "agent c is not defined in this file" in capsys.readouterr().out
+    """`vega run` says the same."""
+    texts = {
+        "agent c is not defined in this file": PIPELINE.replace("agent: b", "agent: c").replace(
+            "  b: ", "# "
+        ),
+        "there is no provider for the model 'nosuch:m'": PIPELINE.replace(
+            "scripted:s.json", "nosuch:m", 1
+        ),
+    }
+    for told, text in texts.items():
+        Path("p.yaml").write_text(text)
+        for words in (["cost", "p.yaml"], ["run", "p.yaml", "--input", "x", "--budget", "$1"]):
+            assert main(words) == 1
+            assert told in " ".join(capsys.readouterr().err.split())

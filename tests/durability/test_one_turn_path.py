@@ -211,6 +211,8 @@ def test_a_stream_tells_the_same(tmp_path: Path) -> None:
                     told.append((type(event).__name__, name))
                 case TurnEnded(reply):
                     told.append(("reply", reply.text))
+                case _:
+                    raise AssertionError(event)
         return told
 
     plain, kept = in_both(tmp_path, streamed, with_a_tool)

@@ -7,12 +7,16 @@ after a tool's result it talks. Which tool and with which arguments is the model
 import json
 from typing import Any
 
-__all__ = ["BRIEF", "Json", "as_plain", "as_tool_call", "is_forced"]
+__all__ = ["BOUNDED", "BRIEF", "Json", "as_plain", "as_tool_call", "is_forced"]
 
 Json = dict[str, Any]
 
 BRIEF = "-brief"
 """A model of a name that ends so answers with one sentence; else it may talk without end."""
+
+BOUNDED = "-bounded"
+"""A model with this in its name is told of tools in few words, and writes short arguments: those of
+a coding agent are long to read, and a small model would write a file without end."""
 
 _SENTENCE = 'root ::= [A-Za-z ,]{20,100} "."'
 _KEPT = ("max_tokens", "max_completion_tokens", "temperature", "response_format")
@@ -30,17 +34,22 @@ def as_plain(request: Json) -> Json:
     messages = [_plain_message(message) for message in request["messages"]]
     plain = {name: request[name] for name in _KEPT if name in request} | {"messages": messages}
     if is_forced(request):
-        return _as_forced(plain, [tool["function"] for tool in request["tools"]])
+        functions = [tool["function"] for tool in request["tools"]]
+        if BOUNDED not in request["model"]:
+            return _as_forced(plain, functions, at=0)
+        # Behind all that the next request begins with, too: that is not read a second time.
+        return _as_forced(plain, [*map(_bounded, functions)], at=len(messages) - 1)
     if request["model"].endswith(BRIEF) and "response_format" not in request:
         return plain | {"grammar": _SENTENCE}
     return plain
 
 
-def _as_forced(plain: Json, functions: list[Json]) -> Json:
+def _as_forced(plain: Json, functions: list[Json], *, at: int) -> Json:
     told = "\n".join(["Answer with a call of one of these tools:", *map(json.dumps, functions)])
     shape = {"name": "call", "schema": {"anyOf": [_call_schema(each) for each in functions]}}
+    said: list[Json] = plain["messages"]
     return plain | {
-        "messages": [{"role": "system", "content": told}, *plain["messages"]],
+        "messages": [*said[:at], {"role": "system", "content": told}, *said[at:]],
         "response_format": {"type": "json_schema", "json_schema": shape},
     }
 
@@ -53,6 +62,21 @@ def as_tool_call(whole: Json) -> Json:
     call = {"index": 0, "id": f"call_{whole['id']}", "type": "function", "function": function}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     return whole | {"choices": [choice | {"message": message, "finish_reason": "tool_calls"}]}
+
+
+def _bounded(function: Json) -> Json:
+    """The same tool without what is said of its parameters, and with bounds on them."""
+    parameters = function["parameters"]
+    required = parameters.get("required", [])
+    properties = {name: _short(parameters["properties"][name]) for name in required}
+    shape = {"type": "object", "properties": properties, "required": required}
+    return {"name": function["name"], "parameters": shape}
+
+
+def _short(schema: Json) -> Json:
+    if schema.get("type") == "array":
+        return {"type": "array", "maxItems": 0}
+    return {"type": "string", "maxLength": 16} if schema.get("type") == "string" else schema
 
 
 def _plain_message(message: Json) -> Json:

@@ -103,7 +103,9 @@ def test_who_calls_must_be_said(desk: Desk) -> None:
     assert "VEGA_TOKEN is not set" in " ".join(without.stderr.split())
     wrong = desk.vega("ps", token="vega_0_0")
     assert wrong.returncode == 1
-    assert "a token that is still good" in " ".join(wrong.stderr.split())
+    told = " ".join(wrong.stderr.split())
+    assert "does not know the token in VEGA_TOKEN" in told
+    assert "export VEGA_TOKEN=$(vega token create" in told
 
 
 def test_a_kernel_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from vegakit.control import (
     AnswerCommandRequest,
     CommandStatus,
     CreateProcessRequest,
+    EmptyRequest,
     PublishRequest,
     QueryRequest,
     RefusalCode,
@@ -189,6 +190,9 @@ async def _is_told(one: Kernel, other: Kernel, hears_within_ms: int = 300) -> No
         # The bus hears when it has rung for the first time, if ever. Were it to begin later, that
         # ring could be taken for the one that tells.
         await bell.wait(CLOCK.now() + hears_within_ms)
+    # Whoever waits looks when it rings. What is asked after that is answered after it has looked.
+    await asyncio.sleep(0.1)
+    await taker.get_process_counts(EmptyRequest())
     assert not waiting.done()
     await TenantKernel(one, ANN).send(SendRequest("t"))
     assert (await asyncio.wait_for(waiting, PATIENCE_S)).command is not None

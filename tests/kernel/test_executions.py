@@ -357,10 +357,37 @@ async def test_stages_side_by_side_share_the_money_of_their_process() -> None:
         walking = asyncio.ensure_future(
             walked(site.of(), ExecutePipelineRequest("p", both, quota=quota))
         )
-        # Each alone would fit, but what one has reserved is not there for the others.
+        # Each alone would fit, but what one has reserved is not there for the others: they wait
+        # for what it does not use.
+        await until(lambda: model.asked == 1)
+        spent = (await site.of().get_process(PidRequest("p"))).quota.used
+        assert (spent.money, model.asked) == (0, 1)
+        gate.set()
         events = await walking
-        assert model.asked == 1
-        assert events[-1].event.detail["reason"] == "resource_exhausted"
+        assert events[-1].event.detail["reason"] == "completed"
+        assert model.asked == 3
+        used = (await site.of().get_process(PidRequest("p"))).quota.used.money
+        assert 0 < used <= dollars("$0.0008")
+
+
+async def test_a_stage_waits_for_money_no_longer_than_it_may_take() -> None:
+    """Who calls without a pipeline is told at once, in words of those who call a kernel."""
+    timed = pipeline([{"name": "one", "agent": "a", "timeout_ms": 200}])
+    gate = asyncio.Event()
+    async with a_site() as site:
+        model = site.model = Slow(gate)
+        kernel = TenantKernel(site.kernel(tenant_budget="$0.0008"), ANN)
+        request = InferenceRequest("fast", "x", max_tokens=100)
+        holding = asyncio.ensure_future(kernel.dispatch_inference(request))
+        await until(lambda: model.asked == 1)
+        with refused(RefusalCode.EXHAUSTED, "try again when a call under way has ended") as caught:
+            await kernel.dispatch_inference(request)
+        assert "set_tenant_budget" in str(caught.value)
+        assert not re.search("wait_for_budget|raise the budget", str(caught.value))
+        events = await walked(kernel, ExecutePipelineRequest("p", timed))
+        assert (kinds(events)[-1], model.asked) == ("terminated", 1)
+        gate.set()
+        await holding
 
 
 @pytest.mark.parametrize("limit", ["quota", "bound"])
@@ -616,6 +643,30 @@ async def test_a_process_named_as_its_user_or_tenant_shares_nothing_with_them() 
         assert (await site.of(twin).get_system_status(EmptyRequest())).rate_limits == {}
 
 
+async def test_a_tenant_that_nobody_knows_is_told() -> None:
+    """A name that is misspelt gets a budget that nobody has."""
+    async with a_site() as site:
+        await Tokens(site.store, site.clock).create("acme", "ann", TokenRole.WORKER)
+        admin = site.of(KernelCaller(TenantId("servers"), "root"))
+        for tenant, known in (("acme", True), ("acne", False)):
+            assert (await admin.get_tenant_budget(TenantRequest(tenant))).known is known
+            setting = SetTenantBudgetRequest(tenant, "$1")
+            assert (await admin.set_tenant_budget(setting)).known is known
+        for wrong in (" acme", "acme "):
+            with refused(RefusalCode.INVALID, "write 'acme'"):
+                await admin.set_tenant_budget(SetTenantBudgetRequest(wrong, "$1"))
+
+
+async def test_names_in_two_pairs_of_braces_are_text() -> None:
+    """Other braces stay as they are, as those of JSON in a prompt do."""
+    prompt = 'Say {input} as {{input}} in {"a": {"b": 1}}'
+    said = pipeline(TWO[1:], {"b": {"model": "fast", "max_tokens": 100, "prompt": prompt}})
+    async with a_site(by_prompt) as site:
+        events = await walked(site.of(), ExecutePipelineRequest("p", said, "owls"))
+        told = [one.event.detail.get("output") for one in events]
+        assert '<Say owls as {input} in {"a": {"b": 1}}>' in told
+
+
 async def test_each_tenant_has_a_cap() -> None:
     reply = {"text": "x", "usage": {"input_tokens": 10, "output_tokens": 100}}
     async with a_site([reply] * 9) as site:
@@ -727,6 +778,13 @@ async def test_calls_of_a_token_spend_its_wallet_and_no_more(tmp_path: Path) -> 
         for _ in range(9):  # until what is left holds no further call
             spent += await cost_of(one, request)
         assert 0 < spent < dollars("$0.0026")
+        shown = await one.get_budget(EmptyRequest())
+        cap = dollars("$0.0026")
+        assert shown.wallet == cap
+        assert shown.wallet_spent is not None
+        assert spent < shown.wallet_spent <= cap, "with that of the pipeline"
+        assert shown.wallet_remaining == cap - shown.wallet_spent
+        assert (await rich.get_budget(EmptyRequest())).wallet is None
         for kernel in (one, other):
             for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
                 with refused(RefusalCode.EXHAUSTED, poor.wallet):

@@ -274,7 +274,7 @@ async def test_a_tenant_leaves_room_for_others_and_a_client_that_goes_its_place(
 
 async def test_a_client_that_waits_no_longer_frees_its_place() -> None:
     """Its own deadline is sooner than ours; the one call that has room is free again."""
-    async with a_rpc_site(GrpcLimits(tenant_calls=1)) as site:
+    async with a_rpc_site(GrpcLimits(tenant_waits=1)) as site:
         client = await site.client()
         await client.ask("submit", pid="p")
         await client.ask("initialize_session", pid="p", pipeline=TWO)
@@ -283,7 +283,7 @@ async def test_a_client_that_waits_no_longer_frees_its_place() -> None:
         assert caught.value.code() is Code.DEADLINE_EXCEEDED
 
         async def is_free() -> bool:
-            return (await client.ask("get_process", pid="p"))[0] == 200
+            return (await client.ask("get_next_instruction", pid="p"))[0] == 200
 
         await comes_true(is_free)
 

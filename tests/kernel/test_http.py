@@ -25,7 +25,7 @@ from vegakit.concurrency import SteadyClock
 from vegakit.control import KERNEL_OPERATIONS, ReplyShape, Right
 from vegakit.ids import TenantId
 from vegakit.kernel import Kernel
-from vegakit.server import HttpLimits, TokenRole, Tokens
+from vegakit.server import GrpcLimits, HttpLimits, TokenRole, Tokens
 from vegakit.server.admission import Admission
 from vegakit.store import open_bus, open_tenants
 from vegakit.testing import FakeClock
@@ -73,7 +73,8 @@ def every_stream(client: Any) -> None:
     assert [one for one, _ in client.events(9, str(number), **topic)] == [number]
 
 
-DOORS = {"http": a_site, "grpc": a_rpc_site, "mcp": a_tool_site}
+DOORS: dict[str, Any] = {"http": a_site, "grpc": a_rpc_site, "mcp": a_tool_site}
+LIMITS: dict[str, Any] = {"http": HttpLimits, "grpc": GrpcLimits, "mcp": HttpLimits}
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -251,22 +252,26 @@ async def test_json_that_takes_long_to_read_is_refused() -> None:
 async def test_whoever_holds_others_up_is_held_up() -> None:
     """By the square of how long; others do not wait, and nothing is kept of it."""
     admission, one, other = Admission(nobody, HttpLimits()), TenantId("one"), TenantId("other")
-    loop, took = asyncio.get_running_loop(), list[float]()
+    loop, took = asyncio.get_running_loop(), dict[TenantId, float]()
 
-    def work(s: float) -> None:
+    large = b" " * 1_000_000
+
+    def work(_: bytes, s: float) -> None:
         until = time.thread_time() + s
         while time.thread_time() < until:
             pass
 
     async def timed(tenant: TenantId) -> None:
         began = loop.time()
-        await admission.converted(tenant, work, 0)
-        took.append(loop.time() - began)
+        await admission.converted(tenant, work, large, 0)
+        took[tenant] = loop.time() - began
 
-    await admission.converted(one, work, 0.03)
+    await admission.converted(one, work, large, 0.03)
+    # A small message that takes long was held up itself, by a collection of garbage.
+    await admission.converted(other, work, b"{}", 0.15)
     await asyncio.gather(timed(other), timed(one))
-    assert took[0] < took[1]
-    assert took[1] >= 0.8
+    assert took[other] < took[one]
+    assert took[one] >= 0.8
     for _ in range(100):
         await asyncio.sleep(0.02)
     assert admission._turns == {}  # pyright: ignore[reportPrivateUsage]
@@ -289,6 +294,18 @@ async def test_a_tenant_leaves_room_for_others() -> None:
                     return second, theirs.status
 
         assert await in_thread(crowd) == (429, 200)
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_workers_that_wait_leave_room_for_operators(door: str) -> None:
+    limits = LIMITS[door](tenant_calls=2, tenant_waits=2)
+    async with DOORS[door](limits) as site:
+        worker, operator = await site.client(TokenRole.WORKER), await site.client()
+        take = partial(worker.call, "take_command", topic="t", holder="w")
+        waiting = [asyncio.create_task(in_thread(take, wait_ms=1_000)) for _ in range(2)]
+        while not all(one.done() for one in waiting):
+            assert (await in_thread(operator.call, "get_process_counts"))[0] == 200
+        assert [(await one)[0] for one in waiting] == [200, 200]
 
 
 async def test_a_client_that_comes_back_goes_on_from_its_cursor() -> None:
@@ -338,6 +355,25 @@ async def test_a_revoked_token_ends_its_streams() -> None:
         seen = await asyncio.wait_for(following, PATIENCE_S)
         assert b"process_created" in seen
         assert b'"code":"unauthenticated"' in seen
+
+
+@pytest.mark.parametrize("operation", ["take_command", "take_request"])
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_revoked_token_is_handed_no_work(door: str, operation: str) -> None:
+    """Who waited for it when the token was good, waits no longer."""
+    async with DOORS[door](LIMITS[door](quiet_ms=50)) as site:
+        client = await site.client()
+        await in_thread(client.call, "register_service", name="t")
+        fields = {"take_command": {"topic": "t"}, "take_request": {"service": "t"}}[operation]
+        waiting = asyncio.create_task(
+            in_thread(client.call, operation, holder="w", wait_ms=60_000, **fields)
+        )
+        [record] = await site.tokens.list("acme")
+        # It waits: it was let in, and looked at again while its token was good.
+        assert not (await asyncio.wait({waiting}, timeout=0.2))[0]
+        await site.tokens.revoke(record.id)
+        status, reply = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert (status, reply["error"]["code"]) == (401, "unauthenticated")
 
 
 async def test_health_and_the_document_need_no_token() -> None:

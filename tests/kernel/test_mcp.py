@@ -31,13 +31,16 @@ ASKS: dict[str, Any] = {
 PERMITS = ASKS | {"agents": ASKS["agents"] | {"person": {"asks": "confirmation", "prompt": "?"}}}
 
 
-async def posted(site: ToolSite, token: str, **headers: str) -> httpx2.Response:
-    """A request by hand, of what every client sends first."""
+async def posted(
+    site: ToolSite, token: str, method: str = "ping", params: object = None, **headers: str
+) -> httpx2.Response:
+    """A request by hand."""
     sent = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {token}"}
-    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method}
+    asked |= {"params": params} if params else {}
     async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
         url = f"http://127.0.0.1:{site.port}/mcp"
-        return await http.post(url, json=ping, headers=sent | headers)
+        return await http.post(url, json=asked, headers=sent | headers)
 
 
 async def test_a_role_is_shown_what_it_may_call_and_refused_the_rest() -> None:
@@ -61,12 +64,18 @@ async def test_who_is_let_in_is_decided_before_a_request_is_read() -> None:
         assert (await posted(site, token)).status_code == 200
         for wrong in ("x", "vega_0_0", f"{token}x"):
             reply = await posted(site, wrong)
-            assert (reply.status_code, reply.json()["error"]["code"]) == (401, "unauthenticated")
+            error = reply.json()["error"]
+            assert (reply.status_code, error["data"]["code"]) == (401, "unauthenticated")
+            assert "Authorization: Bearer TOKEN" in error["message"]
+            told = pytest.RaisesExc(MCPError, match="Authorization: Bearer TOKEN")
+            with pytest.RaisesGroup(told, flatten_subgroups=True):
+                async with client_of(site.port, wrong):
+                    pass
         own = f"http://127.0.0.1:{site.port}"
         for origin, status in ((own, 200), ("https://evil.example.com", 403), ("null", 403)):
             assert (await posted(site, token, Origin=origin)).status_code == status
         client = await site.client()
-        with pytest.raises(MCPError):
+        with pytest.raises(MCPError, match="larger than 1000 bytes"):
             await client.ask("create_envelope", input="x" * 2_000)
         assert (await client.ask("create_envelope", input="x" * 200))[0] == 200
         async with httpx2.AsyncClient() as http:
@@ -80,7 +89,7 @@ async def test_who_is_let_in_is_decided_before_a_request_is_read() -> None:
 
 
 async def test_calls_are_bounded_in_time_and_number() -> None:
-    async with a_tool_site(HttpLimits(tenant_calls=1)) as site:
+    async with a_tool_site(HttpLimits(tenant_calls=1, tenant_waits=1)) as site:
         client = await site.client()
         await client.ask("submit", pid="p")
         await client.ask("initialize_session", pid="p", pipeline=TWO)
@@ -88,15 +97,38 @@ async def test_calls_are_bounded_in_time_and_number() -> None:
         hurried = await site.client(headers={"Vega-Timeout-Ms": "60"})
         status, reply = await hurried.ask("get_next_instruction", **waits)
         assert (status, reply["error"]["code"]) == (504, "deadline")
-        # One that waits has the only place of its tenant; another tenant has its own.
-        other = await site.client(tenant="other")
+        # One that waits has the only place of its tenant for that; who only looks finds room.
         waiting = asyncio.ensure_future(client.ask("get_next_instruction", **waits))
         token = await site.tokens.create("acme", "bob", TokenRole.WORKER)
-        while (await posted(site, token)).status_code == 200:
+        call = {"name": "take_command", "arguments": {"topic": "t", "holder": "w"}}
+        while (await posted(site, token, "tools/call", call)).status_code == 200:
             assert not waiting.done()
-        assert (await posted(site, token)).status_code == 429
-        assert (await other.ask("get_process_counts"))[0] == 200
+        assert (await posted(site, token, "tools/call", call)).status_code == 429
+        assert (await posted(site, token)).status_code == 200
         waiting.cancel()
+
+
+async def test_a_model_that_gave_no_answer_is_an_error() -> None:
+    """With what it used, as over HTTP."""
+    async with a_tool_site(latency_ms=60_000) as site:
+        client = (await site.client()).client
+        asked = {"model": "fast", "prompt": "Hi", "timeout_ms": 50}
+        result = await client.call_tool("dispatch_inference", asked)
+        page: Any = result.structured_content
+        assert (result.is_error, page["failure"]) == (True, "timeout")
+        assert page["metrics"] is not None
+
+
+async def test_tools_that_end_something_say_so() -> None:
+    async with a_tool_site() as site:
+        tools = (await (await site.client()).client.list_tools()).tools
+        ends = {one.name for one in tools if one.annotations and one.annotations.destructive_hint}
+        assert ends == {
+            "terminate_process",
+            "terminate_session",
+            "cancel_interrupt",
+            "unregister_service",
+        }
 
 
 async def test_a_page_of_a_stream_goes_on_from_its_cursor() -> None:

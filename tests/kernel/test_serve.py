@@ -1,6 +1,7 @@
 """`vega serve` and `vega token` as a person and a service manager use them: real processes, real
 sockets, real signals."""
 
+import asyncio
 import http.client
 import json
 import re
@@ -18,7 +19,7 @@ import pytest
 
 from tests.kernel.serving import a_server, a_token, environment_of, vega
 from tests.kernel.web import Client, free_port
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.store.postgres import own_schema, url_of
 from vegakit.cli.main import main
 from vegakit.server import DOORS
@@ -158,7 +159,21 @@ def test_servers_share_a_postgresql_store(tmp_path: Path) -> None:
             assert other.call(token, "get_process", pid="p1")["state"] == "ready"
             shown = one.said + vega(tmp_path, "config", VEGA_SERVE_STORE=place).stdout
             assert "store  postgresql://" in shown
-            assert "tell-nobody" not in shown
+            assert "--store 'postgresql://…@" in other.said
+            for words in ("token list --tenant nobody", "token revoke 0"):
+                said = vega(tmp_path, *words.split(), "--store", f"{place}&password=tell-nobody")
+                assert "--store 'postgresql://…@" in said.stdout + " ".join(said.stderr.split())
+                shown += said.stdout + said.stderr
+            assert "tell-nobody" not in shown + other.said
+
+
+def test_a_bus_that_does_not_answer_is_told_and_the_rest_is_served(tmp_path: Path) -> None:
+    token = a_token(tmp_path)
+    with a_server(tmp_path, "--bus", f"redis://u:tell-nobody@127.0.0.1:{free_port()}") as server:
+        assert server.call(token, "submit", pid="p1")["state"] == "ready"
+        said = "does not answer: publish and subscribe are refused"
+        asyncio.run(until(lambda: said in server.said))
+        assert "tell-nobody" not in server.said
 
 
 def test_settings_of_the_file_and_the_environment_hold(tmp_path: Path) -> None:
@@ -241,6 +256,7 @@ REFUSED = {
     "no certificate": (["--certificate", "none.pem", "--key", "k.pem"], "none.pem with the key"),
     "no memory": (["--store", ":memory:"], "gone with its server"),
     "no such store": (["--store", "mysql://a/b"], "no store is reached by mysql://"),
+    "words": (["--store", "host=127.0.0.1 dbname=test"], "write postgresql://USER@HOST"),
 }
 
 
@@ -309,6 +325,12 @@ def test_a_token_shows_its_wallet_and_its_role(tmp_path: Path) -> None:
     assert [one["wallet_usd"] for one in shown] == [5.0, None]
     for wrong in ("$5/day", "much", "$0"):
         assert vega(tmp_path, *making, "--wallet", wrong).returncode == 2
+    for role in ("viewer", "admin"):
+        refused = vega(tmp_path, *making, "--wallet", "$5", "--role", role)
+        assert refused.returncode == 1
+        assert f"the role {role} spends nothing" in refused.stderr
+    blank = vega(tmp_path, "token", "create", "--tenant", "acme ", "--user", "ann")
+    assert (blank.returncode, "without blanks" in " ".join(blank.stderr.split())) == (1, True)
 
 
 def test_logs_are_lines_of_json(tmp_path: Path) -> None:
@@ -386,10 +408,11 @@ def test_what_tenants_spent_is_kept_over_a_restart(tmp_path: Path) -> None:
     reply = {"text": "Hello", "usage": {"input_tokens": 1, "output_tokens": 90}}
     (tmp_path / "script.json").write_text(json.dumps([reply] * 9))
     grants = ("--may-ask", "scripted:script.json", "--tenant-budget", "$0.0008/day")
-    token = a_token(tmp_path)
     ask = {"model": "scripted:script.json", "prompt": "Hi", "max_tokens": 100}
     with a_server(tmp_path, *grants) as server:
         assert "each tenant $0.0008/day" in server.said
+        # By another process, while the server has the file open in two places.
+        token = a_token(tmp_path)
         client = Client(server.port, token)
         statuses = [client.call("dispatch_inference", **ask)[0] for _ in range(3)]
         assert statuses == [200, 429, 429]

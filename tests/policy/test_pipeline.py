@@ -118,6 +118,10 @@ def test_the_first_stage_starts_unless_start_says_otherwise() -> None:
             "'' is not a stage's name; write letters, digits, '_', '-' and '.'",
         ),
         (
+            pipeline(stage("input")),
+            "'input' is what a prompt calls the input; give the stage another name",
+        ),
+        (
             pipeline(stage("a"), stage("a")),
             "2 stages are named 'a'; give each its own name",
         ),

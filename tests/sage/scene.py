@@ -40,7 +40,8 @@ class Scene:
         self.folder, home = place / "work", place / "home"
         self.folder.mkdir()
         (home / "config" / "vega").mkdir(parents=True)
-        (home / "config" / "vega" / "vega.toml").write_text(SETTINGS.format(url=provider.url))
+        self._settings = home / "config" / "vega" / "vega.toml"
+        self._settings.write_text(SETTINGS.format(url=provider.url))
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith(("VEGA_", "COVERAGE"))},
             "HOME": str(home),
@@ -48,6 +49,10 @@ class Scene:
             "XDG_DATA_HOME": str(home / "data"),
             "ANTHROPIC_API_KEY": "any",
         }
+
+    def settings(self, more: str) -> None:
+        """Add to the settings of the user."""
+        self._settings.write_text(self._settings.read_text() + more)
 
     def start(self, *words: str, command: str = "code") -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -66,12 +71,12 @@ class Scene:
         with patch.dict(os.environ, self.environment, clear=True), chdir(self.folder):
             yield
 
-    def here(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def here(self, *words: str, command: str = "code") -> "subprocess.CompletedProcess[str]":
         """The same command in this process, which is quicker."""
         out, err = StringIO(), StringIO()
         with self.inside(), redirect_stdout(out), redirect_stderr(err):
             try:
-                status = main(["code", *words])
+                status = main([command, *words])
             except SystemExit as ended:
                 status = int(str(ended.code))
         return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import time
 from contextlib import suppress
 from itertools import groupby
@@ -14,6 +15,7 @@ from tests.patience import PATIENCE_S, until
 from tests.sage.scene import Scene, calls, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan, event_line
+from vegakit.sage.undo.records import SILENCE_NS
 from vegakit.testing.provider import ProviderReply
 
 SOURCE = "def f():\n    return 1\n"
@@ -178,13 +180,17 @@ def test_commands_do_not_leave_the_workspace(tmp_path: Path) -> None:
         assert not (it.folder / ".git/hooks/pre-commit").exists()
 
 
-def test_a_home_is_no_workspace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["home", "above", "root", "home without the data"])
+def test_a_home_is_no_workspace(where: str, tmp_path: Path) -> None:
     """An agent that works there could trust a project, or raise a budget, in the user's place."""
     with scene(tmp_path, "never") as it:
-        it.folder = tmp_path / "home"
+        it.folder = {"above": tmp_path, "root": Path("/")}.get(where, tmp_path / "home")
+        if where == "home without the data":
+            it.environment["XDG_DATA_HOME"] = str(tmp_path / "elsewhere")
+            it.environment["XDG_CONFIG_HOME"] = str(tmp_path / "work")
         ran = it.here("-p", "Go.")
         assert ran.returncode == 1
-        assert "go into the folder of a project" in ran.stderr
+        assert "go into the folder of a project" in " ".join(ran.stderr.split())
         assert it.bodies == []
 
 
@@ -242,7 +248,7 @@ def test_a_killed_session_goes_on(tmp_path: Path) -> None:
         (it.folder / "a.py").write_text(SOURCE)
         (it.folder / "AGENTS.md").write_text("Be brief.")
         with it.start("-p", "Edit, then wait.", "--json", "--session", "one") as life:
-            _until(it.folder / "ran.txt")
+            wait_for(it.folder / "ran.txt")
             life.kill()
         (it.folder / "AGENTS.md").write_text("Be long.")
         events = it.events("--resume", "one")
@@ -256,6 +262,24 @@ def test_a_killed_session_goes_on(tmp_path: Path) -> None:
         it.events("--continue", "-p", "And now?")
         assert "Be long." in json.dumps(it.bodies[3]["messages"][-1])
         assert "Be long." not in json.dumps(it.bodies[:3])
+        _same_prefix(it)
+
+
+def test_a_turn_that_goes_on_is_told_what_changed(tmp_path: Path) -> None:
+    """With the next result, once, behind what was said before."""
+    slow = calls(("shell", {"command": "touch ran; sleep 60"}))
+    look = calls(("read", {"path": "AGENTS.md"}), ("shell", {"command": "echo looked"}))
+    with scene(tmp_path, [slow, look, "Done.", "Again."]) as it:
+        (it.folder / "AGENTS.md").write_text("Be brief.")
+        with it.start("-p", "Wait.", "--session", "one") as life:
+            wait_for(it.folder / "ran")
+            life.kill()
+        (it.folder / "AGENTS.md").write_text("Be long.")
+        it.events("--resume", "one")
+        it.events("--continue", "-p", "And now?")
+        told = "[AGENTS.md was changed; it says now:\\n\\nBe long.]"
+        assert told in json.dumps(it.results(it.bodies[2])[-1])
+        assert json.dumps(it.bodies[3]).count("AGENTS.md was changed") == 1
         _same_prefix(it)
 
 
@@ -284,7 +308,21 @@ def test_a_session_goes_on_with_another_prompt(tmp_path: Path) -> None:
         assert "vega code --resume a" in again.stderr
 
 
-def _until(file: Path) -> None:
+def test_what_a_failed_turn_did_is_remembered(tmp_path: Path) -> None:
+    """The next request begins with the last one of it, byte by byte."""
+    script = {"One": [calls(EDIT), *[calls(("shell", {"command": "false"}))] * 5], "Two": "Done."}
+    with scene(tmp_path, script) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        it.events("-p", "One", "--session", "a", status=4)
+        it.events("-p", "Two", "--continue")
+        last = it.bodies[-1]["messages"]
+        assert "edited a.py at line 2" in json.dumps(last)
+        assert json.dumps(last).count("exit code 1") == 5
+        assert "This turn was stopped: loop" in json.dumps(last[-2])
+        _same_prefix(it)
+
+
+def wait_for(file: Path) -> None:
     ends = time.monotonic() + PATIENCE_S
     while not file.exists():
         assert time.monotonic() < ends
@@ -410,6 +448,22 @@ def test_a_turn_is_taken_back_whoever_wrote(tmp_path: Path, *, is_killed: bool) 
         assert tree(it.folder) == {**before, "mine.txt": b"mine"}
         assert it.vega("--redo", command="undo").returncode == 0
         assert tree(it.folder) == {**after, "mine.txt": b"mine"}
+
+
+def test_what_a_person_saves_after_a_kill_stays(tmp_path: Path) -> None:
+    """Also when a command was cut off, and the session goes on afterwards."""
+    slow = calls(("shell", {"command": "echo x > made; touch ran; sleep 60"}))
+    with scene(tmp_path, [slow, "Looked."]) as it:
+        with it.start("-p", "Wait.") as life:
+            wait_for(it.folder / "ran")
+            life.kill()
+        (alive,) = (tmp_path / "home/data/vega/undo").glob("*/alive")
+        os.utime(alive, ns=(0, time.time_ns() - SILENCE_NS))  # as if it was killed long ago
+        time.sleep(0.1)  # past the slack of the clock of a file system
+        (it.folder / "mine.txt").write_text("mine")
+        it.events("--resume")
+        assert it.vega("--turns", "2", command="undo").returncode == 0
+        assert tree(it.folder) == {"mine.txt": b"mine"}
 
 
 def test_what_a_person_saves_during_a_turn_stays(tmp_path: Path) -> None:

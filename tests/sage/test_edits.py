@@ -1,151 +1,30 @@
-"""Edits: each is right, or refused with what to do; none is misapplied.
+"""Edits and patches: each is right, or refused with what to do; none is misapplied."""
 
-The corpus is made from our own sources: a line or a few of them are changed, and the edit is given
-as a model gives it, to a file that has other line endings, blanks, or text than the model saw.
-"""
-
-import random
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from campaigns.edits import CONDITIONS, FORMS, outcome_of
 
 from vegakit.errors import ToolFailed
-from vegakit.sage import replace_once
+from vegakit.sage import apply_parts, read_patch, replace_each, replace_once
 
-SOURCES = sorted((Path(__file__).parents[2] / "src" / "vegakit").rglob("*.py"))
-EDITS = 320
-CHANGED = "# changed by an edit"
-
-
-class Case:
-    """Some lines of a file, and what is to stand in their place."""
-
-    def __init__(self, seed: int) -> None:
-        rolled = random.Random(seed)
-        path = SOURCES[seed * 7 % len(SOURCES)]
-        self.lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        size = rolled.randint(1, 6)
-        at = rolled.randrange(max(1, len(self.lines) - size))
-        self.at, self.old = at, self.lines[at : at + size]
-        self.new = list(self.old)
-        changed = rolled.randrange(len(self.new))
-        indent = self.new[changed][: len(self.new[changed]) - len(self.new[changed].lstrip())]
-        how = rolled.choice(["change", "insert", "drop"])
-        if how == "drop" and len(self.new) > 1:
-            del self.new[changed]
-        elif how == "insert":
-            self.new.insert(changed, indent + CHANGED)
-        else:
-            self.new[changed] = indent + CHANGED
-
-    def text(self, lines: list[str]) -> str:
-        return "\n".join(lines) + "\n"
-
-    @property
-    def file(self) -> str:
-        return self.text(self.lines)
-
-    @property
-    def wanted(self) -> str:
-        return self.text(
-            [*self.lines[: self.at], *self.new, *self.lines[self.at + len(self.old) :]]
-        )
-
-    @property
-    def edit(self) -> tuple[str, str]:
-        return "\n".join(self.old), "\n".join(self.new)
+SEEDS = 8
+"""Of each form and condition; `python -m campaigns.edits` has thousands."""
+REFUSED = ("twice", "stale", "deeper", "both_forms")
+LEAST_RIGHT = 0.5
+"""A share of the other edits: many short places fit more than once."""
 
 
-def crlf(case: Case) -> tuple[str, str, str, str]:
-    """The model sees no carriage returns."""
-    return case.file.replace("\n", "\r\n"), *case.edit, case.wanted.replace("\n", "\r\n")
-
-
-def tabs(case: Case) -> tuple[str, str, str, str]:
-    """The file is indented with tabs, and the model writes four blanks for each."""
-    return _tabbed(case.file), *case.edit, _tabbed(case.wanted)
-
-
-def trailing(case: Case) -> tuple[str, str, str, str]:
-    """Lines of the file end with blanks that the model leaves out; those that it does not change
-    keep them. A place of one line fits exactly, before its blanks."""
-    lines = [f"{line}  " if line else line for line in case.lines]
-    file, (old, new) = case.text(lines), case.edit
-    if file.count(old) == 1:
-        return file, old, new, file.replace(old, new)
-    made = [line if CHANGED in line or not line else f"{line}  " for line in case.new]
-    wanted = [*lines[: case.at], *made, *lines[case.at + len(case.old) :]]
-    return file, old, new, case.text(wanted)
-
-
-def twice(case: Case) -> tuple[str, str, str, str]:
-    """The place is there a second time: no answer is right but none."""
-    return case.file + case.text(case.old), *case.edit, ""
-
-
-def stale(case: Case) -> tuple[str, str, str, str]:
-    """A line of the place was changed since the model read it."""
-    at = max(range(len(case.old)), key=lambda at: len(case.old[at].strip()))
-    start = len(case.old[at]) - len(case.old[at].strip()) // 2 - 1
-    lines = list(case.lines)
-    lines[case.at + at] = f"{case.old[at][:start]}§{case.old[at][start:]}"
-    return case.text(lines), *case.edit, ""
-
-
-def moved(case: Case) -> tuple[str, str, str, str]:
-    """Lines were put before the place since the model read it: the edit is still right."""
-    return f"first\n{case.file}", *case.edit, f"first\n{case.wanted}"
-
-
-def unended(case: Case) -> tuple[str, str, str, str]:
-    """The file has no newline at its end."""
-    return case.file[:-1], *case.edit, case.wanted[:-1]
-
-
-def plain(case: Case) -> tuple[str, str, str, str]:
-    return case.file, *case.edit, case.wanted
-
-
-def _tabbed(text: str) -> str:
-    made: list[str] = []
-    for line in text.split("\n"):
-        blanks = len(line) - len(line.lstrip(" "))
-        made.append("\t" * (blanks // 4) + " " * (blanks % 4) + line.lstrip(" "))
-    return "\n".join(made)
-
-
-KINDS: dict[str, Callable[[Case], tuple[str, str, str, str]]] = {
-    one.__name__: one for one in (plain, crlf, tabs, trailing, twice, stale, moved, unended)
-}
-LEAST_RIGHT = dict.fromkeys(["plain", "crlf", "tabs", "trailing", "moved", "unended"], 0.85)
-"""Shares of edits that must be right, and not refused: many short places fit more than once."""
-
-
-def outcome(file: str, old: str, new: str, wanted: str) -> str:
-    try:
-        made = replace_once(file, old, new, "a.py")
-    except ToolFailed as refused:
-        return "refused" if "; " in str(refused) else "refused without what to do"
-    return "right" if made.text == wanted else "misapplied"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_edit_is_misapplied(kind: str) -> None:
-    found: Counter[str] = Counter()
-    for seed in range(EDITS):
-        case = Case(seed)
-        longest = max(len(line.strip()) for line in case.old)
-        if kind == "stale" and (case.file.count(case.edit[0]) != 1 or longest < 4):
-            continue  # it was refused when the model read it, or there is nothing to change in it
-        given = KINDS[kind](case)
-        found[ended := outcome(*given)] += 1
-        assert ended != "misapplied", (seed, given[1], given[2])
-    assert set(found) <= {"right", "refused"}
-    assert found["right"] >= LEAST_RIGHT.get(kind, 0) * EDITS, found
-    if kind in ("twice", "stale"):
-        assert found["right"] == 0
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_no_edit_is_misapplied(form: str, condition: str) -> None:
+    found: Counter[str] = Counter(outcome_of(seed, form, condition) for seed in range(SEEDS))
+    del found[""]
+    assert set(found) <= {"right", "refused"}, found
+    if condition in REFUSED:
+        assert found["refused"]
+    else:
+        assert found["right"] >= LEAST_RIGHT * found.total(), found
 
 
 @pytest.mark.parametrize(
@@ -157,6 +36,7 @@ def test_no_edit_is_misapplied(kind: str) -> None:
         ("\ufeffa\n", "a", "b", "\ufeffb\n"),
         ("x\fy \nz\n", "x\fy\nz", "x\fy\nw", "x\fy \nw\n"),
         ("a \nb", "a\nb", "a\nc", "a \nc"),
+        ("cafe\u0301 = 1\n", "caf\u00e9 = 1", "caf\u00e9 = 2", "cafe\u0301 = 2\n"),
     ],
 )
 def test_the_file_keeps_its_own_ways(file: str, old: str, new: str, wanted: str) -> None:
@@ -173,8 +53,106 @@ def test_the_file_keeps_its_own_ways(file: str, old: str, new: str, wanted: str)
         ('s = "a  b"\n', 's = "a b"', "x", "no line holds"),
         ("    return x\n", "        return x", "y", "line 1 has its words"),
         ("def f():\n    pass\n", "def f():\n    return", "x", "line 1 holds its first line"),
+        ("caf\u00e9\ncafe\u0301\n", "caf\u00e9", "x", "2 places"),
+        ("\u00e9 \ne\u0301\n", "\u00e9\n\u00e9", "x", "accents are written in two ways"),
     ],
 )
 def test_a_refusal_names_the_fix(file: str, old: str, new: str, told: str) -> None:
     with pytest.raises(ToolFailed, match=told):
         replace_once(file, old, new, "a.py")
+
+
+# Several edits.
+
+
+def test_each_edit_is_made_in_what_the_one_before_left() -> None:
+    made = replace_each("a\nb\n", [("a", "b1"), ("b1\nb", "c")], "a.py")
+    assert made[-1].text == "c\n"
+
+
+def test_of_several_edits_all_are_made_or_none() -> None:
+    with pytest.raises(ToolFailed, match=r"edit 2 of 2: .*read it again.*None of them was made"):
+        replace_each("a\nb\n", [("a", "x"), ("gone", "y")], "a.py")
+
+
+# Patches.
+
+
+def patched(file: str, *lines: str) -> str:
+    patch = "\n".join(["*** Begin Patch", "*** Update File: a.py", *lines, "*** End Patch"])
+    (one,) = read_patch(patch)
+    return apply_parts(file, one.parts, one.path).text
+
+
+@pytest.mark.parametrize(
+    ("file", "lines", "wanted"),
+    [
+        ("a\nb\nc\n", ("@@", " a", "-b", "+x", " c"), "a\nx\nc\n"),
+        ("a\nb\nc\n", ("-a", "+x", "@@", "-c", "+y"), "x\nb\ny\n"),
+        ("a\nb\nc\n", ("-c", "+y", "@@", "-a", "+x"), "x\nb\ny\n"),
+        ("a\nb\n", (" a", "+x", "", " b"), None),
+        ("a\n\nb\n", (" a", "+x", "", " b", ""), "a\nx\n\nb\n"),
+        ("a\nb", (" b", "+c"), "a\nb\nc"),
+        ("a\nb", ("-b",), "a"),
+        ("a\r\nb\r\n", (" a", "+x"), "a\r\nx\r\nb\r\n"),
+        ("a\n", ("+b", "*** End of File"), "a\nb\n"),
+        ("", ("+b", "*** End of File"), "b\n"),
+        ("a\nb\na\n", ("-a", "+x", "*** End of File"), "a\nb\nx\n"),
+        ("f:\n  x\ng:\n  x\n", ("@@ g:", "-  x", "+  y"), "f:\n  x\ng:\n  y\n"),
+        ("f:\n  x\ng:\n  x\n", ("@@ g", "-  x", "+  y"), "f:\n  x\ng:\n  y\n"),
+        ("f()\n{\n x\n}\ng()\n{\n x\n}\n", ("@@ f()", "- x"), "f()\n{\n}\ng()\n{\n x\n}\n"),
+        ("a\nb\n", ("@@ -7,2 +7,2 @@ def f", "-b", "+c"), "a\nc\n"),
+        ("x\n\ta\n", (" x", "-    a", "+    b"), "x\n\tb\n"),
+    ],
+)
+def test_a_patch_changes_the_lines_that_it_names(
+    file: str, lines: tuple[str, ...], wanted: str | None
+) -> None:
+    if wanted is None:
+        with pytest.raises(ToolFailed, match="read it again"):
+            patched(file, *lines)
+    else:
+        assert patched(file, *lines) == wanted
+
+
+@pytest.mark.parametrize(
+    ("file", "lines", "told"),
+    [
+        ("ab\n", ("-a", "+b"), "line 1 holds its first line"),
+        ("a\na\n", ("-a", "+b"), "fits 2 places of a.py, at lines 1, 2; add lines"),
+        ("f:\n  z\ng:\n  x\n", ("@@ f:", "-  x", "+  y"), "its lines are at line 4; .*again"),
+        ("f:\n  x\nf:\n  z\n", ("@@ f:", "-  x", "+  y"), "at lines 1, 3; put an @@ line"),
+        ("a\n", ("@@ g:", "-a", "+b"), "no line is 'g:'.*read it again"),
+        ("a\nb\n", ("-a", "+b", "*** End of File"), "at the end of the file: .* line 1"),
+        ("a\n", ("+b",), "nobody knows where it belongs; add a line"),
+        ("a\nb\n", ("-a", "+x", "@@", " a", "-b"), "two parts .* at line 1; join them"),
+        ("a\n", (" a",), "changes nothing; mark lines"),
+        ("a\n", ("-a", "+a"), "leaves a.py as it is; say"),
+        ("a\n", ("a", "+b"), "line 3 of the patch, 'a', has neither a blank, \\+ nor -"),
+        ("a\n", (), "no change of a.py"),
+    ],
+)
+def test_a_patch_that_does_not_fit_names_the_fix(
+    file: str, lines: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(ToolFailed, match=told):
+        patched(file, *lines)
+
+
+@pytest.mark.parametrize(
+    ("patch", "told"),
+    [
+        ("--- a/a.py\n+++ b/a.py\n", "does not begin with"),
+        ("*** Begin Patch\n*** Add File: a\n+x", "may be cut off; send all of it"),
+        ("*** Begin Patch\n*** End Patch", "names no file"),
+        ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "has no \\+ before it"),
+        ("*** Begin Patch\n*** Frobnicate: a\n*** End Patch", "line 2 of the patch"),
+        (
+            "*** Begin Patch\n*** Delete File: a\n*** Add File: a\n+x\n*** End Patch",
+            "names a twice",
+        ),
+    ],
+)
+def test_what_is_no_patch_is_told(patch: str, told: str) -> None:
+    with pytest.raises(ToolFailed, match=told):
+        read_patch(patch)

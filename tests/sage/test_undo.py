@@ -744,3 +744,29 @@ def test_random_turns(tmp_path: Path, *, hints: bool) -> None:
     play.close()
     assert play.faults == []
     assert play.undos > 5
+
+
+@pytest.mark.parametrize("kind", ["linked worktree", "repository above"])
+def test_git_outside_of_the_workspace_is_named(tmp_path: Path, kind: str) -> None:
+    """What a turn commits there stays; its files are restored, and nobody is told that all is."""
+    make_repository(tmp_path / "repository")
+    if kind == "linked worktree":
+        shell("git worktree add -q ../w -b side", tmp_path / "repository")
+        root = tmp_path / "w"
+    else:
+        root = tmp_path / "repository" / "src"
+    with open_undo(root, tmp_path / "s") as undo:
+        undo.record()
+        for deed, is_named in (
+            ("echo 2 > new.txt; git status", False),
+            ("echo 3 > new.txt; git add -A .; git commit -qm three", True),
+        ):
+            before = copy(root, tmp_path / f"before{is_named}")
+            number = undo.begin("a turn")
+            shell(deed, root)
+            undo.end(number)
+            done = undo.undo()
+            assert [each.path.endswith((".git", "worktrees/w")) for each in done.not_restored] == (
+                [True] if is_named else []
+            )
+            assert [one for one in differences(root, before) if "new.txt" in one] == []

@@ -130,10 +130,10 @@ async def test_topics_of_a_tenant_are_bounded_until_they_are_forgotten(
         await published(bus, "u", b"1")
         assert await bus.publish(A, "v", b"1") is None
         assert await bus.publish(B, "v", b"1") is not None
-        async with asyncio.timeout(PATIENCE_S):
-            while await bus.publish(A, "v", b"1") is None:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        await published(bus, "t", b"3")
+        for topic in ("v", "t"):  # the first may be taken before both of the old ones are forgotten
+            async with asyncio.timeout(PATIENCE_S):
+                while await bus.publish(A, topic, b"3") is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
         page = await bus.read(A, "t", first)
         assert bodies(page) == [b"3"]
         assert page.messages[0].is_cut, "nobody knows any more what was published in between"

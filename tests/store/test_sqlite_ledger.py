@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -54,6 +56,37 @@ async def reserved(ledger: SqliteLedger) -> int:
     scope = await ledger.scope(ROOT, 0)
     assert scope is not None
     return scope.reserved
+
+
+_LOOK = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM sqlite_master')"
+
+
+def test_another_process_leaves_the_log_of_two_connections_alone(path: Path) -> None:
+    """The second connection of a process must not cost the first one its locks: whoever closes the
+    file next would take itself for the last one, and delete what was written since."""
+
+    def look_from_outside() -> None:
+        log = Path(f"{path}-wal")
+        before = log.stat().st_ino
+        subprocess.run([sys.executable, "-c", _LOOK, path], check=True)
+        assert log.stat().st_ino == before
+
+    async def use_two() -> None:
+        first, second = SqliteLedger(path), SqliteLedger(path)
+        try:
+            await fill(first)
+            assert await reserved(second) == 1
+            await asyncio.to_thread(look_from_outside)
+            await reserve(first, "later")
+        finally:
+            await first.aclose()
+            await second.aclose()
+
+    async def look(ledger: SqliteLedger) -> None:
+        assert await reserved(ledger) == 2
+
+    asyncio.run(use_two())
+    run(path, look)
 
 
 def test_the_file_remembers(path: Path) -> None:

@@ -60,6 +60,21 @@ class DroppedHistory(Struct, frozen=True):
     exchanges: int = 0
 
 
+class CompactedHistory(Struct, frozen=True):
+    """A count of what a compaction took out of sight: messages of the user, calls by tool, and the
+    `path` arguments of those, by tool. `bytes_before` and `bytes_after` are of the conversation as
+    JSON, without instructions and tools."""
+
+    turns: int
+    calls: dict[str, int]
+    paths: dict[str, tuple[str, ...]]
+    bytes_before: int
+    bytes_after: int = 0
+
+    def __str__(self) -> str:
+        return ""  # as an event of a stream, whose texts are printed one after the other
+
+
 class PlannedCall(Struct, frozen=True):
     """A tool call with its index in the answer."""
 
@@ -130,6 +145,16 @@ class HistoryPolicy(StrEnum):
     SUMMARISE = "summarise"
 
 
+class CompactionRule(Struct, frozen=True, omit_defaults=True):
+    """The parts of a conversation that a summary never replaces. `pinned` are texts by what they
+    are called; of each of `tools` the last result stays, such as a list of steps; so does the
+    prompt of the turn. With such a rule a summary may also replace calls and results of the turn
+    that is under way, which may be far longer than all before it."""
+
+    pinned: dict[str, str] = {}
+    tools: tuple[str, ...] = ()
+
+
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0)]
 
@@ -188,7 +213,8 @@ _LEAST = {
 class TurnRule(Struct, frozen=True, omit_defaults=True):
     """`max_steps` counts model calls, summaries too; `context_tokens` is the model's window, which
     question and answer share, None if nobody knows it. `identical_results` is how often in a row
-    the same call may have the same result, failed or not; None counts failures only."""
+    the same call may have the same result, failed or not; None counts failures only. `compaction`
+    is for `HistoryPolicy.SUMMARISE`."""
 
     model: str
     settings: ModelSettings
@@ -203,6 +229,7 @@ class TurnRule(Struct, frozen=True, omit_defaults=True):
     output_retries: int = 2
     history: HistoryPolicy = HistoryPolicy.ERROR
     context_tokens: int | None = None
+    compaction: CompactionRule | None = None
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -308,6 +335,18 @@ def goes_round(rule: TurnRule, result: ToolResult) -> TurnFailed:
         f"tool {result.name} was called {rule.identical_results} {REPEATED}, and the result was "
         f"always: {said}; the turn is stopped, since one more would change nothing; say what to "
         "do differently",
+    )
+
+
+def goes_in_a_circle(rule: TurnRule, length: int, result: ToolResult) -> TurnFailed:
+    """Return the error for rounds of calls that are made in turn again and again, with the same
+    results."""
+    said = result.content if len(result.content) <= _SAID else f"{result.content[:_SAID]}…"
+    return _failed(
+        ToolFailed if result.is_error else LimitReached,
+        f"the same {length} rounds of tool calls were made in turn {rule.identical_results} "
+        f"{REPEATED}, and their results were always the same; that of {result.name}: {said}; the "
+        "turn is stopped, since one more would change nothing; say what to do differently",
     )
 
 

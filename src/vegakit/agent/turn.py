@@ -2,6 +2,7 @@
 calls tools and finishes (pure).
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ from msgspec.structs import replace
 from vegakit.agent.actions import (
     AskModel,
     CallTools,
+    CompactedHistory,
+    CompactionRule,
     DroppedHistory,
     Finished,
     HistoryPolicy,
@@ -28,19 +31,19 @@ from vegakit.agent.actions import (
     broken_contract,
     call_failed,
     empty_answer,
+    goes_in_a_circle,
     goes_round,
     keeps_failing,
     unusable,
 )
+from vegakit.agent.compaction import PROMPT_PIN, CompactionPlan, plan_compaction, transcript
 from vegakit.conversation import (
     AssistantMessage,
-    AssistantPart,
     Conversation,
-    Media,
+    Finish,
     Message,
     ModelReply,
     ModelRequest,
-    Reasoning,
     Text,
     ToolCall,
     ToolMessage,
@@ -52,39 +55,6 @@ from vegakit.conversation import (
 from vegakit.errors import BugError
 from vegakit.events import Failed as CallFailed, Refused, Unknown
 from vegakit.records import canonical, digest128
-
-# A conversation as plain text, for the model that summarises it.
-#
-# Not as messages: providers refuse tool calls in a request that offers no tools, and signatures of
-# thoughts that are out of their place.
-
-
-def transcript(messages: Iterable[Message]) -> str:
-    """Return messages as text, for a summary."""
-    return "\n".join(line for message in messages for line in _lines(message))
-
-
-def _lines(message: Message) -> list[str]:
-    match message:
-        case UserMessage(parts):
-            return [f"User: {_words(part)}" for part in parts]
-        case AssistantMessage(parts):
-            return [f"Assistant: {words}" for part in parts if (words := _words(part))]
-        case ToolMessage(results):
-            return [f"Result of {result.name}: {result.content}" for result in results]
-
-
-def _words(part: UserPart | AssistantPart) -> str:
-    match part:
-        case Text(text):
-            return text
-        case Media(media_type):
-            return f"[{media_type}]"
-        case ToolCall():
-            return f"[calls {part.name} with {canonical(part.arguments).decode()}]"
-        case Reasoning():
-            return ""
-
 
 # The history is the part of the conversation that the model still sees.
 #
@@ -164,10 +134,21 @@ def _join(exchanges: Iterable[_Exchange]) -> tuple[Message, ...]:
 #
 # A failure is a tool, its arguments and its error. It is repeated while every round of calls has
 # it: a round without it ends the row, other calls beside it do not. By a rule with
-# `identical_results` all results count so.
+# `identical_results` all results count so, and two that differ in times and durations only are the
+# same one. Such a rule also ends a turn whose whole rounds come back in turn, as A, B, A, B …: at
+# the same count, if nothing else was done in between. An edit between two runs of a test is
+# something else, however often the test fails alike.
 
 
 _SHOWN = 200
+_LONGEST_CIRCLE = 3
+_TIMES = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?\b"
+    r"|\b\d{1,2}:[0-5]\d:[0-5]\d(?:[.,]\d+)?\b"
+    r"|\b1\d{9}(?:\d{3}|\.\d+)?\b"
+    r"|\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|secs?|seconds?|min|minutes?)\b"
+)
+"""Dates, times of day, seconds since 1970, durations."""
 
 
 def mistakes(calls: Sequence[ToolCall], tools: Sequence[ToolSpec]) -> dict[int, ToolOutcome]:
@@ -226,6 +207,27 @@ def results_in_a_row(
     return {result: before.get(result, 0) + times for result, times in now.items()}
 
 
+def without_times(results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
+    """Return results in which every time and duration is the same."""
+    return tuple(replace(one, content=_TIMES.sub("<time>", one.content)) for one in results)
+
+
+def round_digest(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
+    """Return a name of a whole round: its calls and what came of them."""
+    return digest128([_digest(*pair) for pair in zip(calls, results, strict=True)])
+
+
+def circle_of(rounds: Sequence[str], most: int) -> int:
+    """Return how many rounds come back in turn if the last of them was done `most` times so; 0 if
+    none do."""
+    for length in range(2, _LONGEST_CIRCLE + 1):
+        row = rounds[-(most - 1) * length - 1 :]
+        is_long_enough = len(row) > (most - 1) * length
+        if is_long_enough and all(row[at] == row[at + length] for at in range(len(row) - length)):
+            return length
+    return 0
+
+
 def repeated(
     row: Mapping[str, int], most: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]
 ) -> ToolResult | None:
@@ -269,6 +271,15 @@ _SUMMARY_SYSTEM = (
     "You summarise the earlier part of a conversation for the assistant who goes on with it. Keep "
     "goals, decisions, facts, names, numbers and open questions. Answer with the summary only."
 )
+_COMPACTION_SYSTEM = (
+    "You sum up the earlier part of the work of an agent. The agent goes on with it, and of that "
+    "part it will see nothing but your words: the task, the list of steps and the instructions are "
+    "kept beside them, so leave these out. Say what was decided and why, what was done and found, "
+    "which files, functions, commands and figures matter, what failed and how, and what is still "
+    "open. Answer with the summary only."
+)
+_SUMMARY_PART = 8
+"""Of the room of a request, for a summary: with half of it for what is kept, much stays free."""
 _EMPTY = "Your last answer was empty. Answer in words, or call a tool."
 _NO_TOOLS = "Your last answer was empty. Answer in words; there are no tools here."
 
@@ -289,7 +300,8 @@ the call after it."""
 
 
 class Turn(Struct, omit_defaults=True):
-    """`messages` is what was said since `start`."""
+    """`messages` is what was said since `start`, or what is left of it after a compaction; `pins`
+    are the last results of tools that stay; `compacted` tells of the last compaction."""
 
     rule: TurnRule
     phase: TurnPhase = TurnPhase.NEW
@@ -299,6 +311,10 @@ class Turn(Struct, omit_defaults=True):
     problems: int = 0
     empty_replies: int = 0
     failing: dict[str, int] = {}
+    rounds: tuple[str, ...] = ()
+    pins: dict[str, str] = {}
+    compacting: CompactionPlan | None = None
+    compacted: CompactedHistory | None = None
 
     @property
     def conversation(self) -> Conversation:
@@ -344,13 +360,33 @@ class Turn(Struct, omit_defaults=True):
         """Take the summary and ask the model again."""
         self._expect("on_summary", TurnPhase.SUMMARISING)
         self.spent.on_answered(reply.usage)
-        if failed := unusable(self.rule, reply):
+        text, plan = reply.message.text.strip(), self.compacting
+        # A summary that was cut off is still one; a turn that ends here would help nobody.
+        is_cut = plan is not None and text and reply.finish is Finish.LENGTH
+        if not is_cut and (failed := unusable(self.rule, reply)):
             return self._fail(failed)
-        text = reply.message.text.strip()
         if not text:
             return self._fail(empty_answer(self.rule))
-        self.history.on_summary(text)
+        if plan is None:
+            self.history.on_summary(text)
+        else:
+            self._on_compacted(plan, text)
         return self._ask_as_it_is(count)
+
+    def _on_compacted(self, plan: CompactionPlan, summary: str) -> None:
+        opening = user_message(plan.opening(summary))
+        earlier = self.history.seen()
+        line = (*earlier, *self.messages)
+        if plan.cut <= len(earlier):
+            kept = earlier[plan.cut :]
+        else:
+            kept, self.messages = (), line[plan.cut :]
+            self.pins = self.pins | {PROMPT_PIN: plan.pinned[PROMPT_PIN]}
+        gone = DroppedHistory(
+            self.history.dropped.messages + plan.cut, self.history.dropped.exchanges + plan.turns
+        )
+        self.history = History((opening, *kept), dropped=gone)
+        self.compacting, self.compacted = None, plan.facts(self.conversation.messages)
 
     def on_model_failed(self, outcome: CallFailed | Refused | Unknown) -> TurnFailed:
         """The gate has no answer and, after its retries, will have none."""
@@ -384,13 +420,30 @@ class Turn(Struct, omit_defaults=True):
         calls, rule = self._open_calls(), self.rule
         results = results_of(calls, {**mistakes(calls, rule.tools), **outcomes})
         self.messages += (ToolMessage(results),)
-        most = rule.identical_results
-        in_a_row = failures_in_a_row if most is None else results_in_a_row
-        self.failing = in_a_row(self.failing, calls, results)
-        if result := repeated(self.failing, most or rule.identical_failures, calls, results):
-            failed = keeps_failing if most is None else goes_round
-            return self._fail(failed(rule, result))
+        if rule.compaction is not None:
+            kept = (one for one in results if one.name in rule.compaction.tools)
+            self.pins = self.pins | {one.name: one.content for one in kept if not one.is_error}
+        if failed := self._stuck(calls, results):
+            return self._fail(failed)
         return self._ask(count)
+
+    def _stuck(
+        self, calls: Sequence[ToolCall], results: tuple[ToolResult, ...]
+    ) -> TurnFailed | None:
+        """Return why the turn ends if it does the same again and again."""
+        rule, most = self.rule, self.rule.identical_results
+        if most is None:
+            self.failing = failures_in_a_row(self.failing, calls, results)
+            again = repeated(self.failing, rule.identical_failures, calls, results)
+            return keeps_failing(rule, again) if again else None
+        alike = without_times(results)
+        self.failing = results_in_a_row(self.failing, calls, alike)
+        if again := repeated(self.failing, most, calls, alike):
+            return goes_round(rule, results[alike.index(again)])
+        kept = (most - 1) * _LONGEST_CIRCLE + 1
+        self.rounds = (*self.rounds, round_digest(calls, alike))[-kept:]
+        length = circle_of(self.rounds, most)
+        return goes_in_a_circle(rule, length, results[-1]) if length else None
 
     def _on_empty(self, count: Count) -> TurnAction:
         """The answer is not kept: providers refuse a conversation with an empty message."""
@@ -426,6 +479,8 @@ class Turn(Struct, omit_defaults=True):
             return self._send(AskModel, request, tokens)
         if policy is HistoryPolicy.DROP_OLDEST:
             history.drop(history.excess(size, room))
+        elif policy is HistoryPolicy.SUMMARISE and self.rule.compaction is not None:
+            return self._compact(self.rule.compaction, room, count)
         elif policy is HistoryPolicy.SUMMARISE and history.messages and size(()) <= room:
             # Down to half the room, so that not every step needs another summary.
             return self._ask_for_summary(history.excess(size, room // 2), count)
@@ -438,6 +493,24 @@ class Turn(Struct, omit_defaults=True):
     def _ask_for_summary(self, gone: int, count: Count) -> TurnAction:
         earlier = user_message(self.history.begin_folding(gone))
         request = ModelRequest(self.rule.model, (earlier,), self.rule.settings, _SUMMARY_SYSTEM)
+        return self._send(Summarise, request, count(request))
+
+    def _compact(self, compaction: CompactionRule, room: int, count: Count) -> TurnAction:
+        earlier = self.history.seen()
+        self.compacting = plan = plan_compaction(
+            (*earlier, *self.messages),
+            len(earlier),
+            {**compaction.pinned, **self.pins},
+            lambda messages: count(replace(self._request(()), messages=messages)),
+            room,
+        )
+        most = min(self.rule.settings.max_tokens, max(1, room // _SUMMARY_PART))
+        settings = replace(self.rule.settings, max_tokens=most)
+        request = ModelRequest(self.rule.model, (), settings, _COMPACTION_SYSTEM)
+        for text in plan.transcripts((*earlier, *self.messages)):
+            request = replace(request, messages=(user_message(text),))
+            if count(request) <= room:
+                break
         return self._send(Summarise, request, count(request))
 
     def _send(

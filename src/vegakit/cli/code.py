@@ -6,6 +6,8 @@ stdout and nothing else is printed there.
 
 import argparse
 import asyncio
+import gc
+import re
 import shlex
 import signal
 import sys
@@ -17,6 +19,7 @@ from typing import Any, cast
 
 from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
+from vegakit.cli.sessions import add_session_options, show_sessions
 from vegakit.concurrency import cancel_on_sigterm
 from vegakit.config import CutOffTools, resume_target
 from vegakit.control import Question, render_question
@@ -25,10 +28,12 @@ from vegakit.policy import sanitise
 from vegakit.sage import (
     EndReason,
     SageAgent,
+    SageCompacted,
     SageCost,
     SageEnd,
     SageEvent,
     SageMode,
+    SageQuote,
     SageSession,
     SageText,
     SageToolBegan,
@@ -53,10 +58,14 @@ def code_command(arguments: Sequence[str]) -> int:
     parser = _parser()
     chosen = parser.parse_args(arguments)
     _take_up(chosen)
-    if chosen.prompt is None and chosen.resume is None:
+    if (look := _looked_at(chosen)) is not None:
+        return look
+    if chosen.prompt is None and chosen.resume is None and chosen.fork is None:
         parser.error("the following arguments are required: -p PROMPT")
     if chosen.prompt is not None and not chosen.prompt.strip():
         raise UserError("the prompt is empty; say what to do: vega code -p 'Fix the failing test.'")
+    if chosen.prompt is None and chosen.image:
+        raise UserError("an image goes with a prompt; add: -p 'What is on it?'")
     chosen.raised = None
     if chosen.resume is not None and chosen.budget is not None:
         if not chosen.budget.startswith("+"):
@@ -69,6 +78,8 @@ def code_command(arguments: Sequence[str]) -> int:
         return asyncio.run(work.go())
     except (KeyboardInterrupt, asyncio.CancelledError):
         return work.interrupted()
+    finally:
+        gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,6 +89,13 @@ def _parser() -> argparse.ArgumentParser:
         "writes nothing outside of the folder, and goes on after a kill.",
     )
     parser.add_argument("-p", "--prompt", metavar="PROMPT", help="what to do")
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an image that goes with the prompt; may be given again",
+    )
     parser.add_argument("--model", default="", help="the model; smart if not given")
     parser.add_argument(
         "--budget",
@@ -89,6 +107,11 @@ def _parser() -> argparse.ArgumentParser:
         "--mode",
         choices=[str(mode) for mode in SageMode],
         help="plan only reads, ask asks before each write and command, auto does not",
+    )
+    parser.add_argument(
+        "--programs",
+        action="store_true",
+        help="let the agent of a new session write programs and run them",
     )
     parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
     again = parser.add_mutually_exclusive_group()
@@ -102,6 +125,14 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument(
         "--continue", dest="resume", action="store_const", const="", help="go on with the last"
     )
+    again.add_argument(
+        "--fork",
+        nargs="?",
+        const="",
+        metavar="SESSION",
+        help="begin a session with the conversation of another, which stays as it is",
+    )
+    add_session_options(again.add_argument)
     parser.add_argument("--json", action="store_true", help="every event as a line of JSON")
     parser.set_defaults(resend=False)
     return parser
@@ -118,8 +149,18 @@ def _take_up(chosen: argparse.Namespace) -> None:
     which = resume_target()
     if which is not None and which.run:
         chosen.resume, chosen.prompt, chosen.session = which.run, None, ""
-        chosen.budget = None
+        chosen.budget, chosen.fork, chosen.image = None, None, []
         chosen.resend = which.tools is CutOffTools.RESEND
+
+
+def _looked_at(chosen: argparse.Namespace) -> int | None:
+    """Carry out what only looks at sessions; None if the agent shall work."""
+    looks = [chosen.list, chosen.search is not None, chosen.export is not None, chosen.rename]
+    if not any(looks):
+        return None
+    if chosen.prompt is not None:
+        raise UserError("-p asks the agent, and this only shows sessions; leave one of them out")
+    return show_sessions(chosen)
 
 
 class _Work:
@@ -138,6 +179,8 @@ class _Work:
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
         ending: SageEnd | None = None
+        # Much is loaded until a session is open, and none of it is garbage.
+        gc.disable()
         async with SageAgent(
             Path.cwd(),
             model=chosen.model,
@@ -145,13 +188,20 @@ class _Work:
             mode=chosen.mode,
             session=chosen.session,
             resume=chosen.resume,
+            fork=chosen.fork,
             raise_budget=chosen.raised,
             resend=chosen.resend,
+            programs=chosen.programs,
             on_question=self._asker() if at_terminal else None,
             on_refused=self._refused,
         ) as sage:
             self._session = await sage.opened()
+            gc.enable()
             self._show(self._session)
+            for note in sage.notes:
+                self._tell(look_of(sys.stderr).text(f"note: {_safe(note)}"))
+            if chosen.fork is not None and chosen.prompt is None:
+                return self._forked()
             async for event in self._events(sage):
                 self._show(event)
                 ending = event if isinstance(event, SageEnd) else ending
@@ -170,9 +220,14 @@ class _Work:
                     if isinstance(event, SageEnd) and event.error:
                         return
         if prompt is not None:
-            async with aclosing(sage.turn(prompt)) as events:
+            async with aclosing(sage.turn(prompt, self._chosen.image)) as events:
                 async for event in events:
                     yield event
+
+    def _forked(self) -> int:
+        if not self._chosen.json:
+            self._tell(f"  to go on with it, type: {self._again(EndReason.LOOP)}")
+        return EXIT_STATUS[EndReason.DONE]
 
     def _asker(self) -> Any:  # noqa: ANN401
         from vegakit.cli.questions import TerminalQuestions
@@ -191,9 +246,17 @@ class _Work:
         *text, _ = render_question(question, ascii_only=look_of(sys.stderr).ascii_only)
         print(*text[1:], sep="\n", file=sys.stderr)
         again = ["vega", "code", "--resume", self._session.session if self._session else ""]
+        if host := re.search(r'"host":"([^"]+)","method":"GET","port":(\d+)', question.text):
+            name, port = host.groups()
+            rule = f"allow net::get {name}{'' if port == '443' else f':{port}'}"
+            how = f"to allow this host, add to rules of [permissions] in your settings: '{rule}'"
+        else:
+            how = (
+                "to allow writes and commands inside of this folder, type: "
+                f"{shlex.join(again)} --mode auto -p '…'"
+            )
         print(
-            "  refused: mode ask asks a person, and there is no terminal; to allow writes and "
-            f"commands inside of this folder, type: {shlex.join(again)} --mode auto -p '…'",
+            f"  refused: a person is to be asked, and there is no terminal; {how}",
             file=sys.stderr,
             flush=True,
         )
@@ -203,7 +266,7 @@ class _Work:
             print(event_line(event), flush=True)
             return
         look = look_of(sys.stderr)
-        if isinstance(event, SageToolBegan) and self._said:
+        if isinstance(event, SageToolBegan) and not event.task and self._said:
             # What is said before a call is progress; what is said last is the answer, on stdout.
             self._tell(look.text(_safe("".join(self._said).rstrip())))
             self._said.clear()
@@ -214,14 +277,22 @@ class _Work:
                 line = f"session {event.session} {verb}: {event.model}, mode {event.mode}{limit}"
                 self._tell(look.text(line))
             case SageText():
-                self._said.append(event.text)
+                # Of a sub-agent the last is its result, which the agent reads.
+                self._said.extend([] if event.task else [event.text])
             case SageToolBegan():
                 said = one_line(_safe(_brief(event.arguments)))
-                self._tell(look.text(f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"))
+                begun = f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"
+                self._tell(look.text(f"{_of_task(event)}{begun}"))
             case SageToolEnded() if event.is_error:
                 why = middle(one_line(_safe(event.result)), _SHOWN, "…")
                 mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
-                self._tell(f"{mark} {event.name}: {look.text(why)}")
+                self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
+            case SageQuote():
+                many = count(len(event.tasks), "sub-agent")
+                typical = f", typical ${event.typical_usd:.4f}" if event.typical_usd else ""
+                self._tell(look.text(f"{many}: at most ${event.worst_usd:.4f}{typical}"))
+            case SageCompacted():
+                self._tell(look.text(_compaction(event)))
             case SageCost():
                 self._spent = event
             case _:
@@ -250,6 +321,8 @@ class _Work:
             self._tell(f"  vega undo cannot take this turn back: {_safe(ending.not_undoable)}")
         elif ending.changed:
             self._tell("  to take them back, type: vega undo")
+        for what in ending.lasting:
+            self._tell(f"  vega undo cannot take back: {_safe(what)}")
         return EXIT_STATUS[ending.reason]
 
     def _again(self, reason: EndReason) -> str:
@@ -273,8 +346,22 @@ def _safe(text: str) -> str:
     return sanitise(text, sys.maxsize)
 
 
+def _of_task(event: SageToolBegan | SageToolEnded) -> str:
+    """Return the mark of what a sub-agent does: the call that started it."""
+    return f"  {event.task} " if event.task else ""
+
+
+def _compaction(event: SageCompacted) -> str:
+    gone = ", ".join(f"{many:,} {what.replace('_', ' ')}" for what, many in event.dropped.items())
+    size = f"{event.bytes_before:,} to {event.bytes_after:,} bytes"
+    return f"the conversation was summed up, {size}; out of the model's sight: {gone}"
+
+
 def _brief(arguments: Any) -> str:  # noqa: ANN401
-    """Return what a call is about: its first argument, which is a path, a pattern or a command."""
+    """Return what a call is about: its first argument, which is a path, a pattern or a command; of
+    a task also its prompt."""
     if not isinstance(arguments, dict):
         return ""
-    return str(next(iter(cast("dict[str, Any]", arguments).values()), ""))
+    given = cast("dict[str, Any]", arguments)
+    about = [str(value) for value in given.values()] or [""]
+    return " ".join(about[: 2 if "agent" in given else 1])

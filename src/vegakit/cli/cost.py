@@ -57,7 +57,7 @@ from vegakit.money import Money, dollars, format_money, to_usd
 from vegakit.policy import OnExceed
 from vegakit.ports import Model
 from vegakit.providers import ProviderAccess, build_model, provider_of
-from vegakit.sdk import PIPELINE_SUFFIXES, check_source, read_pipeline
+from vegakit.sdk import PIPELINE_SUFFIXES, check_source, pipeline_module, read_pipeline
 from vegakit.store import (
     RecordedCall,
     RunSummary,
@@ -161,6 +161,12 @@ class PriceBook:
         models = (model for name in names for model in self._settings.models_of(name))
         return in_order(map(self._terms, models))
 
+    def check(self, spec: AgentSpec) -> None:
+        """Refuse an agent whose model no provider has."""
+        for name in (self._model,) if self._model else spec.models:
+            for model in self._settings.models_of(name):
+                provider_of(model)
+
     def _terms(self, name: str) -> ModelTerms | None:
         model = self._known(name)
         if model is None or model.price is None:
@@ -228,8 +234,11 @@ def cost_command(arguments: Sequence[str]) -> int:
 
 
 def _cost_of_pipeline(chosen: argparse.Namespace, limit: Money | None) -> int:
-    file = read_pipeline(chosen.file)
-    found = quote_pipeline(chosen.file, file, PriceBook(load({}), chosen.model))
+    file, prices = read_pipeline(chosen.file), PriceBook(load({}), chosen.model)
+    # What `vega run` refuses has no price.
+    for spec in pipeline_module(chosen.file, file).agents:
+        prices.check(spec)
+    found = quote_pipeline(chosen.file, file, prices)
     if chosen.json:
         print_json(_as_json(found.quoted) | {"decided_by": found.decided_by})
     else:

@@ -31,7 +31,9 @@ from vegakit.control import (
     KernelProcess,
     ListInterruptsRequest,
     ListProcessesRequest,
+    OperationError,
     Question,
+    RefusalCode,
     ResolveInterruptRequest,
     TerminateProcessRequest,
     answer_from,
@@ -64,7 +66,16 @@ def _call(url: str, work: Callable[[KernelClient], Awaitable[T]]) -> T:
 
     async def run() -> T:
         async with KernelClient(url, token) as kernel:
-            return await work(kernel)
+            try:
+                return await work(kernel)
+            except OperationError as error:
+                if error.code is not RefusalCode.UNAUTHENTICATED:
+                    raise
+                raise UserError(
+                    f"the kernel at {url} does not know the token in {_TOKEN}, or it is no longer "
+                    f"good; to make another where the server is, type: export {_TOKEN}=$(vega "
+                    "token create --tenant acme --user ann)"
+                ) from error
 
     return asyncio.run(run())
 

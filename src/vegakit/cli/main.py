@@ -5,12 +5,14 @@ names. The module is imported when the command is called, so that help stays qui
 """
 
 import argparse
+import gc
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 from vegakit.errors import UserError, did_you_mean
@@ -225,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         look.guard(stream)
     try:
         words = _without_look(arguments[1:])
-        module = import_module(COMMANDS[arguments[0]].module)
+        module = _loaded(COMMANDS[arguments[0]].module)
         status: int = getattr(module, f"{arguments[0]}_command")(words)
         sys.stdout.flush()
     except UserError as error:
@@ -235,6 +237,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         silence()
         return 1
     return status
+
+
+def _loaded(name: str) -> ModuleType:
+    """Return the module of a command. Nothing that is loaded is ever garbage, and to look for some
+    meanwhile is a tenth of the start."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -35,23 +35,17 @@ class PipelineQuote(Struct, frozen=True):
 def quote_pipeline(
     path: Path, file: PipelineFile, terms: Callable[[AgentSpec], ModelTerms | None]
 ) -> PipelineQuote:
-    """Return the most that a session of a pipeline may spend on the agents that it defines. Tasks
-    that are issued again because a worker died are not in it."""
+    """Return the most that a session of a pipeline may spend; all its agents are defined in it.
+    Tasks that are issued again because a worker died are not in it."""
     definition, lines, gaps = file.definition, list[QuotedLine](), list[Unbounded]()
     bounds, runs = definition.bounds, most_runs(definition)
     costs: list[tuple[float, int]] = []
     calls: list[tuple[int, int]] = []
     for stage in definition.stages:
-        line, agent = file.lines.get(stage.name, 0), definition.agents.get(stage.agent)
-        if agent is not None and agent.asks is not None:
+        line, agent = file.lines.get(stage.name, 0), definition.agents[stage.agent]
+        if agent.asks is not None:
             continue
         tasks = min(runs[stage.name] * (1 + stage.retries), bounds.max_agent_hops)
-        if agent is None:
-            why = f"agent {stage.agent} is not defined in this file"
-            gaps.append(Unbounded(path.name, line, why, None))
-            lines.append(QuotedLine(path.name, line, stage.name, None, None))
-            costs.append((inf, tasks))
-            continue
         once = cost_of(_sending(stage.agent, agent), terms)
         worst = once.fund.amount
         if worst == inf:

@@ -88,12 +88,13 @@ def serve_command(arguments: Sequence[str]) -> int:
 
 def _store_flag(settings: Settings) -> str:
     """Return what a command needs to find this store from any folder; nothing for the usual one. A
-    URL that settings name, with its password, is not repeated."""
+    URL that settings name is not repeated, and one of a flag only without its secrets: what is
+    printed ends up in logs."""
     place, source = settings.kernel_place, settings.sources["serve.store"]
     is_usual = source.kind is SourceKind.DEFAULT
     if is_usual or ("://" in place and source.kind is not SourceKind.FLAG):
         return ""
-    return f" --store {shlex.quote(place)}"
+    return f" --store {shlex.quote(show_place(place))}"
 
 
 async def _serve_with_agents(
@@ -424,7 +425,10 @@ async def _revoke(tokens: Tokens, chosen: argparse.Namespace) -> int:
         print_json({"revoked": key})
     else:
         look = look_of(sys.stdout)
-        told = f"revoked {key}: calls are refused at once, open streams end within 15 s"
+        told = (
+            f"revoked {key}: calls are refused at once; open streams and calls that wait end "
+            "within 15 s"
+        )
         print(*look.marked(Sign.DONE, Tone.OK, told), sep="\n")
     return 0
 

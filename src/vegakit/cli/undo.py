@@ -1,17 +1,16 @@
-"""`vega undo`: take back what the last turns of the coding agent wrote in this folder, or give it
-again, or show the turns."""
+"""`vega undo`: take back the last turns of the coding agent in this folder, files and conversation,
+or give them again, or show the turns."""
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from vegakit.cli.look import Column, Look, count, look_of, moment, one_line, print_json, table
 from vegakit.cli.main import CommandParser
-from vegakit.config import load
 from vegakit.errors import UserError
-from vegakit.sage import Restored, UndoStore, UndoTurn, Unrestored, open_undo, undo_folder
+from vegakit.sage import Rewound, UndoTurn, Unrestored, redo_turns, undo_turns, undoable_turns
 
 _COLUMNS = [
     Column("Turn", right=True),
@@ -28,32 +27,31 @@ def undo_command(arguments: Sequence[str]) -> int:
     chosen = _parser().parse_args(arguments)
     if chosen.turns < 1:
         raise UserError("--turns: at least one turn is undone; type: vega undo --turns 1")
-    with _opened() as store:
-        cut_off = store.record()
-        if chosen.list:
-            return _show_turns(store.turns(), as_json=chosen.json)
-        on_conflict = "restore" if chosen.overwrite else "keep"
-        if chosen.redo:
-            done = store.redo(on_conflict)
-        elif cut_off is not None:  # it was asked for before, and is done now
-            done = cut_off
-        else:
-            done = store.undo(chosen.turns, on_conflict)
+    if chosen.list:
+        return _show_turns(asyncio.run(undoable_turns()), as_json=chosen.json)
+    if chosen.redo:
+        done = asyncio.run(redo_turns(overwrite=chosen.overwrite))
+    else:
+        done = asyncio.run(undo_turns(chosen.turns, to=chosen.to, overwrite=chosen.overwrite))
     if chosen.json:
         print_json(done)
     else:
-        _show(done, "Redone" if chosen.redo else "Undone", look_of(sys.stdout))
+        _show(done, look_of(sys.stdout), is_redo=chosen.redo)
     return int(bool(done.not_restored))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega undo",
-        description="Take back what the last turns of the coding agent wrote in this folder: by "
-        "its tools, by commands, by MCP servers. Files that somebody else changed since are kept.",
+        description="Take back the last turns of the coding agent in this folder: what they wrote, "
+        "by tools, by commands, by MCP servers, and what was said in them, so that the session "
+        "goes on as before them. Files that somebody else changed since are kept.",
     )
-    parser.add_argument("--turns", type=int, default=1, metavar="N", help="how many; 1")
     either = parser.add_mutually_exclusive_group()
+    either.add_argument("--turns", type=int, default=1, metavar="N", help="how many; 1")
+    either.add_argument(
+        "--to", type=int, metavar="N", help="all after turn N of --list; 0 is the beginning"
+    )
     either.add_argument("--redo", action="store_true", help="take back the last undo")
     either.add_argument("--list", action="store_true", help="show the turns, the latest first")
     parser.add_argument(
@@ -61,17 +59,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     return parser
-
-
-def _opened() -> UndoStore:
-    """Return the turns of the nearest folder upward that has some."""
-    state, here = load().data_path, Path.cwd()
-    for folder in (here, *here.parents):
-        if undo_folder(folder, state).is_dir():
-            return open_undo(folder, state)
-    raise UserError(
-        f"no turn of the coding agent is recorded for {here}; go to the folder where it ran"
-    )
 
 
 def _show_turns(turns: Sequence[UndoTurn], *, as_json: bool) -> int:
@@ -86,9 +73,9 @@ def _show_turns(turns: Sequence[UndoTurn], *, as_json: bool) -> int:
     return 0
 
 
-def _show(done: Restored, verb: str, look: Look) -> None:
+def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
     labels = ", ".join(one_line(label) or "a turn" for label in done.labels)
-    for line in look.fold(f"{verb}: {labels}", "  "):
+    for line in look.fold(f"{'Redone' if is_redo else 'Undone'}: {labels}", "  "):
         print(line)
     print(f"{count(len(done.restored), 'path')} restored")
     _show_paths(done.restored)
@@ -96,6 +83,13 @@ def _show(done: Restored, verb: str, look: Look) -> None:
         if left:
             print(f"{count(len(left), 'path')} {title}")
             _show_paths(_with_reason(each) for each in left)
+    for each in done.sessions:
+        where = "back in" if is_redo else "out of"
+        numbers = ", ".join(map(str, each.turns))
+        print(f"session {one_line(each.session)}: turn {numbers} {where} the conversation")
+    if done.lasting and not is_redo:
+        print("nobody can take back")
+        _show_paths(done.lasting)
 
 
 def _with_reason(each: Unrestored) -> str:

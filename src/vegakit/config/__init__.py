@@ -9,7 +9,10 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.config.layers import user_data_dir as user_data_dir
+    from vegakit.config.layers import (
+        user_config_dir as user_config_dir,
+        user_data_dir as user_data_dir,
+    )
     from vegakit.config.loader import (
         check_code_trusted as check_code_trusted,
         default_toml as default_toml,
@@ -64,7 +67,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "layers": "user_data_dir",
+        "layers": "user_config_dir user_data_dir",
         "loader": "check_code_trusted default_toml load sockets_dir trust",
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "

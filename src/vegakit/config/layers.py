@@ -101,6 +101,12 @@ def user_data_dir(environment: Mapping[str, str] | None = None) -> Path:
     return Path(chosen) if chosen else find_settings_paths(variables, Path.cwd()).data_dir
 
 
+def user_config_dir(environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return the folder of this user's own settings; None without a home."""
+    variables = os.environ if environment is None else environment
+    return find_settings_paths(variables, Path.cwd()).config_dir
+
+
 class SettingsFile(Struct, frozen=True):
     """Read once: the same bytes are hashed, parsed and quoted."""
 

@@ -174,10 +174,17 @@ class TenantPage(Struct, frozen=True, omit_defaults=True):
 class TenantBudget(Struct, frozen=True, omit_defaults=True):
     """Says what the agents that servers run for a tenant may spend. `budget` is the cap that holds,
     set by someone or given by this server to every tenant; empty is none. `spent` is in its period,
-    `remaining` the largest call that is admitted now; without agents a server knows neither."""
+    `remaining` the largest call that is admitted now; without agents a server knows neither.
+    `known` says that a token or a budget was made for this name before: else it may be misspelt.
+    Who asks with a token that has a wallet is told what the `wallet` held, what is spent of it, and
+    the largest call that it and the tenant's budget admit now."""
 
     tenant: str
     budget: str = ""
     is_set: bool = False
     spent: Money | None = None
     remaining: Money | None = None
+    known: bool = False
+    wallet: Money | None = None
+    wallet_spent: Money | None = None
+    wallet_remaining: Money | None = None

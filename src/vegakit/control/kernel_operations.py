@@ -133,6 +133,7 @@ _ROWS: Final[tuple[Operation[Any, Any], ...]] = (
         KernelProcess,
         Right.ACT,
         "End a process, with its questions and its children.",
+        destructive=True,
     ),
     Operation(
         "check_quota",
@@ -193,6 +194,7 @@ _ROWS: Final[tuple[Operation[Any, Any], ...]] = (
         Right.ACT,
         "Close a question, or take back a permission that was not used.",
         idempotent=False,
+        destructive=True,
     ),
     Operation(
         "get_interrupt",
@@ -297,6 +299,7 @@ _ROWS: Final[tuple[Operation[Any, Any], ...]] = (
         SessionRecord,
         Right.ACT,
         "End a session; the first reason stands.",
+        destructive=True,
     ),
     Operation(
         "execute_pipeline",

@@ -66,7 +66,8 @@ class ReplyShape(StrEnum):
 
 class Operation(Struct, Generic[RequestT, ReplyT], frozen=True):
     """One row of the table. `reply` is the type of one value; `idempotent` says that a caller who
-    heard no reply may ask again without harm."""
+    heard no reply may ask again without harm, `destructive` that it ends what cannot be begun
+    again."""
 
     name: str
     request: type[RequestT]
@@ -75,6 +76,7 @@ class Operation(Struct, Generic[RequestT, ReplyT], frozen=True):
     description: str
     idempotent: bool = True
     shape: ReplyShape = ReplyShape.ONE
+    destructive: bool = False
 
 
 INFO = Operation(

@@ -284,6 +284,7 @@ SERVICE_ROWS: Final[tuple[Operation[Any, Any], ...]] = (
         Right.ACT,
         "Take a service away; its requests go to others that can do them.",
         idempotent=False,
+        destructive=True,
     ),
     Operation(
         "update_health",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from vegakit.host.effect_handlers import (
         AskContext as AskContext,
         EffectHandlers as EffectHandlers,
+        StreamBuffer as StreamBuffer,
     )
     from vegakit.host.gate import (
         Account as Account,
@@ -111,7 +112,7 @@ __getattr__, __dir__ = lazy_exports(
         "approvals": "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from",
         "budgets": "NO_PRICE Budgets Lease rule_of",
         "deployment": "deploy python_externals",
-        "effect_handlers": "AskContext EffectHandlers",
+        "effect_handlers": "AskContext EffectHandlers StreamBuffer",
         "gate": "Account Gate ModelCall",
         "journal": "EffectRecorder JournaledRun as_cache as_journal as_ledger store_beside",
         "limiter": "Limiter LimiterRules Limits ModelRegistry",

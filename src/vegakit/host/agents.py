@@ -8,25 +8,17 @@ from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import (
-    Any,
-    Generic,
-    NoReturn,
-    TypeAlias,
-    TypedDict,
-    Unpack,
-    cast,
-    overload,
-)
+from typing import Any, Generic, NoReturn, TypeAlias, TypedDict, Unpack, cast, overload
 
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from vegakit.agent import SETTING_FORMS, HistoryPolicy, TurnRule, check_settings
+from vegakit.agent import SETTING_FORMS, CompactedHistory, HistoryPolicy, TurnRule, check_settings
 from vegakit.conversation import (
     Conversation,
     Effort,
     Finish,
+    Media,
     Message,
     ModelSettings,
     Usage,
@@ -127,7 +119,7 @@ class AskOptions(TypedDict, total=False):
     timeout: float | str | None
     budget: str | float | None
     deps: object
-    files: Sequence[str | Path]
+    files: Sequence[str | Path | Media]
     history: Conversation | Sequence[Message]
     wait_for_budget: bool
     max_wait: float | str | None
@@ -362,6 +354,7 @@ class ToolCalled:
     name: str
     arguments: object
     index: int
+    step: int = 0
 
     def __str__(self) -> str:
         return ""
@@ -375,6 +368,7 @@ class ToolReturned:
     content: str
     is_error: bool
     index: int
+    step: int = 0
 
     def __str__(self) -> str:
         return ""
@@ -390,7 +384,9 @@ class TurnEnded(Generic[ReplyT]):
         return ""
 
 
-StreamEvent: TypeAlias = TextChunk | ToolCalled | ToolReturned | TurnEnded[ReplyT]
+StreamEvent: TypeAlias = (
+    TextChunk | ToolCalled | ToolReturned | CompactedHistory | TurnEnded[ReplyT]
+)
 """Printed one after the other they are the text."""
 
 

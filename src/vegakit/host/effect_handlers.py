@@ -296,6 +296,10 @@ class AskContext:
     """What the last failed call raised here."""
     outcome: Outcome | None = None
     """Of the ask, while its span is open."""
+    is_live: bool = False
+    """Whether text is told as it is said, also before it is recorded."""
+    heard: set[EffectKey] = field(default_factory=set[EffectKey])
+    """The calls whose text was told so: it is not told again when it is recorded."""
 
 
 class EffectContexts(Protocol):
@@ -386,7 +390,7 @@ class EffectHandlers:
             on_queued=on_queued,
             bound=(request.tokens, request.worst_case) if self.counted else None,
         )
-        buffer = None if rt.journaled else context.buffer
+        buffer = self._heard_at_once(effect.key, context)
         try:
             with traced_call(
                 rt.tracer, agent.name, model.name, account, context.span, request.request
@@ -423,6 +427,16 @@ class EffectHandlers:
             raise BugError(f"{model.name} ended its answer without a reply")
         return Answered(traced.reply, Money(account.charged), tuple(account.pieces))
 
+    def _heard_at_once(
+        self, key: EffectKey, context: AskContext
+    ) -> StreamBuffer[StreamEvent[Any]] | None:
+        """Return where the text of a call is told while it is said; None if it is told when it is
+        recorded, or never."""
+        if context.buffer is None or (self.services.journaled and not context.is_live):
+            return None
+        context.heard.add(key)
+        return context.buffer
+
     async def _earlier(self, effect: Effect) -> int:
         """Return how many claims the ledger has of a call already: the next attempt is the next
         number."""
@@ -436,7 +450,8 @@ class EffectHandlers:
         one."""
         if not isinstance(effect.request, CallModel) or not effect.request.stream:
             return
-        buffer = self.contexts.context_of(effect).buffer
+        context = self.contexts.context_of(effect)
+        buffer = None if effect.key in context.heard else context.buffer
         if buffer is not None and isinstance(outcome, Answered | Failed):
             for piece in outcome.pieces:
                 await buffer.put(TextChunk(piece))

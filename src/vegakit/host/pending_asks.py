@@ -7,9 +7,9 @@ import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from vegakit.conversation import Media, ModelReply, ToolCall
+from vegakit.conversation import AssistantMessage, Media, ModelReply, ToolCall
 from vegakit.effects import Effect
 from vegakit.errors import (
     AgentFailed,
@@ -30,7 +30,7 @@ from vegakit.host.agents import (
 )
 from vegakit.host.effect_handlers import AskContext, StreamBuffer
 from vegakit.host.registry import Registry
-from vegakit.ids import SpanId, TraceId
+from vegakit.ids import EffectKey, SpanId, TraceId
 from vegakit.money import Dollars, Money
 from vegakit.ports import Tool
 from vegakit.program import (
@@ -38,6 +38,7 @@ from vegakit.program import (
     AgentReply,
     CancelAsk,
     Event,
+    HistoryCompacted,
     Machine,
     MessageFailed,
     Outcome,
@@ -176,16 +177,21 @@ class PendingAsks:
         else:
             waiting.set_result(_reply(outcome, waiting))
 
-    def on_tool(self, action: ToolBegan | ToolEnded) -> None:
-        """Tell who streams that a tool was called or has returned."""
+    def on_tool(self, action: ToolBegan | ToolEnded | HistoryCompacted) -> None:
+        """Tell who streams that a tool was called or has returned, or that the conversation was
+        summed up."""
         context = self.context_of(action.ask)
         if context is None or context.buffer is None:
             return
-        if isinstance(action, ToolBegan):
-            context.buffer.push(ToolCalled(action.name, action.arguments, action.index))
+        if isinstance(action, HistoryCompacted):
+            context.buffer.push(action.history)
+        elif isinstance(action, ToolBegan):
+            called = ToolCalled(action.name, action.arguments, action.index, action.step)
+            context.buffer.push(called)
         else:
             content, is_error = action.outcome.content, action.outcome.is_error
-            context.buffer.push(ToolReturned(action.name, content, is_error, action.index))
+            place = action.index, action.step
+            context.buffer.push(ToolReturned(action.name, content, is_error, *place))
 
     def give_up(self, failure: Exception) -> None:
         """Fail all asks that wait, as the run has failed; who reads a stream waits for its end."""
@@ -230,14 +236,14 @@ def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
     failure = None if waiting.context is None else waiting.context.failure
     is_refusal = isinstance(failure, RateLimited)
     if isinstance(failure, UserError) and not is_refusal and failed.error == AgentFailed.__name__:
-        failure.cause = failed.cause
+        failure.cause, failure.messages = failed.cause, failed.messages
         return failure
     reason = failed.reason
     who = "" if waiting.agent is None else f"agent {waiting.agent.name}"
     if not reason.startswith(who):  # its own breaker and limits name it already
         reason = f"{who}: {reason}"
     error = rebuild_error(failed.error, reason)
-    error.cause = failed.cause
+    error.cause, error.messages = failed.cause, failed.messages
     if isinstance(error, RateLimited):
         error.wait_s = _wait_s(failure)
     if not is_refusal:  # the refusal says nothing that the error does not
@@ -268,6 +274,15 @@ def _reply(returned: Returned, waiting: PendingAsk) -> Any:  # noqa: ANN401
 
 
 # Where an effect stands: its process, its message, its agent, and what its asker brought along.
+
+
+class ToolRound(NamedTuple):
+    """The place of a tool call: the step of its turn, which call of that answer it is, and the
+    calls of all answers of the turn until now, of which its own is the last."""
+
+    step: int
+    number: int
+    answers: tuple[tuple[ToolCall, ...], ...]
 
 
 class LocalEffectContexts:
@@ -354,6 +369,18 @@ class LocalEffectContexts:
         body = self.machine.state.processes[self.process_of(effect)].spec.body
         who = self._registry.agent(body).name if self._registry.is_agent(body) else body
         return self._registry.tools(body)[name], who
+
+    def round_of(self, key: EffectKey) -> ToolRound:
+        """Return where a tool call in flight stands in its turn."""
+        state = self.machine.state
+        flight = state.effects_in_flight[key]
+        send = (state.processes[flight.path].sends or {})[flight.message_id]
+        answers = tuple(
+            message.tool_calls
+            for message in send.turn.messages
+            if isinstance(message, AssistantMessage) and message.tool_calls
+        )
+        return ToolRound(flight.effect.path.loop[0], flight.index, answers)
 
     def function_of(self, name: str) -> Callable[..., Awaitable[Any]]:
         """Return the function of this name."""

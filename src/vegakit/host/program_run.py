@@ -23,7 +23,13 @@ from vegakit.host.agents import (
 from vegakit.host.effect_handlers import EffectHandlers
 from vegakit.host.gate import Account
 from vegakit.host.local import Driver, EffectHandler, LocalHost
-from vegakit.host.pending_asks import LocalEffectContexts, PendingAsk, PendingAsks, read_media
+from vegakit.host.pending_asks import (
+    LocalEffectContexts,
+    PendingAsk,
+    PendingAsks,
+    ToolRound,
+    read_media,
+)
 from vegakit.host.registry import EphemeralPrograms, Registry, step_name
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
@@ -40,6 +46,7 @@ from vegakit.program import (
     Down,
     Event,
     FiberBody,
+    HistoryCompacted,
     Link,
     Machine,
     MachineEnded,
@@ -388,6 +395,10 @@ class ProgramRun:
                 self._asks.on_answer(asked.ask, MessageFailed(action.error, action.reason))
         return asked
 
+    def round_of(self, key: EffectKey) -> ToolRound:
+        """Return where a tool call in flight stands in its turn."""
+        return self._contexts.round_of(key)
+
     async def finished(self, asked: PendingAsk) -> None:
         """Wait until nothing that an ask began goes on, unless that refuses to be cancelled: the
         connection is closed, and what it came to is charged."""
@@ -522,7 +533,7 @@ class ProgramRun:
         match action:
             case Answer(ask, outcome):
                 self._asks.on_answer(ask, outcome)
-            case ToolBegan() | ToolEnded():
+            case ToolBegan() | ToolEnded() | HistoryCompacted():
                 self._asks.on_tool(action)
             case Down(ref, _, reason):
                 watch = self._watches.get(ref)

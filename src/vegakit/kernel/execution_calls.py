@@ -25,7 +25,6 @@ from vegakit.control import (
     SetTenantBudgetRequest,
     TenantBudget,
     TenantPage,
-    TenantRecord,
     TenantRequest,
 )
 from vegakit.conversation import AssistantMessage, Message, Text, UserMessage
@@ -34,6 +33,7 @@ from vegakit.kernel import processes, tenants
 from vegakit.kernel.executions import begin, check_runs_here, metrics_of, used_by
 from vegakit.kernel.kernel import PAGE, POLL_MS, Calls
 from vegakit.kernel.tables import EXECUTION, PROCESS, SERVERS, KernelTables
+from vegakit.money import Money
 from vegakit.policy import (
     AgentDefinition,
     Consumption,
@@ -153,8 +153,8 @@ class ExecutionCalls(Calls):
 
     async def get_tenant_budget(self, request: TenantRequest) -> TenantBudget:
         """Show what the agents of a tenant may spend, and have spent."""
-        record = await self._kernel.read(SERVERS, lambda it: tenants.tenant_of(it, request.tenant))
-        return await self._standing(record)
+        find = self._kernel.read(SERVERS, lambda it: tenants.tenant_of(it, request.tenant))
+        return await self._standing(await find)
 
     async def set_tenant_budget(self, request: SetTenantBudgetRequest) -> TenantBudget:
         """Say what the agents of a tenant may spend, at every server from the next call on."""
@@ -163,15 +163,34 @@ class ExecutionCalls(Calls):
         return await self._standing(await decide)
 
     async def get_budget(self, request: EmptyRequest) -> TenantBudget:
-        """Show what the agents of your own tenant may spend, and have spent."""
-        return await self.get_tenant_budget(TenantRequest(self._caller.tenant))
+        """Show what the agents of your own tenant may spend, and have spent; and your wallet."""
+        tenant, caller = self._caller.tenant, self._caller
+        find = self._kernel.read(SERVERS, lambda it: tenants.tenant_of(it, tenant))
+        return await self._standing(await find, caller.wallet, caller.wallet_cap)
 
-    async def _standing(self, record: TenantRecord) -> TenantBudget:
-        executions, is_set = self._kernel.executions, bool(record.budget)
+    async def _standing(
+        self, found: tenants.FoundTenant, wallet: str = "", wallet_cap: Money | None = None
+    ) -> TenantBudget:
+        executions, (record, known) = self._kernel.executions, found
+        is_set = bool(record.budget)
         if not executions.has_agents:
-            return TenantBudget(record.tenant, record.budget, is_set)
-        found = await executions.runner.spending(TenantId(record.tenant), record.budget)
-        return TenantBudget(record.tenant, found.budget, is_set, found.spent, found.remaining)
+            return TenantBudget(
+                record.tenant, record.budget, is_set, known=known, wallet=wallet_cap
+            )
+        stands = await executions.runner.spending(
+            TenantId(record.tenant), record.budget, wallet, wallet_cap
+        )
+        return TenantBudget(
+            record.tenant,
+            stands.budget,
+            is_set,
+            stands.spent,
+            stands.remaining,
+            known,
+            wallet_cap,
+            stands.wallet_spent,
+            stands.wallet_remaining,
+        )
 
     async def _answer(self, run: AgentRun) -> AgentAnswer:
         """Run an agent within what is left to its process, and count there what it used."""

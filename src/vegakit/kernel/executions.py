@@ -482,6 +482,8 @@ class _Walk:
                 tools=task.tools,
                 wallet=process.wallet,
                 wallet_cap=process.wallet_cap,
+                # A refusal is the end of all that the pipeline has paid for by now.
+                waits=True,
             )
             async with _Chunks(self, task, is_on=execution.chunks) as chunks:
                 result = await self._runner.run(run, chunks.add if execution.chunks else None)

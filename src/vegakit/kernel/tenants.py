@@ -7,17 +7,19 @@ the runners of all servers share.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from vegakit.control import (
     ListTenantsRequest,
+    OperationError,
+    RefusalCode,
     SetTenantBudgetRequest,
     TenantPage,
     TenantRecord,
 )
 from vegakit.ids import TenantId
 from vegakit.kernel.tables import SERVERS, TENANT, KernelTables
-from vegakit.money import parse_allowance
+from vegakit.money import Money, parse_allowance
 from vegakit.policy import AgentDefinition
 from vegakit.ports import AgentResult, AgentRun, AgentRunner, TenantSpending
 
@@ -52,24 +54,43 @@ class BudgetedAgents:
         self, run: AgentRun, on_text: Callable[[str], object] | None = None
     ) -> AgentResult:
         """Run an agent within what its tenant may spend now."""
-        record = await self._records.read(SERVERS, lambda it: tenant_of(it, run.tenant))
-        return await self._runner.run(replace(run, tenant_budget=record.budget), on_text)
+        found = await self._records.read(SERVERS, lambda it: tenant_of(it, run.tenant))
+        return await self._runner.run(replace(run, tenant_budget=found.record.budget), on_text)
 
-    async def spending(self, tenant: TenantId, budget: str) -> TenantSpending:
-        """Return how a tenant stands by its budget."""
-        return await self._runner.spending(tenant, budget)
+    async def spending(
+        self, tenant: TenantId, budget: str, wallet: str = "", wallet_cap: Money | None = None
+    ) -> TenantSpending:
+        """Return how a tenant stands by its budget, and a wallet in it."""
+        return await self._runner.spending(tenant, budget, wallet, wallet_cap)
 
 
-def tenant_of(tables: KernelTables, tenant: str) -> TenantRecord:
+class FoundTenant(NamedTuple):
+    """A tenant, and whether it had a token or a budget before it was asked about."""
+
+    record: TenantRecord
+    known: bool
+
+
+def tenant_of(tables: KernelTables, tenant: str) -> FoundTenant:
     """Return what was set for a tenant."""
-    return tables.get(TENANT, tenant) or TenantRecord(tenant)
+    found = tables.get(TENANT, tenant)
+    return FoundTenant(found or TenantRecord(tenant), found is not None)
 
 
-def set_budget(tables: KernelTables, request: SetTenantBudgetRequest, by: str) -> TenantRecord:
+def set_budget(tables: KernelTables, request: SetTenantBudgetRequest, by: str) -> FoundTenant:
     """Keep the budget of a tenant; what is none is refused."""
+    tenant = request.tenant
+    if tenant != tenant.strip():
+        raise OperationError(
+            RefusalCode.INVALID,
+            f"tenant {tenant!r} begins or ends with a blank, and no token has such a tenant; "
+            f"write {tenant.strip()!r}",
+        )
     if request.budget:
         parse_allowance(request.budget)
-    return tables.put(TENANT, TenantRecord(request.tenant, request.budget, by, tables.now))
+    known = tables.get(TENANT, tenant) is not None
+    record = tables.put(TENANT, TenantRecord(tenant, request.budget, by, tables.now))
+    return FoundTenant(record, known)
 
 
 def list_page(tables: KernelTables, request: ListTenantsRequest) -> TenantPage:

@@ -217,6 +217,8 @@ def edge(source: str, target: str) -> str:
 
 Graph: TypeAlias = dict[str, list[str]]
 
+INPUT = "input"
+"""What a prompt calls the input of the pipeline, so that no stage may."""
 _MAX_STAGES = 200
 _MAX_BYTES = 256 * 1024
 _MAX_PROBLEMS = 100
@@ -252,6 +254,8 @@ def _naming(pipeline: Pipeline) -> Iterator[str]:
             yield f"a stage's name has {len(name)} characters; write at most {_MAX_NAME}"
         elif not _NAME.fullmatch(name):
             yield f"{name!r} is not a stage's name; write letters, digits, '_', '-' and '.'"
+        elif name == INPUT:
+            yield f"{name!r} is what a prompt calls the input; give the stage another name"
         if times > 1:
             yield f"{times} stages are named {name!r}; give each its own name"
 

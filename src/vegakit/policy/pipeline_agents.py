@@ -30,15 +30,16 @@ from vegakit.policy.interrupts import (
     InterruptKind,
     Replied,
 )
-from vegakit.policy.pipeline import Pipeline, Stage
+from vegakit.policy.pipeline import INPUT, Pipeline, Stage
 from vegakit.records import to_json
 
 _MOST_TEXT = 100_000
 _MOST_TOKENS = 10_000_000
 _MOST_STEPS = 1_000
-_HOLE = re.compile(r"\{(\w[\w.-]*)\}")
+_HOLE = re.compile(r"\{\{(?P<literal>\w[\w.-]*)\}\}|\{(?P<name>\w[\w.-]*)\}")
+"""A name to fill in; in two pairs of braces it is a text, and stays with one. Other braces, as of
+JSON in a prompt, stay as they are."""
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
-_INPUT = "input"
 _ASKABLE = (InterruptKind.CLARIFICATION, InterruptKind.CONFIRMATION, InterruptKind.AGENT_REVIEW)
 
 Description = Annotated[str, Meta(max_length=_MOST_TEXT)]
@@ -91,7 +92,7 @@ class PipelineDefinition(Pipeline, frozen=True, dict=True, omit_defaults=True):
 def agent_problems(definition: PipelineDefinition) -> list[str]:
     """Return what is wrong with the agents of a pipeline, each with the field it is about and what
     to write. What is wrong with the pipeline itself, `pipeline_problems` says."""
-    known = [_INPUT, *definition.by_name]
+    known = [INPUT, *definition.by_name]
     found = [
         f"agents.{name}.{problem}"
         for name, agent in definition.agents.items()
@@ -118,8 +119,9 @@ def definition_problems(
         yield f"asks: {agent.asks} is no question to a person; write one of: {kinds}"
     if agent.asks is not None and not (agent.prompt or agent.instructions):
         yield "prompt: write the question, such as: May this be sent? {draft}"
-    for hole in _HOLE.findall(agent.prompt):
-        if known is not None and hole not in known:
+    for found in _HOLE.finditer(agent.prompt):
+        hole = found["name"]
+        if known is not None and hole is not None and hole not in known:
             yield f"prompt: {{{hole}}} is no stage; {did_you_mean(hole, known)}"
     for field in agent.output:
         if not _FIELD.fullmatch(field):
@@ -134,12 +136,17 @@ def stage_prompt(agent: AgentDefinition | None, given: object, outputs: Mapping[
     """Return the message of a stage: the agent's prompt with its holes filled, or all there is.
     The output of a stage that has not run is empty."""
     if agent is not None and (agent.prompt or agent.asks is not None):
-        known = {_INPUT: given, **outputs}
+        known = {INPUT: given, **outputs}
         filled = agent.prompt or agent.instructions
-        return _HOLE.sub(lambda hole: as_text(known.get(hole[1], "")), filled)
+        return _HOLE.sub(
+            lambda hole: (
+                as_text(known.get(hole["name"], "")) if hole["name"] else f"{{{hole['literal']}}}"
+            ),
+            filled,
+        )
     if not outputs:
         return as_text(given)
-    parts = {_INPUT: given, **outputs}
+    parts = {INPUT: given, **outputs}
     return "\n\n".join(f"## {name}\n\n{as_text(value)}" for name, value in parts.items())
 
 

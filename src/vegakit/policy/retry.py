@@ -137,7 +137,8 @@ class RetryRule(Struct, frozen=True):
 
     `resend_unknown` is about a call cut off because our side died, see `may_resend`. A server that
     asks to wait for longer than `max_wait_ms` has refused: nobody sits and waits for hours without
-    having said so.
+    having said so. `speak_again` is for an answer that breaks off after its beginning was heard:
+    it is asked for again, and who listens hears it from the start once more.
     """
 
     max_attempts: int = 3
@@ -146,6 +147,7 @@ class RetryRule(Struct, frozen=True):
     total_ms: int | None = None
     resend_unknown: Resend = Resend.ALWAYS
     max_wait_ms: int = 60_000
+    speak_again: bool = False
 
     def __post_init__(self) -> None:
         times = (self.total_ms, self.max_wait_ms)

@@ -26,6 +26,8 @@ class AgentRun:
     make, `timeout_ms` how long it may take. `tools` are those it may use of its own; None is all.
     `tenant_budget` is what was set for the tenant, as in "$5/day"; empty is the runner's own.
     `wallet` is the token whose calls may spend `wallet_cap` in all; empty if none limits this run.
+    With `waits` it waits, for as long as it may take, for money that calls under way have reserved
+    and may not use.
     """
 
     tenant: TenantId
@@ -42,6 +44,7 @@ class AgentRun:
     tenant_budget: str = ""
     wallet: str = ""
     wallet_cap: Money | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,14 @@ class AgentResult:
 @dataclass(frozen=True, slots=True)
 class TenantSpending:
     """The budget that a runner holds a tenant to, what is spent of it in its period, and the
-    largest call that it admits now; None where nothing limits it."""
+    largest call that it admits now; None where nothing limits it. The same of a wallet in it, if
+    one was asked about."""
 
     budget: str
     spent: Money
     remaining: Money | None
+    wallet_spent: Money | None = None
+    wallet_remaining: Money | None = None
 
 
 class AgentRunner(Protocol):
@@ -96,6 +102,9 @@ class AgentRunner(Protocol):
         further call, and still returns: what it had spent has to be counted."""
         ...
 
-    def spending(self, tenant: TenantId, budget: str) -> Awaitable[TenantSpending]:
-        """Return how a tenant stands by the budget that was set for it; empty is the runner's."""
+    def spending(
+        self, tenant: TenantId, budget: str, wallet: str = "", wallet_cap: Money | None = None
+    ) -> Awaitable[TenantSpending]:
+        """Return how a tenant stands by the budget that was set for it; empty is the runner's. With
+        a wallet, also how that stands."""
         ...

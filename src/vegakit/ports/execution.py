@@ -2,7 +2,7 @@
 they run in.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypedDict
 
@@ -251,9 +251,14 @@ class Sandbox(Protocol):
         ...
 
     def run(
-        self, argv: Sequence[str], *, owner: str, said: bytes = b""
+        self,
+        argv: Sequence[str],
+        *,
+        owner: str,
+        said: bytes = b"",
+        on_output: Callable[[bytes], object] | None = None,
     ) -> Awaitable[CommandResult]:
-        """`said` is what it reads."""
+        """`said` is what it reads; `on_output` is called with each piece of what it says."""
         ...
 
     def serve(

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         Event as Event,
         Exit as Exit,
         GroupSpec as GroupSpec,
+        HistoryCompacted as HistoryCompacted,
         Link as Link,
         MachineEnded as MachineEnded,
         Monitor as Monitor,
@@ -134,11 +135,12 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "protocol": (
             "Action Answer AskOnce AskPerson AskProcess BreakerClosed BreakerOpened CallQueued "
-            "CancelAsk ChildSpec CostAlert DeferReply Demonitor Event Exit GroupSpec Link "
-            "MachineEnded Monitor Monitored News OverlapReport Post Printed ProcessExited "
-            "ProcessRestarted ProcessSpawned ProcessSpec ProcessStuck ReducerAction Remember "
-            "Respond SendAfter SendExitSignal ShutDown Spawn SpawnChild SpawnRefused Spawned Tell "
-            "TerminateProcess ToolBegan ToolEnded TraceNote TraceSpanEnded Unlink WastedCost"
+            "CancelAsk ChildSpec CostAlert DeferReply Demonitor Event Exit GroupSpec "
+            "HistoryCompacted Link MachineEnded Monitor Monitored News OverlapReport Post Printed "
+            "ProcessExited ProcessRestarted ProcessSpawned ProcessSpec ProcessStuck ReducerAction "
+            "Remember Respond SendAfter SendExitSignal ShutDown Spawn SpawnChild SpawnRefused "
+            "Spawned Tell TerminateProcess ToolBegan ToolEnded TraceNote TraceSpanEnded Unlink "
+            "WastedCost"
         ),
         "refusals": "RefusalReason RefusedProgram refused",
         "state": (

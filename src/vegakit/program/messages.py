@@ -106,13 +106,14 @@ class MessageFailed(Struct, frozen=True, tag=True, omit_defaults=True):
     `pieces` are the parts of the text that were streamed before. `cause` are the effects whose
     outcomes led here: if the run fails because of it, they are asked again when the run is resumed.
     What the machine decided itself, such as a budget that is too small, has no cause, since it is
-    decided anew."""
+    decided anew. `messages` is the conversation until then, for who asked from outside."""
 
     error: str
     reason: str
     charged: Money = Money(0)
     pieces: tuple[str, ...] = ()
     cause: tuple[EffectKey, ...] = ()
+    messages: tuple[Message, ...] = ()
 
 
 Outcome: TypeAlias = Returned | MessageFailed
@@ -167,6 +168,12 @@ def system_message(value: ResultMessage | ExitMessage | Down) -> ProcessMessage:
 T = TypeVar("T")
 
 
+_CUT_OFF = (
+    "outcome unknown: it was cut off, and nobody knows whether it was done; check whether it took "
+    "effect before you call it again"
+)
+
+
 def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:
     """Return the outcome of a tool call as the model is told it."""
     match outcome:
@@ -177,7 +184,7 @@ def tool_outcome(outcome: EffectOutcome) -> ToolOutcome:
         case Failed(_, reason) | Crashed(reason):
             return ToolOutcome(reason, is_error=True)
         case Unknown():
-            return ToolOutcome("was cut off; nobody knows whether it was done", is_error=True)
+            return ToolOutcome(_CUT_OFF, is_error=True)
         case EffectCancelled():
             return ToolOutcome("was cancelled", is_error=True)
 

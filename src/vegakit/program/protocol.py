@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from vegakit.agent import ToolOutcome
+from vegakit.agent import CompactedHistory, ToolOutcome
 from vegakit.conversation import Conversation
 from vegakit.effects import HostAction
 from vegakit.events import HostEvent
@@ -271,6 +271,8 @@ class ToolBegan(Struct, frozen=True, tag=True):
     name: str
     arguments: Any
     index: int
+    step: int = 0
+    """Of the turn: which of its answers has called."""
 
 
 class ToolEnded(Struct, frozen=True, tag=True):
@@ -280,6 +282,14 @@ class ToolEnded(Struct, frozen=True, tag=True):
     name: str
     outcome: ToolOutcome
     index: int
+    step: int = 0
+
+
+class HistoryCompacted(Struct, frozen=True, tag=True):
+    """A summary has taken the place of a part of the conversation of a streamed answer."""
+
+    ask: str
+    history: CompactedHistory
 
 
 class MachineEnded(Struct, frozen=True, tag=True):
@@ -418,6 +428,7 @@ Action: TypeAlias = (
     | Answer
     | ToolBegan
     | ToolEnded
+    | HistoryCompacted
     | Down
     | MachineEnded
     | TraceSpanEnded

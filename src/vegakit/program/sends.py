@@ -62,7 +62,7 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
-from vegakit.program.protocol import CallQueued, ToolBegan, ToolEnded
+from vegakit.program.protocol import CallQueued, HistoryCompacted, ToolBegan, ToolEnded
 from vegakit.program.send_limits import (
     Guards,
     WaitUntil,
@@ -302,12 +302,13 @@ class SendWorker(Worker):
         match outcome:
             case Answered(value) if turn.phase is TurnPhase.SUMMARISING:
                 action = turn.on_summary(as_record(ModelReply, value), count=self._count(at))
+                self._tell_compaction(at)
             case Answered(value):
                 reply = as_record(ModelReply, value)
                 action = turn.on_reply(reply, _check(send, body), count=self._count(at))
-            case Failed() | Refused() | Unknown() if not send.pieces and self._ask_again(
-                at, call, flight.effect.key, outcome
-            ):
+            case Failed() | Refused() | Unknown() if (
+                call.retry.rule.speak_again or not send.pieces
+            ) and self._ask_again(at, call, flight.effect.key, outcome):
                 return
             case Failed() | Refused() | Unknown():
                 failed = turn.on_model_failed(outcome)
@@ -409,7 +410,8 @@ class SendWorker(Worker):
             return
         deadline_ms, ask = self._deadline(at), self._listener(at)
         for plan in action.calls if ask else ():
-            began = ToolBegan(ask, plan.call.name, plan.call.arguments, plan.index)
+            call = plan.call
+            began = ToolBegan(ask, call.name, call.arguments, plan.index, action.step)
             self._core.out.append(began)
         for index, failed in self._tools.start(*at, action, deadline_ms):
             self._on_tool(at, index, failed)
@@ -432,10 +434,16 @@ class SendWorker(Worker):
         send.outcomes = send.outcomes | {index: outcome}
         send.failed += cause if outcome.is_error else ()
         if ask := self._listener(at):
-            self._core.out.append(ToolEnded(ask, send.turn.tool_name(index), outcome, index))
+            name, step = send.turn.tool_name(index), send.turn.spent.steps - 1
+            self._core.out.append(ToolEnded(ask, name, outcome, index, step))
         if len(send.outcomes) == send.due:
             action = send.turn.on_tools(send.outcomes, count=self._count(at))
             self._go_on(at, action, () if _is_bound(action) else send.failed)
+
+    def _tell_compaction(self, at: OpenSend) -> None:
+        compacted = at.send.turn.compacted
+        if compacted is not None and (ask := self._listener(at)):
+            self._core.out.append(HistoryCompacted(ask, compacted))
 
     def _listener(self, at: OpenSend) -> str:
         """Return the ask of the host that may stream this send, or an empty text."""
@@ -470,11 +478,10 @@ class SendWorker(Worker):
         self._core.cancel(process, message_id)
         charged = self._budgets.charged(path, send)
         self._give_up(at)
-        self._end(
-            process,
-            message_id,
-            msgspec.structs.replace(failure, charged=charged, pieces=send.pieces),
-        )
+        # Only who asks from outside reads it: elsewhere it would stay in the state of the program.
+        messages = send.turn.conversation.messages if process.once else ()
+        facts = {"charged": charged, "pieces": send.pieces, "messages": messages}
+        self._end(process, message_id, msgspec.structs.replace(failure, **facts))
         self._close(at)
         self._core.ready.append(path)
 

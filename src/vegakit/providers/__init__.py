@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         listed_price as listed_price,
         runs_provider_tools as runs_provider_tools,
     )
+    from vegakit.providers.provider import ProviderRecord as ProviderRecord
     from vegakit.providers.registry import (
         build_model as build_model,
         parts_of_agent as parts_of_agent,
@@ -71,6 +72,7 @@ __getattr__, __dir__ = lazy_exports(
             "capped_price catalog_date catalog_sources features_of known_models known_providers "
             "listed_price runs_provider_tools"
         ),
+        "provider": "ProviderRecord",
         "registry": "build_model parts_of_agent",
         "scripted": "ScriptedAnswer ScriptedCall ScriptedModel ScriptedReply",
         "transport": "ConnectionPool",

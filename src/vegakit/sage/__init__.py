@@ -10,13 +10,26 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.sage.edits import Edited as Edited, replace_once as replace_once
+    from vegakit.conversation import (
+        Message as Message,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
+    )
+    from vegakit.host import Agent as Agent
+    from vegakit.ports import Tool as Tool
+    from vegakit.sage.edits import (
+        Edited as Edited,
+        replace_each as replace_each,
+        replace_once as replace_once,
+    )
     from vegakit.sage.events import (
         EndReason as EndReason,
+        SageCompacted as SageCompacted,
         SageCost as SageCost,
         SageEnd as SageEnd,
         SageEvent as SageEvent,
         SageMode as SageMode,
+        SageQuote as SageQuote,
         SageSession as SageSession,
         SageText as SageText,
         SageToolBegan as SageToolBegan,
@@ -24,8 +37,36 @@ if TYPE_CHECKING:
         SageTurn as SageTurn,
         event_line as event_line,
     )
+    from vegakit.sage.history import (
+        Rewound as Rewound,
+        RewoundSession as RewoundSession,
+        SessionInfo as SessionInfo,
+        SessionMatch as SessionMatch,
+        SessionState as SessionState,
+        export_session as export_session,
+        list_sessions as list_sessions,
+        redo_turns as redo_turns,
+        rename_session as rename_session,
+        search_sessions as search_sessions,
+        transcript as transcript,
+        undo_turns as undo_turns,
+        undoable_turns as undoable_turns,
+    )
+    from vegakit.sage.names import (
+        AgentExecution as AgentExecution,
+        AgentState as AgentState,
+        Config as Config,
+        LLMClient as LLMClient,
+        LLMProvider as LLMProvider,
+    )
+    from vegakit.sage.patches import (
+        FilePatch as FilePatch,
+        Patched as Patched,
+        apply_parts as apply_parts,
+        read_patch as read_patch,
+    )
     from vegakit.sage.session import SageAgent as SageAgent
-    from vegakit.sage.tools import Workspace as Workspace
+    from vegakit.sage.tools import ToolRegistry as ToolRegistry, Workspace as Workspace
     from vegakit.sage.undo.records import (
         Restored as Restored,
         TurnChanges as TurnChanges,
@@ -42,13 +83,23 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "edits": "Edited replace_once",
+        "vegakit.conversation": "Message ToolCall ToolResult",
+        "vegakit.host": "Agent",
+        "vegakit.ports": "Tool",
+        "edits": "Edited replace_each replace_once",
         "events": (
-            "EndReason SageCost SageEnd SageEvent SageMode SageSession SageText "
-            "SageToolBegan SageToolEnded SageTurn event_line"
+            "EndReason SageCompacted SageCost SageEnd SageEvent SageMode SageQuote SageSession "
+            "SageText SageToolBegan SageToolEnded SageTurn event_line"
         ),
+        "patches": "FilePatch Patched apply_parts read_patch",
+        "history": (
+            "Rewound RewoundSession SessionInfo SessionMatch SessionState export_session "
+            "list_sessions redo_turns rename_session search_sessions transcript undo_turns "
+            "undoable_turns"
+        ),
+        "names": "AgentExecution AgentState Config LLMClient LLMProvider",
         "session": "SageAgent",
-        "tools": "Workspace",
+        "tools": "ToolRegistry Workspace",
         "undo.records": "Restored TurnChanges UndoLimits UndoTurn Unrestored",
         "undo.turns": "UndoStore open_undo undo_folder",
     },

@@ -8,6 +8,7 @@ and blanks before them; right, or refused with what to do (pure).
 | fits nowhere, but once as whole lines without | those lines are replaced; lines that the edit |
 | regard to trailing blanks, and to whether     | does not change stay as the file has them     |
 | tabs or blanks indent them                    |                                               |
+| fits only with its accents in another form    | the new text is written in that form, too     |
 | fits nowhere                                  | refused: the most similar line is named       |
 
 Line endings, a missing final newline and tabs stay as the file has them. Blanks inside a line are
@@ -15,14 +16,18 @@ never passed over: they may stand in a string, and an edit that changes one unas
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from vegakit.errors import ToolFailed
 
 _SHOWN = 80
 _MOST_NAMED = 5
-_BLANKS = " \t\r\n"
+BLANKS = " \t\r\n"
+"""What is passed over at the ends of a line."""
+TWO_FORMS = "use a part of the lines that has no accents, or a command of the shell tool"
+"""What to do where accents are one character in one line and two in another."""
 _INDENTED = re.compile(r"[ \t]*")
 
 
@@ -54,12 +59,56 @@ def replace_once(text: str, old: str, new: str, path: str) -> Edited:
     if old == new:
         raise ToolFailed("old and new are the same, so nothing would change; say what is to change")
     plain = text.replace("\r\n", "\n")
-    found = _places(plain, old)
-    if len(found) > 1:
-        raise _ambiguous(plain, found, path)
-    if found:
-        return _exact(text, plain, found[0], old, new)
-    return _by_lines(text, old, new, path)
+    # Counted in one form: a place that looks the same may be the one that is meant.
+    alike = _places(composed(plain), composed(old))
+    if len(alike) > 1:
+        raise _ambiguous(composed(plain), alike, path)
+    spellings = [(old, new), *((form(old), form(new)) for form in other_forms(old))]
+    for sought, given in spellings:
+        if found := _places(plain, sought):
+            return _exact(text, plain, found[0], sought, given)
+    for sought, given in spellings:
+        if (made := _by_lines(text, sought, given, path)) is not None:
+            return made
+    raise _refused(text, old, path)
+
+
+def replace_each(text: str, edits: Sequence[tuple[str, str]], path: str) -> tuple[Edited, ...]:
+    """Make edits one after the other, each in what the one before it has left, or raise
+    `ToolFailed` if any of them does not fit."""
+    made: list[Edited] = []
+    for number, (old, new) in enumerate(edits, 1):
+        try:
+            made.append(replace_once(made[-1].text if made else text, old, new, path))
+        except ToolFailed as refused:
+            if len(edits) == 1:
+                raise
+            raise ToolFailed(
+                f"edit {number} of {len(edits)}: {refused}. None of them was made; send all again"
+            ) from None
+    return tuple(made)
+
+
+def other_forms(text: str) -> Iterator[Callable[[str], str]]:
+    """Yield ways to spell a text with its accents in another form (NFC or NFD) that differ from it:
+    a file may hold é as one character or as two, and a reader sees no difference."""
+    if text.isascii():
+        return
+    from unicodedata import normalize  # few texts need it
+
+    for name in ("NFC", "NFD"):
+        form = partial(normalize, name)
+        if form(text) != text:
+            yield form
+
+
+def composed(text: str) -> str:
+    """Return a text with each accent in one character with its letter, if there is such a one."""
+    if text.isascii():
+        return text
+    from unicodedata import normalize
+
+    return normalize("NFC", text)
 
 
 def _places(text: str, part: str) -> list[int]:
@@ -74,7 +123,7 @@ def _places(text: str, part: str) -> list[int]:
 
 def _exact(text: str, plain: str, at: int, old: str, new: str) -> Edited:
     start, end = (_place_in(text, plain, place) for place in (at, at + len(old)))
-    ending = _ending_of(text[start:end]) or _ending_of(text) or "\n"
+    ending = line_ending(text[start:end]) or line_ending(text) or "\n"
     made = text[:start] + new.replace("\n", ending) + text[end:]
     return Edited(made, plain.count("\n", 0, at) + 1, exact=True)
 
@@ -85,7 +134,7 @@ def _place_in(text: str, plain: str, at: int) -> int:
     return at + sum(line.endswith("\r") for line in text.split("\n")[:lines_before])
 
 
-def _ending_of(text: str) -> str:
+def line_ending(text: str) -> str:
     """Return the line ending that most lines have; empty if there is none."""
     windows = text.count("\r\n")
     others = text.count("\n") - windows
@@ -103,22 +152,19 @@ def _ending_of(text: str) -> str:
 _USUAL_WIDTH, _OTHER_WIDTHS = 4, (8, 2)
 
 
-def _by_lines(text: str, old: str, new: str, path: str) -> Edited:
+def _by_lines(text: str, old: str, new: str, path: str) -> Edited | None:
     wanted, given = old.split("\n"), new.split("\n")
     if wanted[-1] == "" and len(wanted) > 1:
         if given[-1] != "":
-            raise _missing(text, wanted, path)
+            return None
         # Both end with a line ending: the lines are meant, and not the beginning of the next one.
         wanted.pop()
         given.pop()
-    lines, size = _lines(text), len(wanted)
-    bare = [line.strip(_BLANKS) for line in lines]
-    sought = [line.strip(_BLANKS) for line in wanted]
-    places = [at for at in range(len(lines) - size + 1) if bare[at : at + size] == sought]
+    lines, size = lines_of(text), len(wanted)
     found = {
         at: width
-        for at in places
-        if any(sought) and (width := _tab_width(lines[at : at + size], wanted))
+        for at in alike_lines(lines, wanted)
+        if (width := tab_width(lines[at : at + size], wanted))
     }
     if len(found) > 1:
         numbers = ", ".join(str(at + 1) for at in [*found][:_MOST_NAMED])
@@ -127,25 +173,42 @@ def _by_lines(text: str, old: str, new: str, path: str) -> Edited:
             "; copy the lines exactly, with lines around them, so that they fit once"
         )
     for at, width in found.items():
-        there, ending = lines[at : at + size], _ending_of(text) or "\n"
-        made = _joined(there, wanted, given, _Indentation(there, wanted, width), ending)
+        there, ending = lines[at : at + size], line_ending(text) or "\n"
+        if not are_spelled(there, wanted):
+            return None
+        made = _joined(there, wanted, given, Indentation(there, wanted, width), ending)
         return Edited("".join([*lines[:at], *made, *lines[at + size :]]), at + 1, exact=False)
-    raise _unlike(path, places[0] + 1) if places else _missing(text, wanted, path)
+    return None
 
 
-def _lines(text: str) -> list[str]:
+def alike_lines(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return where the words of lines stand, however they are indented and accents are written."""
+    sought, size = [composed(line.strip(BLANKS)) for line in wanted], len(wanted)
+    if not any(sought):
+        return []
+    bare = [composed(line.strip(BLANKS)) for line in lines]
+    return [at for at in range(len(lines) - size + 1) if bare[at : at + size] == sought]
+
+
+def are_spelled(there: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether lines have the very words, with the same characters."""
+    pairs = zip(there, wanted, strict=True)
+    return all(line.strip(BLANKS) == said.strip(BLANKS) for line, said in pairs)
+
+
+def lines_of(text: str) -> list[str]:
     """Return the lines with their endings. `splitlines` would break at a form feed, too."""
     return re.findall(r"[^\n]*\n|[^\n]+$", text)
 
 
-def _tab_width(there: Sequence[str], wanted: Sequence[str]) -> int:
+def tab_width(there: Sequence[str], wanted: Sequence[str]) -> int:
     """Return the width of a tab by which all lines are indented alike; 0 if there is none. Another
     width than the usual one must be seen at two depths: at one, any number of blanks is some
     width."""
     pairs = [
-        (_indent(line), _indent(said))
+        (indent_of(line), indent_of(said))
         for line, said in zip(there, wanted, strict=True)
-        if line.strip(_BLANKS)
+        if line.strip(BLANKS)
     ]
     depths = len({line for line, _ in pairs if line})
     for width in (_USUAL_WIDTH, *(_OTHER_WIDTHS if depths > 1 else ())):
@@ -154,18 +217,18 @@ def _tab_width(there: Sequence[str], wanted: Sequence[str]) -> int:
     return 0
 
 
-class _Indentation:
-    """How a file writes the indentations of an edit."""
+class Indentation:
+    """The way in which a file writes the indentations of an edit."""
 
     def __init__(self, there: Sequence[str], wanted: Sequence[str], width: int) -> None:
-        self._known = {_indent(s): _indent(t) for t, s in zip(there, wanted, strict=True) if s}
+        self._known = {indent_of(s): indent_of(t) for t, s in zip(there, wanted, strict=True) if s}
         self._width = width
-        self._has_tabs = any("\t" in _indent(line) for line in there)
+        self._has_tabs = any("\t" in indent_of(line) for line in there)
 
     def of(self, line: str) -> str:
         """Return a new line, indented as those around it are."""
-        said = _indent(line)
-        if not line.strip(_BLANKS):
+        said = indent_of(line)
+        if not line.strip(BLANKS):
             return line
         if said in self._known:
             return self._known[said] + line[len(said) :]
@@ -178,7 +241,7 @@ def _joined(
     there: Sequence[str],
     wanted: Sequence[str],
     given: Sequence[str],
-    indentation: _Indentation,
+    indentation: Indentation,
     ending: str,
 ) -> list[str]:
     """Return the lines for the place: those that the edit does not change as the file has them, the
@@ -200,7 +263,8 @@ def _joined(
     return [text + end for text, end in zip(bare, ends, strict=True)]
 
 
-def _indent(line: str) -> str:
+def indent_of(line: str) -> str:
+    """Return the blanks and tabs that a line begins with."""
     found = _INDENTED.match(line)
     return found.group() if found else ""
 
@@ -216,14 +280,19 @@ def _ambiguous(plain: str, found: Sequence[int], path: str) -> ToolFailed:
     )
 
 
-def _unlike(path: str, line: int) -> ToolFailed:
-    return ToolFailed(
-        f"old is not in {path}: line {line} has its words, but is indented otherwise; read it, and "
-        "copy its tabs and blanks exactly"
-    )
-
-
-def _missing(text: str, wanted: Sequence[str], path: str) -> ToolFailed:
+def _refused(text: str, old: str, path: str) -> ToolFailed:
+    wanted = old.removesuffix("\n").split("\n")
+    lines = lines_of(text)
+    for at in alike_lines(lines, wanted):
+        if tab_width(lines[at : at + len(wanted)], wanted):
+            return ToolFailed(
+                f"old is not in {path}: line {at + 1} has its words, but accents are written in "
+                f"two ways there; {TWO_FORMS}"
+            )
+        return ToolFailed(
+            f"old is not in {path}: line {at + 1} has its words, but is indented otherwise; the "
+            "file may have changed: read it again, and copy its tabs and blanks exactly"
+        )
     first = next((line.strip() for line in wanted if line.strip()), "")
     like = next(
         (number for number, line in enumerate(text.split("\n"), 1) if first and first in line), None

@@ -72,9 +72,11 @@ class SageTurn(Struct, frozen=True, tag="turn"):
 
 
 class SageText(Struct, frozen=True, tag="text"):
-    """The agent said something."""
+    """The agent said something. `task` is the call of `task` whose sub-agent did, here and below;
+    it is empty for the agent of the session."""
 
     text: str
+    task: str = ""
 
 
 class SageToolBegan(Struct, frozen=True, tag="tool_began"):
@@ -83,6 +85,7 @@ class SageToolBegan(Struct, frozen=True, tag="tool_began"):
     id: str
     name: str
     arguments: Any
+    task: str = ""
 
 
 class SageToolEnded(Struct, frozen=True, tag="tool_ended"):
@@ -92,6 +95,27 @@ class SageToolEnded(Struct, frozen=True, tag="tool_ended"):
     name: str
     result: str
     is_error: bool
+    task: str = ""
+
+
+class SageQuote(Struct, frozen=True, tag="quote"):
+    """The agent is about to start sub-agents, by these calls: together they spend at most
+    `worst_usd`, and probably `typical_usd`."""
+
+    tasks: tuple[str, ...]
+    worst_usd: float
+    typical_usd: float
+
+
+class SageCompacted(Struct, frozen=True, tag="compacted"):
+    """The conversation outgrew the window of the model, and a summary took the place of its earlier
+    part. `dropped` counts what the agent no longer sees, the journal keeps it; `pinned` names what
+    it still sees word by word."""
+
+    dropped: dict[str, int]
+    pinned: tuple[str, ...]
+    bytes_before: int
+    bytes_after: int
 
 
 class SageCost(Struct, frozen=True, tag="cost"):
@@ -103,7 +127,8 @@ class SageCost(Struct, frozen=True, tag="cost"):
 
 class SageEnd(Struct, frozen=True, tag="end"):
     """The turn ended. `text` is the answer; `error` and `message` say what went wrong. `changed` is
-    how many paths the turn changed, which undo takes back; if not, `not_undoable` says why."""
+    how many paths the turn changed, which undo takes back; if not, `not_undoable` says why.
+    `lasting` is what it did that nobody can take back, such as requests to a server."""
 
     reason: EndReason
     text: str = ""
@@ -113,11 +138,39 @@ class SageEnd(Struct, frozen=True, tag="end"):
     refused: int = 0
     changed: int = 0
     not_undoable: str = ""
+    lasting: tuple[str, ...] = ()
 
 
 SageEvent: TypeAlias = (
-    SageSession | SageTurn | SageText | SageToolBegan | SageToolEnded | SageCost | SageEnd
+    SageSession
+    | SageTurn
+    | SageText
+    | SageToolBegan
+    | SageToolEnded
+    | SageQuote
+    | SageCompacted
+    | SageCost
+    | SageEnd
 )
+
+
+class CallIds:
+    """Names of tool calls: turn, round of calls, index in the answer."""
+
+    def __init__(self, turn: int) -> None:
+        self._turn, self._round = turn, 1
+        self._seen: set[int] = set()
+
+    def began(self, index: int) -> str:
+        """Return the name of a call that began; an index that was there already begins a round."""
+        if index in self._seen:
+            self._round, self._seen = self._round + 1, set()
+        self._seen.add(index)
+        return self.ended(index)
+
+    def ended(self, index: int) -> str:
+        """Return the name of a call of this round."""
+        return f"{self._turn}.{self._round}.{index}"
 
 
 def event_line(event: SageEvent) -> str:

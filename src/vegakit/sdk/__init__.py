@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         PIPELINE_SUFFIXES as PIPELINE_SUFFIXES,
         PipelineFile as PipelineFile,
         agent_spec as agent_spec,
+        pipeline_module as pipeline_module,
         pipeline_schema as pipeline_schema,
         read_pipeline as read_pipeline,
     )
@@ -95,7 +96,10 @@ __getattr__, __dir__ = lazy_exports(
         "composition": "RuntimeOptions adopt runtime_arguments",
         "control_server": "ControlServer RuntimeControl",
         "patterns": "map_all race retry_until",
-        "pipeline_files": "PIPELINE_SUFFIXES PipelineFile agent_spec pipeline_schema read_pipeline",
+        "pipeline_files": (
+            "PIPELINE_SUFFIXES PipelineFile agent_spec pipeline_module pipeline_schema "
+            "read_pipeline"
+        ),
         "programs": (
             "Failed LoadHook MaxLen ProgramRefused PythonProgram VegaFunction VegaProgram "
             "code_run_by interop_at load parallel program session spawn tools_at vega"

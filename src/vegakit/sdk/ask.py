@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, Unpack, cast
 
 from vegakit.concurrency import AwaitedWork
-from vegakit.conversation import Conversation, Message, Text, UserPart
+from vegakit.conversation import Conversation, Media, Message, Text, UserPart
 from vegakit.errors import UserError
 from vegakit.host import (
     Agent,
@@ -68,7 +68,7 @@ class Ask(AwaitedWork[Reply[AskT]]):
         timeout: float | str | None = None,
         budget: str | float | None = None,
         deps: object = None,
-        files: Sequence[str | Path] = (),
+        files: Sequence[str | Path | Media] = (),
         history: Conversation | Sequence[Message] = (),
         wait_for_budget: bool = False,
         max_wait: float | str | None = None,
@@ -122,11 +122,17 @@ class Ask(AwaitedWork[Reply[AskT]]):
                     await told
         raise AssertionError("a stream ends with its reply")
 
-    async def events(self, *, stream: bool) -> AsyncGenerator[StreamEvent[AskT]]:
+    async def events(
+        self, *, stream: bool, live: bool = False
+    ) -> AsyncGenerator[StreamEvent[AskT]]:
         """Yield what is said and done while it happens; without `stream` only what is done. Where
-        answers are recorded, the text of each model call comes when it is complete and kept."""
+        answers are recorded, the text of each model call comes when it is complete and kept; with
+        `live` it comes as it is said, and of an answer that a kill cuts off some was heard that no
+        run has."""
         program = self._runtime.program
         asked = await self._begin(stream=stream, with_events=True)
+        if live and asked.context is not None:
+            asked.context.is_live = True
         try:
             async for event in asked.buffer:
                 yield event
@@ -178,11 +184,11 @@ def _kind(given: object) -> str:
     return f"the text {given[:40]!r}" if isinstance(given, str) else f"a value of type {named}"
 
 
-def _media(files: Sequence[str | Path]) -> Iterator[UserPart]:
+def _media(files: Sequence[str | Path | Media]) -> Iterator[UserPart]:
     if files:
         from vegakit.host import read_media
 
-        yield from map(read_media, files)
+        yield from (one if isinstance(one, Media) else read_media(one) for one in files)
 
 
 # A runtime for code that awaits nothing, such as a script. It has an event loop of its own for as

@@ -186,9 +186,10 @@ class Runtime(SyncRuntime):
         self._observable = observable
         self._control: ControlServer | None = None
         self._observers = tuple(observers)
+        self.store: Store = store or store_beside(self._journal)
         self.approvals = Approvals(
             self.clock,
-            store or store_beside(self._journal),
+            self.store,
             permission_policy_from(permissions, mode),
             as_audit(audit),
             secrets,

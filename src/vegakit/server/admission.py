@@ -11,7 +11,7 @@ is decided there.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -39,22 +39,34 @@ MOST_VALUES = 100_000
 and all callers wait for it: without a limit a request of 4 MB held up the server for seconds."""
 
 _PROBE: Final = TenantId("")
+_WAIT: Final = "wait_ms"
 
 Authenticate: TypeAlias = Callable[[str], Awaitable[Identity | None]]
 """Says who has a bearer token, if anybody."""
 
 
 class DoorLimits(Struct, frozen=True):
-    """Bounds what one door takes on, of all and of one tenant. Calls that wait on purpose count as
-    calls; `quiet_ms` is how often an open stream's token is looked at again."""
+    """Bounds what one door takes on, of all and of one tenant. Calls that wait on purpose (`waits`)
+    count apart: workers that wait take no place of those who only look or answer. `quiet_ms` is how
+    often the token of a stream or of a call that waits is looked at again."""
 
     body_bytes: int = 1 << 20
     calls: int = 256
+    waits: int = 256
     streams: int = 256
     tenant_calls: int = 64
+    tenant_waits: int = 64
     tenant_streams: int = 64
     call_ms: int = 65_000
     quiet_ms: int = 15_000
+
+
+class PlaceKind(StrEnum):
+    """Says what a caller takes a place for. Each kind has limits of its own."""
+
+    CALL = "calls"
+    WAIT = "calls that wait"
+    STREAM = "streams"
 
 
 class FailureCode(StrEnum):
@@ -74,6 +86,15 @@ class CallFailure(NamedTuple):
 
     code: RefusalCode | FailureCode
     text: str
+
+
+class AdmittedRequest(NamedTuple):
+    """Says who makes a request, when its time is over by the clock of the loop, and by which words
+    the caller was let in."""
+
+    identity: Identity
+    due: float
+    authorization: str
 
 
 def failure_of(error: Exception) -> CallFailure:
@@ -114,8 +135,12 @@ class Admission:
     def __init__(self, authenticate: Authenticate, limits: DoorLimits) -> None:
         self._authenticate, self._limits = authenticate, limits
         # By tenant, and of all: how many are under way.
-        self._calls: dict[TenantId | None, int] = {}
-        self._streams: dict[TenantId | None, int] = {}
+        self._under_way: dict[tuple[PlaceKind, TenantId | None], int] = {}
+        self._most = {
+            PlaceKind.CALL: (limits.calls, limits.tenant_calls),
+            PlaceKind.WAIT: (limits.waits, limits.tenant_waits),
+            PlaceKind.STREAM: (limits.streams, limits.tenant_streams),
+        }
         # By tenant: when its next message is converted at the soonest.
         self._turns: dict[TenantId, float] = {}
 
@@ -139,39 +164,39 @@ class Admission:
         return found
 
     @contextmanager
-    def counted(self, shape: ReplyShape, tenant: TenantId) -> Generator[None]:
+    def counted(self, kind: PlaceKind, tenant: TenantId) -> Generator[None]:
         """Count a call or stream while it is under way; refuse one that is too many."""
-        limits, under_way = self._limits, self._calls
-        most, most_of_one = limits.calls, limits.tenant_calls
-        if shape is ReplyShape.STREAM:
-            under_way, most, most_of_one = self._streams, limits.streams, limits.tenant_streams
-        for who, allowed in ((None, most), (tenant, most_of_one)):
-            if under_way.get(who, 0) >= allowed:
+        under_way, places = self._under_way, ((kind, None), (kind, tenant))
+        for place, allowed in zip(places, self._most[kind], strict=True):
+            if under_way.get(place, 0) >= allowed:
                 raise OperationError(
-                    RefusalCode.EXHAUSTED, f"{allowed} are under way here; try again in a moment"
+                    RefusalCode.EXHAUSTED,
+                    f"{allowed} {kind} are under way here; try again in a moment",
                 )
-        for who in (None, tenant):
-            under_way[who] = under_way.get(who, 0) + 1
+        for place in places:
+            under_way[place] = under_way.get(place, 0) + 1
         try:
             yield
         finally:
-            for who in (None, tenant):
-                under_way[who] -= 1
-                if not under_way[who]:
-                    del under_way[who]
+            for place in places:
+                under_way[place] -= 1
+                if not under_way[place]:
+                    del under_way[place]
 
     async def converted(self, tenant: TenantId, convert: Callable[..., T], *given: Any) -> T:  # noqa: ANN401
-        """Convert a message of a tenant, when it is its turn. Everybody waits while one is
-        converted, so whoever holds them up for long is held up for longer; see `_pause_s`."""
+        """Convert a message of a tenant from or to bytes, when it is its turn. Everybody waits
+        while one is converted, so whoever holds them up is held up for longer; see `_pause_s`."""
         loop = asyncio.get_running_loop()
         # Whoever wakes first may make the others wait again.
         while (left := self._turns.get(tenant, 0) - loop.time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
-        began = time.thread_time()
+        began, made = time.thread_time(), None
         try:
-            return convert(*given)
+            made = convert(*given)
+            return made
         finally:
-            pause_s = _pause_s(time.thread_time() - began)
+            size = max((len(one) for one in (*given, made) if isinstance(one, bytes)), default=0)
+            pause_s = _pause_s(min(time.thread_time() - began, size * _MOST_S_A_BYTE))
             if pause_s > _SHORTEST_S:
                 self._turns[tenant] = at = loop.time() + pause_s
                 loop.call_at(at, self._forget_turn, tenant)
@@ -179,6 +204,17 @@ class Admission:
     def _forget_turn(self, tenant: TenantId) -> None:
         if self._turns.get(tenant, 0) <= asyncio.get_running_loop().time():
             self._turns.pop(tenant, None)
+
+    async def checked(self, call: Coroutine[Any, Any, T], authorization: str) -> T:
+        """Return what a call that waits returns; end it when its token is no longer good. Else
+        whoever lost its right would be handed work for as long as it waits."""
+        working = asyncio.ensure_future(call)
+        try:
+            while not (await asyncio.wait({working}, timeout=self._limits.quiet_ms / 1_000))[0]:
+                await self.identity(authorization)
+            return working.result()
+        finally:
+            await end_task(None if working.done() else working)
 
     async def watched(
         self,
@@ -217,6 +253,9 @@ class Admission:
 _SHORTEST_S = 0.001
 _UNIT_S = 0.0005
 _LONGEST_S = 10.0
+_MOST_S_A_BYTE = 5e-7
+"""No message takes longer for its size. What does, as when a collection of garbage falls into it,
+is not its tenant's doing: a call of a hundred bytes once rested for ten seconds for that."""
 
 
 def _pause_s(took_s: float) -> float:
@@ -224,6 +263,18 @@ def _pause_s(took_s: float) -> float:
     by the square, so that a tenant that holds others up for t ms does so 1 / 2 t of the time,
     while one with small messages never notices."""
     return min(took_s * took_s / _UNIT_S, _LONGEST_S)
+
+
+def waits(row: Operation[Any, Any]) -> bool:
+    """Say whether callers of a row may wait on purpose, until there is something for them."""
+    return _WAIT in row.request.__struct_fields__
+
+
+def place_of(row: Operation[Any, Any]) -> PlaceKind:
+    """Return what callers of a row take a place for."""
+    if row.shape is ReplyShape.STREAM:
+        return PlaceKind.STREAM
+    return PlaceKind.WAIT if waits(row) else PlaceKind.CALL
 
 
 async def end_task(task: "asyncio.Future[Any] | None") -> None:

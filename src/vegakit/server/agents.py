@@ -188,14 +188,26 @@ class RuntimeAgents:
             self._answering.add(declining)
             declining.add_done_callback(self._answering.discard)
 
-    async def spending(self, tenant: TenantId, budget: str) -> TenantSpending:
-        """Return how a tenant stands by the budget that was set for it, or by that of all."""
+    async def spending(
+        self, tenant: TenantId, budget: str, wallet: str = "", wallet_cap: Money | None = None
+    ) -> TenantSpending:
+        """Return how a tenant stands by the budget that was set for it, or by that of all; and a
+        wallet in it."""
         runtime, allowance = self._runtime, budget or self._tenant_budget
+        of_wallet: tuple[Money | None, Money | None] = (None, None)
         with runtime.budget(allowance, _place_of(tenant)) as scope:
             await runtime.budgets.declare(scope)
-            spent, left = await runtime.spent(), await runtime.remaining()
+            of_tenant = await self._stands()
+            if wallet and wallet_cap is not None:
+                with runtime.budget(Dollars.of_nanos(wallet_cap), _wallet_place(wallet)):
+                    of_wallet = await self._stands()
         shown = f"${allowance:g}" if isinstance(allowance, int | float) else allowance or ""
-        return TenantSpending(shown, Money(int(spent)), None if left is None else Money(int(left)))
+        return TenantSpending(shown, *of_tenant, *of_wallet)
+
+    async def _stands(self) -> tuple[Money, Money | None]:
+        """Return what is spent of the budget around this, and the largest call that fits now."""
+        spent, left = await self._runtime.spent(), await self._runtime.remaining()
+        return Money(int(spent)), None if left is None else Money(int(left))
 
     async def _ask(self, run: AgentRun, seen: "_Seen") -> AgentResult:
         # It may come from a server that was granted more than this one.
@@ -208,6 +220,7 @@ class RuntimeAgents:
             history=run.history,
             timeout=None if run.timeout_ms is None else run.timeout_ms / 1_000,
             budget=self._part(run),
+            wait_for_budget=run.waits,
         )
         async with aclosing(ask.events(stream=seen.on_text is not None)) as events:
             async for event in events:
@@ -252,7 +265,7 @@ class RuntimeAgents:
         # Also where nothing limits it: what is inside keeps its place when somebody sets a budget.
         caps.append((run.tenant_budget or self._tenant_budget, _place_of(run.tenant)))
         if run.wallet and run.wallet_cap is not None:
-            caps.append((Dollars.of_nanos(run.wallet_cap), f"token {run.wallet}"))
+            caps.append((Dollars.of_nanos(run.wallet_cap), _wallet_place(run.wallet)))
         if run.pid and run.money is not None and run.money_left is not None:
             place = f"process {quote(run.tenant, safe='')} {quote(run.pid, safe='')}"
             caps.append((Dollars.of_nanos(run.money), place))
@@ -296,19 +309,29 @@ _REFUSED_BY: Final = re.compile(
     r"more than is left for (?P<send>this send of \S+)|budget '[^']*?(?P<scope>\w+) [^'/]*' (?=has)"
 )
 """The part of a refusal that names what had too little: the part of one ask, or a scope."""
+_RAISE: Final = "raise the budget, or lower max_tokens"
+_WAIT: Final = ", or pass wait_for_budget=True"
+_AGAIN: Final = ", or try again when a call under way has ended"
+_LARGER: Final = {
+    "tenant": "let an admin set a larger budget (set_tenant_budget), or lower max_tokens",
+    "token": "use a token with a larger wallet, or lower max_tokens",
+    "": "let whoever runs this server raise its budget, or lower max_tokens",
+}
+"""What to do, by the scope that had too little, for callers who do not write Python here."""
 
 
 def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> str:
     """Return a refusal in the words of those who call a kernel: they know tenants, wallets of
     tokens, and processes with a quota, but no sends and scopes of a runtime. `own` is what the
     agent may spend by itself."""
-    text = str(error)
+    text = str(error).replace(_WAIT, _AGAIN)
     found = _REFUSED_BY.search(text)
     if found is None:
-        return text
+        return text.replace(_RAISE, _LARGER[""])
+    scope = found["scope"]
     known = {"tenant": f"the budget of tenant {run.tenant!r}", "token": f"wallet {run.wallet!r}"}
-    if found["scope"] in known:
-        return text.replace(found[0], f"{known[found['scope']]} ")
+    if scope in known:
+        return text.replace(found[0], f"{known[scope]} ").replace(_RAISE, _LARGER[scope])
     what, left = text.partition(", ")[0], run.money_left
     if left is None or (found["send"] and own is not None and own <= left):
         return (
@@ -318,11 +341,17 @@ def _by_known_names(error: BudgetExceeded, run: AgentRun, own: Money | None) -> 
     return (
         f"{what}, but process {run.pid!r} had {format_money(left)} left of the {quota} of its "
         "quota when this began; make a process with a larger quota, or lower max_tokens"
+        + _AGAIN
+        * (_AGAIN in text)
     )
 
 
 def _place_of(tenant: TenantId) -> str:
     return f"tenant {quote(tenant, safe='')}"
+
+
+def _wallet_place(wallet: str) -> str:
+    return f"token {wallet}"
 
 
 class _Key:

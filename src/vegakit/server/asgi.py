@@ -46,6 +46,7 @@ _MOST_CONNECTIONS = 2_000
 _HEAD_S = 20.0
 """The head of a request must be there within this."""
 _JSON = b"application/json"
+_RPC_REFUSED = -32_000
 _DEEPEST = 64
 _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A text, or the rest of the body where it does not end: a pattern that can fail after it has read
@@ -295,6 +296,13 @@ async def send_refusal(
 ) -> None:
     """Send why a request was refused, for machines and for people."""
     await send_json(send, status, {"error": {"code": code, "message": message}}, *more)
+
+
+async def send_rpc_refusal(send: AsgiSend, status: int, code: str, message: str) -> None:
+    """Send why a request was refused as an error of JSON-RPC: clients of MCP show no other. Its id
+    is not known, as the request may not have been read."""
+    error = {"code": _RPC_REFUSED, "message": message, "data": {"code": code}}
+    await send_json(send, status, {"jsonrpc": "2.0", "id": None, "error": error})
 
 
 async def until_gone(receive: AsgiReceive) -> None:

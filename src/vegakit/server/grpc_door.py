@@ -34,7 +34,9 @@ from vegakit.server.admission import (
     FailureCode,
     end_task,
     failure_of,
+    place_of,
     probe,
+    waits,
 )
 from vegakit.server.protobuf import KernelMessages, MethodCodec, kernel_messages
 
@@ -175,7 +177,8 @@ async def serve_grpc(
     limits, messages = limits or GrpcLimits(), kernel_messages()
     calls = _Calls(kernel, Admission(authenticate, limits), limits, messages)
     server = grpc.aio.server(
-        options=_options(limits), maximum_concurrent_rpcs=limits.calls + limits.streams + _REST
+        options=_options(limits),
+        maximum_concurrent_rpcs=limits.calls + limits.waits + limits.streams + _REST,
     )
     door = GrpcDoor(server, calls, kernel)
     server.add_generic_rpc_handlers((calls,))
@@ -258,18 +261,21 @@ class _Calls(grpc.GenericRpcHandler):
         return grpc.stream_unary_rpc_method_handler(_told_of_failure(self._call, codec))
 
     async def _call(self, codec: MethodCodec, context: _Context) -> bytes:
-        row, identity = await self._admission.admit(codec.row.name, _authorization(context))
-        with self._admission.counted(row.shape, identity.caller.tenant):
+        authorization = _authorization(context)
+        row, identity = await self._admission.admit(codec.row.name, authorization)
+        with self._admission.counted(place_of(row), identity.caller.tenant):
             async with asyncio.timeout(_seconds(context, self.limits.call_ms)):
                 tenant, convert = identity.caller.tenant, self._admission.converted
                 request = await convert(tenant, codec.request_from, await _body(context))
-                method = getattr(TenantKernel(self._kernel, identity.caller), row.name)
-                return await convert(tenant, codec.reply_bytes, await method(request))
+                call = getattr(TenantKernel(self._kernel, identity.caller), row.name)(request)
+                if waits(row):
+                    call = self._admission.checked(call, authorization)
+                return await convert(tenant, codec.reply_bytes, await call)
 
     async def _stream(self, codec: MethodCodec, context: _Context) -> None:
         authorization = _authorization(context)
         row, identity = await self._admission.admit(codec.row.name, authorization)
-        with self._admission.counted(row.shape, identity.caller.tenant):
+        with self._admission.counted(place_of(row), identity.caller.tenant):
             async with asyncio.timeout(_seconds(context, self.limits.stream_ms)):
                 request = await self._admission.converted(
                     identity.caller.tenant, codec.request_from, await _body(context)
@@ -290,7 +296,10 @@ class _Calls(grpc.GenericRpcHandler):
             async for value in watched:
                 if value is not None:
                     convert = self._admission.converted
-                    await context.write(await convert(tenant, codec.reply_bytes, value))
+                    try:
+                        await context.write(await convert(tenant, codec.reply_bytes, value))
+                    except grpc.aio.InternalError:
+                        return  # whoever asked has gone, and nobody can be told
         if self.stopping.done():
             text = "the server stops; come back with your cursor to another one"
             raise _StoppingError(text)

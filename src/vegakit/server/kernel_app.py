@@ -38,12 +38,16 @@ from vegakit.records import to_json
 from vegakit.sdk import pipeline_schema
 from vegakit.server.admission import (
     Admission,
+    AdmittedRequest,
     Authenticate,
     DoorLimits,
+    PlaceKind,
     UnreadRequestError,
     end_task,
     failure_of,
+    place_of,
     probe,
+    waits,
 )
 from vegakit.server.asgi import (
     STATUS,
@@ -60,6 +64,7 @@ from vegakit.server.asgi import (
     send_json,
     send_json_text,
     send_refusal,
+    send_rpc_refusal,
     until_gone,
 )
 
@@ -108,7 +113,7 @@ class KernelApp:
         self._kernel, self._limits = kernel, limits or HttpLimits()
         self._admission = Admission(authenticate, self._limits)
         self._has_routes = "http" in serves
-        self._mcp = _mcp_of(kernel, self._limits) if "mcp" in serves else None
+        self._mcp = _mcp_of(kernel, self._limits, self._admission) if "mcp" in serves else None
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
@@ -147,6 +152,8 @@ class KernelApp:
         if stream.has_begun:
             await stream.event("error", {"code": code, "message": text})
             await stream.end()
+        elif self._mcp is not None and path_of(scope) == _MCP:
+            await send_rpc_refusal(send, STATUS[code], code, text)
         else:
             await send_refusal(send, STATUS[code], code, text)
 
@@ -183,14 +190,17 @@ class KernelApp:
             return
         method = getattr(TenantKernel(self._kernel, identity.caller), row.name)
         # A body that trickles in takes a place and its time like the call that it is.
-        with self._admission.counted(row.shape, tenant):
+        with self._admission.counted(place_of(row), tenant):
             until = asyncio.get_running_loop().time() + self._seconds(scope)
             body = await self._body(until, scope, receive)
             is_stream, reply = row.shape is ReplyShape.STREAM, b""
             async with asyncio.timeout_at(until):
                 request = await self._admission.converted(tenant, _request_from, body, row)
                 if not is_stream:
-                    reply = await self._admission.converted(tenant, to_json, await method(request))
+                    call = method(request)
+                    if waits(row):
+                        call = self._admission.checked(call, header(scope, _AUTHORIZATION))
+                    reply = await self._admission.converted(tenant, to_json, await call)
             if is_stream:
                 resumed = _resumed(request, header(scope, _LAST_EVENT))
                 await self._stream(method(resumed), scope, receive, stream)
@@ -200,7 +210,8 @@ class KernelApp:
     async def _call_tool(
         self, mcp: "KernelMcp", scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
     ) -> None:
-        identity = await self._admission.identity(header(scope, _AUTHORIZATION))
+        authorization = header(scope, _AUTHORIZATION)
+        identity = await self._admission.identity(authorization)
         if scope["method"] != "POST":
             text = f"write: POST {_MCP}; there is no session to listen to or to end"
             await send_refusal(send, 405, RefusalCode.INVALID.value, text, (b"allow", b"POST"))
@@ -209,11 +220,14 @@ class KernelApp:
             text = "the request is from a page of another origin"
             await send_refusal(send, status, RefusalCode.FORBIDDEN.value, text)
             return
-        with self._admission.counted(ReplyShape.ONE, identity.caller.tenant):
+        tenant = identity.caller.tenant
+        with self._admission.counted(PlaceKind.CALL, tenant):
             due = asyncio.get_running_loop().time() + self._seconds(scope)
             body = await self._body(due, scope, receive)
-            await self._admission.converted(identity.caller.tenant, check_json, body)
-            await mcp.respond(identity, due, body, scope, send)
+            await self._admission.converted(tenant, check_json, body)
+        # Which tool is called stands in the body: now it is known whether it waits.
+        with self._admission.counted(mcp.place_of(body), tenant):
+            await mcp.respond(AdmittedRequest(identity, due, authorization), body, scope, send)
 
     async def _body(self, due: float, scope: AsgiScope, receive: AsgiReceive) -> bytes:
         try:
@@ -264,10 +278,10 @@ def _request_from(body: bytes, row: Operation[Any, Any]) -> Any:  # noqa: ANN401
         raise OperationError(RefusalCode.INVALID, f"{row.name}: {error}") from error
 
 
-def _mcp_of(kernel: Kernel, limits: HttpLimits) -> "KernelMcp":
+def _mcp_of(kernel: Kernel, limits: HttpLimits, admission: Admission) -> "KernelMcp":
     from vegakit.server.kernel_mcp import KernelMcp
 
-    return KernelMcp(kernel, limits)
+    return KernelMcp(kernel, limits, admission)
 
 
 def _is_number(text: str) -> bool:

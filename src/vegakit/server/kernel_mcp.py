@@ -18,10 +18,11 @@ from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from msgspec import Struct, ValidationError, convert, json as msgspec_json
+from msgspec import DecodeError, Struct, ValidationError, convert, json as msgspec_json
 
 from vegakit.control import (
     KERNEL_OPERATIONS,
+    AgentAnswer,
     ExecutePipelineRequest,
     InterruptRecord,
     Operation,
@@ -38,10 +39,17 @@ from vegakit.control import (
 from vegakit.kernel import Kernel, TenantKernel
 from vegakit.policy import InterruptRule, sanitise
 from vegakit.records import to_json
-from vegakit.server.admission import DoorLimits, failure_of
+from vegakit.server.admission import (
+    Admission,
+    AdmittedRequest,
+    DoorLimits,
+    PlaceKind,
+    failure_of,
+    place_of,
+    waits,
+)
 from vegakit.server.asgi import AsgiReceive, AsgiScope, AsgiSend
 from vegakit.server.mcp import package_server, tool_of
-from vegakit.server.tokens import Identity
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -69,20 +77,23 @@ _PAGED: Final = (
 )
 
 
-class _McpCall(NamedTuple):
-    """Who makes a request, and when its time is over by the clock of the loop."""
+class _AskedParams(Struct, frozen=True):
+    name: str = ""
 
-    identity: Identity
-    due: float
+
+class _Asked(Struct, frozen=True):
+    """The part of a request that names a tool."""
+
+    params: _AskedParams = _AskedParams()
 
 
 class KernelMcp:
     """Translates requests of MCP that were admitted, while `open` lasts."""
 
-    def __init__(self, kernel: Kernel, limits: DoorLimits) -> None:
+    def __init__(self, kernel: Kernel, limits: DoorLimits, admission: Admission) -> None:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        self._kernel = kernel
+        self._kernel, self._admission = kernel, admission
         server = package_server(_INSTRUCTIONS, self._list, self._call)
         # Without a session or a stream of its own: any server can answer the next request.
         self._manager = StreamableHTTPSessionManager(
@@ -96,11 +107,19 @@ class KernelMcp:
             yield
 
     async def respond(
-        self, identity: Identity, due: float, body: bytes, scope: AsgiScope, send: AsgiSend
+        self, call: AdmittedRequest, body: bytes, scope: AsgiScope, send: AsgiSend
     ) -> None:
-        """Answer a request whose body was read; `due` is when its time is over."""
-        call = {**scope, _CALL: _McpCall(identity, due)}
-        await self._manager.handle_request(call, _replayed(body), send)
+        """Answer a request whose body was read."""
+        await self._manager.handle_request({**scope, _CALL: call}, _replayed(body), send)
+
+    def place_of(self, body: bytes) -> PlaceKind:
+        """Return what a request takes a place for. What is no call of a tool that there is, is
+        answered at once."""
+        try:
+            row = KERNEL_OPERATIONS.get(msgspec_json.decode(body, type=_Asked).params.name)
+        except (DecodeError, RecursionError):
+            return PlaceKind.CALL
+        return PlaceKind.CALL if row is None else place_of(row)
 
     async def _list(
         self, ctx: "ServerRequestContext[Any, Any]", asked: "PaginatedRequestParams | None"
@@ -124,13 +143,20 @@ class KernelMcp:
                 page = await _page(getattr(kernel, row.name)(request), call.due)
                 return _shown(page)
             async with asyncio.timeout_at(call.due):
-                return _shown(await getattr(kernel, row.name)(request))
+                calling = getattr(kernel, row.name)(request)
+                if waits(row):
+                    calling = self._admission.checked(calling, call.authorization)
+                reply = await calling
+                # A model that was refused or took too long is a reply of the kernel, and no answer.
+                return _shown(
+                    reply, is_error=isinstance(reply, AgentAnswer) and bool(reply.failure)
+                )
         except Exception as error:  # noqa: BLE001  (a client is told, and the server goes on)
             code, text = failure_of(error)
             return _shown({"error": {"code": code, "message": text}}, is_error=True)
 
 
-def _call_of(ctx: "ServerRequestContext[Any, Any]") -> _McpCall:
+def _call_of(ctx: "ServerRequestContext[Any, Any]") -> AdmittedRequest:
     return ctx.request.scope[_CALL]  # pyright: ignore[reportOptionalMemberAccess]
 
 

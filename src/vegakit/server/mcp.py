@@ -232,6 +232,8 @@ def tool_of(row: Operation[Any, Any], request: type[Struct], description: str) -
         input_schema=schema_of(request),
         annotations=types.ToolAnnotations(
             read_only_hint=row.right is Right.READ,
+            # What is left out counts as destructive where a tool is not read-only.
+            destructive_hint=row.destructive or None,
             idempotent_hint=row.idempotent,
             open_world_hint=row.right is not Right.READ,
         ),

@@ -411,7 +411,7 @@ class _UiEvents:
                 "content": event.content,
                 "role": "tool",
             }
-        else:
+        elif isinstance(event, TurnEnded):
             result = answer_of(event.reply)
             yield {"type": "RUN_FINISHED", **self._of_run, "result": result}
 

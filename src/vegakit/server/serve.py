@@ -9,6 +9,7 @@ what it had not written was not told to anybody, and another server goes on with
 """
 
 import asyncio
+import gc
 import logging
 import math
 import os
@@ -23,13 +24,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from vegakit.concurrency import SteadyClock, cancel_all
-from vegakit.errors import UserError
-from vegakit.kernel import Kernel
-from vegakit.ports import AgentRunner
+from vegakit.errors import BusError, UserError
+from vegakit.kernel import SERVERS, Kernel
+from vegakit.ports import AgentRunner, Bus
 from vegakit.server.asgi import http_server, is_loopback, listen
 from vegakit.server.kernel_app import KernelApp
 from vegakit.server.tokens import Identity, Tokens
-from vegakit.store import open_bus, open_tenants
+from vegakit.store import open_bus, open_tenants, show_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,19 +214,35 @@ async def run_server(
         served = ServedKernel(kernel, tokens.authenticate, plan, _stop_by_signal())
 
         def opened(urls: Mapping[str, str]) -> None:
+            gc.collect()
+            gc.freeze()  # what lives as long as the server is not gone through again and again
             _LOG.info("serving the kernel at %s", ", ".join(urls.values()))
             on_open(OpenedServer(urls, has_tokens))
 
         sweeping = asyncio.ensure_future(kernel.keep_sweeping())
+        # Beside the doors: one that is silent may take seconds, and all but the bus does without.
+        probing = asyncio.ensure_future(_probe_bus(bus, plan.bus))
         try:
             await _serve_doors(served, opened, on_stop)
             await kernel.executions.finish(plan.drain_ms / 1_000)
         finally:
-            await cancel_all([sweeping])
+            await cancel_all([sweeping, probing])
     finally:
         await bus.aclose()
         await store.aclose()
     _LOG.info("the server has ended")
+
+
+async def _probe_bus(bus: Bus, place: str) -> None:
+    """Say that a bus does not answer, before someone who publishes is refused."""
+    try:
+        await bus.read(SERVERS, "probe", None)
+    except BusError:
+        _LOG.warning(
+            "the bus at %s does not answer: publish and subscribe are refused until it does; start "
+            "Redis there, or correct --bus",
+            show_place(place),
+        )
 
 
 async def _serve_doors(

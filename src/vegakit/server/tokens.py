@@ -91,7 +91,13 @@ class Tokens:
             raise OperationError(
                 RefusalCode.INVALID,
                 f"a token is of a tenant and of a user, each a name of 1 to {_LONGEST} characters "
-                "that can be printed",
+                "that can be printed, without blanks around it",
+            )
+        if wallet is not None and Right.ACT not in ROLES[role]:
+            raise OperationError(
+                RefusalCode.INVALID,
+                f"a token of the role {role} spends nothing, and so has no wallet; leave out "
+                "--wallet, or make it of the role worker or operator",
             )
         key, secret, now = secrets.token_hex(8), secrets.token_urlsafe(32), self._clock.now()
         record = TokenRecord(
@@ -158,7 +164,7 @@ def _put(records: TenantRecords, record: TokenRecord) -> None:
 
 
 def _is_name(text: str) -> bool:
-    return 0 < len(text) <= _LONGEST and text.isprintable()
+    return 0 < len(text) <= _LONGEST and text.isprintable() and text == text.strip()
 
 
 def _digest(secret: str) -> str:

@@ -1,6 +1,7 @@
 """The registry knows which backend a place is of: it is the one table that knows them all, with the
 operations by place."""
 
+import re
 from collections.abc import Callable
 from os import PathLike, fspath
 
@@ -31,8 +32,17 @@ _BACKENDS: dict[str, Callable[[], Backend]] = {
 first URL."""
 
 
+_CONNECTION_WORDS = re.compile(r"(?:^|\s)(?:host|dbname|port)\s*=")
+"""Another spelling of PostgreSQL's. Taken for a path it would be a new file, empty and unshared."""
+
+
 def _backend_of(place: str) -> Backend:
     scheme = _scheme(place)
+    if not scheme and _CONNECTION_WORDS.search(place):
+        raise SettingsError(
+            "a store on a server is named by a URL, not by words as in host=… dbname=…; write "
+            "postgresql://USER@HOST:PORT/DATABASE"
+        )
     if scheme not in _BACKENDS:
         known = ", ".join(f"{name}://…" for name in _BACKENDS if name)
         raise SettingsError(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         SandboxSpec as SandboxSpec,
         ToolContext as ToolContext,
         current_sandboxes as current_sandboxes,
+        python_folders as python_folders,
         tool as tool,
     )
     from vegakit.tools.files import Files as Files
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         returns_untrusted_text as returns_untrusted_text,
         rights_of as rights_of,
     )
+    from vegakit.tools.http import Http as Http
     from vegakit.tools.mcp.pins import McpPins as McpPins, McpReview as McpReview
     from vegakit.tools.mcp.registry import McpServers as McpServers
     from vegakit.tools.mcp.servers import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     )
     from vegakit.tools.protected_names import is_protected as is_protected
     from vegakit.tools.sandbox import SandboxLimits as SandboxLimits
+    from vegakit.tools.sandbox.quarantine import remove_left_stubs as remove_left_stubs
     from vegakit.tools.tool_files import ToolFile as ToolFile
     from vegakit.tools.tool_tables import (
         ToolFileProblem as ToolFileProblem,
@@ -53,18 +56,20 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "decorator": "SandboxPool SandboxSpec ToolContext current_sandboxes tool",
+        "decorator": "SandboxPool SandboxSpec ToolContext current_sandboxes python_folders tool",
         "files": "Files",
         "functions": (
             "Approver FunctionTool OutputType ToolArgumentsError ToolRights as_tools audit_level "
             "by_name contents_of current_effect declared_rights function_tool "
             "returns_untrusted_text rights_of"
         ),
+        "http": "Http",
         "mcp.pins": "McpPins McpReview",
         "mcp.registry": "McpServers",
         "mcp.servers": "McpSamplingRequest McpSamplingResult McpServer mcp_server",
         "protected_names": "is_protected",
         "sandbox": "SandboxLimits",
+        "sandbox.quarantine": "remove_left_stubs",
         "tool_files": "ToolFile",
         "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",
     },

@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 
 class SandboxSpec(Struct, frozen=True):
     """A workspace, or None for an empty one; what beside it may be read; how much may be taken, or
-    None for the usual."""
+    None for the usual; whether its repository is writable, but for settings and hooks."""
 
     workspace: Path | None
     writable: bool = True
     readable: tuple[Path, ...] = ()
     limits: "SandboxLimits | None" = None
+    repository: bool = False
 
 
 class SandboxPool:
@@ -62,10 +63,16 @@ class SandboxPool:
         self._opening = asyncio.Lock()
         self._empty: Path | None = None
 
-    async def run(self, argv: Sequence[str], spec: SandboxSpec, said: bytes = b"") -> CommandResult:
-        """`said` is what it reads."""
+    async def run(
+        self,
+        argv: Sequence[str],
+        spec: SandboxSpec,
+        said: bytes = b"",
+        on_output: Callable[[bytes], object] | None = None,
+    ) -> CommandResult:
+        """`said` is what it reads; `on_output` is called with each piece of what it says."""
         sandbox = await self._at(spec)
-        return await sandbox.run(argv, owner=self._owner(), said=said)
+        return await sandbox.run(argv, owner=self._owner(), said=said, on_output=on_output)
 
     async def _at(self, spec: SandboxSpec) -> Sandbox:
         """Two over one workspace would take each other's guards away."""
@@ -81,6 +88,7 @@ class SandboxPool:
                     readable=spec.readable,
                     limits=spec.limits or SandboxLimits(),
                     writable=spec.writable and spec.workspace is not None,
+                    repository=spec.repository,
                 )
         return self._open[spec]
 
@@ -197,11 +205,11 @@ class IsolatedTool(FunctionTool[P, R]):
     def _sandbox_spec(self) -> SandboxSpec:
         from vegakit.tools.sandbox import SandboxLimits
 
-        readable = (*_interpreter(), _package("vegakit"), _package(self._found_by[0]))
+        readable = (_package("vegakit"), _package(self._found_by[0]))
         limits = SandboxLimits(wall_ms=self.timeout_ms, kept_bytes=_ANSWER_BYTES)
         writable = self._may("fs::write")
         workspace = self._root.resolve() if writable or self._may("fs::read") else None
-        return SandboxSpec(workspace, writable, _outermost(readable), limits)
+        return SandboxSpec(workspace, writable, python_folders(*readable), limits)
 
     def _may(self, capability: str) -> bool:
         return isinstance(decide(self._grant, Use(capability)), Allowed)
@@ -229,6 +237,11 @@ def _interpreter() -> list[Path]:
     """Not the whole folders: settings with passwords may lie beside."""
     parts = ("bin", "lib", "lib64", "pyvenv.cfg")
     return [Path(home, part) for home in (sys.base_prefix, sys.prefix) for part in parts]
+
+
+def python_folders(*more: Path) -> tuple[Path, ...]:
+    """Return what a sandbox must let read so that this Python runs there, and `more`."""
+    return _outermost((*_interpreter(), *more))
 
 
 def _package(module: str) -> Path:

@@ -118,6 +118,10 @@ class Files:
         """Return the facts about a file; of a link only that it is one."""
         return await _in_thread(self._stat, path)
 
+    async def move(self, path: str, target: str) -> None:
+        """Give a file another name that nothing has; folders that are missing are made."""
+        await _in_thread(self._move, path, target)
+
     async def remove(self, path: str) -> None:
         """A file, a link or an empty folder."""
         await _in_thread(self._remove, path)
@@ -176,6 +180,17 @@ class Files:
                 os.close(it)
         size = found.st_size if kind is FileKind.FILE else 0
         return Stat(kind, size, found.st_mtime_ns // 1_000_000)
+
+    def _move(self, path: str, target: str) -> None:
+        with (
+            self._place(WritePath(path)) as (clean, folder, name),
+            self._place(WritePath(target), make=True) as (_, there, new_name),
+        ):
+            check_plain(clean, lstat_at(folder, name))
+            with suppress(FileNotFoundError):
+                lstat_at(there, new_name)
+                raise ToolFailed(f"{target!r} is there already; choose another name, or remove it")
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=there)
 
     def _remove(self, path: str) -> None:
         with self._place(WritePath(path)) as (_, folder, name):

@@ -10,6 +10,7 @@ import pytest
 
 from tests.runtime.children.processes import comes_true, parent_of
 from vegakit.child_process.children import Children
+from vegakit.child_process.launcher.child_supervisor import Groups
 from vegakit.concurrency import SteadyClock
 from vegakit.errors import UserError
 
@@ -103,3 +104,10 @@ async def test_without_its_groups_nothing_starts(folder: str, settings: dict[str
         for _ in range(2):
             with pytest.raises(UserError, match="run Vega as another user"):
                 await say(children, place / folder, "true", **settings)
+
+
+def test_what_a_killed_process_left_behind_is_in_nobodys_way(tmp_path: Path) -> None:
+    """Its number may come again, and with it the names of its groups."""
+    (tmp_path / f"vega-{os.getpid()}-1").mkdir()
+    made = Groups().make({str(tmp_path): {}})
+    assert (made.error, made.groups) == (0, [str(tmp_path / f"vega-{os.getpid()}-2")])

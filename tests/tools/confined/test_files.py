@@ -172,6 +172,27 @@ def test_a_root_that_was_replaced_is_refused(root: Path) -> None:
         asyncio.run(files.list())
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_file_is_moved_with_its_mode_to_a_free_name(root: Path, way: OpenFolder) -> None:
+    """Over no other file, and neither from nor to what may not be written."""
+    files = Files(root, EVERYWHERE, open_folder=way)
+    (root / "tool").write_bytes(b"one")
+    (root / "tool").chmod(0o755)
+    (root / "taken").write_bytes(b"two")
+    (root / "link").symlink_to("taken")
+    for path, target in (("tool", "taken"), ("tool", "link"), ("gone", "new")):
+        with pytest.raises(ToolFailed):
+            await files.move(path, target)
+    for path, target in (("tool", "../out"), ("tool", ".git/hooks/x"), ("link", "new")):
+        with pytest.raises(CapabilityDenied):
+            await files.move(path, target)
+    await files.move("tool", "deep/new")
+    assert (root / "deep/new").read_bytes() == b"one"
+    assert (root / "deep/new").stat().st_mode & 0o777 == 0o755
+    assert (root / "taken").read_bytes() == b"two"
+    assert not (root / "tool").exists()
+
+
 async def test_the_root_itself_is_neither_written_nor_removed(root: Path) -> None:
     """Even when it is empty."""
     files = Files(root, EVERYWHERE)

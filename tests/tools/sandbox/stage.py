@@ -78,7 +78,9 @@ async def boxed(folder: Path, limits: SandboxLimits = DEFAULT_LIMITS) -> AsyncGe
 class Refusing:
     name = "refusing"
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+    async def run(
+        self, argv: Sequence[str], *, owner: str, said: bytes = b"", on_output: object = None
+    ) -> CommandResult:
         raise AssertionError(f"{owner} ran {argv}")
 
     @asynccontextmanager

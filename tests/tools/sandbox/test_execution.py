@@ -25,7 +25,9 @@ class Recording(Refusing):
     def __init__(self) -> None:
         self.asked: list[tuple[Sequence[str], str]] = []
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+    async def run(
+        self, argv: Sequence[str], *, owner: str, said: bytes = b"", on_output: object = None
+    ) -> CommandResult:
         self.asked.append((argv, owner))
         return CommandResult(3, "out\n", "err\n", 12, ("2 of 10 bytes of stdout left out",))
 

@@ -4,6 +4,7 @@ That a swap while they are set up leads nowhere is shown in `test_swaps.py`.
 """
 
 import asyncio
+import fcntl
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.stage import boxed, tree_of
 from vegakit.errors import UserError
-from vegakit.tools.sandbox.quarantine import remove_stubs
+from vegakit.tools.sandbox.quarantine import remove_left_stubs, remove_stubs
 from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 CANARY = "canary-4f1d9c"
@@ -54,6 +55,22 @@ def test_removing_guards_frees_no_disk(tmp_path: Path) -> None:
     assert {os.fstat(descriptor).st_ino for descriptor in removed} == inodes
     for descriptor in removed:
         os.close(descriptor)
+
+
+async def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """With the next command, and only what is surely its own: marked, empty, and held by nobody."""
+    async with boxed(tmp_path) as box:
+        scan_workspace_sync(box.workspace, stubs={})
+        (box.workspace / ".idea" / "mine").touch()
+        (box.workspace / "vega.toml").unlink()
+        (box.workspace / "vega.toml").touch()
+        held = os.open(box.workspace, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        remove_left_stubs(box.workspace)
+        assert (box.workspace / ".vscode").exists(), "another process may have commands here"
+        os.close(held)
+        await box.run("true")
+        assert {path.name for path in box.workspace.iterdir()} == {".idea", "vega.toml"}
 
 
 async def test_no_guard_is_seen_outside(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ class Recorder(Refusing):
     def __init__(self) -> None:
         self.ran: list[tuple[str, ...]] = []
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+    async def run(
+        self, argv: Sequence[str], *, owner: str, said: bytes = b"", on_output: object = None
+    ) -> CommandResult:
         self.ran.append(tuple(argv))
         return CommandResult(0, owner, "", 1)
 

@@ -198,14 +198,21 @@ class Groups:
         made: list[str] = []
         try:
             for folder, settings in wanted.items():
-                group = os.path.join(folder, f"vega-{os.getpid()}-{next(self._numbers)}")
-                os.mkdir(group)
-                made.append(group)
+                made.append(group := self._made(folder))
                 for name, value in settings.items():
                     _put(os.path.join(group, name), value)
         except OSError as error:
             return CreatedGroups(made, error.errno or errno.EIO)
         return CreatedGroups(made)
+
+    def _made(self, folder: str) -> str:
+        """Make a group under a name that is free: one that was killed leaves its groups behind, and
+        another process may get its number later."""
+        while True:
+            group = os.path.join(folder, f"vega-{os.getpid()}-{next(self._numbers)}")
+            with suppress(FileExistsError):
+                os.mkdir(group)
+                return group
 
     def keep(self, supervisor: int, made: CreatedGroups) -> None:
         """Keep the groups until this supervisor has died; -1 is none."""

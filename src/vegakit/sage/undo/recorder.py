@@ -6,18 +6,24 @@
 
 Only what changes within a window is the turn's: what a person saves meanwhile stays theirs. The
 windows are in the store before a file is touched, so that a turn that was killed can be taken back,
-too. A workspace that cannot be recorded does not stop the agent; the end of the turn says why.
+too, and a stamp there says until when it ran: what a person saves after that stays theirs. A
+workspace that cannot be recorded does not stop the agent; the end of the turn says why.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from vegakit.concurrency import run_to_completion
-from vegakit.errors import StoreError, UserError
-from vegakit.sage.undo.turns import UndoStore, open_undo
+from vegakit.errors import StoreError, UserError, VegaError
+from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
+from vegakit.ports import Tool
+from vegakit.sage.undo.records import UndoneTurns
+from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
+from vegakit.tools import ToolRights, rights_of
 
 _FAILURES = (StoreError, UserError, OSError, sqlite3.Error)
 """Too many paths, a full disk, another session that has the store: none of it is the agent's."""
@@ -31,18 +37,44 @@ class TurnRecorder:
         self._store: UndoStore | None = None
         self._begun: asyncio.Task[int] | None = None
         self.changed, self.problem = 0, ""
+        self._lasting: dict[str, str] = {}
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """Return what the last turn did that nobody can take back."""
+        return tuple(filter(None, self._lasting.values()))
+
+    async def undone(self) -> list[UndoneTurns]:
+        """Return what undos took back in this workspace; nothing where that cannot be known, as
+        while another session has the store."""
+        if not await asyncio.to_thread(undo_folder(self._workspace, self._state).is_dir):
+            return []
+        try:
+            return await asyncio.to_thread(self._undone)
+        except _FAILURES:
+            return []
 
     @asynccontextmanager
-    async def turn(self, label: str, *, is_recorded: bool) -> AsyncGenerator[None]:
-        """Hold a turn open; where nothing can change, there is nothing to record."""
+    async def turn(self, label: str, key: str, *, is_recorded: bool) -> AsyncGenerator[None]:
+        """Hold a turn open. Where nothing can change, only that there was a turn is noted."""
         self.changed, self.problem = 0, ""
+        self._lasting = {}
         if is_recorded:
-            self._begun = asyncio.create_task(asyncio.to_thread(self._begin, label))
+            self._begun = asyncio.create_task(asyncio.to_thread(self._begin, label, key))
+        else:
+            with suppress(*_FAILURES):
+                await asyncio.to_thread(self._note, label, key)
         try:
             yield
         finally:
             # Also when the turn is cancelled: what it wrote until now can be taken back.
             await run_to_completion(self._end())
+
+    async def lasts(self, call: str, what: str) -> None:
+        """Note what a call does that nobody can take back; with nothing, that it was not done."""
+        self._lasting[call] = what
+        if self._begun is not None and await self._is_ready(self._begun) and self._store:
+            await asyncio.to_thread(self._store.note_lasting, call, what)
 
     @asynccontextmanager
     async def changing(self) -> AsyncGenerator[None]:
@@ -63,10 +95,22 @@ class TurnRecorder:
             await asyncio.to_thread(self._store.close)
             self._store = None
 
-    def _begin(self, label: str) -> int:
+    def _opened(self) -> UndoStore:
         if self._store is None:
             self._store = open_undo(self._workspace, self._state)
-        return self._store.begin(label, whole=False)
+        return self._store
+
+    def _begin(self, label: str, key: str) -> int:
+        return self._opened().begin(label, whole=False, key=key)
+
+    def _note(self, label: str, key: str) -> None:
+        """Who only reads does not keep the store from others."""
+        with open_undo(self._workspace, self._state) as store:
+            store.note(label, key)
+
+    def _undone(self) -> list[UndoneTurns]:
+        with open_undo(self._workspace, self._state) as store:
+            return store.undone()
 
     async def _is_ready(self, begun: "asyncio.Task[int]") -> bool:
         """Wait for the first recording, which is not cancelled with who waits for it."""
@@ -87,3 +131,34 @@ class TurnRecorder:
             self.problem = str(error)
             return
         self.changed = len(changes.created) + len(changes.changed) + len(changes.deleted)
+
+
+# What lasts: tools declare it by the rights that a call wants.
+
+
+def lasting_effect(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Return what of a call nobody can take back: all that is neither a path of the workspace nor a
+    command in its sandbox, whose writes are recorded. A tool that declares nothing may do
+    anything."""
+    try:
+        rights = rights_of(tool, arguments)
+    except VegaError:
+        return ""  # it is refused with the same arguments
+    if rights.wanted is None:
+        return f"{tool.spec.name}: it does not declare what it does"
+    return "; ".join(f"{tool.spec.name}: {what}" for what in _outside(rights))
+
+
+def _outside(rights: ToolRights) -> list[str]:
+    found: list[str] = []
+    for wanted in rights.wanted or ():
+        match wanted:
+            case Fetch():
+                found.append(f"sent a {wanted.method} request to {wanted.host}")
+            case RunCommand(argv) if not rights.sandboxed:
+                found.append(f"ran outside of the sandbox: {' '.join(argv)}")
+            case Use(capability) if not capability.startswith("fs::"):
+                found.append(f"used {capability}")
+            case ReadPath() | WritePath() | RunCommand() | Use():
+                pass
+    return found

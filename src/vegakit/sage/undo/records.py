@@ -1,5 +1,5 @@
-"""Records of undo: what is known of a path, a turn, its limits and results; and where contents are
-kept by their hash, outside of the workspace.
+"""Records of undo: what is known of a path, a turn, its limits and results; and where they are
+kept: the database of a workspace, and contents by their hash, outside of it.
 
 | kind | what               | digest              | restored                                       |
 |------|--------------------|---------------------|------------------------------------------------|
@@ -17,13 +17,31 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 from msgspec import Struct
 
+from vegakit.errors import StoreError, UserError
+
 MIB = 1 << 20
+_FORMAT = 1
+_SCHEMA = """
+create table if not exists meta(name text primary key, value int);
+create table if not exists blob(hash blob primary key, size int, data blob);
+create table if not exists folder(path blob primary key, names blob);
+create table if not exists turn(
+    id integer primary key, kind text, label text, at_ms int, state text, facts text);
+create table if not exists change(
+    turn int, path blob, before blob, after blob, by text, primary key(turn, path)) without rowid;
+create table if not exists plan(
+    turn int, path blob, target blob, in_place int default 0,
+    primary key(turn, path)) without rowid;
+insert or ignore into meta values('groups', 0);
+"""
 
 
 class UndoLimits(Struct, frozen=True):
@@ -94,23 +112,36 @@ class TurnChanges(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """Names what an undo or a redo did. `kept` are files that somebody else changed since."""
+    """Names what an undo or a redo did. `kept` are files that somebody else changed since.
+    `lasting` is what the turns did that nobody can take back, such as requests to a server."""
 
     turn: int
     labels: tuple[str, ...]
     restored: tuple[str, ...] = ()
     kept: tuple[Unrestored, ...] = ()
     not_restored: tuple[Unrestored, ...] = ()
+    lasting: tuple[str, ...] = ()
 
 
 class UndoTurn(Struct, frozen=True):
-    """A turn in the list of turns. `state` is open, done or undone."""
+    """A turn in the list of turns. `state` is open, done or undone; `key` names the turn of the
+    session that it is. One that went on after a kill is several turns here, with one key."""
 
     number: int
     label: str
     at_ms: int
     state: str
     paths: int
+    key: str = ""
+    lasting: tuple[str, ...] = ()
+
+
+class UndoneTurns(Struct, frozen=True):
+    """The turns that one undo took back, by their keys; `stands` until a redo gives them again."""
+
+    at_ms: int
+    stands: bool
+    keys: tuple[str, ...]
 
 
 def stamps(stat: os.stat_result) -> tuple[int, int, int, int, int]:
@@ -181,6 +212,61 @@ def index_entries(text: bytes) -> object:
     except (IndexError, ValueError):
         return text
     return entries
+
+
+def outer_git(root: Path) -> tuple[str, str]:
+    """Return the git folder of a workspace that lies outside of it, as that of a linked worktree or
+    of a repository above, and a digest of where its branch and index stand. It is not recorded: the
+    same folder serves others, whose commits are not ours to take back."""
+    for folder in (root, *root.parents):
+        found = folder / ".git"
+        try:
+            if found.is_file():
+                found = (folder / found.read_text().removeprefix("gitdir:").strip()).resolve()
+            if not found.is_dir():
+                continue
+            if found.is_relative_to(root):
+                return "", ""
+            hashed = hashlib.blake2b(digest_size=16)
+            for name in ("HEAD", "logs/HEAD", "index"):
+                with suppress(FileNotFoundError):
+                    text = (found / name).read_bytes()
+                    # A large index is compared as it is: to take it apart would slow every turn.
+                    entries = text if len(text) > MIB else repr(index_entries(text)).encode()
+                    hashed.update(entries)
+        except (OSError, UnicodeDecodeError):
+            return "", ""
+        return str(found), hashed.hexdigest()
+    return "", ""
+
+
+# The store: one database a workspace.
+
+
+def open_database(file: Path, root: Path) -> sqlite3.Connection:
+    """Open the store of a workspace for one process at a time: the lock ends with its process,
+    however that ends."""
+    try:
+        db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=1)
+        db.execute("pragma locking_mode=exclusive")
+        db.execute("pragma journal_mode=wal")
+        db.execute("pragma synchronous=normal")
+        (found,) = db.execute("pragma user_version").fetchone()
+        if found not in (0, _FORMAT):
+            raise StoreError(f"{file} is of a later version of Vega; upgrade, or delete it")
+        if not found:
+            db.executescript(_SCHEMA)
+            db.execute(f"pragma user_version={_FORMAT}")
+        db.execute("begin immediate")
+        db.execute("commit")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise StoreError(f"{file} cannot be opened: {error}") from error
+        raise UserError(f"a session is open in {root}; undo there, or end it first") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{file} is damaged: {error}; delete its folder to begin anew") from error
+    file.chmod(0o600)
+    return db
 
 
 # Contents by hash: small ones are rows, larger ones files beside the database.
@@ -340,3 +426,38 @@ def _parts(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
         if part != (_ZEROS if len(part) == MIB else bytes(len(part))):
             yield at, part
         at += MIB
+
+
+# The time until which a process that was killed has lived.
+
+
+_BEAT_S, SILENCE_NS = 0.1, 2_000_000_000
+"""While a tool changes files, a file of the store is touched so often. After a kill its stamp says
+when the tool ended: at most so much later, as a busy machine may not have run us for a while."""
+
+
+class Heartbeat:
+    """Touches a file while something goes on, in a thread that does not outlive this process."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def start(self) -> Event:
+        """Begin to touch it, until the event is set."""
+        is_over = Event()
+        self._file.touch(mode=0o600)
+
+        def beat() -> None:
+            while not is_over.wait(_BEAT_S):
+                with suppress(OSError):
+                    os.utime(self._file)
+
+        Thread(target=beat, name="vega undo beat", daemon=True).start()
+        return is_over
+
+    def last_ns(self) -> int:
+        """Return when it was touched last, at the latest."""
+        try:
+            return min(time.time_ns(), self._file.stat().st_mtime_ns + SILENCE_NS)
+        except OSError:
+            return time.time_ns()

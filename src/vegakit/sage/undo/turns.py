@@ -25,28 +25,32 @@ is killed in the middle leaves something that the next one finishes.
 import hashlib
 import json
 import os
-import sqlite3
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
 from msgspec import msgpack
 
-from vegakit.errors import StoreError, UserError
+from vegakit.errors import UserError
 from vegakit.sage.undo.records import (
     Change,
     Contents,
+    Heartbeat,
     PathEntry,
     Restored,
     TurnChanges,
     UndoLimits,
+    UndoneTurns,
     UndoTurn,
     Unrestored,
     git_folder,
+    open_database,
+    outer_git,
 )
 from vegakit.sage.undo.restoring import OnConflict, Restorer, UndoPlan
 from vegakit.sage.undo.scanning import Scanner
@@ -55,20 +59,6 @@ _FULL_EVERY = 20
 """Turns after which every stamp is compared, whatever inotify said."""
 _SLACK_NS = 20_000_000
 """The clock of a file system may be behind by so much."""
-_FORMAT = 1
-_SCHEMA = """
-create table if not exists meta(name text primary key, value int);
-create table if not exists blob(hash blob primary key, size int, data blob);
-create table if not exists folder(path blob primary key, names blob);
-create table if not exists turn(
-    id integer primary key, kind text, label text, at_ms int, state text, facts text);
-create table if not exists change(
-    turn int, path blob, before blob, after blob, by text, primary key(turn, path)) without rowid;
-create table if not exists plan(
-    turn int, path blob, target blob, in_place int default 0,
-    primary key(turn, path)) without rowid;
-insert or ignore into meta values('groups', 0);
-"""
 _UNPACK = msgpack.Decoder(PathEntry)
 
 
@@ -97,9 +87,10 @@ class UndoStore:
         self.folder = undo_folder(root, state)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        self._lock = RLock()
+        self._heartbeat = Heartbeat(self.folder / "alive")
+        self._lock, self._root = RLock(), root
         self._limits = limits
-        self._db = _open_database(self.folder / "undo.db", root)
+        self._db = open_database(self.folder / "undo.db", root)
         self._contents = Contents(self._db, self.folder, limits)
         self._scanner = Scanner(os.fsencode(root), self._db, self._contents, limits, hints=hints)
         self._restorer = Restorer(self._scanner, self._contents)
@@ -127,19 +118,34 @@ class UndoStore:
         with self._lock:
             return self._catch_up(full=full or not self._ready)
 
-    def begin(self, label: str, *, whole: bool = True) -> int:
-        """Begin a turn, and return its number. What changed before is the person's."""
+    def begin(self, label: str, *, whole: bool = True, key: str = "") -> int:
+        """Begin a turn, and return its number. What changed before is the person's. `key` names it
+        elsewhere; turns with one key are undone together."""
         with self._lock:
             if self._open is not None:
                 raise UserError(f"turn {self._open.number} is open; end it before the next begins")
             self._since_full += 1
             self._catch_up(full=not self._ready or self._since_full >= _FULL_EVERY)
-            turn = _OpenTurn([])
+            git = outer_git(self._root)
+            turn = _OpenTurn({"windows": [], "key": key, "lasting": {}, "git": git})
             if whole:
                 turn.windows.append([time.time_ns() - _SLACK_NS, None])
-            turn.number = self._add_turn("agent", label, "open", {"windows": turn.windows})
+            turn.number = self._add_turn("agent", label, "open", turn.facts)
             self._open = turn
             return turn.number
+
+    def note(self, label: str, key: str) -> None:
+        """Note a turn that could not change files, so that it is counted with those that did."""
+        with self._lock:
+            self._add_turn("agent", label, "done", {"key": key})
+
+    def note_lasting(self, call: str, what: str) -> None:
+        """Note what a call of the open turn does that nobody can take back; with nothing, that it
+        was not done."""
+        with self._lock:
+            turn = self._the_open()
+            turn.facts["lasting"][call] = what
+            self._write_facts(turn)
 
     def end(self, turn: int) -> TurnChanges:
         """End a turn, and return what it changed."""
@@ -155,9 +161,11 @@ class UndoStore:
             turn = self._the_open()
             turn.windows.append(span)
             self._write_facts(turn)
+        is_over = self._heartbeat.start()
         try:
             yield
         finally:
+            is_over.set()
             with self._lock:
                 span[1] = time.time_ns()
                 if self._open is turn:
@@ -171,24 +179,51 @@ class UndoStore:
         """Return the turns that are kept, the latest first."""
         with self._lock:
             rows = self._db.execute(
-                "select id, label, at_ms, state, (select count(*) from change where turn=id)"
+                "select id, label, at_ms, state, (select count(*) from change where turn=id), facts"
                 " from turn where kind='agent' order by id desc"
             )
-            return [UndoTurn(*row) for row in rows]
+            return [
+                UndoTurn(number, label, at_ms, state, paths, *_told_by(json.loads(facts)))
+                for number, label, at_ms, state, paths, facts in rows.fetchall()
+            ]
+
+    def undone(self) -> list[UndoneTurns]:
+        """Return what undos took back, the first first. One that was cut off is finished before."""
+        with self._lock:
+            if self._db.execute("select 1 from turn where state='planned'").fetchone():
+                self._catch_up(full=True)
+            rows = self._db.execute(
+                "select at_ms, state, facts from turn where kind='undo' order by id"
+            )
+            return [
+                UndoneTurns(at_ms, state == "done", self._keys(json.loads(facts)["of"]))
+                for at_ms, state, facts in rows.fetchall()
+            ]
 
     # Undo.
 
-    def undo(self, count: int = 1, on_conflict: OnConflict = "keep") -> Restored:
-        """Take back the last turns that stand, all at once. What somebody else changed since is
-        kept and named, unless `on_conflict` says to restore it; a redo would bring it back."""
+    def undo(
+        self, count: int = 1, on_conflict: OnConflict = "keep", *, to: int | None = None
+    ) -> Restored:
+        """Take back the last turns that stand, all at once; with `to` all after that one. What
+        somebody else changed since is kept and named, unless `on_conflict` says to restore it; a
+        redo would bring it back."""
         with self._lock:
             self._catch_up(full=True)
             self._none_open()
-            rows = self._db.execute(
-                "select id from turn where kind='agent' and state='done' order by id desc limit ?",
-                (count,),
-            )
-            if not (chosen := [number for (number,) in rows]):
+            standing = [turn for turn in self.turns() if turn.state == "done"]
+            if to is not None:
+                last = [turn.key for turn in standing if turn.number == to]
+                if to and not last:
+                    raise UserError(f"no turn {to} stands here; to see all, type: vega undo --list")
+                chosen = [
+                    turn.number
+                    for turn in standing
+                    if turn.number > to and (not turn.key or turn.key not in last)
+                ]
+            else:
+                chosen = _last(standing, count)
+            if not chosen:
                 raise UserError("there is no turn to undo here; to see all, type: vega undo --list")
             return self._revert("undo", chosen, on_conflict)
 
@@ -200,17 +235,24 @@ class UndoStore:
             row = self._db.execute(
                 "select id from turn where kind='undo' and state='done' order by id desc limit 1"
             ).fetchone()
+            # A turn of a session counts although it changed nothing: the conversation went on.
             newer = row and self._db.execute(
-                "select 1 from turn join change on turn=id where kind='agent' and id>? limit 1", row
+                "select 1 from turn left join change on turn=id where kind='agent' and id>?"
+                " and (path is not null or json_extract(facts, '$.key')<>'') limit 1",
+                row,
             )
             if row is None or newer.fetchone():
-                why = "no undo stands" if row is None else "a turn changed files since the undo"
+                why = "no undo stands" if row is None else "the agent went on since the undo"
                 raise UserError(f"there is nothing to redo: {why}")
             return self._revert("redo", [row[0]], on_conflict)
 
     def _revert(self, kind: str, chosen: Sequence[int], on_conflict: OnConflict) -> Restored:
         plan = UndoPlan(self._scanner, self._contents, self._rows(chosen), on_conflict)
         _check_git_locks(self._scanner.root, plan.goal)
+        for folder in self._moved_git(chosen):
+            plan.not_restored[folder] = (
+                "git's own folder lies outside of the workspace: commits and index are as they are"
+            )
         exact = not (plan.kept or plan.not_restored)
         facts = {
             "of": [*chosen],
@@ -276,10 +318,11 @@ class UndoStore:
                     self._again(turn)
         return Restored(
             number,
-            tuple(self._labels(facts["of"])),
+            tuple(each.label for each in _once(self._agent_turns(facts["of"]))),
             tuple(sorted(os.fsdecode(path) for path in done if path not in failed)),
             _named({**facts["kept"], **_shown(kept)}.items()),
             _named({**facts["not_restored"], **_shown(failed)}.items()),
+            tuple(what for each in self._agent_turns(facts["of"]) for what in each.lasting),
         )
 
     def _again(self, undo: int) -> None:
@@ -288,15 +331,30 @@ class UndoStore:
         for turn in json.loads(row[0])["of"]:
             self._db.execute("update turn set state='done' where id=?", (turn,))
 
-    def _labels(self, numbers: Sequence[int]) -> Iterator[str]:
+    def _agent_turns(self, numbers: Sequence[int]) -> Iterator[UndoTurn]:
+        """Yield the turns of the agent among these and among what undos of these took back."""
         for number in numbers:
             row = self._db.execute(
-                "select kind, label, facts from turn where id=?", (number,)
+                "select kind, label, at_ms, state, facts from turn where id=?", (number,)
             ).fetchone()
-            if row and row[0] == "undo":
-                yield from self._labels(json.loads(row[2])["of"])
-            elif row:
-                yield row[1]
+            if row is None:
+                continue
+            kind, label, at_ms, state, text = row
+            facts = json.loads(text)
+            if kind == "undo":
+                yield from self._agent_turns(facts["of"])
+            else:
+                yield UndoTurn(number, label, at_ms, state, 0, *_told_by(facts))
+
+    def _moved_git(self, numbers: Sequence[int]) -> Iterator[str]:
+        """Yield git folders outside of the workspace whose branch or index these turns moved."""
+        for number in {turn.number for turn in self._agent_turns(numbers)}:
+            text = self._db.execute("select facts from turn where id=?", (number,)).fetchone()[0]
+            if folder := json.loads(text).get("git_moved"):
+                yield folder
+
+    def _keys(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        return tuple(turn.key for turn in self._agent_turns(numbers) if turn.key)
 
     def _mark(self, number: int, paths: Iterable[bytes]) -> None:
         with self._transaction():
@@ -313,8 +371,11 @@ class UndoStore:
             planned = self._db.execute("select id from turn where state='planned'").fetchone()
             finished = self._carry_out(planned[0]) if planned else None
             row = self._db.execute("select id, facts from turn where state='open'").fetchone()
-            if row:  # its last command may have run on until now
-                turn = _OpenTurn(json.loads(row[1])["windows"], row[0])
+            if row:
+                # What a person did since its process was killed is not the turn's.
+                turn, ended = _OpenTurn(json.loads(row[1]), row[0]), self._heartbeat.last_ns()
+                for span in turn.windows:
+                    span[1] = span[1] or max(ended, span[0] or 0)
                 self._end(turn)
             self._ready = True
         if self._open is None:
@@ -330,8 +391,11 @@ class UndoStore:
     def _end(self, turn: "_OpenTurn") -> TurnChanges:
         for span in turn.windows:
             span[1] = span[1] or time.time_ns()
+        if turn.facts.get("git") and outer_git(self._root) != tuple(turn.facts["git"]):
+            turn.facts["git_moved"] = turn.facts["git"][0]
         with self._transaction():
             self._settle(turn)
+            self._write_facts(turn)
             # What came and went meanwhile, as the places that a sandbox mounts its guards on.
             self._db.execute("delete from change where turn=? and before is after", (turn.number,))
             self._db.execute("update turn set state='done' where id=?", (turn.number,))
@@ -409,7 +473,7 @@ class UndoStore:
         )
 
     def _write_facts(self, turn: "_OpenTurn") -> None:
-        row = (json.dumps({"windows": turn.windows}), turn.number)
+        row = (json.dumps(turn.facts), turn.number)
         self._db.execute("update turn set facts=? where id=?", row)
 
     def _the_open(self, number: int | None = None) -> "_OpenTurn":
@@ -436,13 +500,34 @@ class UndoStore:
 class _OpenTurn:
     """A turn that runs, and when its tools changed files."""
 
-    def __init__(self, windows: list[list[int | None]], number: int = 0) -> None:
-        self.windows = windows
-        self.number = number
+    def __init__(self, facts: dict[str, Any], number: int = 0) -> None:
+        self.facts, self.number = facts, number
+        self.windows: list[list[int | None]] = facts["windows"]
 
     def covers(self, at: int) -> bool:
         """Say whether a tool changed files then."""
         return any((began or 0) <= at <= (ended or at) for began, ended in self.windows)
+
+
+def _told_by(facts: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the key of a turn, and what of it lasts."""
+    lasting: dict[str, str] = facts.get("lasting", {})
+    return facts.get("key", ""), tuple(what for what in lasting.values() if what)
+
+
+def _once(turns: Iterable[UndoTurn]) -> Iterator[UndoTurn]:
+    """Yield turns, of those with one key the first."""
+    seen: set[str] = set()
+    for turn in turns:
+        if not turn.key or turn.key not in seen:
+            seen.add(turn.key)
+            yield turn
+
+
+def _last(standing: Sequence[UndoTurn], count: int) -> list[int]:
+    """Return the numbers of the last turns; those of one key count as one."""
+    wanted = {turn.key or str(turn.number) for turn in islice(_once(standing), count)}
+    return [turn.number for turn in standing if (turn.key or str(turn.number)) in wanted]
 
 
 def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
@@ -507,28 +592,3 @@ def _check_git_locks(root: bytes, goal: dict[bytes, PathEntry | None]) -> None:
                 f"git is at work here: {os.fsdecode(lock)} exists; wait until it is gone, or "
                 "delete it if no git runs, then undo again"
             )
-
-
-def _open_database(file: Path, root: Path) -> sqlite3.Connection:
-    """One process at a time: the lock ends with its process, however that ends."""
-    try:
-        db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=1)
-        db.execute("pragma locking_mode=exclusive")
-        db.execute("pragma journal_mode=wal")
-        db.execute("pragma synchronous=normal")
-        (found,) = db.execute("pragma user_version").fetchone()
-        if found not in (0, _FORMAT):
-            raise StoreError(f"{file} is of a later version of Vega; upgrade, or delete it")
-        if not found:
-            db.executescript(_SCHEMA)
-            db.execute(f"pragma user_version={_FORMAT}")
-        db.execute("begin immediate")
-        db.execute("commit")
-    except sqlite3.OperationalError as error:
-        if "locked" not in str(error):
-            raise StoreError(f"{file} cannot be opened: {error}") from error
-        raise UserError(f"a session is open in {root}; undo there, or end it first") from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(f"{file} is damaged: {error}; delete its folder to begin anew") from error
-    file.chmod(0o600)
-    return db

@@ -9,9 +9,11 @@ processes meet in shared memory.
 import os
 import secrets
 import stat
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
@@ -42,9 +44,11 @@ _HEAD_BYTES = 100
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "sqlite3.Connection":
+def connect(
+    path: str, layouts: Sequence[Format], synchronous: Synchronous, hold: ExitStack
+) -> "sqlite3.Connection":
     """Open a file, and make it if it is not there. The connection belongs to the thread that opens
-    it."""
+    it; the file is `held` until `hold` is closed, after the connection."""
     place, log = Path(path), Path(f"{path}-wal")
     if not os.path.lexists(place):
         # Looked for again after its log: another process may just have made both, in that order.
@@ -54,20 +58,52 @@ def connect(path: str, layouts: Sequence[Format], synchronous: Synchronous) -> "
                 f"one; put {place} back, or to start over, type: {move_away_command(path)}"
             )
         _make(place, layouts)
-    check_whole(place)
+    hold.enter_context(held(place))
     for file in (place, *(place.with_name(f"{place.name}{end}") for end in _BESIDE)):
         keep_private(file)
     return _opened(path, layouts, synchronous)
 
 
-def check_whole(path: Path) -> None:
-    """Refuse what is no file, what is a link (it could lead to a file that is not ours), and what
-    was cut: an answer that is missing would be bought again, and money that is missing spent."""
+_HOLDING = threading.Lock()
+_HELD: Counter[tuple[int, int]] = Counter()
+"""How many connections this process has to each file, by device and inode."""
+
+
+@contextmanager
+def held(path: Path) -> Generator[None]:
+    """Check a file, and hold it while this process has a connection to it.
+
+    Meanwhile nothing here opens it but SQLite. Whoever closes any descriptor of a file takes all
+    locks away that the process has on it; then another process that closes the file takes itself
+    for the last one, and deletes the log with what was acknowledged since."""
+    with _HOLDING:
+        found = _check_kind(path)
+        file = found.st_dev, found.st_ino
+        if not _HELD[file]:
+            _check_whole(path, found.st_size)
+        _HELD[file] += 1
+    try:
+        yield
+    finally:
+        with _HOLDING:
+            _HELD[file] -= 1
+            if not _HELD[file]:
+                del _HELD[file]
+
+
+def _check_kind(path: Path) -> os.stat_result:
+    """Refuse what is no file, and what is a link: it could lead to a file that is not ours."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise StoreError(f"{path} is a link; name the file that it leads to")
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(f"{path} is not a file; name another file")
+    return found
+
+
+def _check_whole(path: Path, size: int) -> None:
+    """Refuse a file that was cut: an answer that is missing would be bought again, and money that
+    is missing spent."""
     log = Path(f"{path}-wal")
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -77,10 +113,10 @@ def check_whole(path: Path) -> None:
         page_bytes = int.from_bytes(head[16:18], "big")
         needed = (65_536 if page_bytes == 1 else page_bytes) * int.from_bytes(head[28:32], "big")
         is_logged = log.exists() and log.stat().st_size > 0
-        if found.st_size >= needed or is_logged:
+        if size >= needed or is_logged:
             return  # the end of the file may still be in its log
     raise StoreError(
-        f"{path} was cut: it has {found.st_size:,} bytes, so what was recorded in it is missing; "
+        f"{path} was cut: it has {size:,} bytes, so what was recorded in it is missing; "
         f"put a copy of it back, or to start over, type: {move_away_command(str(path))}"
     )
 
@@ -204,7 +240,8 @@ class SqliteThread(StoreThread[HandleT]):
         handle: "Callable[[sqlite3.Connection], HandleT]",
     ) -> None:
         several = (layouts,) if isinstance(layouts, Format) else layouts
-        self._connect = lambda: connect(path, several, synchronous)
+        self._hold = ExitStack()
+        self._connect = lambda: connect(path, several, synchronous, self._hold)
         self._make_handle = handle
         self._connection: sqlite3.Connection | None = None
         super().__init__(path, " and ".join(layout.subject for layout in several))
@@ -237,3 +274,4 @@ class SqliteThread(StoreThread[HandleT]):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        self._hold.close()

@@ -36,7 +36,7 @@ from vegakit.store.spool import RunFiles
 from vegakit.store.sqlite.connection import (
     BUSY_S,
     SqliteThread,
-    check_whole,
+    held,
     reject_foreign_schema,
     sqlite_error,
 )
@@ -144,7 +144,6 @@ def list_runs(path: str | PathLike[str]) -> list[RunSummary]:
     file_path = Path(path)
     if not file_path.is_file():
         raise StoreError(f"there is no journal {path}; name the file that Runtime(journal=…) names")
-    check_whole(file_path)
     seals = RowSeals(str(path), user_seal)
     with _opened(file_path) as file:
         rows = file.execute(_QUERIES.runs)
@@ -205,8 +204,12 @@ def _opened(path: Path, *, writable: bool = False) -> "Generator[sqlite3.Connect
 
     address = f"{path.resolve().as_uri()}?mode={'rw' if writable else 'ro'}"
     try:
-        connection = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
-        with closing(connection) as file:
+        with (
+            held(path),
+            closing(
+                sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
+            ) as file,
+        ):
             reject_foreign_schema(file, str(path))
             yield file
     except sqlite3.Error as error:

@@ -9,10 +9,19 @@ import asyncio
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -37,9 +46,15 @@ from vegakit.tools.sandbox.command import (
     with_limits,
     with_notes,
 )
-from vegakit.tools.sandbox.quarantine import quarantine, remove_stubs
+from vegakit.tools.sandbox.quarantine import lock_stubs, quarantine, remove_stubs
 from vegakit.tools.sandbox.seccomp import MACHINES, filter_file
-from vegakit.tools.sandbox.workspace import Identity, WorkspaceScan, scan_workspace
+from vegakit.tools.sandbox.workspace import (
+    SETTINGS_OF_A_REPOSITORY,
+    Identity,
+    WorkspaceScan,
+    opened_root,
+    scan_workspace,
+)
 
 # Control groups: bound a whole tree's processes and memory, also root's, whom rlimits do not bind.
 #
@@ -116,6 +131,9 @@ _PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "
 _NOTHING = Path(__file__).with_name("nothing")
 _HOME = "/tmp/home"  # noqa: S108  (the sandbox's own)
 _FILTER_FD, _ROOT_FD = 9, 10
+_GIT = ".git"
+_FOLDERS_OF_SETTINGS = frozenset({"hooks", "info", "modules", "worktrees"})
+"""Those that mean nothing to git while they are empty."""
 _LOOKS = 20
 """A command that keeps changing what is guarded can stop another from starting, and no more."""
 _FLAGS = (
@@ -153,12 +171,15 @@ class _Stubs:
     def __init__(self) -> None:
         self.made: dict[str, Identity] = {}
         self._running = 0
+        self._held: int | None = None
         self._changing = threading.Lock()
 
     @contextmanager
     def kept(self, workspace: Path) -> Generator[None]:
         with self._changing:
             self._running += 1
+            if self._held is None:
+                self._held = _held(workspace)
         try:
             yield
         finally:
@@ -167,8 +188,19 @@ class _Stubs:
                 self._running -= 1
                 if not self._running:
                     removed = remove_stubs(workspace, self.made)
+                    removed += [] if self._held is None else [self._held]
+                    self._held = None
             if removed:
                 asyncio.get_running_loop().run_in_executor(None, _close_all, removed)
+
+
+def _held(workspace: Path) -> int | None:
+    """Return a descriptor by which the stubs of the workspace are this process's; also those that
+    a killed one left are taken away."""
+    with suppress(UserError), opened_root(workspace) as root:
+        lock_stubs(root)
+        return os.dup(root)
+    return None
 
 
 _stubs: WeakValueDictionary[Path, _Stubs] = WeakValueDictionary()
@@ -178,7 +210,8 @@ _stubs: WeakValueDictionary[Path, _Stubs] = WeakValueDictionary()
 class Bubblewrap:
     """A sandbox by bubblewrap. `readable` are folders outside the workspace that commands need,
     such as another Python; `path` are folders searched for programs before the system's. A
-    workspace that is not `writable` is only looked at."""
+    workspace that is not `writable` is only looked at. With `repository` the workspace's own `.git`
+    is writable, but for its settings and hooks."""
 
     name = "bubblewrap"
 
@@ -192,10 +225,12 @@ class Bubblewrap:
         path: Sequence[Path] = (),
         limits: SandboxLimits = DEFAULT_LIMITS,
         writable: bool = True,
+        repository: bool = False,
     ) -> None:
         self._launcher = launcher
         self._clock = clock
         self._workspace = _usable(workspace)
+        self._repository = repository
         self._readable = tuple(folder.resolve() for folder in readable)
         self._path = ":".join([*map(str, path), *_PATH])
         self._limits = limits
@@ -223,12 +258,19 @@ class Bubblewrap:
             hint = next(known, "run `bwrap --unshare-all --ro-bind / / true` to see why")
             raise UserError(f"bubblewrap cannot make a sandbox here ({said}): {hint}")
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        owner: str,
+        said: bytes = b"",
+        on_output: Callable[[bytes], object] | None = None,
+    ) -> CommandResult:
         # Between the scan and the mounts somebody may swap what was found. The launcher compares
         # device and inode and refuses then; we look again, a few times.
         for tries_left in reversed(range(_LOOKS)):
             try:
-                async with self._scanned() as (found, notes):
+                async with self._scanned() as (found, notes), self._kept_repository():
                     ran = await run_within(
                         self._launcher,
                         self._clock,
@@ -238,6 +280,7 @@ class Bubblewrap:
                         owner,
                         self._launch_options(found),
                         said=said,
+                        on_output=on_output,
                     )
             except GuardsOutdatedError as error:
                 self._give_up(tries_left, error)
@@ -328,13 +371,52 @@ class Bubblewrap:
     def guarded(self, found: WorkspaceScan) -> GuardedFolder:
         """Return the guards of the workspace; one that is only looked at is not guarded against
         changes."""
+        below = found.guards if self._writable else _only_hidden(found.guards)
         return {
             "root": str(self._workspace),
             "id": [*found.root],
             "fd": _ROOT_FD if self._by_descriptor else -1,
             "empty": str(_NOTHING),
-            "below": found.guards if self._writable else _only_hidden(found.guards),
+            "below": self._with_repository(below) if self._repository else below,
         }
+
+    def _with_repository(self, guards: dict[str, PathGuard]) -> dict[str, PathGuard]:
+        """Let the command write to `.git`, and freeze what git acts on there."""
+        folder, frozen = self._workspace / _GIT, dict[str, PathGuard]()
+        for name in sorted(SETTINGS_OF_A_REPOSITORY):
+            with suppress(FileNotFoundError):
+                about = (folder / name).lstat()
+                if stat.S_ISLNK(about.st_mode):
+                    raise UserError(
+                        f"no command is run: {folder / name} is a link, which cannot be guarded; "
+                        "change the repository by yourself"
+                    )
+                frozen[name] = {"id": [about.st_dev, about.st_ino], "how": "freeze", "below": {}}
+        return {**guards, _GIT: {"id": guards[_GIT]["id"], "how": "pin", "below": frozen}}
+
+    @asynccontextmanager
+    async def _kept_repository(self) -> AsyncGenerator[None]:
+        """Make the folders of settings that are absent, so that they can be frozen, and remove a
+        file of settings that came meanwhile: git would take others from where that leads."""
+        if not self._repository:
+            yield
+            return
+        folder = self._workspace / _GIT
+        if not (folder / "config").is_file() or folder.is_symlink():
+            raise UserError(
+                f"no command is run: {folder} is no repository of its own; go into the folder that "
+                "holds one, or make one: git init"
+            )
+        absent = [name for name in SETTINGS_OF_A_REPOSITORY if not (folder / name).exists()]
+        folders = [name for name in absent if name in _FOLDERS_OF_SETTINGS]
+        for name in folders:
+            (folder / name).mkdir()
+        try:
+            yield
+        finally:
+            for name in absent:
+                with suppress(FileNotFoundError):
+                    (folder / name).rmdir() if name in folders else (folder / name).unlink()
 
     @cached_property
     def _groups(self) -> Mapping[str, Mapping[str, str]]:

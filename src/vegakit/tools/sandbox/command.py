@@ -115,8 +115,10 @@ async def run_within(
     options: LaunchOptions = _PLAIN,
     *,
     said: bytes = b"",
+    on_output: Callable[[bytes], object] | None = None,
 ) -> CommandResult:
-    """`argv` is sandboxed already; `said` is what it reads."""
+    """`argv` is sandboxed already; `said` is what it reads. `on_output` is called with each piece
+    of what it says, as it comes."""
     started = clock.now()
     disk = _free(workspace)
     child = await launcher.start(
@@ -131,7 +133,9 @@ async def run_within(
     )
     stdout, stderr = _OutputBuffer(limits.kept_bytes), _OutputBuffer(limits.kept_bytes)
     reading = asyncio.gather(
-        stdout.read(child.stdout), stderr.read(child.stderr), _write_stdin(child.stdin, said)
+        stdout.read(child.stdout, on_output),
+        stderr.read(child.stderr, on_output),
+        _write_stdin(child.stdin, said),
     )
 
     looks = 0
@@ -369,8 +373,10 @@ class _OutputBuffer:
         self._first = bytearray()
         self._last = bytearray()
 
-    async def read(self, stream: ChildOutput) -> None:
+    async def read(self, stream: ChildOutput, on_output: Callable[[bytes], object] | None) -> None:
         while chunk := await stream.read(_CHUNK):
+            if on_output is not None:
+                on_output(chunk)
             self.received += len(chunk)
             room = self._half - len(self._first)
             self._first += chunk[:room]

@@ -18,10 +18,17 @@ from pathlib import Path
 from vegakit.errors import UserError
 from vegakit.policy import mark_untrusted, sanitise
 from vegakit.tools.openat import best_opener, flags
-from vegakit.tools.protected_names import ProtectionKind, fold_path, kind_of
+from vegakit.tools.protected_names import (
+    ABSENT_FILES,
+    ABSENT_FOLDERS,
+    ProtectionKind,
+    fold_path,
+    kind_of,
+)
 from vegakit.tools.sandbox.workspace import (
     SETTINGS_OF_A_REPOSITORY,
     SMALL,
+    STUB_MARK,
     Identity,
     Trail,
     WorkspaceScan,
@@ -89,6 +96,28 @@ def remove_stubs(workspace: Path, stubs: dict[str, Identity]) -> list[int]:
                     _remove_empty(root, name, identity)
     stubs.clear()
     return removed
+
+
+def remove_left_stubs(workspace: Path) -> None:
+    """Remove the stubs of a process that was killed, unless another one has commands there."""
+    with suppress(UserError), opened_root(workspace) as root:
+        lock_stubs(root)
+
+
+def lock_stubs(root: int) -> None:
+    """Hold the stubs of a workspace as long as this descriptor is open, and remove those that
+    nobody holds: their process was killed. What a program of the user has locked is left alone."""
+    import fcntl  # which Windows has not
+
+    with suppress(OSError):
+        fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for name in (*ABSENT_FOLDERS, *ABSENT_FILES):
+            with suppress(OSError):
+                about = os.stat(name, dir_fd=root, follow_symlinks=False)
+                if about.st_mode & STUB_MARK:
+                    _remove_empty(root, name, identity_of(about))
+    with suppress(OSError):
+        fcntl.flock(root, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def _remove_empty(root: int, name: str, identity: Identity) -> None:

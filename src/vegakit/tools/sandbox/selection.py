@@ -10,7 +10,7 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from hashlib import blake2b
@@ -106,7 +106,14 @@ class Seatbelt:
         """Return the folder that commands may write to."""
         return self._workspace
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        owner: str,
+        said: bytes = b"",
+        on_output: Callable[[bytes], object] | None = None,
+    ) -> CommandResult:
         # Scanned for each command: the profile names what is there, and the last command may have
         # made more.
         before = await scan_workspace(self._workspace)
@@ -114,7 +121,14 @@ class Seatbelt:
         limits, workspace = self._limits, self._workspace
         async with quarantine(workspace, before, {}) as notes:
             ran = await run_within(
-                self._launcher, self._clock, wrapped, workspace, limits, owner, said=said
+                self._launcher,
+                self._clock,
+                wrapped,
+                workspace,
+                limits,
+                owner,
+                said=said,
+                on_output=on_output,
             )
         return with_notes(ran, notes)
 
@@ -281,7 +295,14 @@ class Container:
                 f"container as root with {CONTAINER_FLAGS}"
             )
 
-    async def run(self, argv: Sequence[str], *, owner: str, said: bytes = b"") -> CommandResult:
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        owner: str,
+        said: bytes = b"",
+        on_output: Callable[[bytes], object] | None = None,
+    ) -> CommandResult:
         return await run_within(
             self._launcher,
             self._clock,
@@ -290,6 +311,7 @@ class Container:
             self._limits,
             owner,
             said=said,
+            on_output=on_output,
         )
 
     @asynccontextmanager
@@ -391,9 +413,16 @@ async def open_sandbox(
     path: Sequence[Path] = (),
     limits: SandboxLimits = DEFAULT_LIMITS,
     writable: bool = True,
+    repository: bool = False,
 ) -> Sandbox:
     """Return a sandbox, or raise `UserError` with what to install or allow: nothing runs without.
-    A container decides by itself what is `writable`."""
+    A container decides by itself what is `writable`. With `repository` the workspace's own `.git`
+    is so, but for its settings and hooks."""
+    if repository and (kind is SandboxKind.SEATBELT or sys.platform == "darwin"):
+        raise UserError(
+            "no command is run: the repository is read-only in the sandbox of macOS; change it by "
+            "yourself"
+        )
     if kind is SandboxKind.CONTAINER:
         container = Container(launcher, clock, workspace, limits=limits)
         await container.probe()
@@ -421,6 +450,7 @@ async def open_sandbox(
         path=path,
         limits=limits,
         writable=writable,
+        repository=repository,
     )
     await bubblewrap.probe()
     return bubblewrap

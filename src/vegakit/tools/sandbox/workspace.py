@@ -267,6 +267,9 @@ _MOST_GUARDS = 5_000
 _LOOKS = 3
 """If something is gone before it is opened: perhaps it was moved, and lies where nobody looked. No
 command can do that to what is guarded; after so many looks it is a build that is under way."""
+STUB_MARK = stat.S_ISVTX
+"""A bit in the mode of a stub, by which one that a killed process left is known again. A stub is
+made with it: a mark that is set afterwards would be missing if the kill comes in between."""
 _LOGS = ("-wal", "-journal")
 """What SQLite brings into a file when it opens it, whoever wrote that."""
 _BESIDE = (*_LOGS, "-shm", ".lock", ".spool")
@@ -528,9 +531,11 @@ class _GuardCollector:
         for name in self.found.absent:
             try:
                 if name in ABSENT_FILES:
-                    os.close(os.open(name, os.O_CREAT | os.O_EXCL, 0o644, dir_fd=self._root))
+                    os.close(
+                        os.open(name, os.O_CREAT | os.O_EXCL, STUB_MARK | 0o644, dir_fd=self._root)
+                    )
                 else:
-                    os.mkdir(name, 0o755, dir_fd=self._root)
+                    os.mkdir(name, STUB_MARK | 0o755, dir_fd=self._root)
             except FileExistsError as error:
                 raise GuardsOutdatedError(f"{name} was made meanwhile; look again") from error
             except OSError:

@@ -1,0 +1,342 @@
+"""One rollout as a machine: how calls are answered, and when evidence moves traffic (pure).
+
+A rollout has a reference that is trusted and a candidate that shall replace it. It stands on one of
+the stages below, and every call asks it for a route.
+
+| stage              | candidate answers     | both are compared | entered above | and after       |
+|--------------------|-----------------------|-------------------|---------------|-----------------|
+| 0 `reference_only` | no call               | no call           |               |                 |
+| 1 `shadow`         | no call               | every call        |               |                 |
+| 2 `canary`         | 1 % by their inputs   | every call        | 0.95          |                 |
+| 3 `canary`         | 5 % by their inputs   | every call        | 0.95          | 20 answers at 2 |
+| 4 `dual_verify`    | all it agrees on      | every call        | 0.999         | 20 answers at 3 |
+| 5 `direct_only`    | every call            | 1 % by chance     | 0.9999        |                 |
+
+| event                                           | decision                                       |
+|-------------------------------------------------|------------------------------------------------|
+| the reference was asked twice                   | none; its noise is known after `calibration`   |
+| compared, all that the next stage asks for holds| promote by one stage                           |
+| compared, they differ, exact, stage 2 or above  | demote to shadow, held                         |
+| compared, the detector alarms, stage 2 or above | demote to shadow, held                         |
+| a person promotes, demotes, stops               | just that                                      |
+
+Before the candidate is tried the reference is compared with itself. If it ever differs, or the
+comparison is declared to be noisy, disagreement of the candidate is counted beside the reference's
+own: thresholds are then on what the candidate adds, and no finer than `margin`. These calls count
+for nothing else, so that choosing a test by them does not bend it.
+
+A rollout that was demoted is held: nothing expires, so evidence from before the fault would promote
+it again at once. A person lets it go on, or a new version of the candidate starts from nothing.
+"""
+
+from enum import StrEnum
+from math import ceil, log, log1p
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from vegakit.contracts.confidence import (
+    ALPHA,
+    MIN_SAMPLE,
+    Evidence,
+    FaultDetector,
+    InputSource,
+    Tally,
+    check_margin,
+    difference_of,
+)
+from vegakit.errors import InvalidRuleError, UserError
+from vegakit.records import digest128
+
+
+class RolloutMode(StrEnum):
+    """The ways to answer a call. Names of earlier documents are taken, too."""
+
+    REFERENCE_ONLY = "reference_only"
+    SHADOW = "shadow"
+    CANARY = "canary"
+    DUAL_VERIFY = "dual_verify"
+    DIRECT_ONLY = "direct_only"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "RolloutMode | None":
+        return _ALIASES.get(str(value))
+
+
+_ALIASES = {
+    "python_only": RolloutMode.REFERENCE_ONLY,
+    "shadow_direct": RolloutMode.SHADOW,
+    "canary_direct": RolloutMode.CANARY,
+}
+
+
+class RolloutStage(Struct, frozen=True):
+    """One row of the first table. `answers` before entering are those of the candidate that a call
+    was answered with at the stage before."""
+
+    mode: RolloutMode
+    candidate_share: float
+    compared_share: float
+    threshold: float = 0.0
+    answers: int = 0
+
+
+STAGES = (
+    RolloutStage(RolloutMode.REFERENCE_ONLY, 0.0, 0.0),
+    RolloutStage(RolloutMode.SHADOW, 0.0, 1.0),
+    RolloutStage(RolloutMode.CANARY, 0.01, 1.0, threshold=0.95),
+    RolloutStage(RolloutMode.CANARY, 0.05, 1.0, threshold=0.95, answers=20),
+    RolloutStage(RolloutMode.DUAL_VERIFY, 1.0, 1.0, threshold=0.999, answers=20),
+    RolloutStage(RolloutMode.DIRECT_ONLY, 1.0, 0.01, threshold=0.9999),
+)
+STOPPED, SHADOW, FIRST_SERVED, LAST = 0, 1, 2, len(STAGES) - 1
+
+
+class RolloutRule(Struct, frozen=True):
+    """The rule of a rollout, fixed before it begins. `alpha` is the risk of promoting it above what
+    is true of it, `margin` what a candidate may add to a noisy reference, `sample` the share of
+    calls that is still compared at the last stage, `calibration` the calls for which the reference
+    is compared with itself first. It goes no further than `last`."""
+
+    is_noisy: bool = False
+    margin: float = 0.01
+    alpha: float = ALPHA
+    sample: float = STAGES[LAST].compared_share
+    calibration: int = 100
+    last: RolloutMode = RolloutMode.DIRECT_ONLY
+
+    def __post_init__(self) -> None:
+        check_margin(self.margin)
+        if not (0 < self.alpha < 0.5 and 0 < self.sample <= 1 and self.calibration >= 0):
+            raise InvalidRuleError(
+                "a rollout needs an alpha between 0 and 0.5, a sample above 0 up to 1 and a "
+                f"calibration of 0 calls or more; got {self}"
+            )
+
+
+# Events: what happened to a rollout.
+
+
+class ReferenceRepeated(Struct, frozen=True, tag=True):
+    """The reference was asked twice before the candidate is tried."""
+
+    agrees: bool
+
+
+class Compared(Struct, frozen=True, tag=True):
+    """Both answers to one call were compared. A candidate that failed or broke its contract does
+    not agree. `reference_agrees` is known if the reference was asked again; `is_answer`: the caller
+    had the candidate's answer."""
+
+    agrees: bool
+    reference_agrees: bool | None = None
+    is_answer: bool = False
+    source: InputSource = InputSource.PRODUCTION
+
+
+class PersonAction(StrEnum):
+    """The ways in which a person decides about a rollout."""
+
+    PROMOTE = "promote"
+    DEMOTE = "demote"
+    STOP = "stop"
+
+
+class PersonDecided(Struct, frozen=True, tag=True):
+    """A person decided, whatever the evidence says."""
+
+    action: PersonAction
+    who: str
+    reason: str = ""
+
+
+RolloutEvent: TypeAlias = ReferenceRepeated | Compared | PersonDecided
+
+
+# Decisions, and routes.
+
+
+class StageChange(Struct, frozen=True):
+    """A decision: traffic moves from one stage to another. It holds already for the next call;
+    whoever hosts the rollout keeps it and tells people. `by` is empty if evidence decided."""
+
+    before: int
+    after: int
+    reason: str
+    by: str = ""
+
+    @property
+    def is_promotion(self) -> bool:
+        """Return whether the candidate is trusted more than before."""
+        return self.after > self.before
+
+
+class RolloutRoute(Struct, frozen=True):
+    """Says how one call is answered. With `is_verified` the comparison is waited for, and the
+    reference answers where they differ; otherwise it is made while the caller goes on."""
+
+    mode: RolloutMode
+    runs_candidate: bool = False
+    answers_by_candidate: bool = False
+    is_compared: bool = False
+    repeats_reference: bool = False
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether the caller waits for the comparison."""
+        return self.mode is RolloutMode.DUAL_VERIFY
+
+
+class Rollout(Struct):
+    """The state of one rollout on one input class."""
+
+    name: str
+    rule: RolloutRule
+    evidence: Evidence
+    stage: int = SHADOW
+    answers: int = 0
+    """Calls at this stage that the candidate answered and that were compared."""
+    detector: FaultDetector | None = None
+    held_because: str = ""
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Return the mode of its stage."""
+        return STAGES[self.stage].mode
+
+    @property
+    def is_noisy(self) -> bool:
+        """Return whether the reference is taken to disagree with itself."""
+        return self.rule.is_noisy or self.evidence.noise.failures > 0
+
+    @property
+    def is_calibrating(self) -> bool:
+        """Return whether the noise of the reference is still to be found out."""
+        return self.evidence.noise.runs < self.rule.calibration
+
+    def route(self, inputs: str, call: str) -> RolloutRoute:
+        """Route a call by a digest of its inputs and its own id.
+
+        Who is answered by the candidate depends on the inputs, so that asking again is answered by
+        the same path, also at a larger share. What is sampled depends on the call: by inputs, a
+        fault that strikes those outside of the sample would never be seen."""
+        stage = STAGES[self.stage]
+        if self.stage == STOPPED:
+            return RolloutRoute(stage.mode)
+        if self.stage == SHADOW and self.is_calibrating:
+            return RolloutRoute(stage.mode, repeats_reference=True)
+        answers = share_of_hash(self.name, inputs) < stage.candidate_share
+        share = self.rule.sample if self.stage == LAST else stage.compared_share
+        compared = share_of_hash(self.name, inputs, call) < share
+        return RolloutRoute(
+            stage.mode,
+            runs_candidate=answers or compared,
+            answers_by_candidate=answers,
+            is_compared=compared,
+            repeats_reference=compared and self.is_noisy,
+        )
+
+    def step(self, event: RolloutEvent) -> StageChange | None:
+        """Take what happened; return the decision, which already holds, or None."""
+        match event:
+            case ReferenceRepeated(agrees):
+                one = Tally(1, int(not agrees))
+                self.evidence = self.evidence.plus(
+                    Evidence(self.evidence.version, self.evidence.input_class, noise=one)
+                )
+                return None
+            case Compared():
+                return self._on_compared(event)
+            case PersonDecided():
+                return self._on_person(event)
+
+    def _on_compared(self, event: Compared) -> StageChange | None:
+        self.evidence = self.evidence.with_run(
+            event.source, agrees=event.agrees, reference_agrees=event.reference_agrees
+        )
+        if event.source is InputSource.GENERATED or self.stage == STOPPED:
+            return None
+        self.answers += event.is_answer
+        if self.stage >= FIRST_SERVED and (fault := self._fault_in(event)):
+            self.held_because = fault
+            return self._move(SHADOW, fault)
+        return self._promotion()
+
+    def _fault_in(self, event: Compared) -> str:
+        """Return why the candidate is demoted; empty if it is not."""
+        if not self.is_noisy:
+            return "" if event.agrees else "it differed from an exact reference"
+        if self.detector is None or event.reference_agrees is None:
+            return ""
+        difference = difference_of(agrees=event.agrees, reference_agrees=event.reference_agrees)
+        if not self.detector.observe(difference):
+            return ""
+        return f"it adds more than {self.detector.tolerance:.1%} to the reference's own noise"
+
+    def _promotion(self) -> StageChange | None:
+        after = self.stage + 1
+        if self.held_because or after > LAST or self._is_last():
+            return None
+        asked = STAGES[after]
+        if self.answers < asked.answers or not self.is_shown_above(asked.threshold):
+            return None
+        what = f"adds at most {self._margin(after):.4g}" if self.is_noisy else "agrees above"
+        threshold = "" if self.is_noisy else f" {asked.threshold:g}"
+        return self._move(after, f"it {what}{threshold}, after {self._sample():,} runs")
+
+    def is_shown_above(self, threshold: float) -> bool:
+        """Return whether the evidence, at every look so far taken together, shows that much."""
+        if self._sample() < MIN_SAMPLE:
+            return False
+        if self.is_noisy:
+            margin = max(1.0 - threshold, self.rule.margin)
+            return self.evidence.pairs.is_within(margin, self.rule.alpha)
+        return self.evidence.production.is_above(threshold, self.rule.alpha)
+
+    def _sample(self) -> int:
+        return self.evidence.pairs.runs if self.is_noisy else self.evidence.production.runs
+
+    def _margin(self, stage: int) -> float:
+        return max(1.0 - STAGES[stage].threshold, self.rule.margin)
+
+    def _is_last(self) -> bool:
+        """A mode of two stages is the last one at its second."""
+        return self.mode is self.rule.last and STAGES[self.stage + 1].mode is not self.rule.last
+
+    def _on_person(self, event: PersonDecided) -> StageChange | None:
+        reason = event.reason or f"{event.who} decided so"
+        if event.action is PersonAction.PROMOTE:
+            if self.stage == LAST:
+                raise UserError(
+                    f"{self.name} is at {self.mode} already, the last stage; there is nothing to "
+                    "promote it to: demote it to take traffic back"
+                )
+            self.held_because = ""
+            return self._move(self.stage + 1, reason, event.who)
+        if self.stage == STOPPED:
+            raise UserError(
+                f"{self.name} is stopped already, and the reference answers; promote it to start "
+                "it again in the shadow"
+            )
+        # Held, or the evidence would promote it again at the next call.
+        self.held_because = reason
+        after = STOPPED if event.action is PersonAction.STOP else self.stage - 1
+        return self._move(after, reason, event.who)
+
+    def _move(self, after: int, reason: str, by: str = "") -> StageChange:
+        change = StageChange(self.stage, after, reason, by)
+        self.stage, self.answers = after, 0
+        # A detector looks for what this stage does not tolerate, from its first call on.
+        self.detector = FaultDetector(self._margin(after)) if after >= FIRST_SERVED else None
+        return change
+
+
+def share_of_hash(*words: str) -> float:
+    """Return a number from 0 up to 1 that depends on the words alone, in every process."""
+    return int(digest128(words), 16) / (1 << 128)
+
+
+def calls_to_detection(fault: float, sample: float, quantile: float = 0.95) -> int:
+    """Return after how many calls an exact comparison has found a fault of this rate, if this share
+    of calls is compared: what a person should know before the last promotion."""
+    return ceil(log(1.0 - quantile) / log1p(-fault * sample))

@@ -1,0 +1,80 @@
+"""Make the agent of a turn or of a task: its bounds, its patience, and what it never forgets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from vegakit.agent import CompactionRule, TurnRule
+from vegakit.host import Agent
+from vegakit.policy import TRANSIENT, Backoff, RetryRule
+from vegakit.ports import Model, Tool
+
+MOST_TOKENS = 8_000
+"""Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
+_MOST_STEPS, _MOST_CALLS = 400, 4_000
+"""Far beyond what a task needs: what ends a turn is its budget, or that it goes in a circle."""
+_SAME_RESULTS = 5
+"""A test that is run again after each edit may fail alike a few times; an agent that learns nothing
+from five equal results learns nothing from the sixth."""
+
+
+PINNED_TOOL = "todo"
+
+
+@dataclass(frozen=True)
+class CodingAgent(Agent[str]):
+    """An agent that may call many tools in a turn, is stopped when it goes in a circle, and keeps
+    what is `pinned` when its conversation is summed up."""
+
+    pinned: tuple[tuple[str, str], ...] = ()
+
+    def rule_for(self, model: Model) -> TurnRule:
+        """Return the rule of a turn, with the bounds of a coding agent."""
+        rule = super().rule_for(model)
+        most = rule.settings.max_tokens
+        if rule.context_tokens is not None:  # an answer leaves room for what it answers to
+            most = min(most, max(1, rule.context_tokens // 4))
+        return replace(
+            rule,
+            settings=replace(rule.settings, max_tokens=most),
+            max_tool_calls=_MOST_CALLS,
+            identical_results=_SAME_RESULTS,
+            compaction=CompactionRule(dict(self.pinned), (PINNED_TOOL,)),
+        )
+
+
+PATIENT = RetryRule(
+    max_attempts=8,
+    backoff=Backoff(200, 2.0, 20_000),
+    on=tuple(sorted(TRANSIENT)),
+    speak_again=True,
+)
+"""Nobody sits beside a session to start it again, so it waits out a storm of refusals, and asks
+again for an answer that broke off; one that may have been billed stays charged."""
+
+
+def coding_agent(
+    name: str,
+    model: str,
+    instructions: str,
+    tools: Sequence[Tool],
+    tokens: int = MOST_TOKENS,
+    *,
+    retry: RetryRule | None,
+    pinned: Mapping[str, str] | None = None,
+) -> CodingAgent:
+    """Return the agent of a turn or of a task. What it may spend is said by the budgets around it,
+    and not by a usual amount for one question."""
+    return CodingAgent(
+        name,
+        model=model,
+        instructions=instructions,
+        tools=tools,
+        max_tokens=tokens,
+        max_steps=_MOST_STEPS,
+        history="summarise",
+        on_exceed="allow",
+        retry=retry,
+        pinned=tuple((pinned or {}).items()),
+    )

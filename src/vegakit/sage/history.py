@@ -1,0 +1,373 @@
+"""Look at the sessions of a folder and change them, without a model: list, search, export, rename;
+undo and redo of turns, files and conversation together.
+
+    undo: plan of files kept ─▶ files restored ─▶ undo stands ─▶ turns marked in their session
+                                                       │ kill -9
+                                                       └─▶ marked by the next undo, or on resume
+
+The store of undo has the truth, the marks follow from it; so a kill in between loses nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from vegakit.config import Settings, load
+from vegakit.conversation import AssistantMessage, Message, Text, ToolMessage, UserMessage
+from vegakit.errors import UserError
+from vegakit.money import dollars, to_usd
+from vegakit.sage.events import (
+    CallIds,
+    SageEnd,
+    SageEvent,
+    SageSession,
+    SageText,
+    SageToolBegan,
+    SageToolEnded,
+    SageTurn,
+)
+from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord
+from vegakit.sage.undo.records import Restored, UndoTurn
+from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
+from vegakit.store import RunSummary, journal_size, list_runs, open_journal
+
+# Records.
+
+
+class SessionState(StrEnum):
+    """The states of a session: a process works on it, its last turn was cut off, failed or is
+    done."""
+
+    WORKING = "working"
+    CUT_OFF = "cut off"
+    FAILED = "failed"
+    DONE = "done"
+
+
+class SessionInfo(Struct, frozen=True):
+    """A session in a list. `turns` are those that stand, `prompt` is the last one's; `spent_usd` is
+    None if its run was forgotten."""
+
+    name: str
+    run: str
+    state: SessionState
+    model: str
+    mode: str
+    turns: int
+    undone: int
+    prompt: str
+    spent_usd: float | None
+    used_ms: int
+    forked_from: str
+
+
+class SessionMatch(Struct, frozen=True):
+    """A place where a text stands: in the prompt of a turn or in what was answered."""
+
+    session: str
+    turn: int
+    is_prompt: bool
+    text: str
+
+
+class RewoundSession(Struct, frozen=True):
+    """The turns that were taken out of the conversation of a session, or put back into it."""
+
+    session: str
+    turns: tuple[int, ...]
+
+
+class Rewound(Restored, frozen=True):
+    """Names what an undo or a redo did to files and to conversations."""
+
+    sessions: tuple[RewoundSession, ...] = ()
+
+
+# Look.
+
+
+async def list_sessions(
+    folder: str | Path = ".", *, settings: Settings | None = None
+) -> list[SessionInfo]:
+    """Return the sessions of a folder, the one that was used last first."""
+    async with _opened(folder, settings) as (sessions, chosen):
+        runs = {str(one.run.program): one for one in await asyncio.to_thread(_runs, chosen)}
+        found = [
+            _info(record, await sessions.turns(record), runs.get(record.run))
+            for record in await sessions.all()
+        ]
+    return sorted(found, key=lambda one: one.used_ms, reverse=True)
+
+
+async def search_sessions(
+    text: str, folder: str | Path = ".", *, settings: Settings | None = None
+) -> list[SessionMatch]:
+    """Return where a text stands in prompts and answers of the turns that stand, the sessions that
+    were used last first; upper and lower case are the same."""
+    wanted = text.casefold()
+    if not wanted:
+        raise UserError("nothing is searched for; type: vega code --search 'some words'")
+    found: list[SessionMatch] = []
+    async with _opened(folder, settings) as (sessions, _):
+        for record in sorted(await sessions.all(), key=lambda one: one.used_ms, reverse=True):
+            for number, turn in _standing(await sessions.turns(record)).items():
+                said = [(True, turn.prompt), *((False, each) for each in _answers(turn))]
+                found += [
+                    SessionMatch(record.name, number, is_prompt, _around(each, wanted))
+                    for is_prompt, each in said
+                    if wanted in each.casefold()
+                ]
+    return found
+
+
+async def export_session(
+    name: str = "", folder: str | Path = ".", *, settings: Settings | None = None
+) -> list[SageEvent]:
+    """Return what happened in a session as its events, turn by turn; without a name that of the
+    session that was used last. A piece of text is whole here, and what it cost stands at the end of
+    a turn."""
+    async with _opened(folder, settings) as (sessions, _):
+        record = await sessions.named(name)
+        turns = _standing(await sessions.turns(record))
+    budget = to_usd(dollars(record.budget)) if record.budget else None
+    resumed = len(turns) > 1
+    opened = SageSession(
+        record.name, record.run, record.folder, record.model, record.mode, budget, resumed
+    )
+    return [
+        opened,
+        *(event for number, turn in turns.items() for event in turn_events(number, turn)),
+    ]
+
+
+def transcript(events: Iterable[SageEvent]) -> str:
+    """Return events of a session as Markdown."""
+    return "\n".join(line for event in events for line in _lines(event)).rstrip() + "\n"
+
+
+async def rename_session(
+    name: str, new: str, folder: str | Path = ".", *, settings: Settings | None = None
+) -> None:
+    """Give a session another name."""
+    async with _opened(folder, settings) as (sessions, _):
+        record = await sessions.named(name)
+        if not new.strip() or any(one.name == new for one in await sessions.all()):
+            raise UserError(f"a session cannot be named {new!r}: it is taken, or empty")
+        record.name = new
+        await sessions.keep(record)
+
+
+@asynccontextmanager
+async def _opened(
+    folder: str | Path, settings: Settings | None
+) -> AsyncGenerator[tuple[SessionStore, Settings]]:
+    where, chosen = _place(folder, settings)
+    journal = open_journal(chosen.journal_place, shared=True)
+    try:
+        store = journal.store()
+        assert store is not None
+        yield SessionStore(store, where), chosen
+    finally:
+        await journal.aclose()
+
+
+def _place(folder: str | Path, settings: Settings | None) -> tuple[Path, Settings]:
+    where = Path(folder).resolve()
+    return where, settings or load({"journal.enabled": True}, directory=where)
+
+
+def _runs(settings: Settings) -> Sequence[RunSummary]:
+    place = settings.journal_place
+    return [] if journal_size(place) is None else list_runs(place)
+
+
+def _standing(turns: dict[int, TurnRecord]) -> dict[int, TurnRecord]:
+    return {number: turn for number, turn in turns.items() if not turn.undone_ms}
+
+
+def _info(record: SageRecord, turns: dict[int, TurnRecord], run: RunSummary | None) -> SessionInfo:
+    standing = [*_standing(turns).values()]
+    last = standing[-1] if standing else None
+    state = SessionState.DONE
+    if run is not None and run.is_running:
+        state = SessionState.WORKING
+    elif last is not None and not last.messages:
+        state = SessionState.FAILED if last.failed else SessionState.CUT_OFF
+    return SessionInfo(
+        name=record.name,
+        run=record.run,
+        state=state,
+        model=record.model,
+        mode=record.mode,
+        turns=len(standing),
+        undone=len(turns) - len(standing),
+        prompt=last.prompt if last else "",
+        spent_usd=None if run is None else to_usd(run.spent),
+        used_ms=record.used_ms,
+        forked_from=record.forked_from,
+    )
+
+
+def _answers(turn: TurnRecord) -> Iterator[str]:
+    for message in _own_messages(turn):
+        if isinstance(message, AssistantMessage) and message.text:
+            yield message.text
+
+
+_AROUND = 60
+
+
+def _around(text: str, wanted: str) -> str:
+    """Return the found words with what stands around them."""
+    at = text.casefold().index(wanted)
+    first, last = max(0, at - _AROUND), at + len(wanted) + _AROUND
+    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"
+
+
+# What was said, as events and as a page.
+
+
+def turn_events(number: int, turn: TurnRecord) -> Iterator[SageEvent]:
+    """Yield the events of a turn as it is kept."""
+    yield SageTurn(number, turn.prompt)
+    calls = CallIds(number)
+    for message in _own_messages(turn):
+        if isinstance(message, AssistantMessage):
+            if message.text:
+                yield SageText(message.text)
+            for index, call in enumerate(message.tool_calls):
+                yield SageToolBegan(calls.began(index), call.name, call.arguments)
+        elif isinstance(message, ToolMessage):
+            for index, result in enumerate(message.results):
+                ended = calls.ended(index)
+                yield SageToolEnded(ended, result.name, result.content, result.is_error)
+    if turn.end is not None:
+        yield turn.end
+
+
+def _own_messages(turn: TurnRecord) -> Sequence[Message]:
+    """Return what was said after the prompt. Where older messages were summed up in this turn,
+    `messages` are the whole conversation."""
+    for at in range(len(turn.messages) - 1, -1, -1):
+        message = turn.messages[at]
+        if isinstance(message, UserMessage) and Text(turn.text) in message.parts:
+            return turn.messages[at + 1 :]
+    return turn.messages
+
+
+def _lines(event: SageEvent) -> Iterator[str]:
+    match event:
+        case SageSession():
+            yield f"# Session {event.session}\n"
+            yield f"{event.model}, mode {event.mode}, in `{event.folder}`\n"
+        case SageTurn():
+            yield f"## Turn {event.turn}\n"
+            yield from _fenced(event.prompt, "text")
+        case SageText():
+            yield f"{event.text}\n"
+        case SageToolBegan():
+            yield f"**{event.name}**\n"
+            yield from _fenced(json.dumps(event.arguments, indent=2, ensure_ascii=False), "json")
+        case SageToolEnded():
+            yield f"{event.name} {'failed' if event.is_error else 'returned'}:\n"
+            yield from _fenced(event.result, "text")
+        case SageEnd() if event.error:
+            yield f"*{event.reason}: {event.error}: {event.message}*\n"
+        case _:
+            pass
+
+
+def _fenced(text: str, kind: str) -> Iterator[str]:
+    """Yield a block whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    yield f"{fence}{kind}\n{text}\n{fence}\n"
+
+
+# Undo and redo.
+
+
+async def undo_turns(
+    turns: int = 1,
+    folder: str | Path = ".",
+    *,
+    to: int | None = None,
+    overwrite: bool = False,
+    settings: Settings | None = None,
+) -> Rewound:
+    """Take back the last turns, or all after turn `to`: what they wrote, and what was said in them.
+    What somebody else changed since is kept and named, unless `overwrite` says to restore it."""
+    on_conflict = "restore" if overwrite else "keep"
+
+    def work(store: UndoStore) -> Restored:
+        # One that was cut off was asked for before, and is done now.
+        return store.record() or store.undo(turns, on_conflict, to=to)
+
+    return await _rewound(folder, settings, work)
+
+
+async def redo_turns(
+    folder: str | Path = ".", *, overwrite: bool = False, settings: Settings | None = None
+) -> Rewound:
+    """Take back the last undo."""
+
+    def work(store: UndoStore) -> Restored:
+        store.record()
+        return store.redo("restore" if overwrite else "keep")
+
+    return await _rewound(folder, settings, work)
+
+
+async def undoable_turns(
+    folder: str | Path = ".", *, settings: Settings | None = None
+) -> list[UndoTurn]:
+    """Return the turns that are recorded, the latest first."""
+    where, chosen = _place(folder, settings)
+
+    def work() -> list[UndoTurn]:
+        state = chosen.data_path
+        with open_undo(_workspace_of(where, state), state) as store:
+            store.record()
+            return store.turns()
+
+    return await asyncio.to_thread(work)
+
+
+async def _rewound(
+    folder: str | Path, settings: Settings | None, work: Callable[[UndoStore], Restored]
+) -> Rewound:
+    where, chosen = _place(folder, settings)
+    root = _workspace_of(where, chosen.data_path)
+    # It stays open until the turns are marked: no session begins a turn in between.
+    store = await asyncio.to_thread(open_undo, root, chosen.data_path)
+    try:
+        done = await asyncio.to_thread(work, store)
+        undone = await asyncio.to_thread(store.undone)
+        runs = {key.rpartition("/")[0] for undo in undone for key in undo.keys}
+        moved: list[RewoundSession] = []
+        async with _opened(root, chosen) as (sessions, _):
+            for record in await sessions.all():
+                if record.run in runs:
+                    turns = await sessions.turns(record)
+                    if numbers := await sessions.rewind(record, turns, undone):
+                        moved.append(RewoundSession(record.name, tuple(numbers)))
+    finally:
+        await asyncio.to_thread(store.close)
+    return Rewound(**asdict(done), sessions=tuple(moved))
+
+
+def _workspace_of(here: Path, state: Path) -> Path:
+    """Return the nearest folder upward that has turns."""
+    for folder in (here, *here.parents):
+        if undo_folder(folder, state).is_dir():
+            return folder
+    raise UserError(
+        f"no turn of the coding agent is recorded for {here}; go to the folder where it ran"
+    )

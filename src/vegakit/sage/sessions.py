@@ -1,0 +1,222 @@
+"""Keep a session beside its journal: what its requests begin with, and its turns.
+
+A turn is never deleted. One that was undone is marked with the undo that took it back, and is no
+longer sent; a redo takes the mark away. So the conversation before an undone turn is what it was,
+byte by byte, and a session that was forked has copies of its own.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from vegakit.conversation import (
+    AssistantMessage,
+    Media,
+    Message,
+    Text,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from vegakit.errors import UserError
+from vegakit.ports import Store
+from vegakit.records import digest128, from_json, to_json
+from vegakit.sage.events import SageEnd, SageMode
+from vegakit.sage.undo.records import UndoneTurns
+
+_SESSIONS, _TURNS = "sage.sessions", "sage.turns"
+_PAGE = 100
+
+
+class SageRecord(Struct, omit_defaults=True):
+    """A session as it is kept: what its requests begin with, and how many turns it has."""
+
+    run: str
+    name: str
+    folder: str
+    model: str
+    mode: SageMode
+    budget: str
+    system: str
+    told: dict[str, str]
+    """The instructions as they were when the session began; what changed is told by a turn."""
+    turns: int = 0
+    used_ms: int = 0
+    forked_from: str = ""
+    """The run of the session that this one has its first turns from."""
+    programs: bool = False
+    """Whether the agent may write programs: its tools are a part of every request."""
+
+
+class TurnRecord(Struct, omit_defaults=True):
+    """A turn as it is kept. `messages` is empty until it is done; `failed` says why it is not.
+    `is_whole` says that `messages` are the whole conversation, since what was before is summed up
+    in them. `todo` is the list of steps as it was at the end; `media` are the images of the prompt,
+    whose files may change. `told`, `told_mode` and `environment` are what the agent knows from this
+    turn on, if it was told anew. `undone_ms` names the undo that took the turn back; 0 if it
+    stands."""
+
+    prompt: str
+    text: str
+    messages: tuple[Message, ...] = ()
+    failed: str = ""
+    is_whole: bool = False
+    partial: tuple[Message, ...] = ()
+    """What was said in a turn that failed."""
+    at_ms: int = 0
+    told: dict[str, str] | None = None
+    told_mode: SageMode | None = None
+    environment: dict[str, str] = {}
+    news: dict[str, str] | None = None
+    """The instructions that a result of this turn told, until it is known that it was recorded."""
+    parts: dict[str, int] = {}
+    """What each of its tasks may spend, in nano-dollars."""
+    todo: str = ""
+    media: tuple[Media, ...] = ()
+    undone_ms: int = 0
+    end: SageEnd | None = None
+    """The event that the turn ended with; None while it runs and when it was cut off."""
+
+
+class SessionStore:
+    """The sessions of one folder, among the documents beside the journal."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self._store, self._folder = store, digest128(str(folder))[:16]
+        self._versions: dict[str, int] = {}
+
+    async def find(self, wanted: str) -> SageRecord | None:
+        """Return the session of this name, or whose run begins so; without a name the one that was
+        used last."""
+        every = await self.all()
+        named = [record for record in every if record.name == wanted]
+        found = named or [record for record in every if record.run.startswith(wanted)]
+        return max(found, key=lambda record: record.used_ms, default=None)
+
+    async def named(self, wanted: str) -> SageRecord:
+        """Return the session of this name, or say that there is none."""
+        found = await self.find(wanted)
+        if found is None:
+            name = f" {wanted!r}" if wanted else ""
+            raise UserError(
+                f"there is no session{name} in this folder; to see them, type: vega code --list"
+            )
+        return found
+
+    async def all(self) -> list[SageRecord]:
+        """Return every session of the folder."""
+        found: list[SageRecord] = []
+        after = f"{self._folder}/"
+        while keys := await self._store.keys(_SESSIONS, after=after, limit=_PAGE):
+            after = keys[-1]
+            for key in keys:
+                if not key.startswith(f"{self._folder}/"):
+                    return found
+                if (kept := await self._get(_SESSIONS, key)) is not None:
+                    found.append(from_json(SageRecord, kept))
+        return found
+
+    async def keep(self, record: SageRecord) -> None:
+        """Write a session."""
+        await self._put(_SESSIONS, f"{self._folder}/{record.run}", to_json(record))
+
+    async def turns(self, record: SageRecord) -> dict[int, TurnRecord]:
+        """Return the turns of a session by their numbers, also those that were undone."""
+        found = {
+            number: await self._get(_TURNS, turn_key(record.run, number))
+            for number in range(1, record.turns + 1)
+        }
+        return {
+            number: from_json(TurnRecord, kept)
+            for number, kept in found.items()
+            if kept is not None
+        }
+
+    async def keep_turn(self, record: SageRecord, number: int, turn: TurnRecord) -> None:
+        """Write a turn of a session."""
+        await self._put(_TURNS, turn_key(record.run, number), to_json(turn))
+
+    async def rewind(
+        self, record: SageRecord, turns: dict[int, TurnRecord], undone: Iterable[UndoneTurns]
+    ) -> list[int]:
+        """Mark the turns that undos took back, and unmark those that stand again; return their
+        numbers. To be called whenever undo may have been at work: what was done before is left."""
+        moved = rewound(record.run, turns, undone)
+        for number in moved:
+            await self.keep_turn(record, number, turns[number])
+        if moved:
+            # A new version: a process that has read the session before cannot go on with it.
+            await self.keep(record)
+        return moved
+
+    async def _get(self, kind: str, key: str) -> bytes | None:
+        kept = await self._store.get(kind, key)
+        self._versions[kind + key] = kept[1] if kept else 0
+        return kept[0] if kept else None
+
+    async def _put(self, kind: str, key: str, value: bytes) -> None:
+        """Write what nobody else has written since it was read: an undo beside a session that goes
+        on would else be lost, or its turn."""
+        if kind + key not in self._versions:
+            await self._get(kind, key)
+        version = self._versions[kind + key]
+        if not await self._store.put(kind, key, value, expected=version):
+            raise UserError(
+                "another process goes on with this session, or has undone a turn of it; wait "
+                "until it has ended, then type it again"
+            )
+        self._versions[kind + key] = version + 1
+
+
+def turn_key(run: str, number: int) -> str:
+    """Return the name of a turn, by which undo knows it, too."""
+    return f"{run}/{number:06}"
+
+
+def rewound(run: str, turns: dict[int, TurnRecord], undone: Iterable[UndoneTurns]) -> list[int]:
+    """Mark and unmark the turns of a session by what was undone; return which. With a turn go those
+    after it: what was said later was said about it."""
+    moved: set[int] = set()
+    for undo in undone:
+        first = _first_of(run, undo.keys)
+        if not first:
+            continue
+        known = turns.get(first)
+        if undo.stands and known is not None and not known.undone_ms:
+            later = [n for n, turn in turns.items() if n >= first and turn.at_ms <= undo.at_ms]
+            for number in later:
+                if not turns[number].undone_ms:
+                    turns[number].undone_ms = undo.at_ms
+                    moved.add(number)
+        elif not undo.stands:
+            for number, turn in turns.items():
+                if turn.undone_ms == undo.at_ms:
+                    turn.undone_ms = 0
+                    moved.add(number)
+    return sorted(moved)
+
+
+def _first_of(run: str, keys: Iterable[str]) -> int:
+    """Return the first turn of a session among the names of turns; 0 if none is of it."""
+    found = [number for owner, _, number in (key.rpartition("/") for key in keys) if owner == run]
+    return min(map(int, found), default=0)
+
+
+_NOT_CALLED = "was not called, since the turn was stopped"
+
+
+def said_in(turn: TurnRecord) -> tuple[Message, ...]:
+    """Return what the agent remembers of a turn; of one that failed also that it did."""
+    if turn.messages:
+        return turn.messages
+    said = turn.partial or (UserMessage((Text(turn.text), *turn.media)),)
+    note = Text(f"[This turn was stopped: {turn.failed or 'cut off'}. Check what was done of it.]")
+    last = said[-1]
+    if not isinstance(last, AssistantMessage):
+        return *said, AssistantMessage((note,))
+    if not last.tool_calls:
+        return *said[:-1], AssistantMessage((*last.parts, note))
+    # Providers refuse a call that has no result.
+    results = (ToolResult(call.id, call.name, _NOT_CALLED, True) for call in last.tool_calls)
+    return *said, ToolMessage(tuple(results)), AssistantMessage((note,))

@@ -1,0 +1,347 @@
+"""Run commands in the sandbox: glob and grep by `find` and `grep`, and the shell; and the list of
+steps, which reaches nothing. The workspace is writable there, and there is no network.
+"""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from vegakit.errors import ToolFailed
+from vegakit.policy import Grant, RunCommand, mark_untrusted, sanitise
+from vegakit.ports import CommandResult
+from vegakit.sage.tools.files import reads
+from vegakit.sage.tools.jobs import Jobs
+from vegakit.sage.tools.workspace import (
+    COUNT,
+    EXEC,
+    LONGEST_COMMAND_S,
+    TEXT,
+    SageTool,
+    Workspace,
+    spec_of,
+)
+from vegakit.tools import ToolRights, is_protected
+
+_MOST_PATHS, _MOST_MATCHES, _LONGEST_MATCH = 500, 200, 300
+_USUAL_S, _SEARCH_S = 120, 30
+_OVERTIME = 124
+"""The exit code of `timeout` when it has ended its command."""
+
+
+class GlobArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `glob`."""
+
+    pattern: str
+    path: str = "."
+
+
+class GrepArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `grep`."""
+
+    pattern: str
+    path: str = "."
+    files: str = ""
+    ignore_case: bool = False
+
+
+class ShellArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `shell`."""
+
+    command: str
+    timeout_s: int = _USUAL_S
+    background: bool = False
+
+
+class TodoItem(Struct, forbid_unknown_fields=True):
+    """A step of the plan of an agent."""
+
+    text: str
+    done: bool = False
+
+
+class TodoArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `todo`."""
+
+    items: list[TodoItem]
+
+
+class CommandTools:
+    """The tools of a workspace that run commands."""
+
+    def __init__(self, workspace: Workspace, jobs: Jobs) -> None:
+        self._workspace, self._jobs = workspace, jobs
+        self._shell = "bash" if Path("/bin/bash").exists() else "sh"
+
+    def tools(self) -> tuple[SageTool, ...]:
+        """Return them, always in the same order."""
+        return (
+            SageTool(
+                spec_of("glob", _TOLD_GLOB, _GLOB, "pattern"),
+                GlobArguments,
+                self._glob,
+                lambda given: reads(self._workspace, given.path),
+                idempotent=True,
+                untrusted=True,
+            ),
+            SageTool(
+                spec_of("grep", _TOLD_GREP, _GREP, "pattern"),
+                GrepArguments,
+                self._grep,
+                lambda given: reads(self._workspace, given.path),
+                idempotent=True,
+                untrusted=True,
+            ),
+            SageTool(
+                spec_of("shell", _TOLD_SHELL, _SHELL, "command"),
+                ShellArguments,
+                self._run_shell,
+                self._executes,
+                idempotent=False,
+                timeout_ms=1000 * (LONGEST_COMMAND_S + 30),
+            ),
+            self._jobs.tool(),
+            SageTool(
+                spec_of("todo", _TOLD_TODO, _TODO, "items"),
+                TodoArguments,
+                _todo,
+                lambda _: ToolRights(()),
+                idempotent=True,
+            ),
+        )
+
+    def _executes(self, given: ShellArguments) -> ToolRights:
+        wanted = RunCommand((self._shell, "-c", given.command))
+        grant = Grant((EXEC,), commands=(f"{self._shell} ***",))
+        return ToolRights((wanted,), grant, sandboxed=True)
+
+    # Searches.
+
+    async def _glob(self, given: GlobArguments) -> str:
+        fits = re.compile(_regex(given.pattern))
+        path = self._workspace.relative(given.path)
+        base = "" if path == "." else f"{path}/"
+        names = await list_files(self._workspace, path)
+        found = [name for name in names if fits.fullmatch(name.removeprefix(base))]
+        if not found:
+            return f"no file fits {given.pattern} in {path}"
+        more = len(found) - _MOST_PATHS
+        cut = [f"[{more:,} more; narrow the pattern]"] if more > 0 else []
+        return "\n".join([*found[:_MOST_PATHS], *cut])
+
+    async def _grep(self, given: GrepArguments) -> str:
+        path = self._workspace.relative(given.path)
+        # Not Python's own: a pattern that goes back and forth would hold the whole process.
+        words = _grep_words(given.pattern, ignore_case=given.ignore_case)
+        named = ["-name", given.files] if given.files else []
+        ran = await _search(self._workspace, ["sh", "-c", _grep_script(words), "sh", path, *named])
+        if ran.exit_code == _NO_LISTING:
+            options = [f"--exclude-dir={name}" for name in _PASSED_OVER]
+            options += [f"--include={given.files}"] if given.files else []
+            ran = await _search(
+                self._workspace,
+                ["grep", "-r", *words, *options, "--", "." if path == "." else f"./{path}"],
+            )
+        if not ran.stdout and ran.exit_code > 1 and ran.stderr.strip():
+            raise ToolFailed(f"grep: {ran.stderr.strip()[:_LONGEST_MATCH]}; correct the pattern")
+        found = sorted(
+            (line.removeprefix("./")[:_LONGEST_MATCH] for line in ran.stdout.splitlines()),
+            key=_place_of,
+        )
+        if not found:
+            return f"nothing in {path} fits {given.pattern}"
+        more = len(found) - _MOST_MATCHES
+        cut = [f"[{more:,} more; narrow the pattern, the path or files]"] if more > 0 else []
+        return "\n".join([*found[:_MOST_MATCHES], *cut])
+
+    # Commands.
+
+    async def _run_shell(self, given: ShellArguments) -> str:
+        if given.background:
+            return self._jobs.start([self._shell, "-c", given.command])
+        limit = min(max(given.timeout_s, 1), LONGEST_COMMAND_S)
+        async with self._workspace.changing():
+            ran = await self._workspace.in_sandbox(
+                ["timeout", "-k", "1", str(limit), self._shell, "-c", given.command]
+            )
+        # Without the time it took: an equal result of an equal command must be equal text, or
+        # nobody could tell that an agent goes round in a circle.
+        shown = [
+            f"{name}:\n{mark_untrusted(sanitise(await self._workspace.capped(name, text)))}"
+            for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
+            if text.strip()
+        ]
+        late = [f"ended after {limit} s"] if ran.exit_code == _OVERTIME else []
+        return "\n".join([*shown, *ran.notes, *late, f"exit code {ran.exit_code}"])
+
+
+async def list_files(workspace: Workspace, path: str) -> list[str]:
+    """Return the names of all files below a path, but of those that are ignored, in order."""
+    ran = await _search(workspace, ["sh", "-c", _LIST, "sh", path])
+    if ran.exit_code == _NO_LISTING:
+        ran = await _search(workspace, _plain_listing(path))
+    return await asyncio.to_thread(_real, workspace.folder, ran.stdout)
+
+
+def _real(folder: Path, listed: str) -> list[str]:
+    """Return the names in order, without the empty files that a sandbox puts in the place of those
+    that must not be made, such as `.envrc`."""
+    names = sorted(str(Path(name)) for name in listed.split("\0") if name)
+    return [name for name in names if "/" in name or not _is_stub(folder, name)]
+
+
+def _is_stub(folder: Path, name: str) -> bool:
+    if not is_protected(name):
+        return False
+    try:
+        return not (folder / name).lstat().st_size
+    except OSError:
+        return True
+
+
+async def _search(workspace: Workspace, argv: list[str]) -> CommandResult:
+    ran = await workspace.in_sandbox(["timeout", "-k", "1", str(_SEARCH_S), *argv])
+    if ran.exit_code == _OVERTIME:
+        raise ToolFailed(f"the search took longer than {_SEARCH_S} s; name a folder in path")
+    return ran
+
+
+# List the files that searches look at: those that git would see, in a repository or not.
+#
+# `.gitignore` decides, at every depth, and `.git/info/exclude`. Files that are tracked are listed
+# even if ignored. Where git or the right `find` is missing, or fails, a fixed list of folders is
+# passed over instead. A folder that is ignored is searched if the call names it.
+#
+# The settings of the repository are never read: they may name programs that git would run
+# (`core.fsmonitor`, a remote helper, a filter). So git is given an empty folder as its own, made
+# anew in the private `/tmp` of the sandbox, and of the repository's only the index and the list of
+# excluded names. There is no setting, hook, remote or filter that anybody could have planted.
+
+
+_PASSED_OVER = (
+    ".git .hg .svn node_modules .venv venv __pycache__ .mypy_cache .pytest_cache .ruff_cache .tox"
+).split()
+_NO_LISTING = 97
+"""The exit code that says: there is no list by git here, or it is empty."""
+_BY_GIT = r"""
+path=$1; shift
+own=$(mktemp -d) && mkdir "$own/objects" "$own/refs" || exit 97
+echo 'ref: refs/heads/none' > "$own/HEAD"
+export GIT_DIR="$own" GIT_WORK_TREE="$PWD" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
+export GIT_ALLOW_PROTOCOL= GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0
+[ -f .git/index ] && export GIT_INDEX_FILE="$PWD/.git/index"
+also=
+[ -f .git/info/exclude ] && also=--exclude-from=.git/info/exclude
+git --no-pager --literal-pathspecs ls-files -z --deduplicate --cached --others \
+    --exclude-standard $also @EXCLUDED@ -- "$path" > "$own/list" 2> /dev/null || exit 97
+[ -s "$own/list" ] || exit 97
+printf '.\0' | find -files0-from - -maxdepth 0 > /dev/null 2>&1 || exit 97
+find -files0-from "$own/list" @PRUNED@ -o -type f "$@" -print0 > "$own/files" 2> /dev/null
+"""
+"""What is listed may be gone from the disk, and a folder with a repository of its own is listed as
+a folder: `find` leaves out the one and looks into the other. Links are left out too."""
+
+
+def _listing_script(then: str) -> str:
+    """Return a script for `sh` that lists files and goes on with `then`, where "$own/files" holds
+    their names, each ended by a zero byte. Its first argument is the path, the others are tests for
+    `find`."""
+    excluded = " ".join(f"-x {name}" for name in _PASSED_OVER)
+    pruned = " -o ".join(f"-name {name}" for name in _PASSED_OVER)
+    script = _BY_GIT.replace("@EXCLUDED@", excluded).replace("@PRUNED@", rf"\( {pruned} \) -prune")
+    return f"{script}{then}\n"
+
+
+def _plain_listing(path: str) -> list[str]:
+    """Return the command that lists files without git."""
+    pruned = [word for name in _PASSED_OVER for word in ("-o", "-name", name)][1:]
+    return ["find", f"./{path}", "(", *pruned, ")", "-prune", "-o", "-type", "f", "-print0"]
+
+
+def _grep_words(pattern: str, *, ignore_case: bool) -> Sequence[str]:
+    """Return how grep is asked, by either way of listing."""
+    return ("-HnIE", *(("-i",) if ignore_case else ()), "-e", pattern)
+
+
+_LIST = _listing_script('cat "$own/files"')
+
+
+def _grep_script(words: Sequence[str]) -> str:
+    return _listing_script(f'xargs -0 -r grep -s {shlex.join(words)} -- < "$own/files"')
+
+
+def _place_of(line: str) -> tuple[str, int]:
+    path, _, rest = line.partition(":")
+    number = rest.partition(":")[0]
+    return path, int(number) if number.isdigit() else 0
+
+
+def _regex(pattern: str) -> str:
+    """Return a glob as a regular expression: `**` is any number of folders, `{a,b}` one of them."""
+    made, at, depth = "", 0, 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            made, at = f"{made}(?:.*/)?", at + 3
+            continue
+        if pattern.startswith("**", at):
+            made, at = f"{made}.*", at + 2
+            continue
+        character = pattern[at]
+        depth += (character == "{") - (character == "}")
+        inside = {"{": "(?:", "}": ")", ",": "|" if depth else ","}
+        made += {"*": "[^/]*", "?": "[^/]", **inside}.get(character, re.escape(character))
+        at += 1
+    if depth:
+        raise ToolFailed(f"the pattern {pattern} has a brace without its other; write {{a,b}}")
+    return made
+
+
+async def _todo(given: TodoArguments) -> str:
+    rows = [f"[{'x' if item.done else ' '}] {item.text}" for item in given.items]
+    return "\n".join(rows) or "the list is empty"
+
+
+_TOLD_GLOB = (
+    "List files by a pattern such as **/*.py or src/**/*.{ts,js}. Ignored files (.gitignore) are "
+    "left out unless path names their folder."
+)
+_GLOB: dict[str, Any] = {
+    "pattern": TEXT,
+    "path": {**TEXT, "description": "a folder; the workspace"},
+}
+_TOLD_GREP = "Search file contents by an extended regular expression (grep -E)."
+_GREP: dict[str, Any] = {
+    "pattern": TEXT,
+    "path": {**TEXT, "description": "a file or folder; the workspace"},
+    "files": {**TEXT, "description": "only names that fit, such as *.py"},
+    "ignore_case": {"type": "boolean"},
+}
+_TOLD_SHELL = (
+    "Run a command line in a sandbox: the workspace is writable, .git is read-only, there is "
+    "no network. Long output is cut, and kept whole in a file."
+)
+_SHELL: dict[str, Any] = {
+    "command": TEXT,
+    "timeout_s": {
+        **COUNT,
+        "maximum": LONGEST_COMMAND_S,
+        "description": f"{_USUAL_S} if not given",
+    },
+    "background": {"type": "boolean", "description": "return at once; see job"},
+}
+_TOLD_TODO = "Keep the list of steps of a longer task: send the whole list each time."
+_TODO: dict[str, Any] = {
+    "items": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"text": TEXT, "done": {"type": "boolean"}},
+            "required": ["text"],
+            "additionalProperties": False,
+        },
+    }
+}

@@ -1,0 +1,272 @@
+"""Tools that reach beyond the workspace: a person, a page of the web, the MCP servers that the
+settings name, and programs that the agent writes.
+
+| tool        | what it needs                                               | done again?    |
+|-------------|-------------------------------------------------------------|----------------|
+| ask         | somebody at a terminal, or who listens to the session       | it stays open  |
+| fetch       | the right to get from that host, by a rule or from a person | after a crash  |
+| those of    | what the settings say that the server does, else a person   | as each says   |
+| MCP servers | is asked; only what `vega mcp accept` has accepted          |                |
+| run_program | to be wanted (`--programs`): it loads the language          | by its journal |
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+
+from vegakit.config import Settings
+from vegakit.control import Question
+from vegakit.errors import InvalidRuleError, ToolFailed, UserError
+from vegakit.host import current_process
+from vegakit.ids import InterruptId
+from vegakit.policy import (
+    Denied,
+    Fetch,
+    Grant,
+    Interrupt,
+    InterruptKind,
+    InterruptRequest,
+    Replied,
+    escape_text,
+    parse_url,
+)
+from vegakit.ports import Tool
+from vegakit.records import digest128
+from vegakit.sage.tools.workspace import TEXT, SageTool, Workspace, spec_of
+from vegakit.sdk import Runtime
+from vegakit.tools import ToolArgumentsError, ToolRights, current_effect
+
+OnQuestion: TypeAlias = Callable[[Runtime, Question], object]
+_GET = "net::get"
+_HTTPS = 443
+_LONGEST_QUESTION = 4_000
+_A_DAY_MS = 86_400_000
+"""The time that a question is open, as questions of programs are."""
+_MOST_BYTES = 5_000_000
+_TEXT_TYPES = ("text/", "application/json", "application/xml", "application/xhtml", "+json", "+xml")
+_LOG = logging.getLogger("vegakit")
+
+
+class AskArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `ask`."""
+
+    question: str
+
+
+class FetchArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `fetch`."""
+
+    url: str
+
+
+class OutsideTools:
+    """The tools of a session that reach beyond its workspace. Without `on_question` there is nobody
+    to ask."""
+
+    def __init__(
+        self, workspace: Workspace, runtime: Runtime, on_question: OnQuestion | None
+    ) -> None:
+        self._workspace, self._runtime, self._on_question = workspace, runtime, on_question
+
+    def tools(self) -> tuple[SageTool, ...]:
+        """Return them, always in the same order."""
+        return (
+            SageTool(
+                spec_of("fetch", _TOLD_FETCH, {"url": TEXT}, "url"),
+                FetchArguments,
+                self._fetch,
+                _gets,
+                idempotent=True,
+                untrusted=True,
+            ),
+            SageTool(
+                spec_of("ask", _TOLD_ASK, {"question": TEXT}, "question"),
+                AskArguments,
+                self._ask,
+                lambda _: ToolRights(()),
+                idempotent=True,
+                timeout_ms=2 * _A_DAY_MS,
+            ),
+        )
+
+    async def _ask(self, given: AskArguments) -> str:
+        if self._on_question is None:
+            raise ToolFailed(
+                "nobody can be asked: there is no terminal. Decide by what you know and say what "
+                "you took for granted; or, if that could do harm, end your answer with the question"
+            )
+        if not given.question.strip() or len(given.question) > _LONGEST_QUESTION:
+            raise ToolFailed(f"a question has 1 to {_LONGEST_QUESTION:,} characters; write another")
+        settled = await self._settled(given.question)
+        if not isinstance(settled, Interrupt):
+            raise ToolFailed(settled)
+        if not isinstance(settled.answer, Replied) or not str(settled.answer.value).strip():
+            return (
+                "There was no answer. Decide by what you know, and say what you took for granted."
+            )
+        return f"The person answered: {settled.answer.value}"
+
+    async def _settled(self, question: str) -> Interrupt | str:
+        runtime, text = self._runtime, escape_text(question)
+        owner = runtime.program.pid_of(current_process.get())
+        name = InterruptId(f"{current_effect.get()}:{digest128(text)}")
+        request = InterruptRequest(name, InterruptKind.CLARIFICATION, owner, text)
+        # One that was open when the session was killed is not told anew by itself.
+        standing = [one for one in runtime.interrupts() if one.text == text]
+        if standing and self._on_question is not None:
+            # In a context of its own: a program does not answer what a program asks.
+            Context().run(self._on_question, runtime, standing[0])
+        return await runtime.approvals.questions.ask(request)
+
+    async def _fetch(self, given: FetchArguments) -> str:
+        from vegakit.tools import Http  # slow to load, and few sessions fetch
+
+        http = Http(_gets(given).grant, max_bytes=_MOST_BYTES)
+        answer = await http.fetch("GET", given.url)
+        kind = (answer.header("content-type") or "text/plain").lower()
+        if not any(part in kind for part in _TEXT_TYPES):
+            raise ToolFailed(
+                f"{answer.url} is {kind} ({len(answer.body):,} bytes), which is no text; fetch a "
+                "page about it, or ask the person to put it into the workspace"
+            )
+        charset = kind.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
+        try:
+            text = answer.body.decode(charset, errors="replace")
+        except LookupError:
+            text = answer.body.decode("utf-8", errors="replace")
+        if "html" in kind:
+            text = text_of_page(text)
+        return f"{answer.url}: status {answer.status}\n{await self._workspace.capped('page', text)}"
+
+
+def _gets(given: FetchArguments) -> ToolRights:
+    wanted = parse_url("GET", given.url)
+    if isinstance(wanted, Denied):
+        raise ToolArgumentsError(wanted.reason)
+    try:
+        return ToolRights((wanted,), Grant((_GET,), hosts=(_rule(wanted),)))
+    except InvalidRuleError as wrong:
+        raise ToolArgumentsError(str(wrong)) from None
+
+
+def _rule(wanted: Fetch) -> str:
+    host = wanted.host.lower()
+    return host if wanted.port == _HTTPS else f"{host}:{wanted.port}"
+
+
+# A page as text: what a reader sees, without scripts and styles.
+
+
+_UNSEEN = frozenset({"script", "style", "template", "svg", "noscript", "head"})
+_BLOCKS = frozenset(
+    "p div br li ul ol tr table h1 h2 h3 h4 h5 h6 pre section article header footer dt dd".split()
+)
+
+
+class _PageText(HTMLParser):
+    """Gathers the text of a page, with a line for each block."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._unseen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _UNSEEN:
+            self._unseen.append(tag)
+        elif tag in _BLOCKS:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._unseen:
+            del self._unseen[self._unseen.index(tag) :]
+        elif tag in _BLOCKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._unseen:
+            self.parts.append(data)
+
+
+def text_of_page(page: str) -> str:
+    """Return what a reader of an HTML page sees, roughly."""
+    parser = _PageText()
+    parser.feed(page)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.parts).split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+# MCP servers.
+
+
+async def mcp_tools(workspace: Workspace, runtime: Runtime, settings: Settings) -> tuple[Tool, ...]:
+    """Return the accepted tools of the servers that the settings name. A server whose tools nobody
+    accepted is left out, and the log says what to type; none is started before its first call."""
+    found: list[Tool] = []
+    runtime.mcp.settings = settings
+    for name in sorted(settings.mcp):
+        try:
+            found += await runtime.mcp.tools(name)
+        except UserError as refused:
+            _LOG.warning("%s", refused)
+    return tuple(cast("Tool", _RecordedTool(tool, workspace)) for tool in found)
+
+
+class _RecordedTool:
+    """A tool of a server, whose folder may be in the workspace: what it changes there is the
+    turn's, so that undo takes it back."""
+
+    def __init__(self, inner: Tool, workspace: Workspace) -> None:
+        self._inner, self._workspace = inner, workspace
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._inner, name)
+
+    async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Call the tool within a window of undo."""
+        async with self._workspace.changing():
+            return await self._inner.call(arguments, deps)
+
+
+# Programs that the agent writes.
+
+
+class CardArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `program_card`: none."""
+
+
+def program_tools(folder: Path, model: str) -> tuple[Tool, ...]:
+    """Return the tool that runs programs of the agent, which may read the workspace and ask agents
+    on this model, and the one that says how to write them: the whole language in every request
+    would cost more than it is used."""
+    from vegakit.host import run_program  # loads the language, so only where it is wanted
+    from vegakit.lang import card
+    from vegakit.program import ProgramRights
+
+    async def read_card(_: CardArguments) -> str:
+        return card("python")
+
+    may = ProgramRights(("fs::read",), paths=("**",))
+    runs = run_program(may=may, models=(model,), root=folder, languages=("python",), teach=False)
+    about = SageTool(
+        spec_of("program_card", _TOLD_CARD, {}, ""),
+        CardArguments,
+        read_card,
+        lambda _: ToolRights(()),
+        idempotent=True,
+    )
+    return about, cast("Tool", runs)
+
+
+_TOLD_CARD = "Say how programs for run_program are written; call it before the first one."
+_TOLD_FETCH = "Get a web page or API by its URL, as text. A person may have to allow the host."
+_TOLD_ASK = (
+    "Ask the person one question and wait for the answer; only for what you cannot find out and "
+    "that changes what you do."
+)

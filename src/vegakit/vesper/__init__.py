@@ -1,0 +1,36 @@
+"""Rollouts: change the model, the prompt or the code with evidence (host).
+
+`rollout(…)` runs what is trusted and what shall replace it, compares them as you say, and moves
+traffic by `vegakit.contracts`; the evidence is kept in the store of the runtime.
+"""
+
+from vegakit.lazy import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.contracts import (
+        PersonAction as PersonAction,
+        RolloutMode as RolloutMode,
+        RolloutRule as RolloutRule,
+        StageChange as StageChange,
+    )
+    from vegakit.vesper.comparisons import (
+        Comparison as Comparison,
+        by_field as by_field,
+        close as close,
+        exact as exact,
+        ignored as ignored,
+        same_set as same_set,
+    )
+    from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
+    from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
+        "comparisons": "Comparison by_field close exact ignored same_set",
+        "evidence": "RolloutRecord",
+        "rollouts": "RolledOut rollout",
+    },
+)

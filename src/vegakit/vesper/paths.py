@@ -1,0 +1,258 @@
+"""The two paths of a rollout: an agent or an `async def` function, each run for its effects or in
+the shadow.
+
+In the shadow nothing is performed. An agent's tools are replaced by ones without any rights, which
+answer as the path that was performed was answered; a call that it did not make is refused, and so
+shows as a difference. A function cannot be intercepted: one that is put under a rollout computes
+its answer and does nothing else.
+
+| run       | tool calls                                                          | who            |
+|-----------|---------------------------------------------------------------------|----------------|
+| `perform` | are made; those that a candidate made before it failed are answered | who answers,   |
+|           | from its log                                                        | its fallback   |
+| `shadow`  | are answered from what was performed, others refused                | the other path |
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import CodeType
+from typing import Any, NamedTuple, Protocol, cast
+
+from vegakit.conversation import AssistantMessage, Conversation, ToolCall, ToolMessage
+from vegakit.errors import ToolFailed, UserError
+from vegakit.host import Agent
+from vegakit.ports import Tool
+from vegakit.records import canonical, digest128
+from vegakit.sdk import Runtime
+from vegakit.tools import ToolRights, as_tools
+from vegakit.vesper.comparisons import plain
+
+
+class PerformedCall(NamedTuple):
+    """A tool call that was made, and what came of it."""
+
+    name: str
+    arguments: str
+    content: str
+    is_error: bool = False
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """Return what was asked of the world."""
+        return self.name, self.arguments
+
+
+class PathAnswer(NamedTuple):
+    """The answer of a path, and the tool calls that it made or would have made."""
+
+    output: object
+    calls: tuple[PerformedCall, ...] = ()
+
+    @property
+    def effects(self) -> list[tuple[str, str]]:
+        """Return what was asked of the world, in an order that says nothing: calls of one step are
+        made side by side."""
+        return sorted(call.what for call in self.calls)
+
+
+class CallInputs(NamedTuple):
+    """The inputs of a call, as the caller gave them."""
+
+    args: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+    def digest(self) -> str:
+        """Return a digest of the inputs, the same in every process where they read the same."""
+        options = [(name, _spelled(self.options[name])) for name in sorted(self.options)]
+        return digest128([[_spelled(each) for each in self.args], options])
+
+
+def _spelled(value: object) -> str:
+    """Return a value as JSON; of one that has none, its type: an address would differ elsewhere."""
+    try:
+        return canonical(plain(value)).decode()
+    except TypeError:
+        return type(value).__qualname__
+
+
+class ExecutionPath(Protocol):
+    """A way to answer. `version` changes with whatever could change its answers; `has_tools`: it
+    may ask something of the world, so that it is run in the shadow after the other one only."""
+
+    version: str
+    has_tools: bool
+
+    def perform(self, inputs: CallInputs, log: "ToolLog") -> Awaitable[PathAnswer]:
+        """Answer, and note in the log what is performed."""
+        ...
+
+    def shadow(
+        self, inputs: CallInputs, performed: Sequence[PerformedCall]
+    ) -> Awaitable[PathAnswer]:
+        """Answer without performing anything."""
+        ...
+
+
+@dataclass
+class ToolLog:
+    """The tool calls of one run. `known` are answered without being made; `deps` are the user's."""
+
+    known: list[PerformedCall] = field(default_factory=list[PerformedCall])
+    made: list[PerformedCall] = field(default_factory=list[PerformedCall])
+    deps: object = None
+
+    def take(self, what: tuple[str, str]) -> PerformedCall | None:
+        """Return a known call, once: a second one of the same kind would be a second effect."""
+        for place, call in enumerate(self.known):
+            if call.what == what:
+                return self.known.pop(place)
+        return None
+
+
+class WatchedTool:
+    """A tool that is called through the log of its run, which comes as its `deps`. With `performs`
+    it has the rights of the tool itself, otherwise none."""
+
+    def __init__(self, inner: Tool, *, performs: bool) -> None:
+        self._inner, self._performs = inner, performs
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """All that the gate asks of a tool beside this is as the tool says."""
+        return getattr(self._inner, name)
+
+    def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
+        """Return the tool's own rights, or none where it is not performed."""
+        if not self._performs:
+            return ToolRights(wanted=())
+        tell: Callable[[Mapping[str, Any]], ToolRights] | None
+        tell = getattr(self._inner, "rights", None)
+        return ToolRights() if tell is None else tell(arguments)
+
+    async def call(self, arguments: Mapping[str, Any], deps: object) -> str:
+        """Answer from the log, make the call, or refuse it."""
+        if not isinstance(deps, ToolLog):
+            raise ToolFailed(f"{self._inner.spec.name} was called outside of its rollout")
+        name, given = self._inner.spec.name, canonical(arguments).decode()
+        known = deps.take((name, given))
+        if known is not None:
+            deps.made.append(known)
+            return _content(known)
+        if not self._performs:
+            refused = f"{name} was not performed: this agent runs in the shadow of another"
+            deps.made.append(PerformedCall(name, given, refused, is_error=True))
+            raise ToolFailed(refused)
+        try:
+            content = await self._inner.call(arguments, deps.deps)
+        except BaseException as error:
+            # It may have had its effect before it failed, so nobody makes it again.
+            deps.made.append(PerformedCall(name, given, str(error), is_error=True))
+            raise
+        deps.made.append(PerformedCall(name, given, content))
+        return content
+
+
+def _content(call: PerformedCall) -> str:
+    if call.is_error:
+        raise ToolFailed(call.content)
+    return call.content
+
+
+class AgentPath:
+    """An agent as a path. Its copies have names of their own: a run that is resumed finds the
+    answers of each by agent and question."""
+
+    def __init__(self, runtime: Runtime, agent: Agent[Any], role: str) -> None:
+        if agent.writes_programs or any(hasattr(tool, "process") for tool in agent.tools):
+            raise UserError(
+                f"agent {agent.name} has tools that run programs, which cannot be run in a shadow; "
+                "put the agents that the program asks under a rollout instead"
+            )
+        self._runtime = runtime
+        tools = as_tools(agent.tools)
+        self.has_tools = bool(tools)
+        self._agents = {
+            performs: replace(
+                agent,
+                name=f"{agent.name}-{role}{'' if performs else '-shadow'}",
+                tools=[WatchedTool(tool, performs=performs) for tool in tools],
+                memory=None,
+            )
+            for performs in (True, False)
+        }
+        models = [one if isinstance(one, str) else one.name for one in agent.models]
+        settings = [agent.temperature, agent.max_tokens, agent.effort, agent.max_steps]
+        specs = [tool.spec for tool in tools]
+        asked = [agent.instructions, agent.answer.spec, specs, settings]
+        self.version = digest128([models, asked])
+
+    async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
+        log.deps = inputs.options.get("deps")
+        return await self._ask(inputs.args, {**inputs.options, "deps": log}, performs=True)
+
+    async def shadow(self, inputs: CallInputs, performed: Sequence[PerformedCall]) -> PathAnswer:
+        # What it says is for nobody's ears but the comparison's.
+        options = {key: each for key, each in inputs.options.items() if key != "on_chunk"}
+        log = ToolLog([*performed])
+        return await self._ask(inputs.args, {**options, "deps": log}, performs=False)
+
+    async def _ask(
+        self, args: tuple[Any, ...], options: dict[str, Any], *, performs: bool
+    ) -> PathAnswer:
+        reply = await self._runtime.ask(self._agents[performs], *args, **options)
+        # From what was said and not from the log: in a run that is resumed, calls that are recorded
+        # are not made again.
+        return PathAnswer(reply.output, _calls_in(reply.messages))
+
+
+def _calls_in(messages: Conversation) -> tuple[PerformedCall, ...]:
+    asked = list[ToolCall]()
+    calls = list[PerformedCall]()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            asked = [part for part in message.parts if isinstance(part, ToolCall)]
+        elif isinstance(message, ToolMessage):
+            # By their order: not every provider gives its calls different ids.
+            for call, result in zip(asked, message.results, strict=False):
+                given = canonical(call.arguments).decode()
+                calls.append(PerformedCall(call.name, given, result.content, result.is_error))
+    return tuple(calls)
+
+
+class FunctionPath:
+    """An `async def` function as a path."""
+
+    has_tools = False
+
+    def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:
+        self._function = function
+        # The code itself, so that an edit of the function is another candidate.
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        name = getattr(function, "__qualname__", type(function).__name__)
+        self.version = digest128([name, None if code is None else _parts_of(code)])
+
+    async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
+        return PathAnswer(await self._function(*inputs.args, **inputs.options))
+
+    async def shadow(self, inputs: CallInputs, performed: Sequence[PerformedCall]) -> PathAnswer:
+        return await self.perform(inputs, ToolLog())
+
+
+def _parts_of(code: CodeType) -> list[object]:
+    """Return what a function does, without the file and the address where it stands."""
+    constants = [
+        _parts_of(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts
+    ]
+    return [code.co_code.hex(), code.co_names, constants]
+
+
+def path_of(runtime: Runtime, path: object, role: str) -> ExecutionPath:
+    """Return an agent or a function as a path."""
+    if isinstance(path, Agent):
+        return AgentPath(runtime, cast("Agent[Any]", path), role)
+    if callable(path) and inspect.iscoroutinefunction(path):
+        return FunctionPath(path)
+    raise UserError(
+        f"the {role} of a rollout is {path!r:.60}; give an Agent, or an `async def` function that "
+        "has no effects of its own"
+    )

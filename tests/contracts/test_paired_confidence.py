@@ -1,0 +1,126 @@
+"""Tests on paired differences: what a candidate adds to a reference that disagrees with itself."""
+
+import random
+from itertools import product
+
+import pytest
+from hypothesis import given, strategies as st
+
+from vegakit.contracts import CALLS_BETWEEN_ALARMS, FaultDetector, PairedTally, difference_of
+from vegakit.contracts.confidence import BETS
+from vegakit.errors import InvalidRuleError
+
+COUNTS = st.builds(PairedTally, st.integers(0, 300), st.integers(0, 30_000), st.integers(0, 300))
+MARGINS = st.sampled_from([0.001, 0.01, 0.02, 0.05, 0.1])
+
+
+def wealth(differences: list[int], margin: float) -> float:
+    """What the bettors have after these calls, from the definition, call by call."""
+    pockets = [1.0] * len(BETS)
+    for difference in differences:
+        pockets = [
+            pocket * (1 + bet * (margin - difference))
+            for pocket, bet in zip(pockets, BETS, strict=True)
+        ]
+    return sum(pockets) / len(pockets)
+
+
+@given(st.lists(st.sampled_from([-1, 0, 0, 0, 1]), max_size=200), MARGINS)
+def test_counts_are_as_good_as_the_whole_history(differences: list[int], margin: float) -> None:
+    """The order of calls is forgotten without a loss."""
+    counts = PairedTally(differences.count(1), differences.count(0), differences.count(-1))
+    has = wealth(differences, margin)
+    assert counts.is_within(margin, alpha=1 / has * 1.000001)
+    assert not counts.is_within(margin, alpha=1 / has * 0.999999)
+
+
+@given(MARGINS, st.floats(0, 0.3), COUNTS)
+def test_nobody_wins_by_betting_against_what_is_true(
+    margin: float, noise: float, counts: PairedTally
+) -> None:
+    """If the candidate adds just `margin`, wealth stays what it was, on average: so it reaches
+    1 / alpha with probability alpha at most."""
+    chances = {1: noise + margin, 0: 1 - 2 * noise - margin, -1: noise}
+    for bet in BETS:
+        mean = sum(chance * (1 + bet * (margin - d)) for d, chance in chances.items())
+        assert mean == pytest.approx(1)
+
+
+@given(COUNTS, MARGINS)
+def test_the_bound_shown_is_the_decision(counts: PairedTally, margin: float) -> None:
+    """What is within a margin is within every larger one."""
+    bound = counts.upper_bound()
+    if abs(bound - margin) > 1e-9:
+        assert counts.is_within(margin) == (bound < margin)
+
+
+def test_a_noisy_reference_is_not_the_candidates_fault() -> None:
+    """The candidate differs in 3 % of all calls, and so does the reference from itself."""
+    assert PairedTally(worse=450, equal=14_100, better=450).is_within(0.01)
+    assert not PairedTally(worse=450, equal=14_400, better=150).is_within(0.01)
+
+
+@pytest.mark.parametrize(("agrees", "again"), [*product([True, False], repeat=2)])
+def test_the_difference_is_what_one_did_alone(agrees: bool, again: bool) -> None:
+    """When both disagree, or neither, nobody is worse."""
+    expected = 0 if agrees == again else 1 if again else -1
+    assert difference_of(agrees=agrees, reference_agrees=again) == expected
+
+
+def calls_to_alarm(detector: FaultDetector, every: int, most: int = 100_000) -> int:
+    for call in range(1, most + 1):
+        if detector.observe(int(call % every == 0)):
+            return call
+    return most
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.05])
+def test_a_long_clean_history_does_not_hide_a_fault(tolerance: float) -> None:
+    """A fault in every fifth call is found as soon as without the 50,000 clean calls before it."""
+    fresh, old = FaultDetector(tolerance), FaultDetector(tolerance)
+    for _ in range(50_000):
+        assert not old.observe(0)
+    assert calls_to_alarm(old, every=5) <= calls_to_alarm(fresh, every=5) <= 150
+
+
+def test_history_would_hide_it_from_one_test_of_all_calls() -> None:
+    """The test above can fail: with all calls together the candidate is still within 1 %."""
+    assert PairedTally(worse=200, equal=50_800).is_within(0.01)
+
+
+@given(MARGINS, st.lists(st.sampled_from([-1, 0, 1]), max_size=50), st.floats(0, 0.3))
+def test_alarms_are_as_far_apart_as_promised(
+    tolerance: float, differences: list[int], noise: float
+) -> None:
+    """While the candidate adds no more than is tolerated the sum grows by 1 a call at most, on
+    average; so it takes `CALLS_BETWEEN_ALARMS` calls, on average, to come to that."""
+    detector = FaultDetector(tolerance)
+    for difference in differences:
+        detector.observe(difference)
+    before = sum(detector.sums) / len(detector.sums)
+    mean = 0.0
+    for difference, chance in {
+        1: noise + tolerance,
+        0: 1 - 2 * noise - tolerance,
+        -1: noise,
+    }.items():
+        after = FaultDetector(tolerance, [*detector.sums])
+        after.observe(difference)
+        assert min(after.sums) >= 0
+        mean += chance * sum(after.sums) / len(after.sums)
+    assert mean <= (before + 1) * 1.000001
+
+
+def test_noise_alone_alarms_late() -> None:
+    """At 2 % of noise, with nothing added and 1 % tolerated, in one long history."""
+    draw, detector = random.Random(1), FaultDetector(0.01)
+    for _ in range(CALLS_BETWEEN_ALARMS):
+        difference = int(draw.random() < 0.02) - int(draw.random() < 0.02)
+        assert not detector.observe(difference)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.0001, 0.2])
+def test_a_margin_that_cannot_be_tested_is_refused(margin: float) -> None:
+    """The message says which can be."""
+    with pytest.raises(InvalidRuleError, match=r"give one from 0\.001 to 0\.1"):
+        FaultDetector(margin)

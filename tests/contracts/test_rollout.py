@@ -1,0 +1,257 @@
+"""The machine of a rollout: stages, routes, promotion by evidence, demotion, and people."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, strategies as st
+
+from vegakit.contracts import (
+    STAGES,
+    Compared,
+    Evidence,
+    InputSource,
+    PersonAction,
+    PersonDecided,
+    ReferenceRepeated,
+    Rollout,
+    RolloutMode,
+    RolloutRule,
+    StageChange,
+    Tally,
+    calls_to_detection,
+)
+from vegakit.errors import InvalidRuleError, UserError
+from vegakit.records import from_json, to_json
+
+AGREED, ANSWERED = Compared(agrees=True), Compared(agrees=True, is_answer=True)
+DIFFERED = Compared(agrees=False)
+
+
+def rollout(rule: RolloutRule | None = None, stage: int = 1, runs: int = 0) -> Rollout:
+    """One whose reference was found to agree with itself."""
+    evidence = Evidence("v1", production=Tally(runs), noise=Tally(100))
+    return Rollout("prices", rule or RolloutRule(), evidence, stage)
+
+
+def play(machine: Rollout, event: Compared, most: int = 200_000) -> StageChange:
+    for _ in range(most):
+        if change := machine.step(event):
+            return change
+    raise AssertionError(f"nothing was decided in {most} calls")
+
+
+def person(action: PersonAction) -> PersonDecided:
+    return PersonDecided(action, "ada", "I looked at it")
+
+
+def test_names_of_earlier_documents_are_taken() -> None:
+    """They are other names of the same modes."""
+    assert RolloutMode("python_only") is RolloutMode.REFERENCE_ONLY
+    assert RolloutMode("shadow_direct") is RolloutMode.SHADOW
+    assert RolloutMode("canary_direct") is RolloutMode.CANARY
+    with pytest.raises(ValueError, match="is not a valid RolloutMode"):
+        RolloutMode("hope")
+
+
+def test_a_clean_candidate_climbs_every_stage() -> None:
+    """At the least sample, after 20 answers at each share, and where the bound passes."""
+    machine, seen = rollout(), list[tuple[RolloutMode, int]]()
+    while machine.mode is not RolloutMode.DIRECT_ONLY:
+        change = play(machine, AGREED if machine.stage == 1 else ANSWERED)
+        assert change.is_promotion
+        seen.append((machine.mode, machine.evidence.production.runs))
+    assert seen == [
+        (RolloutMode.CANARY, 1_000),
+        (RolloutMode.CANARY, 1_020),
+        (RolloutMode.DUAL_VERIFY, 8_808),
+        (RolloutMode.DIRECT_ONLY, 100_171),
+    ]
+
+
+def test_a_canary_that_answered_nobody_is_not_promoted() -> None:
+    """Agreement in the shadow says nothing of answers that were used."""
+    machine = rollout(stage=2, runs=50_000)
+    assert [machine.step(AGREED) for _ in range(1_000)] == [None] * 1_000
+
+
+@pytest.mark.parametrize("stage", range(2, len(STAGES)))
+def test_the_first_difference_demotes(stage: int) -> None:
+    """Of an exact comparison, at every stage where the candidate answers."""
+    machine = rollout(stage=stage, runs=5_000_000)
+    change = machine.step(DIFFERED)
+    assert change == StageChange(stage, 1, "it differed from an exact reference")
+    assert not machine.route("a", "1").answers_by_candidate
+
+
+def test_what_was_demoted_is_held() -> None:
+    """Its evidence would promote it again, so a person decides."""
+    machine = rollout(stage=5, runs=5_000_000)
+    machine.step(DIFFERED)
+    assert machine.step(AGREED) is None
+    assert machine.held_because == "it differed from an exact reference"
+    assert machine.step(person(PersonAction.PROMOTE)) == StageChange(1, 2, "I looked at it", "ada")
+    assert machine.held_because == ""
+
+
+def test_a_difference_in_the_shadow_is_only_counted() -> None:
+    """Nobody was answered by it; it never expires."""
+    machine = rollout()
+    assert machine.step(DIFFERED) is None
+    assert machine.evidence.production == Tally(1, 1)
+
+
+def test_generated_inputs_move_no_traffic() -> None:
+    """They are shown beside it."""
+    machine = rollout(stage=2, runs=5_000)
+    assert machine.step(Compared(agrees=False, source=InputSource.GENERATED)) is None
+    assert (machine.mode, machine.evidence.generated) == (RolloutMode.CANARY, Tally(1, 1))
+
+
+def test_the_reference_is_compared_with_itself_first() -> None:
+    """For 100 calls the candidate is not run at all."""
+    machine = Rollout("prices", RolloutRule(), Evidence("v1"))
+    for _ in range(100):
+        route = machine.route("a", "1")
+        assert (route.runs_candidate, route.repeats_reference) == (False, True)
+        assert machine.step(ReferenceRepeated(agrees=True)) is None
+    assert machine.route("a", "1").runs_candidate
+    assert not machine.is_noisy
+
+
+def noisy(stage: int) -> Rollout:
+    machine = rollout(stage=1)
+    machine.step(ReferenceRepeated(agrees=False))
+    while machine.stage < stage:
+        machine.step(person(PersonAction.PROMOTE))
+    return machine
+
+
+def test_a_noisy_reference_is_asked_again_at_every_comparison() -> None:
+    """Only so one knows what the candidate adds."""
+    assert noisy(1).route("a", "1").repeats_reference
+
+
+def test_a_candidate_is_not_blamed_for_noise() -> None:
+    """It differs in every fiftieth call, and so does the reference from itself: no demotion."""
+    machine = noisy(4)
+    for call in range(20_000):
+        event = Compared(agrees=call % 50 != 0, reference_agrees=call % 50 != 25)
+        assert machine.step(event) is None or machine.stage == 5
+    assert machine.stage == 5
+
+
+def test_a_candidate_that_becomes_worse_is_demoted() -> None:
+    """After it was as good as its reference for long."""
+    machine = noisy(5)
+    for _ in range(20_000):
+        machine.step(Compared(agrees=True, reference_agrees=True))
+    calls = 0
+    while machine.stage == 5:
+        calls += 1
+        machine.step(Compared(agrees=calls % 5 != 0, reference_agrees=True))
+    assert (machine.stage, machine.held_because[:20]) == (1, "it adds more than 1.0%"[:20])
+    assert calls <= 100
+
+
+def test_the_share_of_answers_is_that_of_the_stage() -> None:
+    """1 % and 5 % by the inputs; who was answered by the candidate at 1 % is at 5 %, too."""
+    few, more = rollout(stage=2), rollout(stage=3)
+    first = {n for n in range(20_000) if few.route(f"{n}", "1").answers_by_candidate}
+    second = {n for n in range(20_000) if more.route(f"{n}", "1").answers_by_candidate}
+    assert first < second
+    assert 140 <= len(first) <= 260
+    assert 870 <= len(second) <= 1_130
+
+
+def test_the_same_inputs_take_the_same_path() -> None:
+    """Whichever call it is; another rollout chooses others."""
+    machine = rollout(stage=3)
+    inputs = [f"{n}" for n in range(2_000)]
+    chosen = [each for each in inputs if machine.route(each, "1").answers_by_candidate]
+    assert chosen == [each for each in inputs if machine.route(each, "2").answers_by_candidate]
+    machine.name = "names"
+    assert chosen != [each for each in inputs if machine.route(each, "1").answers_by_candidate]
+
+
+def test_the_sample_is_of_calls_and_not_of_inputs() -> None:
+    """So that a fault on one input is met, if it is asked often enough."""
+    machine = rollout(stage=5)
+    compared = Counter(machine.route("one", f"{n}").is_compared for n in range(20_000))
+    assert 140 <= compared[True] <= 260
+
+
+def test_dual_verification_waits_and_others_do_not() -> None:
+    """There the caller has no answer before they agree."""
+    routes = [rollout(stage=stage).route("a", "1") for stage in range(len(STAGES))]
+    assert [route.is_verified for route in routes] == [False] * 4 + [True, False]
+    assert [route.is_compared for route in routes[:5]] == [False, True, True, True, True]
+
+
+def test_people_stop_and_start_again() -> None:
+    """Stopped, the reference answers and nothing is compared."""
+    machine = rollout(stage=4, runs=1_000_000)
+    assert machine.step(person(PersonAction.DEMOTE)) == StageChange(4, 3, "I looked at it", "ada")
+    assert machine.step(ANSWERED) is None, "held"
+    machine.step(person(PersonAction.STOP))
+    assert not machine.route("a", "1").runs_candidate
+    with pytest.raises(UserError, match="promote it to start it again"):
+        machine.step(person(PersonAction.STOP))
+    machine.step(person(PersonAction.PROMOTE))
+    assert machine.mode is RolloutMode.SHADOW
+
+
+def test_there_is_nothing_above_the_last_stage() -> None:
+    """The message says what else to type."""
+    with pytest.raises(UserError, match="demote it to take traffic back"):
+        rollout(stage=5).step(person(PersonAction.PROMOTE))
+
+
+@pytest.mark.parametrize("last", [RolloutMode.SHADOW, RolloutMode.CANARY, RolloutMode.DUAL_VERIFY])
+def test_a_rollout_goes_no_further_than_it_may(last: RolloutMode) -> None:
+    """A team may keep verifying for ever."""
+    machine = rollout(RolloutRule(last=last), runs=10_000_000)
+    for _ in range(200):
+        machine.step(ANSWERED)
+    assert machine.mode is last
+    assert machine.stage + 1 == len(STAGES) or STAGES[machine.stage + 1].mode is not last
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0}, {"sample": 0}, {"calibration": -1}, {"margin": 1}])
+def test_a_rule_that_cannot_hold_is_refused(wrong: dict[str, float]) -> None:
+    """Before the rollout begins."""
+    with pytest.raises(InvalidRuleError):
+        RolloutRule(**wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_person_is_told_how_long_a_fault_may_stay() -> None:
+    """A fault of 1 % is met within 298 compared calls, and 1 % of all calls are compared."""
+    assert calls_to_detection(0.01, 1.0) == 299
+    assert calls_to_detection(0.01, 0.01) == 29_956
+
+
+EVENTS = st.builds(Compared, st.booleans(), st.none() | st.booleans(), st.booleans()) | st.builds(
+    ReferenceRepeated, st.booleans()
+)
+
+
+@given(st.lists(EVENTS, max_size=60), st.integers(1, 5))
+def test_it_goes_on_from_json_at_any_step(events: list[Compared], stage: int) -> None:
+    """With the same decisions and the same state."""
+    whole, stored = (rollout(stage=stage, runs=900) for _ in range(2))
+    for event in events:
+        decision = whole.step(event)
+        stored = from_json(Rollout, to_json(stored))
+        assert stored.step(event) == decision
+    assert stored == whole
+
+
+@given(st.lists(EVENTS, max_size=60), st.integers(1, 5))
+def test_evidence_promotes_by_one_and_demotes_to_the_shadow(
+    events: list[Compared], stage: int
+) -> None:
+    """Nothing else is ever decided without a person."""
+    machine = rollout(stage=stage, runs=200_000)
+    for event in events:
+        if change := machine.step(event):
+            assert change.after in (change.before + 1, 1)
+            assert bool(machine.held_because) != change.is_promotion

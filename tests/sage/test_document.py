@@ -1,0 +1,150 @@
+"""Nothing that a coding agent of this kind is said to have is missing: each row is ours and tested,
+is another thing for a reason, or waits for a part that is named.
+
+`python -m tests.sage.test_document` writes the table as a page.
+"""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.sage.document import LATER, PARTS, Row, rows_of
+from vegakit.cli.main import COMMANDS
+from vegakit.records import from_json
+from vegakit.sage.sessions import SageRecord, TurnRecord
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "sage-names.md"
+ROWS = [row for part in PARTS for row in rows_of(part)]
+DIFFERENT, COMING = "different, because ", "later, with "
+
+HEAD = """# What a coding agent is asked to have
+
+Each metric, provider, public name, feature, threat and constraint that is asked of a coding agent
+of this kind, what it is here, and the test that shows it. Names are below `vegakit`, tests below
+`tests`. The test `tests/sage/test_document.py` makes this page from its table, looks up every name
+and every test, and fails when one is missing.
+"""
+
+
+def found(ours: str) -> bool:
+    """Whether there is such a command, recipe or name."""
+    kind, _, name = ours.partition(" ")
+    if name:
+        recipes = (ROOT / "justfile").read_text("utf-8")
+        known = {"vega": name in COMMANDS, "just": bool(re.search(rf"(?m)^{name}\b.*:", recipes))}
+        return known.get(kind, False)
+    here: Any = importlib.import_module("vegakit")
+    path = "vegakit"
+    for part in ours.split("."):
+        path = f"{path}.{part}"
+        inner = getattr(here, part, None)
+        if inner is None and isinstance(here, ModuleType):
+            try:
+                inner = importlib.import_module(path)
+            except ModuleNotFoundError:
+                return False
+        if inner is None:
+            return False
+        here = inner
+    return True
+
+
+@cache
+def functions(file: str) -> set[str]:
+    """The tests of a file."""
+    path = ROOT / "tests" / file
+    tree = ast.parse(path.read_text("utf-8")) if path.is_file() else ast.Module([], [])
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in tree.body if isinstance(node, kinds)}
+
+
+def fault(row: Row) -> str:
+    """What is wrong with a row, if anything."""
+    if row.ours.startswith(DIFFERENT):
+        return "" if len(row.ours) > len(DIFFERENT) else "there is no reason"
+    if row.ours.startswith(COMING):
+        part = row.ours.removeprefix(COMING)
+        return "" if part in LATER else f"nobody knows of {part}"
+    file, _, name = row.test.partition("::")
+    if not found(row.ours):
+        return f"there is no {row.ours}"
+    is_test = name.startswith("test_") and name in functions(file)
+    return "" if is_test else f"there is no {row.test}"
+
+
+def faults(rows: Iterable[Row]) -> list[str]:
+    return [f"{row.name}: {wrong}" for row in rows if (wrong := fault(row))]
+
+
+def test_every_row_is_ours_and_tested_or_says_why_not() -> None:
+    assert faults(ROWS) == []
+
+
+def test_no_row_is_missing_and_none_is_there_twice() -> None:
+    assert {part.title: len(rows_of(part)) for part in PARTS} == {
+        part.title: part.total for part in PARTS
+    }
+    places = [(row.part, row.name) for row in ROWS]
+    assert len(places) == len({*places})
+
+
+def test_a_fault_in_the_table_is_seen() -> None:
+    good = "sage/test_code.py::test_plan_only_reads"
+    wrong = [
+        Row("", "a", "sage.NoSuch", good),
+        Row("", "b", "vega nothing", good),
+        Row("", "c", "just nothing", good),
+        Row("", "d", "sage.SageAgent", "sage/test_code.py::test_no_such"),
+        Row("", "e", "sage.SageAgent", "sage/test_none.py::test_plan_only_reads"),
+        Row("", "f", "later, with a miracle", ""),
+        Row("", "g", "different, because ", ""),
+        Row("", "h", "", ""),
+        Row("", "i", "sage.SageAgent", "sage/test_code.py::kinds"),
+    ]
+    assert [one[0] for one in faults([*wrong, *ROWS])] == [row.name for row in wrong]
+
+
+def test_the_page_is_the_table_and_stands_alone() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.sage.test_document"
+
+
+def page() -> str:
+    """The table for people."""
+    lines = [HEAD.rstrip()]
+    for part in PARTS:
+        lines += ["", f"## {part.title}", "", "| asked | here | test |", "|---|---|---|"]
+        for row in rows_of(part):
+            is_told = row.ours.startswith((DIFFERENT, COMING))
+            ours, test = (row.ours, "") if is_told else (f"`{row.ours}`", f"`{row.test}`")
+            lines.append(f"| {row.name} | {ours} | {test} |")
+    return "\n".join(lines) + "\n"
+
+
+# What two rows say.
+
+
+def test_coverage_is_held_above_80_percent() -> None:
+    """The suite that CI runs fails below it."""
+    text = (ROOT / "tools" / "suites.py").read_text("utf-8")
+    whole = re.search(r'\["coverage", "report", "-i", "--fail-under=(\d+)"\]', text)
+    assert whole is not None
+    assert int(whole[1]) >= 80
+
+
+def test_a_session_of_an_earlier_version_is_read() -> None:
+    """Fields that are new have their defaults, and those that are gone are passed over."""
+    session = b"""{"run":"r","name":"n","folder":"/w","model":"smart","mode":"auto","budget":"",
+        "system":"s","told":{},"told_mode":"plan","turns":1,"used_ms":7}"""
+    assert from_json(SageRecord, session).turns == 1
+    turn = from_json(TurnRecord, b'{"prompt":"p","text":"t","failed":"loop"}')
+    assert (turn.undone_ms, turn.end, turn.told) == (0, None, None)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
