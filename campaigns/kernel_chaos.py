@@ -93,18 +93,20 @@ class Stand:
 
     def __init__(self, ports: list[int], token: str) -> None:
         self._ports, self._token = ports, token
+        # Of its own: the threads of a storm in a test would draw from the one that others watch.
+        self._random = random.Random()
         self.is_over = threading.Event()
         self.refused: Counter[str] = Counter()
         self.outages_s: list[float] = []
 
     def call(self, name: str, **fields: object) -> Any:
-        """Ask one server after another until one has answered; a request that was cut off is sent
-        again as it was."""
+        """Ask one server after another until one has answered or the storm is over; a request that
+        was cut off is sent again as it was."""
         body = json.dumps(fields).encode()
         began: float | None = None
-        while True:
+        while not self.is_over.is_set():
             try:
-                status, reply = self._ask(random.choice(self._ports), name, body)
+                status, reply = self._ask(self.port(), name, body)
             except _CUT_OFF:
                 status, reply = 0, {}
             if status == 200:
@@ -116,6 +118,7 @@ class Stand:
                 return {}
             began = began or time.monotonic()
             time.sleep(0.02)
+        return {}
 
     def _ask(self, port: int, name: str, body: bytes) -> tuple[int, dict[str, Any]]:
         with self.opened(port, name, body) as response:
@@ -132,7 +135,7 @@ class Stand:
             connection.close()
 
     def port(self) -> int:
-        return random.choice(self._ports)
+        return self._random.choice(self._ports)
 
 
 class Reader(threading.Thread):
@@ -185,20 +188,22 @@ class Load:
         for pid in self.counted:
             stand.call("create_process", pid=pid, quota={"model_calls": _PLENTY})
 
-    def start(self) -> list[threading.Thread]:
-        """Return those that end with the storm; workers go on until all is worked off."""
+    def start(self) -> tuple[list[threading.Thread], list[threading.Thread]]:
+        """Return the workers, who go on until all is worked off, and those that end before."""
         workers = [threading.Thread(target=self._work, args=(f"w{n}",)) for n in range(WORKERS)]
         others = [threading.Thread(target=self._submit) for _ in range(SUBMITTERS)]
         others += [threading.Thread(target=self._count, args=(f"c{n}",)) for n in range(COUNTERS)]
         for thread in (*workers, *others):
             thread.daemon = True
             thread.start()
-        return others
+        return workers, others
 
     def _submit(self) -> None:
         while not self.is_closing.is_set():
             pid = f"p{next(self._numbers)}"
             self.stand.call("submit", pid=pid, quota={"model_calls": USES})
+            if self.stand.is_over.is_set():
+                return
             self.submitted.add(pid)
             self.calls["submit"] += 1
 
@@ -219,8 +224,10 @@ class Load:
         for use in count():
             if self.is_closing.is_set():
                 return
-            pid, asked = random.choice(list(self.counted)), time.monotonic()
+            pid, asked = f"shared{use % SHARED}", time.monotonic()
             reply = self.stand.call("record_usage", pid=pid, usage_id=f"{name} {use}", usage=_ONE)
+            if self.stand.is_over.is_set():
+                return
             self.calls["count"] += 1
             self.acknowledged[pid] += 1
             if not reply["was_repeated"]:
@@ -260,12 +267,22 @@ def storm(seconds: float, readers: int, folder: Path) -> Storm:
         for server in servers:
             server.wait()
         stand = Stand([server.port for server in servers], make_token(store, folder))
+        watchers, load = [Reader(stand) for _ in range(readers)], Load(stand)
+        workers, others = load.start()
+        for reader in watchers:
+            reader.start()
         try:
-            return _storm(seconds, readers, stand, servers, database)
+            kills, crashes = _chaos(seconds, servers, database)
+            load.is_closing.set()
+            for thread in others:
+                thread.join(timeout=120)
+            return _calm(load, watchers, kills, crashes)
         finally:
             stand.is_over.set()
             for server in servers:
                 server.end()
+            for thread in (*workers, *others, *watchers):
+                thread.join(timeout=60)
 
 
 def make_token(store: str, folder: Path, tenant: str = "acme") -> str:
@@ -280,18 +297,9 @@ def make_token(store: str, folder: Path, tenant: str = "acme") -> str:
     return json.loads(made.stdout)["token"]
 
 
-def _storm(
-    seconds: float, readers: int, stand: Stand, servers: list[Server], database: Cluster
-) -> Storm:
-    watchers = [Reader(stand) for _ in range(readers)]
-    for reader in watchers:
-        reader.start()
-    load = Load(stand)
-    threads = load.start()
-    kills, crashes = _chaos(seconds, servers, database)
-    load.is_closing.set()
-    for thread in threads:
-        thread.join(timeout=120)
+def _calm(load: Load, watchers: list[Reader], kills: int, crashes: int) -> Storm:
+    """Wait until all is worked off and read, and say what is seen then."""
+    stand = load.stand
     living = set(load.submitted)
 
     def have_ended() -> bool:
@@ -304,9 +312,7 @@ def _storm(
     _wait(have_ended)
     last = _last_event(stand)
     _wait(lambda: all(reader.numbers[-1] >= last for reader in watchers))
-    seen = Storm(load, watchers, kills, crashes, load.off(), living)
-    stand.is_over.set()
-    return seen
+    return Storm(load, watchers, kills, crashes, load.off(), living)
 
 
 def _wait(is_done: Callable[[], bool]) -> None:

@@ -1,5 +1,6 @@
 """The campaign of dying servers: a short storm, and what its checks must see."""
 
+import threading
 from pathlib import Path
 
 from campaigns.kernel_chaos import figures, storm
@@ -7,7 +8,10 @@ from campaigns.kernel_histories import Move, Reply, are_moves_linearizable, is_l
 
 
 def test_a_short_storm_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    before = threading.active_count()
     found = figures(storm(5, 3, tmp_path))
+    # A client that goes on asking would be in the way of all tests after this one.
+    assert threading.active_count() == before
     assert [figure for figure in found if not figure.holds] == []
 
 
