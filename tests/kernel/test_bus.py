@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -348,3 +349,33 @@ async def test_publish_says_when_the_bus_does_not_answer(tmp_path: Path) -> None
             await ann.send(SendRequest("t"))
             await ann.submit(CreateProcessRequest(pid="p"))
             assert [event.number async for event in ann.watch_events(WatchRequest())] == [1, 2]
+
+
+async def test_subscribers_of_a_topic_look_together_and_take_no_message_twice(
+    tmp_path: Path,
+) -> None:
+    """Each message once for all of a server, and nothing but a number while none is new."""
+    message = "x" * 60_000
+    with redis_server(tmp_path) as redis:
+        async with two_servers("sqlite", tmp_path, redis) as [kernel, _], AsyncExitStack() as stack:
+            ann = TenantKernel(kernel, ANN)
+            await ann.publish(PublishRequest("t", message))
+            readers = [
+                await stack.enter_async_context(aclosing(Subscriber(ann, SubscribeRequest("t"))))
+                for _ in range(20)
+            ]
+            for reader in readers:
+                await reader.begun()
+
+            def sent() -> int:
+                said: Any = redis.client().info("stats")  # pyright: ignore[reportUnknownMemberType]
+                return said["total_net_output_bytes"]
+
+            before = await asyncio.to_thread(sent)
+            await asyncio.sleep(2.5)  # each has looked by itself at least twice
+            assert await asyncio.to_thread(sent) - before < len(message)
+            for number in range(3):
+                await ann.publish(PublishRequest("t", message))
+                await until(lambda n=number: all(len(one.messages) > n for one in readers))
+            # Those who look by themselves in that moment may look alone.
+            assert await asyncio.to_thread(sent) - before < 10 * len(message)

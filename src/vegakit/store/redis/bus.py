@@ -19,7 +19,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from vegakit.concurrency import cancel_all
@@ -90,8 +90,15 @@ redis.call('PUBLISH', channel, told)
 return number
 """
 
-
-_Entries: TypeAlias = Sequence[tuple[bytes, dict[bytes, bytes]]]
+_READ = """
+local after, limit = ARGV[1], ARGV[2]
+local found = {}
+if after ~= '' then found = redis.call('XRANGE', KEYS[1], '(' .. after, '+', 'COUNT', limit) end
+if #found > 0 then return {found, false} end
+-- Its number alone: whoever waits for the next message looks often, and has the body already.
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+return {found, newest and newest[1] or false}
+"""
 
 
 class _Ear(Protocol):
@@ -110,10 +117,6 @@ class RedisClient(Protocol):
     """Names the methods of the driver that are used here; its own types say too little."""
 
     def register_script(self, script: str) -> Callable[..., Awaitable[Any]]: ...
-
-    def xrange(self, name: str, low: str, high: str, count: int) -> Awaitable[_Entries]: ...
-
-    def xrevrange(self, name: str, *, count: int) -> Awaitable[_Entries]: ...
 
     def publish(self, channel: str, message: str) -> Awaitable[int]: ...
 
@@ -136,6 +139,8 @@ class RedisBus:
         self._bells = Bells(clock)
         self._client = connect(url)
         self._publish = self._client.register_script(_PUBLISH)
+        self._look = self._client.register_script(_READ)
+        self._looks: dict[tuple[str, int | None, int], asyncio.Task[TopicPage]] = {}
         self._self = secrets.token_hex(8)
         self._to_tell: dict[str, None] = {}
         self._told = asyncio.Event()
@@ -160,15 +165,26 @@ class RedisBus:
     async def read(
         self, tenant: TenantId, topic: str, after: int | None, *, limit: int = 100
     ) -> TopicPage:
-        stream, client = self._stream(tenant, topic), self._client
-        if after is not None:
-            found = await self._asked(
-                self._read(lambda: client.xrange(stream, f"({after}-0", "+", limit))
-            )
-            if found:
-                return topic_page([_kept(*entry) for entry in found], after)
-        newest = await self._asked(self._read(lambda: client.xrevrange(stream, count=1)))
-        last = _number(newest[0][0]) if newest else 0
+        # All readers of a topic wake at once and stand at the same number: they look together.
+        # Whoever comes after a look has begun begins the next one, since what it was woken for
+        # may not be seen in this one.
+        place = (self._stream(tenant, topic), after, limit)
+        look = self._looks.get(place)
+        if look is None:
+            look = self._looks[place] = asyncio.create_task(self._page(place))
+            look.add_done_callback(_hear_out)
+        return await asyncio.shield(look)
+
+    async def _page(self, place: tuple[str, int | None, int]) -> TopicPage:
+        del self._looks[place]
+        stream, after, limit = place
+        low = "" if after is None else f"{after}-0"
+        entries, newest = await self._asked(
+            self._read(lambda: self._look(keys=[stream], args=[low, limit]))
+        )
+        if after is not None and entries:
+            return topic_page([_kept(*entry) for entry in entries], after)
+        last = _number(newest) if newest else 0
         if after is None:
             return TopicPage((), last)
         # A cursor beyond the end is of a history that the server has lost.
@@ -188,7 +204,7 @@ class RedisBus:
 
     async def aclose(self) -> None:
         self._is_closed = True
-        await cancel_all(self._tasks)
+        await cancel_all([*self._tasks, *self._looks.values()])
         await self._client.aclose()
 
     def _begin(self) -> None:
@@ -337,8 +353,15 @@ def _number(key: bytes) -> int:
     return int(key.partition(b"-")[0])
 
 
-def _kept(key: bytes, fields: dict[bytes, bytes]) -> KeptMessage:
+def _kept(key: bytes, fields: Sequence[bytes]) -> KeptMessage:
+    found = dict(zip(fields[::2], fields[1::2], strict=False))
     try:
-        return KeptMessage(_number(key), int(fields[b"base"]), int(fields[b"at"]), fields[b"body"])
+        return KeptMessage(_number(key), int(found[b"base"]), int(found[b"at"]), found[b"body"])
     except (KeyError, ValueError) as error:
         raise BugError(f"a topic on Redis holds what the bus did not write: {error!r}") from error
+
+
+def _hear_out(look: asyncio.Task[TopicPage]) -> None:
+    """Take note of how a look ended: all who waited for it may have gone."""
+    if not look.cancelled():
+        look.exception()
