@@ -380,7 +380,9 @@ async def test_a_stage_waits_for_money_no_longer_than_it_may_take() -> None:
         request = InferenceRequest("fast", "x", max_tokens=100)
         holding = asyncio.ensure_future(kernel.dispatch_inference(request))
         await until(lambda: model.asked == 1)
-        with refused(RefusalCode.EXHAUSTED, "try again when a call under way has ended") as caught:
+        with refused(
+            RefusalCode.BUDGET_EXCEEDED, "try again when a call under way has ended"
+        ) as caught:
             await kernel.dispatch_inference(request)
         assert "set_tenant_budget" in str(caught.value)
         assert not re.search("wait_for_budget|raise the budget", str(caught.value))
@@ -426,7 +428,7 @@ async def test_runs_side_by_side_share_the_model_calls_of_their_process() -> Non
         assert used <= 2
         for _ in range(2 - used):
             await site.of().dispatch_inference(request)
-        with refused(RefusalCode.EXHAUSTED, "has used 2 of 2 model_calls"):
+        with refused(RefusalCode.BUDGET_EXCEEDED, "has used 2 of 2 model_calls"):
             await site.of().dispatch_inference(request)
 
 
@@ -560,7 +562,7 @@ async def test_one_agent_answers_and_is_counted() -> None:
         used = (await kernel.get_process(PidRequest("p"))).quota.used
         assert (used.model_calls, used.tool_calls) == (2, 1)
         assert used.money == answer.metrics.cost == int(await site.rt.spent())
-        with refused(RefusalCode.EXHAUSTED, "has used 2 of 2 model_calls"):
+        with refused(RefusalCode.BUDGET_EXCEEDED, "has used 2 of 2 model_calls"):
             await kernel.execute_agent(request)
 
 
@@ -573,7 +575,7 @@ async def test_a_model_is_called_once_within_what_is_left() -> None:
         assert (answer.text, answer.metrics.llm_calls) == ("<Hello>", 1)
         poor = CreateProcessRequest("p", quota=QuotaRule(money=Money(1_000)))
         await kernel.create_process(poor)
-        with refused(RefusalCode.EXHAUSTED, "BudgetExceeded"):
+        with refused(RefusalCode.BUDGET_EXCEEDED, "BudgetExceeded"):
             await kernel.dispatch_inference(
                 InferenceRequest("fast", "Hello", max_tokens=50, pid="p")
             )
@@ -596,7 +598,7 @@ async def test_a_refusal_names_the_budget_that_refused() -> None:
             (site.of(), large, "p", "process 'p' had \\$0.0004 left of the \\$0.0004 of its quota"),
             (poor, large, "", "the budget of tenant 'acme' has only"),
         ):
-            with refused(RefusalCode.EXHAUSTED, text) as caught:
+            with refused(RefusalCode.BUDGET_EXCEEDED, text) as caught:
                 await kernel.execute_agent(ExecuteAgentRequest("a", "x", definition, pid))
             assert not re.search("wallet|send|runtime:", str(caught.value))
 
@@ -635,7 +637,7 @@ async def test_a_process_named_as_its_user_or_tenant_shares_nothing_with_them() 
                 await kernel.submit(CreateProcessRequest(pid, quota=quota))
                 request = InferenceRequest("fast", "x", max_tokens=100, pid=pid)
                 assert (await kernel.dispatch_inference(request)).failure == ""
-                with refused(RefusalCode.EXHAUSTED, re.escape(f"process {pid!r} had ")):
+                with refused(RefusalCode.BUDGET_EXCEEDED, re.escape(f"process {pid!r} had ")):
                     await kernel.dispatch_inference(request)
                 assert (await kernel.get_process(PidRequest(pid))).quota.used.model_calls == 1
         status = await site.of().get_system_status(EmptyRequest())
@@ -673,7 +675,7 @@ async def test_each_tenant_has_a_cap() -> None:
         kernel = site.kernel(tenant_budget="$0.001/day")
         request = InferenceRequest("fast", "Hello", max_tokens=100)
         await TenantKernel(kernel, ANN).dispatch_inference(request)
-        with refused(RefusalCode.EXHAUSTED, "the budget of tenant 'acme'"):
+        with refused(RefusalCode.BUDGET_EXCEEDED, "the budget of tenant 'acme'"):
             await TenantKernel(kernel, BOB).dispatch_inference(request)
         await TenantKernel(kernel, OTHER).dispatch_inference(request)
 
@@ -706,7 +708,7 @@ async def test_a_budget_that_is_set_holds_at_every_server_at_once(tmp_path: Path
         async def is_refused(server: int) -> None:
             kernel = TenantKernel(servers[server], ANN)
             for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
-                with refused(RefusalCode.EXHAUSTED, "tenant 'acme'"):
+                with refused(RefusalCode.BUDGET_EXCEEDED, "tenant 'acme'"):
                     await asked
             walk = ExecutePipelineRequest(f"p{secrets.token_hex(4)}", pipeline(TWO[1:]))
             assert (await walked(kernel, walk))[-1].event.kind is PipelineEventKind.TERMINATED
@@ -787,9 +789,9 @@ async def test_calls_of_a_token_spend_its_wallet_and_no_more(tmp_path: Path) -> 
         assert (await rich.get_budget(EmptyRequest())).wallet is None
         for kernel in (one, other):
             for asked in (kernel.dispatch_inference(request), kernel.execute_agent(run)):
-                with refused(RefusalCode.EXHAUSTED, poor.wallet):
+                with refused(RefusalCode.BUDGET_EXCEEDED, poor.wallet):
                     await asked
-        with refused(RefusalCode.EXHAUSTED, poor.wallet):  # its process, by whomever
+        with refused(RefusalCode.BUDGET_EXCEEDED, poor.wallet):  # its process, by whomever
             await rich.execute_agent(replace(run, pid="p"))
         walk = ExecutePipelineRequest("v", pipeline(TWO[1:]))
         assert (await walked(one, walk))[-1].event.kind is PipelineEventKind.TERMINATED

@@ -249,12 +249,14 @@ class Control(ProcessControl, ProgramControl, Protocol):
 
 class RefusalCode(StrEnum):
     """The kinds of refusal, so that each door can say it in its own way: HTTP by a status, gRPC by
-    a code."""
+    a code. `exhausted` passes by itself; `budget_exceeded` says that money or a quota holds no
+    other call, and asking again does not change that."""
 
     INVALID = "invalid"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     EXHAUSTED = "exhausted"
+    BUDGET_EXCEEDED = "budget_exceeded"
     FORBIDDEN = "forbidden"
     UNAUTHENTICATED = "unauthenticated"
 

@@ -213,7 +213,7 @@ class ExecutionCalls(Calls):
             raise
         metrics = metrics_of(result)
         if result.failure is StageFailure.RESOURCE_EXHAUSTED and not result.cost:
-            raise OperationError(RefusalCode.EXHAUSTED, result.error)
+            raise OperationError(RefusalCode.BUDGET_EXCEEDED, result.error)
         return AgentAnswer(
             result.text,
             result.output,
@@ -266,7 +266,7 @@ def _within_quota(tables: KernelTables, run: AgentRun, key: str, wanted: int) ->
     verdict = process.quota.check(Consumption(model_calls=1), tables.now)
     if isinstance(verdict, QuotaExceeded):
         raise OperationError(
-            RefusalCode.EXHAUSTED,
+            RefusalCode.BUDGET_EXCEEDED,
             f"process {run.pid!r} has used {verdict.used} of {verdict.limit} {verdict.dimension}; "
             "make another process with a larger quota",
         )

@@ -34,6 +34,7 @@ AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None
 STATUS = {
     RefusalCode.INVALID: 400,
     RefusalCode.UNAUTHENTICATED: 401,
+    RefusalCode.BUDGET_EXCEEDED: 402,
     RefusalCode.FORBIDDEN: 403,
     RefusalCode.NOT_FOUND: 404,
     RefusalCode.CONFLICT: 409,

@@ -50,6 +50,7 @@ STATUS_CODES: Final = {
     # Not ABORTED, which clients may repeat by themselves: here the caller has to look first.
     RefusalCode.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
     RefusalCode.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    RefusalCode.BUDGET_EXCEEDED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     FailureCode.DEADLINE: grpc.StatusCode.DEADLINE_EXCEEDED,
     FailureCode.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
     FailureCode.BUG: grpc.StatusCode.INTERNAL,
