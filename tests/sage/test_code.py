@@ -491,3 +491,21 @@ def test_a_session_works_where_undo_cannot(tmp_path: Path) -> None:
         assert events[-1]["reason"] == "done"
         assert events[-1]["not_undoable"]
         assert "return 2" in (it.folder / "a.py").read_text()
+
+
+def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
+    """Also what it wrote while a command of the first one ran, which could have written it."""
+    slow = calls(("shell", {"command": "touch ran; until [ -e go ]; do sleep 0.05; done"}))
+    theirs = calls(("write", {"path": "new/theirs.txt", "content": "theirs"}), EDIT)
+    with scene(tmp_path, [slow, theirs, "Wrote it.", "Done."]) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        with it.start("-p", "Wait.") as life:
+            wait_for(it.folder / "ran")
+            end = it.events("-p", "Write.")[-1]
+            (it.folder / "go").touch()
+            life.communicate()
+        assert "a session is open" in end["not_undoable"]
+        ran = it.vega(command="undo")
+        assert "Undone: Wait." in ran.stdout
+        edited = SOURCE.replace("1", "2").encode()
+        assert tree(it.folder) == {"a.py": edited, "new/theirs.txt": b"theirs"}
