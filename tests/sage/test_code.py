@@ -107,6 +107,22 @@ def test_a_session_that_spent_its_budget_goes_on_with_more(tmp_path: Path) -> No
         assert len(it.bodies) == 2
 
 
+def test_a_bill_above_what_a_call_can_cost_is_told(tmp_path: Path) -> None:
+    """It is recorded truly, nothing more is bought, and what to raise is enough to go on."""
+    with scene(tmp_path, [ProviderReply("One.", usage=Usage(1, 900_000)), "Two."]) as it:
+        (*_, end) = it.events("-p", "hi", "--budget", "$0.10")
+        assert (end["reason"], end["text"], end["spent_usd"]) == ("done", "One.", 4.500001)
+        assert end["overspent_usd"] == 4.400001
+        ran = it.here("--resume", "-p", "more")
+        assert ran.returncode == 3
+        assert len(it.bodies) == 1
+        assert "at most $0.1\n" in ran.stderr
+        assert "overspent by $4.400001, because a provider billed more" in ran.stderr
+        assert "$4.4 over the budget: the provider billed more" in ran.stderr
+        assert "--budget '+$6'" in ran.stderr
+        assert it.events("--resume", "--budget", "+$6")[-1]["text"] == "Two."
+
+
 # Permissions.
 
 

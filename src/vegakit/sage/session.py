@@ -308,8 +308,9 @@ class SageAgent:
         """Return the event that a session begins with."""
         with self.allowance():
             spent, left = await self.runtime.spent(), await self.runtime.remaining()
+            over = await self.runtime.budgets.overspent()
         known = self.record
-        at_most = None if left is None else to_usd(Money(spent + left))
+        at_most = None if left is None else to_usd(Money(spent + left - over))
         return SageSession(
             known.name, known.run, known.folder, known.model, known.mode, at_most, self.resumed
         )
@@ -488,7 +489,9 @@ class SageAgent:
         spent = (await self._cost()).spent_usd
         name, message = ("", "") if error is None else (error_name(error), str(error))
         undo = self._undo
-        told = (undo.changed, undo.problem, undo.lasting)
+        with self.allowance():
+            over = to_usd(await self.runtime.budgets.overspent()) or 0.0
+        told = (undo.changed, undo.problem, undo.lasting, over)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
 
     async def _cost(self) -> SageCost:
