@@ -157,3 +157,24 @@ def test_a_turn_is_a_record_in_the_middle_of_it() -> None:
     until_summary(turn)
     again = msgspec.json.decode(msgspec.json.encode(turn), type=Turn)
     assert turn.on_summary(text("s"), count=count) == again.on_summary(text("s"), count=count)
+
+
+def assume(turn: Turn, pins: dict[str, str]) -> None:
+    """Nobody knows the window; as much as `begin` gave it is assumed."""
+    assumed = CompactionRule(pins, ("todo",), turn.rule.context_tokens)
+    turn.rule = msgspec.structs.replace(turn.rule, context_tokens=None, compaction=assumed)
+
+
+def test_a_window_that_nobody_knows_is_assumed() -> None:
+    turn = begin(4_000)
+    assume(turn, PINS)
+    until_summary(turn)
+    assert "It went well." in opening(turn.on_summary(text("It went well."), count=count))
+
+
+def test_what_an_assumed_window_cannot_hold_is_sent_all_the_same() -> None:
+    """No summary is bought that would not help, and nothing is refused."""
+    turn = begin(4_000)
+    assume(turn, {"Goal": "g" * 5_000})
+    for number in range(20):
+        assert isinstance(grow(turn, 300 + number), AskModel)

@@ -90,6 +90,14 @@ def test_a_long_session_keeps_goal_task_steps_and_instructions(tmp_path: Path) -
         assert second[-1]["reason"] == "done"
 
 
+def test_a_window_that_nobody_knows_is_assumed(tmp_path: Path) -> None:
+    with big_scene(tmp_path, 12) as it:
+        events = it.events("-p", GOAL)
+        assert "compacted" in [e["type"] for e in events]
+        assert events[-1]["reason"] == "done"
+        assert max(len(request.raw) for request in it.provider.requests) < 150_000
+
+
 def test_after_a_kill_what_was_summed_up_is_the_same(tmp_path: Path) -> None:
     """Byte by byte, and the summary is not bought again."""
     seen: list[str] = []

@@ -18,7 +18,10 @@ _SAME_RESULTS = 5
 """A test that is run again after each edit may fail alike a few times; an agent that learns nothing
 from five equal results learns nothing from the sixth."""
 
-
+_ASSUMED_WINDOW = 128_000
+"""Tokens of a window that nobody knows. A request counts as the most tokens that its bytes can be,
+so what is summed up here is in truth about a quarter of it, and fits the windows of small models,
+too."""
 PINNED_TOOL = "todo"
 
 
@@ -40,7 +43,7 @@ class CodingAgent(Agent[str]):
             settings=replace(rule.settings, max_tokens=most),
             max_tool_calls=_MOST_CALLS,
             identical_results=_SAME_RESULTS,
-            compaction=CompactionRule(dict(self.pinned), (PINNED_TOOL,)),
+            compaction=CompactionRule(dict(self.pinned), (PINNED_TOOL,), _ASSUMED_WINDOW),
         )
 
 
