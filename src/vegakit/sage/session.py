@@ -415,11 +415,11 @@ class SageAgent:
         match event:
             case ToolCalled(name, arguments, index, step):
                 call = f"{number}.{step + 1}.{index}"
-                await self._note_call(call, name, arguments)
+                await self.note_call(call, name, arguments)
                 return SageToolBegan(call, name, arguments)
             case ToolReturned(name, content, is_error, index, step):
                 call = f"{number}.{step + 1}.{index}"
-                await self._note_result(call, content, is_error=is_error)
+                await self.note_result(call, content, is_error=is_error)
                 if name == PINNED_TOOL and not is_error:
                     turn.todo = content
                 return SageToolEnded(call, name, content, is_error)
@@ -428,7 +428,8 @@ class SageAgent:
             case _:
                 return event
 
-    async def _note_call(self, call: str, name: str, arguments: object) -> None:
+    async def note_call(self, call: str, name: str, arguments: object) -> None:
+        """Note what a call of the agent or of a sub-agent does that nobody can take back."""
         tool = self._tools.get(name)
         if tool is None or not isinstance(arguments, dict):
             return
@@ -436,8 +437,8 @@ class SageAgent:
             self._lasting.add(call)
             await self._undo.lasts(call, what)
 
-    async def _note_result(self, call: str, content: str, *, is_error: bool) -> None:
-        """What was refused was not done, and need not be taken back."""
+    async def note_result(self, call: str, content: str, *, is_error: bool) -> None:
+        """Note how a call ended: what was refused was not done, and need not be taken back."""
         if call in self._lasting and is_error and content.startswith(CapabilityDenied.__name__):
             await self._undo.lasts(call, "")
 
