@@ -178,3 +178,16 @@ def test_what_an_assumed_window_cannot_hold_is_sent_all_the_same() -> None:
     assume(turn, {"Goal": "g" * 5_000})
     for number in range(20):
         assert isinstance(grow(turn, 300 + number), AskModel)
+
+
+def test_paths_in_a_text_are_counted_by_their_pattern() -> None:
+    """Of a tool that changes several files by one text."""
+    turn = begin(4_000)
+    named = CompactionRule(PINS, path_patterns={"find": "^file (.+)$"})
+    turn.rule = msgspec.structs.replace(turn.rule, compaction=named)
+    turn.on_reply(
+        calls(call("find", {"text": "file a.py\n+file no.py\nfile b c.py\n"})), count=count
+    )
+    assert isinstance(turn.on_tools({0: ToolOutcome("r" * 4_000)}, count=count), Summarise)
+    told = opening(turn.on_summary(text("s"), count=count))
+    assert "Paths given to find: a.py, b c.py." in told

@@ -151,11 +151,13 @@ class CompactionRule(Struct, frozen=True, omit_defaults=True):
     prompt of the turn. With such a rule a summary may also replace calls and results of the turn
     that is under way, which may be far longer than all before it. `assumed_tokens` stands for a
     window that nobody knows: a conversation is summed up there, but nothing is refused, since the
-    model may take more."""
+    model may take more. `path_patterns` find the paths in the text arguments of tools that have no
+    `path`, as the first group of a regular expression with `^` and `$` for lines."""
 
     pinned: dict[str, str] = {}
     tools: tuple[str, ...] = ()
     assumed_tokens: int | None = None
+    path_patterns: dict[str, str] = {}
 
 
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]

@@ -504,7 +504,7 @@ class Turn(Struct, omit_defaults=True):
             return count(replace(self._request(()), messages=messages))
 
         pinned = {**compaction.pinned, **self.pins}
-        plan = plan_compaction(line, len(earlier), pinned, size, room)
+        plan = plan_compaction(line, len(earlier), pinned, size, room, compaction.path_patterns)
         left = (user_message(plan.opening("")), *line[plan.cut :])
         if self.rule.context_tokens is None and size(left) > room:
             # A summary would be bought before every call, and the model may well take all of it.

@@ -9,6 +9,7 @@ from vegakit.agent import CompactionRule, TurnRule
 from vegakit.host import Agent
 from vegakit.policy import TRANSIENT, Backoff, RetryRule
 from vegakit.ports import Model, Tool
+from vegakit.sage.patches import PATCHED_PATH
 
 MOST_TOKENS = 8_000
 """Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
@@ -22,7 +23,7 @@ _ASSUMED_WINDOW = 128_000
 """Tokens of a window that nobody knows. A request counts as the most tokens that its bytes can be,
 so what is summed up here is in truth about a quarter of it, and fits the windows of small models,
 too."""
-PINNED_TOOL = "todo"
+PINNED_TOOL, PATCH_TOOL = "todo", "apply_patch"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class CodingAgent(Agent[str]):
             settings=replace(rule.settings, max_tokens=most),
             max_tool_calls=_MOST_CALLS,
             identical_results=_SAME_RESULTS,
-            compaction=CompactionRule(dict(self.pinned), (PINNED_TOOL,), _ASSUMED_WINDOW),
+            compaction=CompactionRule(
+                dict(self.pinned), (PINNED_TOOL,), _ASSUMED_WINDOW, {PATCH_TOOL: PATCHED_PATH}
+            ),
         )
 
 

@@ -49,7 +49,7 @@ from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars, to_usd
 from vegakit.policy import RetryRule
 from vegakit.ports import Tool
-from vegakit.sage.coding_agent import PATIENT, PINNED_TOOL, coding_agent
+from vegakit.sage.coding_agent import PATCH_TOOL, PATIENT, PINNED_TOOL, coding_agent
 from vegakit.sage.context import read_instructions, system_prompt
 from vegakit.sage.events import (
     MODES,
@@ -77,6 +77,7 @@ from vegakit.tools import is_protected, remove_left_stubs
 
 _MOST_TOLD = 256
 """Events that wait for who listens."""
+_WRITING = ("write", "edit", PATCH_TOOL)
 
 
 class SageAgent:
@@ -530,7 +531,7 @@ class SageAgent:
 
 def _compacted(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
     read = set(history.paths.get("read", ()))
-    written = {path for tool in ("write", "edit") for path in history.paths.get(tool, ())}
+    written = {path for tool in _WRITING for path in history.paths.get(tool, ())}
     dropped = {
         "turns": history.turns,
         "tool_calls": sum(history.calls.values()),
