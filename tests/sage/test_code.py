@@ -525,3 +525,18 @@ def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
         assert "Undone: Wait." in ran.stdout
         edited = SOURCE.replace("1", "2").encode()
         assert tree(it.folder) == {"a.py": edited, "new/theirs.txt": b"theirs"}
+
+
+def test_undo_waits_for_a_session_that_ends(tmp_path: Path) -> None:
+    """It says so; and what the sandbox of a killed command left is not among what is restored."""
+    slow = calls(("shell", {"command": "echo x > made; touch ran; sleep 600"}))
+    with scene(tmp_path, [slow]) as it, it.start("-p", "Wait.") as life:
+        wait_for(it.folder / "ran")
+        with it.start("--json", command="undo") as undo:
+            assert undo.stderr is not None
+            assert undo.stderr.readline() == "waiting for the session in this folder to end\n"
+            life.kill()
+            out, err = undo.communicate()
+        assert undo.returncode == 0, err
+        assert json.loads(out)["restored"] == ["made", "ran"]
+        assert tree(it.folder) == {}

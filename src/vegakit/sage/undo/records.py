@@ -260,6 +260,10 @@ def check_places(root: Path, state: Path) -> None:
         )
 
 
+class UndoStoreInUseError(UserError):
+    """Another process has the turns of this workspace open."""
+
+
 def open_database(file: Path, root: Path) -> sqlite3.Connection:
     """Open the store of a workspace for one process at a time: the lock ends with its process,
     however that ends."""
@@ -279,7 +283,10 @@ def open_database(file: Path, root: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         if "locked" not in str(error):
             raise StoreError(f"{file} cannot be opened: {error}") from error
-        raise UserError(f"a session is open in {root}; undo there, or end it first") from error
+        raise UndoStoreInUseError(
+            f"a session is open in {root}; wait until it ends, or end it with Ctrl-C where it "
+            "runs, then type it again"
+        ) from error
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{file} is damaged: {error}; delete its folder to begin anew") from error
     file.chmod(0o600)
