@@ -157,3 +157,37 @@ def test_a_turn_is_a_record_in_the_middle_of_it() -> None:
     until_summary(turn)
     again = msgspec.json.decode(msgspec.json.encode(turn), type=Turn)
     assert turn.on_summary(text("s"), count=count) == again.on_summary(text("s"), count=count)
+
+
+def assume(turn: Turn, pins: dict[str, str]) -> None:
+    """Nobody knows the window; as much as `begin` gave it is assumed."""
+    assumed = CompactionRule(pins, ("todo",), turn.rule.context_tokens)
+    turn.rule = msgspec.structs.replace(turn.rule, context_tokens=None, compaction=assumed)
+
+
+def test_a_window_that_nobody_knows_is_assumed() -> None:
+    turn = begin(4_000)
+    assume(turn, PINS)
+    until_summary(turn)
+    assert "It went well." in opening(turn.on_summary(text("It went well."), count=count))
+
+
+def test_what_an_assumed_window_cannot_hold_is_sent_all_the_same() -> None:
+    """No summary is bought that would not help, and nothing is refused."""
+    turn = begin(4_000)
+    assume(turn, {"Goal": "g" * 5_000})
+    for number in range(20):
+        assert isinstance(grow(turn, 300 + number), AskModel)
+
+
+def test_paths_in_a_text_are_counted_by_their_pattern() -> None:
+    """Of a tool that changes several files by one text."""
+    turn = begin(4_000)
+    named = CompactionRule(PINS, path_patterns={"find": "^file (.+)$"})
+    turn.rule = msgspec.structs.replace(turn.rule, compaction=named)
+    turn.on_reply(
+        calls(call("find", {"text": "file a.py\n+file no.py\nfile b c.py\n"})), count=count
+    )
+    assert isinstance(turn.on_tools({0: ToolOutcome("r" * 4_000)}, count=count), Summarise)
+    told = opening(turn.on_summary(text("s"), count=count))
+    assert "Paths given to find: a.py, b c.py." in told

@@ -16,6 +16,7 @@ import pytest
 from tests.patience import GONE_S, PATIENCE_S
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of
+from tests.sage.test_tools import web
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, event_line
 from vegakit.testing.provider import ProviderReply, ProviderRequest
@@ -73,6 +74,23 @@ def test_work_writes_and_starts_no_others(tmp_path: Path) -> None:
         assert "there is no tool 'task'" in text_of(told[-1])
         assert it.vega(command="undo").returncode == 0
         assert not (it.folder / "b.txt").exists()
+
+
+def test_what_a_sub_agent_did_that_lasts_is_named(tmp_path: Path) -> None:
+    """By the turn and by undo; a request that was refused was not sent."""
+    with web() as host:
+        wanted = (f"http://{host}/page", "http://elsewhere.example/")
+        script = {
+            "do it": [calls(*(("fetch", {"url": url}) for url in wanted)), "did it"],
+            "Go": [calls(task("do it", "work")), "Done."],
+        }
+        with scene(tmp_path, script) as it:
+            it.settings(f'[permissions]\nrules = ["allow net::get {host}"]\n')
+            events = it.events("-p", "Go.")
+            assert [e["is_error"] for e in ended(events, "fetch")].count(True) == 1
+            lasting = [f"fetch: sent a GET request to {host.partition(':')[0]}"]
+            assert events[-1]["lasting"] == lasting
+            assert json.loads(it.here("--json", command="undo").stdout)["lasting"] == lasting
 
 
 def test_a_hundred_and_one_are_refused(tmp_path: Path) -> None:

@@ -107,6 +107,22 @@ def test_a_session_that_spent_its_budget_goes_on_with_more(tmp_path: Path) -> No
         assert len(it.bodies) == 2
 
 
+def test_a_bill_above_what_a_call_can_cost_is_told(tmp_path: Path) -> None:
+    """It is recorded truly, nothing more is bought, and what to raise is enough to go on."""
+    with scene(tmp_path, [ProviderReply("One.", usage=Usage(1, 900_000)), "Two."]) as it:
+        (*_, end) = it.events("-p", "hi", "--budget", "$0.10")
+        assert (end["reason"], end["text"], end["spent_usd"]) == ("done", "One.", 4.500001)
+        assert end["overspent_usd"] == 4.400001
+        ran = it.here("--resume", "-p", "more")
+        assert ran.returncode == 3
+        assert len(it.bodies) == 1
+        assert "at most $0.1\n" in ran.stderr
+        assert "overspent by $4.400001, because a provider billed more" in ran.stderr
+        assert "$4.4 over the budget: the provider billed more" in ran.stderr
+        assert "--budget '+$6'" in ran.stderr
+        assert it.events("--resume", "--budget", "+$6")[-1]["text"] == "Two."
+
+
 # Permissions.
 
 
@@ -491,3 +507,36 @@ def test_a_session_works_where_undo_cannot(tmp_path: Path) -> None:
         assert events[-1]["reason"] == "done"
         assert events[-1]["not_undoable"]
         assert "return 2" in (it.folder / "a.py").read_text()
+
+
+def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
+    """Also what it wrote while a command of the first one ran, which could have written it."""
+    slow = calls(("shell", {"command": "touch ran; until [ -e go ]; do sleep 0.05; done"}))
+    theirs = calls(("write", {"path": "new/theirs.txt", "content": "theirs"}), EDIT)
+    with scene(tmp_path, [slow, theirs, "Wrote it.", "Done."]) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        with it.start("-p", "Wait.") as life:
+            wait_for(it.folder / "ran")
+            end = it.events("-p", "Write.")[-1]
+            (it.folder / "go").touch()
+            life.communicate()
+        assert "a session is open" in end["not_undoable"]
+        ran = it.vega(command="undo")
+        assert "Undone: Wait." in ran.stdout
+        edited = SOURCE.replace("1", "2").encode()
+        assert tree(it.folder) == {"a.py": edited, "new/theirs.txt": b"theirs"}
+
+
+def test_undo_waits_for_a_session_that_ends(tmp_path: Path) -> None:
+    """It says so; and what the sandbox of a killed command left is not among what is restored."""
+    slow = calls(("shell", {"command": "echo x > made; touch ran; sleep 600"}))
+    with scene(tmp_path, [slow]) as it, it.start("-p", "Wait.") as life:
+        wait_for(it.folder / "ran")
+        with it.start("--json", command="undo") as undo:
+            assert undo.stderr is not None
+            assert undo.stderr.readline() == "waiting for the session in this folder to end\n"
+            life.kill()
+            out, err = undo.communicate()
+        assert undo.returncode == 0, err
+        assert json.loads(out)["restored"] == ["made", "ran"]
+        assert tree(it.folder) == {}

@@ -90,6 +90,47 @@ def test_a_long_session_keeps_goal_task_steps_and_instructions(tmp_path: Path) -
         assert second[-1]["reason"] == "done"
 
 
+def test_a_window_that_nobody_knows_is_assumed(tmp_path: Path) -> None:
+    with big_scene(tmp_path, 12) as it:
+        events = it.events("-p", GOAL)
+        assert "compacted" in [e["type"] for e in events]
+        assert events[-1]["reason"] == "done"
+        assert max(len(request.raw) for request in it.provider.requests) < 150_000
+
+
+PATCH = """*** Begin Patch
+*** Add File: new/a.py
++*** Add File: no.py
+*** Update File: old.py
+*** Move to: moved.py
+-old
++new
+*** End Patch"""
+
+
+def test_files_that_a_patch_wrote_are_counted(tmp_path: Path) -> None:
+    its: list[Scene] = []
+
+    def answer(request: ProviderRequest) -> ProviderReply | str:
+        at = len(its[0].provider.requests)
+        if is_summary(request) or at > 6:
+            return "Done."
+        if at == 1:
+            return calls(("apply_patch", {"patch": PATCH}), ("write", {"path": "b", "content": ""}))
+        return calls(("read", {"path": "big.txt", "start": at}))
+
+    with scene(tmp_path, answer) as it:
+        its.append(it)
+        (it.folder / "big.txt").write_text(BIG * 1_000)
+        (it.folder / "old.py").write_text("old\n")
+        events = it.events("-p", GOAL)
+        (compacted,) = [e for e in events if e["type"] == "compacted"]
+        assert compacted["dropped"]["files_written"] == 4
+        assert "Paths given to apply_patch: new/a.py, old.py, moved.py." in text_of(
+            it.bodies[-1], 0
+        )
+
+
 def test_after_a_kill_what_was_summed_up_is_the_same(tmp_path: Path) -> None:
     """Byte by byte, and the summary is not bought again."""
     seen: list[str] = []

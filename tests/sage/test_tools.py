@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.sage.scene import Scene, calls, scene
 from vegakit.control import Question
-from vegakit.sage import SageAgent, SageToolBegan
+from vegakit.sage import SageAgent, SageEnd, SageToolBegan
 from vegakit.sdk import Runtime
 from vegakit.testing.provider import ProviderAnswer, ProviderRequest
 from vegakit.tools import SandboxSpec
@@ -326,6 +326,42 @@ async def test_a_question_outlives_the_session(tmp_path: Path) -> None:
         assert asked == ["Which one?"] * 2
         assert said(it) == ["The person answered: the blue one"]
         assert len(it.bodies) == 2
+
+
+@pytest.mark.parametrize("sits_there", [True, False])
+async def test_an_approval_that_was_open_at_a_kill_is_asked_for_again(
+    tmp_path: Path, *, sits_there: bool
+) -> None:
+    """Where nobody sits any more it is refused, and the session does not wait for ever."""
+    asked: list[str] = []
+    answering: list[asyncio.Future[None]] = []
+
+    def ignore(_: Runtime, question: Question) -> None:
+        asked.append(question.id)
+
+    def approve(runtime: Runtime, question: Question) -> None:
+        asked.append(question.id)
+        answering.append(asyncio.ensure_future(runtime.answer(question.id, answer=True)))
+
+    refused: list[Question] = []
+    script = [calls(("write", {"path": "a.txt", "content": "a"})), "Done."]
+    with scene(tmp_path, script) as it, it.inside():
+        with suppress(KeyError):
+            async with SageAgent(mode="ask", on_question=ignore) as sage:
+                async for event in sage.turn("Go."):
+                    if isinstance(event, SageToolBegan):
+                        await until(lambda: bool(asked))
+                        raise KeyError
+        ask = approve if sits_there else None
+        async with SageAgent(resume="", on_question=ask, on_refused=refused.append) as sage:
+            async with asyncio.timeout(PATIENCE_S):
+                *_, end = [event async for event in sage.go_on()]
+        asked += [question.id for question in refused]
+        assert len(asked) == 2
+        assert len(set(asked)) == 1
+        assert (it.folder / "a.txt").exists() is sits_there
+        assert isinstance(end, SageEnd)
+        assert (end.reason, end.refused) == ("done", int(not sits_there))
 
 
 # The web.

@@ -15,6 +15,7 @@ from campaigns.undo import Play, copy, differences, kill_after, make_repository,
 
 from vegakit.errors import StoreError, UserError
 from vegakit.sage import Restored, TurnChanges, UndoLimits, UndoStore, open_undo
+from vegakit.sage.undo.records import window_beside, windows_beside
 
 MIB = 1 << 20
 Deed = str | Callable[[], object]
@@ -770,3 +771,95 @@ def test_git_outside_of_the_workspace_is_named(tmp_path: Path, kind: str) -> Non
                 [True] if is_named else []
             )
             assert [one for one in differences(root, before) if "new.txt" in one] == []
+
+
+# Two sessions at once: one has the store, the other leaves word of what its tools change.
+
+
+def test_what_a_tool_of_a_session_beside_writes_is_kept(work: Work) -> None:
+    """While a command of the turn runs, which may change anything, too."""
+    for name in ("a", "b", "both", "gone"):
+        work.put(name, "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window():
+        work.put("a", "ours")
+        with window_beside(work.undo.folder, ["b", "d/./new", "both", "gone"]):
+            (work.root / "d").mkdir()
+            work.put("d/new", "theirs")
+            work.put("b", "theirs")
+            work.put("both", "theirs")
+            (work.root / "gone").unlink()
+        work.let_stamps_move()
+        work.put("both", "theirs, ours")
+    changes = work.undo.end(number)
+    assert changes.changed == ("a",)
+    assert changes.by_others == ("b", "both", "d", "d/new", "gone")
+    done = work.undo.undo()
+    assert (done.restored, names(done)[0]) == (("a",), {"both"})
+    assert [work.get(name) for name in ("a", "b", "d/new")] == ["1", "theirs", "theirs"]
+    assert not (work.root / "gone").exists()
+
+
+def test_what_two_commands_at_once_may_have_written_is_kept_and_named(work: Work) -> None:
+    """`--overwrite` takes it back; what a tool of the turn named is its own."""
+    for name in "abc":
+        work.put(name, "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window():
+        work.put("a", "before the other")
+        work.let_stamps_move()
+        with window_beside(work.undo.folder, []):
+            work.put("b", "whose?")
+            with work.undo.window(["c"]):
+                work.put("c", "ours")
+    work.undo.end(number)
+    done = work.undo.undo()
+    assert (done.restored, names(done)[0]) == (("a", "c"), {"b"})
+    assert work.get("b") == "whose?"
+    work.undo.redo()
+    assert work.undo.undo(on_conflict="restore").restored == ("a", "b", "c")
+    assert work.get("b") == "1"
+
+
+def test_words_of_sessions_beside_are_read_once(work: Work) -> None:
+    """A window that has ended is of no use after the next look."""
+    work.put("a", "1")
+    work.start()
+    with window_beside(work.undo.folder, ["a"]):
+        pass
+    number = work.undo.begin("a turn", whole=False)
+    work.let_stamps_move()
+    with work.undo.window():
+        work.put("a", "ours")
+    assert work.undo.end(number).changed == ("a",)
+    assert not windows_beside(work.undo.folder)
+
+
+def test_an_edit_before_the_tool_writes_the_same_file_is_kept(work: Work) -> None:
+    """Undo goes back to what somebody else made of it since the turn began."""
+    work.put("a", "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    work.put("a", "1, person")
+    work.let_stamps_move()
+    with work.undo.window(["a"]):
+        work.put("a", "1, person, tool")
+    work.undo.end(number)
+    work.undo.undo()
+    assert work.get("a") == "1, person"
+
+
+def test_a_turn_of_another_session_in_between_is_kept(work: Work) -> None:
+    """A turn that was cut off goes on after one of another session, and is undone as one."""
+    work.put("a", "1")
+    work.put("b", "1")
+    work.start()
+    for key, name in (("one", "a"), ("two", "a"), ("one", "b")):
+        number = work.undo.begin("a turn", key=key)
+        work.put(name, key)
+        work.undo.end(number)
+    done = work.undo.undo()
+    assert (done.restored, names(done)[0]) == (("b",), {"a"})
+    assert (work.get("a"), work.get("b")) == ("two", "1")

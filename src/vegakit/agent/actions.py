@@ -149,10 +149,15 @@ class CompactionRule(Struct, frozen=True, omit_defaults=True):
     """The parts of a conversation that a summary never replaces. `pinned` are texts by what they
     are called; of each of `tools` the last result stays, such as a list of steps; so does the
     prompt of the turn. With such a rule a summary may also replace calls and results of the turn
-    that is under way, which may be far longer than all before it."""
+    that is under way, which may be far longer than all before it. `assumed_tokens` stands for a
+    window that nobody knows: a conversation is summed up there, but nothing is refused, since the
+    model may take more. `path_patterns` find the paths in the text arguments of tools that have no
+    `path`, as the first group of a regular expression with `^` and `$` for lines."""
 
     pinned: dict[str, str] = {}
     tools: tuple[str, ...] = ()
+    assumed_tokens: int | None = None
+    path_patterns: dict[str, str] = {}
 
 
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -248,9 +253,17 @@ class TurnRule(Struct, frozen=True, omit_defaults=True):
     @property
     def input_room(self) -> int | None:
         """Return what the window leaves for a request when its answer is as long as it may be."""
-        if self.context_tokens is None:
-            return None
-        return self.context_tokens - self.settings.max_tokens
+        return self._room_in(self.context_tokens)
+
+    @property
+    def unshortened_room(self) -> int | None:
+        """Return up to which size a request is sent as it is; of a window that nobody knows, what
+        is assumed, if anything is."""
+        assumed = None if self.compaction is None else self.compaction.assumed_tokens
+        return self._room_in(self.context_tokens or assumed)
+
+    def _room_in(self, window: int | None) -> int | None:
+        return None if window is None else window - self.settings.max_tokens
 
 
 # Failures of a turn: each bound and fault has its name in the language and its text.

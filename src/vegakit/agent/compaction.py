@@ -84,6 +84,7 @@ _LONGEST_LINES = (None, 8_000, 2_000, 400, 100)
 """Tried in this order until a transcript fits the window itself: results of tools may be long, and
 what is said of them at their beginning and end is mostly enough for a summary."""
 _HALVES = tuple(0.5**power for power in range(1, 8))
+NO_PATTERNS: Mapping[str, str] = {}
 _MOST_PATHS, _LONGEST_PATH = 40, 120
 """Of each tool, as the agent is told them."""
 
@@ -140,6 +141,7 @@ def plan_compaction(
     pinned: Mapping[str, str],
     size: Callable[[tuple[Message, ...]], int],
     room: int,
+    path_patterns: Mapping[str, str] = NO_PATTERNS,
 ) -> CompactionPlan:
     """Plan the compaction of a conversation whose turn begins with the message at `prompt_at`, so
     that what stays takes at most half the room. If the last calls and their results do not fit
@@ -152,7 +154,7 @@ def plan_compaction(
         if cut > prompt_at:
             # By an earlier compaction the prompt may be gone from the line already.
             pins.setdefault(PROMPT_PIN, _said_by_user(line[prompt_at]))
-        return _plan(line, cut, pins, before)
+        return _plan(line, cut, pins, before, path_patterns)
 
     def needed(cut: int) -> int:
         opening = UserMessage((Text(planned(cut).opening("")),))
@@ -167,14 +169,20 @@ def plan_compaction(
     return planned(len(line))
 
 
-def _plan(line: Sequence[Message], cut: int, pinned: dict[str, str], before: int) -> CompactionPlan:
+def _plan(
+    line: Sequence[Message],
+    cut: int,
+    pinned: dict[str, str],
+    before: int,
+    path_patterns: Mapping[str, str],
+) -> CompactionPlan:
     calls: Counter[str] = Counter()
     paths: dict[str, dict[str, None]] = {}
     gone = line[:cut]
     for message in gone:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             calls[call.name] += 1
-            if path := _path_of(call):
+            for path in _paths_of(call, path_patterns.get(call.name)):
                 paths.setdefault(call.name, {})[path] = None
     return CompactionPlan(
         cut,
@@ -186,10 +194,16 @@ def _plan(line: Sequence[Message], cut: int, pinned: dict[str, str], before: int
     )
 
 
-def _path_of(call: ToolCall) -> str:
-    given = call.arguments
-    path = cast("dict[str, Any]", given).get("path") if isinstance(given, dict) else None
-    return path if isinstance(path, str) else ""
+def _paths_of(call: ToolCall, pattern: str | None) -> Iterator[str]:
+    if not isinstance(call.arguments, dict):
+        return
+    given = cast("dict[str, Any]", call.arguments)
+    if pattern is not None:
+        texts = (text for text in given.values() if isinstance(text, str))
+        fits = re.compile(pattern, re.MULTILINE)
+        yield from (found[1] for text in texts for found in fits.finditer(text))
+    elif isinstance(path := given.get("path"), str) and path:
+        yield path
 
 
 def _said_by_user(message: Message) -> str:

@@ -472,7 +472,8 @@ class Turn(Struct, omit_defaults=True):
         def size(earlier: tuple[Message, ...]) -> int:
             return count(self._request(earlier))
 
-        history, room, policy = self.history, self.rule.input_room, self.rule.history
+        history, policy = self.history, self.rule.history
+        room = self.rule.unshortened_room
         request = self._request(history.seen())
         tokens = count(request)
         if room is None or tokens <= room:
@@ -497,17 +498,22 @@ class Turn(Struct, omit_defaults=True):
 
     def _compact(self, compaction: CompactionRule, room: int, count: Count) -> TurnAction:
         earlier = self.history.seen()
-        self.compacting = plan = plan_compaction(
-            (*earlier, *self.messages),
-            len(earlier),
-            {**compaction.pinned, **self.pins},
-            lambda messages: count(replace(self._request(()), messages=messages)),
-            room,
-        )
+        line = (*earlier, *self.messages)
+
+        def size(messages: tuple[Message, ...]) -> int:
+            return count(replace(self._request(()), messages=messages))
+
+        pinned = {**compaction.pinned, **self.pins}
+        plan = plan_compaction(line, len(earlier), pinned, size, room, compaction.path_patterns)
+        left = (user_message(plan.opening("")), *line[plan.cut :])
+        if self.rule.context_tokens is None and size(left) > room:
+            # A summary would be bought before every call, and the model may well take all of it.
+            return self._ask_as_it_is(count)
+        self.compacting = plan
         most = min(self.rule.settings.max_tokens, max(1, room // _SUMMARY_PART))
         settings = replace(self.rule.settings, max_tokens=most)
         request = ModelRequest(self.rule.model, (), settings, _COMPACTION_SYSTEM)
-        for text in plan.transcripts((*earlier, *self.messages)):
+        for text in plan.transcripts(line):
             request = replace(request, messages=(user_message(text),))
             if count(request) <= room:
                 break

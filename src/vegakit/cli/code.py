@@ -7,6 +7,7 @@ stdout and nothing else is printed there.
 import argparse
 import asyncio
 import gc
+import math
 import re
 import shlex
 import signal
@@ -312,11 +313,18 @@ class _Work:
             told = _safe(f"{ending.reason}: {ending.error}: {ending.message}")
             tone = Tone.ASK if is_contract else Tone.BAD
             tell_error(told, "stopped" if is_contract else "error", tone)
-            self._tell(f"  to go on, try: {self._again(ending.reason)}")
+            again = self._again(ending.reason, 1 + math.ceil(ending.overspent_usd))
+            self._tell(f"  to go on, try: {again}")
         spent = "" if ending.spent_usd is None else f"${ending.spent_usd:g} spent"
         refused = f", {ending.refused} calls refused" if ending.refused else ""
         changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
         self._tell(f"{spent}{refused}{changed}")
+        if ending.overspent_usd:
+            self._tell(
+                f"  ${ending.overspent_usd:g} over the budget: the provider billed more than the "
+                "request and the limit of its answer allow; no further call is made, so check what "
+                "it counts"
+            )
         if ending.not_undoable:
             self._tell(f"  vega undo cannot take this turn back: {_safe(ending.not_undoable)}")
         elif ending.changed:
@@ -325,9 +333,11 @@ class _Work:
             self._tell(f"  vega undo cannot take back: {_safe(what)}")
         return EXIT_STATUS[ending.reason]
 
-    def _again(self, reason: EndReason) -> str:
+    def _again(self, reason: EndReason, dollars: int = 1) -> str:
         named = shlex.quote(self._session.session) if self._session else ""
-        more = {EndReason.BUDGET: " --budget '+$1'", EndReason.LOOP: " -p '…'"}.get(reason, "")
+        more = {EndReason.BUDGET: f" --budget '+${dollars}'", EndReason.LOOP: " -p '…'"}.get(
+            reason, ""
+        )
         return f"vega code --resume {named}{more}"
 
     def interrupted(self) -> int:

@@ -30,14 +30,21 @@ def undo_command(arguments: Sequence[str]) -> int:
     if chosen.list:
         return _show_turns(asyncio.run(undoable_turns()), as_json=chosen.json)
     if chosen.redo:
-        done = asyncio.run(redo_turns(overwrite=chosen.overwrite))
+        done = asyncio.run(redo_turns(overwrite=chosen.overwrite, on_wait=_say_waiting))
     else:
-        done = asyncio.run(undo_turns(chosen.turns, to=chosen.to, overwrite=chosen.overwrite))
+        undoing = undo_turns(
+            chosen.turns, to=chosen.to, overwrite=chosen.overwrite, on_wait=_say_waiting
+        )
+        done = asyncio.run(undoing)
     if chosen.json:
         print_json(done)
     else:
         _show(done, look_of(sys.stdout), is_redo=chosen.redo)
     return int(bool(done.not_restored))
+
+
+def _say_waiting() -> None:
+    print("waiting for the session in this folder to end", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

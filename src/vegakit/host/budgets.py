@@ -172,6 +172,13 @@ class Budgets:
             self._opened.add(scope)
         return scope
 
+    async def overspent(self) -> Money:
+        """Return by how much bills have passed the current budget. It is nothing unless a provider
+        billed more for a call than its request and `max_tokens` allow; nothing more is admitted
+        then."""
+        found = await self._ledger.scope(await self.ready(self.current), self._clock.now())
+        return Money(max(0, found.settled - found.cap) if found and found.cap is not None else 0)
+
     async def _ready_to_refuse(self, scope: ScopeId) -> ScopeId:
         """A block that is forgotten here is closed for the ledger, and refuses as that."""
         now = self._clock.now()
@@ -338,6 +345,10 @@ class _Call(Protocol):
 
 
 NO_PRICE = "has no known price"
+_OVERSPENT = (
+    "it is overspent by {}, because a provider billed more than a request and its max_tokens allow "
+    "or because the budget was lowered"
+)
 
 
 def price_of(model: Model) -> PriceRow:
@@ -380,10 +391,17 @@ def refusal(call: _Call, worst: Money, verdict: Admission) -> BudgetExceeded:
     match verdict:
         case InsufficientBudget(scope, cap, settled, reserved):
             left = Money(max(0, cap - settled - reserved))
+            what = "raise the budget, or lower max_tokens"
+            if settled > cap:
+                over, more = Money(settled - cap), Money(settled + reserved + worst - cap)
+                what = (
+                    f"{_OVERSPENT.format(format_money(over))}; check what the provider counts, "
+                    f"then raise the budget by {format_money(more)} or more"
+                )
             return BudgetExceeded(
                 f"{could}, but budget {scope!r} has {format_money(left)} left of "
                 f"{format_money(cap)}: {format_money(settled)} spent, {format_money(reserved)} "
-                "reserved by calls under way; raise the budget, or lower max_tokens"
+                f"reserved by calls under way; {what}"
                 + ("" if verdict.hopeless else ", or pass wait_for_budget=True")
                 + _next_period(verdict.refills_ms)
             )

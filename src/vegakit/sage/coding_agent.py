@@ -9,6 +9,7 @@ from vegakit.agent import CompactionRule, TurnRule
 from vegakit.host import Agent
 from vegakit.policy import TRANSIENT, Backoff, RetryRule
 from vegakit.ports import Model, Tool
+from vegakit.sage.patches import PATCHED_PATH
 
 MOST_TOKENS = 8_000
 """Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
@@ -18,8 +19,11 @@ _SAME_RESULTS = 5
 """A test that is run again after each edit may fail alike a few times; an agent that learns nothing
 from five equal results learns nothing from the sixth."""
 
-
-PINNED_TOOL = "todo"
+_ASSUMED_WINDOW = 128_000
+"""Tokens of a window that nobody knows. A request counts as the most tokens that its bytes can be,
+so what is summed up here is in truth about a quarter of it, and fits the windows of small models,
+too."""
+PINNED_TOOL, PATCH_TOOL = "todo", "apply_patch"
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,9 @@ class CodingAgent(Agent[str]):
             settings=replace(rule.settings, max_tokens=most),
             max_tool_calls=_MOST_CALLS,
             identical_results=_SAME_RESULTS,
-            compaction=CompactionRule(dict(self.pinned), (PINNED_TOOL,)),
+            compaction=CompactionRule(
+                dict(self.pinned), (PINNED_TOOL,), _ASSUMED_WINDOW, {PATCH_TOOL: PATCHED_PATH}
+            ),
         )
 
 

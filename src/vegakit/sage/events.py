@@ -128,7 +128,10 @@ class SageCost(Struct, frozen=True, tag="cost"):
 class SageEnd(Struct, frozen=True, tag="end"):
     """The turn ended. `text` is the answer; `error` and `message` say what went wrong. `changed` is
     how many paths the turn changed, which undo takes back; if not, `not_undoable` says why.
-    `lasting` is what it did that nobody can take back, such as requests to a server."""
+    `lasting` is what it did that nobody can take back, such as requests to a server.
+    `overspent_usd` is how far the session is over its budget: a provider billed more for a call
+    than its request and the limit of its answer allow, which no budget can hold; no further call is
+    made."""
 
     reason: EndReason
     text: str = ""
@@ -139,6 +142,7 @@ class SageEnd(Struct, frozen=True, tag="end"):
     changed: int = 0
     not_undoable: str = ""
     lasting: tuple[str, ...] = ()
+    overspent_usd: float = 0.0
 
 
 SageEvent: TypeAlias = (

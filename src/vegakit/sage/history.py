@@ -33,9 +33,10 @@ from vegakit.sage.events import (
     SageTurn,
 )
 from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord
-from vegakit.sage.undo.records import Restored, UndoTurn
+from vegakit.sage.undo.records import Restored, UndoStoreInUseError, UndoTurn
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.store import RunSummary, journal_size, list_runs, open_journal
+from vegakit.tools import remove_left_stubs
 
 # Records.
 
@@ -293,6 +294,8 @@ def _fenced(text: str, kind: str) -> Iterator[str]:
 
 # Undo and redo.
 
+_TRIES, _PAUSE_S = 9, 0.2
+
 
 async def undo_turns(
     turns: int = 1,
@@ -301,28 +304,35 @@ async def undo_turns(
     to: int | None = None,
     overwrite: bool = False,
     settings: Settings | None = None,
+    on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
     """Take back the last turns, or all after turn `to`: what they wrote, and what was said in them.
-    What somebody else changed since is kept and named, unless `overwrite` says to restore it."""
+    What somebody else changed since is kept and named, unless `overwrite` says to restore it. A
+    session that is open in the folder may be about to end: it is waited for, and `on_wait` is
+    called first."""
     on_conflict = "restore" if overwrite else "keep"
 
     def work(store: UndoStore) -> Restored:
         # One that was cut off was asked for before, and is done now.
         return store.record() or store.undo(turns, on_conflict, to=to)
 
-    return await _rewound(folder, settings, work)
+    return await _rewound(folder, settings, work, on_wait)
 
 
 async def redo_turns(
-    folder: str | Path = ".", *, overwrite: bool = False, settings: Settings | None = None
+    folder: str | Path = ".",
+    *,
+    overwrite: bool = False,
+    settings: Settings | None = None,
+    on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
-    """Take back the last undo."""
+    """Take back the last undo. An open session is waited for, as by `undo_turns`."""
 
     def work(store: UndoStore) -> Restored:
         store.record()
         return store.redo("restore" if overwrite else "keep")
 
-    return await _rewound(folder, settings, work)
+    return await _rewound(folder, settings, work, on_wait)
 
 
 async def undoable_turns(
@@ -341,13 +351,22 @@ async def undoable_turns(
 
 
 async def _rewound(
-    folder: str | Path, settings: Settings | None, work: Callable[[UndoStore], Restored]
+    folder: str | Path,
+    settings: Settings | None,
+    work: Callable[[UndoStore], Restored],
+    on_wait: Callable[[], object] | None,
 ) -> Rewound:
     where, chosen = _place(folder, settings)
     root = _workspace_of(where, chosen.data_path)
     # It stays open until the turns are marked: no session begins a turn in between.
-    store = await asyncio.to_thread(open_undo, root, chosen.data_path)
+    store = await _waited_for(root, chosen.data_path, on_wait)
     try:
+        # Commands of a session that was killed end a moment after it, and would write into what is
+        # restored. Those of a session beside go on: what they write is not taken back.
+        for _ in range(_TRIES):
+            if await asyncio.to_thread(remove_left_stubs, root):
+                break
+            await asyncio.sleep(_PAUSE_S)
         done = await asyncio.to_thread(work, store)
         undone = await asyncio.to_thread(store.undone)
         runs = {key.rpartition("/")[0] for undo in undone for key in undo.keys}
@@ -361,6 +380,18 @@ async def _rewound(
     finally:
         await asyncio.to_thread(store.close)
     return Rewound(**asdict(done), sessions=tuple(moved))
+
+
+async def _waited_for(root: Path, state: Path, on_wait: Callable[[], object] | None) -> UndoStore:
+    """Open the turns of a workspace. A session that was told to end ends its commands first, and
+    has them open for that long; each try waits for a second."""
+    for tries in range(_TRIES):
+        try:
+            return await asyncio.to_thread(open_undo, root, state)
+        except UndoStoreInUseError:
+            if tries == 0 and on_wait is not None:
+                on_wait()
+    return await asyncio.to_thread(open_undo, root, state)
 
 
 def _workspace_of(here: Path, state: Path) -> Path:

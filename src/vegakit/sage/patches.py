@@ -48,6 +48,8 @@ from vegakit.sage.edits import (
 
 _BEGIN, _END, _AT_END = "*** Begin Patch", "*** End Patch", "*** End of File"
 _MOVE = "*** Move to: "
+PATCHED_PATH = r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$"
+"""Finds the paths that a patch names: no other line of one begins so."""
 _RANGE = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 """A header with line numbers, which models count wrongly: it is passed over."""
 _FORMAT = (

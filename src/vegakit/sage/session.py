@@ -49,7 +49,7 @@ from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars, to_usd
 from vegakit.policy import RetryRule
 from vegakit.ports import Tool
-from vegakit.sage.coding_agent import PATIENT, PINNED_TOOL, coding_agent
+from vegakit.sage.coding_agent import PATCH_TOOL, PATIENT, PINNED_TOOL, coding_agent
 from vegakit.sage.context import read_instructions, system_prompt
 from vegakit.sage.events import (
     MODES,
@@ -77,6 +77,7 @@ from vegakit.tools import is_protected, remove_left_stubs
 
 _MOST_TOLD = 256
 """Events that wait for who listens."""
+_WRITING = ("write", "edit", PATCH_TOOL)
 
 
 class SageAgent:
@@ -308,8 +309,9 @@ class SageAgent:
         """Return the event that a session begins with."""
         with self.allowance():
             spent, left = await self.runtime.spent(), await self.runtime.remaining()
+            over = await self.runtime.budgets.overspent()
         known = self.record
-        at_most = None if left is None else to_usd(Money(spent + left))
+        at_most = None if left is None else to_usd(Money(spent + left - over))
         return SageSession(
             known.name, known.run, known.folder, known.model, known.mode, at_most, self.resumed
         )
@@ -414,11 +416,11 @@ class SageAgent:
         match event:
             case ToolCalled(name, arguments, index, step):
                 call = f"{number}.{step + 1}.{index}"
-                await self._note_call(call, name, arguments)
+                await self.note_call(call, name, arguments)
                 return SageToolBegan(call, name, arguments)
             case ToolReturned(name, content, is_error, index, step):
                 call = f"{number}.{step + 1}.{index}"
-                await self._note_result(call, content, is_error=is_error)
+                await self.note_result(call, content, is_error=is_error)
                 if name == PINNED_TOOL and not is_error:
                     turn.todo = content
                 return SageToolEnded(call, name, content, is_error)
@@ -427,7 +429,8 @@ class SageAgent:
             case _:
                 return event
 
-    async def _note_call(self, call: str, name: str, arguments: object) -> None:
+    async def note_call(self, call: str, name: str, arguments: object) -> None:
+        """Note what a call of the agent or of a sub-agent does that nobody can take back."""
         tool = self._tools.get(name)
         if tool is None or not isinstance(arguments, dict):
             return
@@ -435,8 +438,8 @@ class SageAgent:
             self._lasting.add(call)
             await self._undo.lasts(call, what)
 
-    async def _note_result(self, call: str, content: str, *, is_error: bool) -> None:
-        """What was refused was not done, and need not be taken back."""
+    async def note_result(self, call: str, content: str, *, is_error: bool) -> None:
+        """Note how a call ended: what was refused was not done, and need not be taken back."""
         if call in self._lasting and is_error and content.startswith(CapabilityDenied.__name__):
             await self._undo.lasts(call, "")
 
@@ -488,7 +491,9 @@ class SageAgent:
         spent = (await self._cost()).spent_usd
         name, message = ("", "") if error is None else (error_name(error), str(error))
         undo = self._undo
-        told = (undo.changed, undo.problem, undo.lasting)
+        with self.allowance():
+            over = to_usd(await self.runtime.budgets.overspent()) or 0.0
+        told = (undo.changed, undo.problem, undo.lasting, over)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
 
     async def _cost(self) -> SageCost:
@@ -526,7 +531,7 @@ class SageAgent:
 
 def _compacted(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
     read = set(history.paths.get("read", ()))
-    written = {path for tool in ("write", "edit") for path in history.paths.get(tool, ())}
+    written = {path for tool in _WRITING for path in history.paths.get(tool, ())}
     dropped = {
         "turns": history.turns,
         "tool_calls": sum(history.calls.values()),

@@ -61,15 +61,18 @@ async def session_tools(
 ) -> tuple[Tool, ...]:
     """Return all tools of a session, always in the same order."""
     record, runtime = session.record, session.runtime
+    outside, cheap = (
+        OutsideTools(workspace, runtime, on_question),
+        cheap_model(settings, record.model),
+    )
+    servers = await mcp_tools(workspace, runtime, settings) if settings.mcp else ()
     # Sub-agents have tools of their own: what is told to the agent of the session is not for them.
-    below, cheap = workspace_tools(workspace, session.jobs), cheap_model(settings, record.model)
+    below = (*workspace_tools(workspace, session.jobs), *outside.tools(), *servers)
     tools: tuple[Tool, ...] = (
         *workspace_tools(workspace, session.jobs),
         SubAgents(session, workspace, below, cheap).tool(),
-        *OutsideTools(workspace, runtime, on_question).tools(),
+        *outside.tools(),
     )
     if record.programs:
         tools += program_tools(workspace.folder, record.model)
-    if settings.mcp:
-        tools += await mcp_tools(workspace, runtime, settings)
-    return tools
+    return (*tools, *servers)

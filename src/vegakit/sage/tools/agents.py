@@ -26,6 +26,7 @@ from vegakit.host import TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.ids import EffectKey
 from vegakit.money import Dollars, Money, dollars, format_money, to_usd
 from vegakit.policy import RetryRule, mark_untrusted, sanitise
+from vegakit.ports import Tool
 from vegakit.prices import DEFAULT_SEND_BUDGET, bill
 from vegakit.sage.coding_agent import MOST_TOKENS, CodingAgent, coding_agent
 from vegakit.sage.events import (
@@ -125,12 +126,20 @@ class TaskSession(Protocol):
         """Add an event to those of the turn."""
         ...
 
+    async def note_call(self, call: str, name: str, arguments: object) -> None:
+        """Note what a call does that nobody can take back."""
+        ...
+
+    async def note_result(self, call: str, content: str, *, is_error: bool) -> None:
+        """Note how a call ended."""
+        ...
+
 
 class SubAgents:
     """The sub-agents of a session; they have its tools, but for `task` itself."""
 
     def __init__(
-        self, session: TaskSession, workspace: Workspace, tools: Sequence[SageTool], cheap: str
+        self, session: TaskSession, workspace: Workspace, tools: Sequence[Tool], cheap: str
     ) -> None:
         self._session, self._workspace = session, workspace
         self._tools, self._cheap = tuple(tools), cheap
@@ -254,9 +263,11 @@ class SubAgents:
                             await tell(SageText(text, task))
                         case ToolCalled(name, arguments, index, step):
                             call = f"{task}/{step + 1}.{index}"
+                            await self._session.note_call(call, name, arguments)
                             await tell(SageToolBegan(call, name, arguments, task))
                         case ToolReturned(name, content, is_error, index, step):
                             call = f"{task}/{step + 1}.{index}"
+                            await self._session.note_result(call, content, is_error=is_error)
                             await tell(SageToolEnded(call, name, content, is_error, task))
                         case CompactedHistory():
                             pass  # only its last answer is read

@@ -150,7 +150,7 @@ class FileTools:
     async def _write(self, given: WriteArguments) -> str:
         path = self._workspace.relative(given.path)
         content = given.content.encode("utf-8", errors="surrogateescape")
-        async with self._workspace.writing, self._workspace.changing():
+        async with self._workspace.writing, self._workspace.changing(path):
             files = Files(self._workspace.folder, grant_for((READ, WRITE), path))
             await self._check_unchanged(files, path)
             await files.write(path, content)
@@ -181,7 +181,7 @@ class FileTools:
         path, edits = self._workspace.relative(given.path), _edits_of(given)
         # Calls of one answer run at once: without the lock the second edit of a file would write
         # what it read before the first.
-        async with self._workspace.writing, self._workspace.changing():
+        async with self._workspace.writing, self._workspace.changing(path):
             files = Files(self._workspace.folder, grant_for((READ, WRITE), path))
             before = await files.read(path)
             made = replace_each(decoded(before, path), edits, path)
@@ -208,8 +208,9 @@ class FileTools:
 
     async def _patch(self, given: PatchArguments) -> str:
         patches = read_patch(given.patch)
-        async with self._workspace.writing, self._workspace.changing():
-            grant = grant_for((READ, WRITE), *self._paths(patches))
+        paths = self._paths(patches)
+        async with self._workspace.writing, self._workspace.changing(*paths):
+            grant = grant_for((READ, WRITE), *paths)
             files = Files(self._workspace.folder, grant)
             changes = [await self._planned(files, one) for one in patches]
             try:

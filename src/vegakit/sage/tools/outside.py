@@ -12,7 +12,6 @@ settings name, and programs that the agent writes.
 
 import logging
 from collections.abc import Callable, Mapping
-from contextvars import Context
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -116,11 +115,6 @@ class OutsideTools:
         owner = runtime.program.pid_of(current_process.get())
         name = InterruptId(f"{current_effect.get()}:{digest128(text)}")
         request = InterruptRequest(name, InterruptKind.CLARIFICATION, owner, text)
-        # One that was open when the session was killed is not told anew by itself.
-        standing = [one for one in runtime.interrupts() if one.text == text]
-        if standing and self._on_question is not None:
-            # In a context of its own: a program does not answer what a program asks.
-            Context().run(self._on_question, runtime, standing[0])
         return await runtime.approvals.questions.ask(request)
 
     async def _fetch(self, given: FetchArguments) -> str:

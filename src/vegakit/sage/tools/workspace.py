@@ -120,13 +120,13 @@ class ToolRegistry(Mapping[str, Tool]):
 
 class Workspace:
     """The folder of a session. `outputs` is where long outputs of commands are kept whole; within
-    `changing` a tool changes files."""
+    `changing` a tool changes files, those of the paths that it is called with if it knows them."""
 
     def __init__(
         self,
         folder: Path,
         outputs: Path,
-        changing: Callable[[], AbstractAsyncContextManager[None]],
+        changing: Callable[..., AbstractAsyncContextManager[None]],
         skills: SkillSet = NO_SKILLS,
     ) -> None:
         self.folder = folder.resolve()

@@ -7,7 +7,9 @@
 Only what changes within a window is the turn's: what a person saves meanwhile stays theirs. The
 windows are in the store before a file is touched, so that a turn that was killed can be taken back,
 too, and a stamp there says until when it ran: what a person saves after that stays theirs. A
-workspace that cannot be recorded does not stop the agent; the end of the turn says why.
+workspace that cannot be recorded does not stop the agent; the end of the turn says why. One process
+at a time records: a second session in the folder only leaves word of its windows, so that the first
+keeps what changed in them, and cannot be undone itself.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from vegakit.concurrency import run_to_completion
 from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
 from vegakit.ports import Tool
-from vegakit.sage.undo.records import UndoneTurns
+from vegakit.sage.undo.records import UndoneTurns, window_beside
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.tools import ToolRights, rights_of
 
@@ -77,12 +79,16 @@ class TurnRecorder:
             await asyncio.to_thread(self._store.note_lasting, call, what)
 
     @asynccontextmanager
-    async def changing(self) -> AsyncGenerator[None]:
-        """Hold a window open in which a tool changes files."""
-        if self._begun is None or not await self._is_ready(self._begun) or self._store is None:
+    async def changing(self, *paths: str) -> AsyncGenerator[None]:
+        """Hold a window open in which a tool changes files: those of `paths` if it names them."""
+        if self._begun is None:
             yield
             return
-        window = self._store.window()
+        if await self._is_ready(self._begun) and self._store is not None:
+            window = self._store.window(paths)
+        else:
+            # Another session may have the store: what changes now is not to be taken for its own.
+            window = window_beside(undo_folder(self._workspace, self._state), paths)
         await asyncio.to_thread(window.__enter__)
         try:
             yield

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import Literal, Self
 
+from vegakit.errors import UserError
 from vegakit.sage.undo.records import (
     Contents,
     PathEntry,
@@ -126,6 +127,17 @@ class UndoPlan:
             )
         else:
             self.goal[path] = wanted
+
+
+def check_git_locks(root: bytes, goal: Goal) -> None:
+    """Refuse to restore a repository in which git is at work."""
+    for folder in {git_folder(path) for path in goal} - {b""}:
+        lock = folder + b"/index.lock"
+        if lock not in goal and os.path.lexists(root + b"/" + lock):
+            raise UserError(
+                f"git is at work here: {os.fsdecode(lock)} exists; wait until it is gone, or "
+                "delete it if no git runs, then undo again"
+            )
 
 
 _FILE_TYPES = 0o10000

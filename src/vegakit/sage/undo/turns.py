@@ -25,7 +25,6 @@ is killed in the middle leaves something that the next one finishes.
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,28 +37,32 @@ from msgspec import msgpack
 
 from vegakit.errors import UserError
 from vegakit.sage.undo.records import (
+    SLACK_NS,
     Change,
     Contents,
     Heartbeat,
+    OpenTurn,
     PathEntry,
     Restored,
+    ToolWindow,
     TurnChanges,
     UndoLimits,
     UndoneTurns,
     UndoTurn,
     Unrestored,
-    git_folder,
+    check_places,
+    clean_paths,
     open_database,
     outer_git,
+    windows_beside,
 )
-from vegakit.sage.undo.restoring import OnConflict, Restorer, UndoPlan
+from vegakit.sage.undo.restoring import OnConflict, Restorer, UndoPlan, check_git_locks
 from vegakit.sage.undo.scanning import Scanner
 
 _FULL_EVERY = 20
 """Turns after which every stamp is compared, whatever inotify said."""
-_SLACK_NS = 20_000_000
-"""The clock of a file system may be behind by so much."""
 _UNPACK = msgpack.Decoder(PathEntry)
+_SHARED = "a command of another session ran when it changed, so whose change it is nobody knows"
 
 
 def open_undo(
@@ -83,7 +86,7 @@ class UndoStore:
         self, workspace: Path, state_folder: Path, limits: UndoLimits, *, hints: bool
     ) -> None:
         root, state = workspace.resolve(), state_folder.resolve()
-        _check_places(root, state)
+        check_places(root, state)
         self.folder = undo_folder(root, state)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
@@ -94,7 +97,7 @@ class UndoStore:
         self._contents = Contents(self._db, self.folder, limits)
         self._scanner = Scanner(os.fsencode(root), self._db, self._contents, limits, hints=hints)
         self._restorer = Restorer(self._scanner, self._contents)
-        self._open: _OpenTurn | None = None
+        self._open: OpenTurn | None = None
         self._since_full = 0
         self._ready = False
 
@@ -127,10 +130,10 @@ class UndoStore:
             self._since_full += 1
             self._catch_up(full=not self._ready or self._since_full >= _FULL_EVERY)
             git = outer_git(self._root)
-            turn = _OpenTurn({"windows": [], "key": key, "lasting": {}, "git": git})
+            turn = OpenTurn({"key": key, "lasting": {}, "git": git})
             if whole:
-                turn.windows.append([time.time_ns() - _SLACK_NS, None])
-            turn.number = self._add_turn("agent", label, "open", turn.facts)
+                turn.windows.append(ToolWindow(time.time_ns() - SLACK_NS))
+            turn.number = self._add_turn("agent", label, "open", turn.written())
             self._open = turn
             return turn.number
 
@@ -153,12 +156,17 @@ class UndoStore:
             return self._end(self._the_open(turn))
 
     @contextmanager
-    def window(self) -> Generator[None]:
+    def window(self, paths: Sequence[str] = ()) -> Generator[None]:
         """Hold a window open in which changes are the turn's: while a command or an MCP tool runs.
-        Several may be open at once."""
-        span: list[int | None] = [time.time_ns() - _SLACK_NS, None]
+        Several may be open at once. `paths` are those that the tool names, if it does."""
         with self._lock:
             turn = self._the_open()
+            if all(each.ended for each in turn.windows):
+                # What others did until now, to a file that this tool may change next, is theirs;
+                # later one change of it could not be told from the other.
+                with self._transaction():
+                    self._settle(turn)
+            span = ToolWindow(time.time_ns() - SLACK_NS, paths=clean_paths(paths))
             turn.windows.append(span)
             self._write_facts(turn)
         is_over = self._heartbeat.start()
@@ -167,7 +175,7 @@ class UndoStore:
         finally:
             is_over.set()
             with self._lock:
-                span[1] = time.time_ns()
+                span.ended = time.time_ns()
                 if self._open is turn:
                     # At once: later nobody could tell when something was deleted, as that is known
                     # by the stamp of its folder, which whoever writes there next moves.
@@ -247,8 +255,12 @@ class UndoStore:
             return self._revert("redo", [row[0]], on_conflict)
 
     def _revert(self, kind: str, chosen: Sequence[int], on_conflict: OnConflict) -> Restored:
-        plan = UndoPlan(self._scanner, self._contents, self._rows(chosen), on_conflict)
-        _check_git_locks(self._scanner.root, plan.goal)
+        rows = self._rows(chosen, force=on_conflict == "restore")
+        plan = UndoPlan(self._scanner, self._contents, rows, on_conflict)
+        check_git_locks(self._scanner.root, plan.goal)
+        for path in () if on_conflict == "restore" else self._shared(chosen):
+            if path not in plan.goal:
+                plan.kept.setdefault(os.fsdecode(path), _SHARED)
         for folder in self._moved_git(chosen):
             plan.not_restored[folder] = (
                 "git's own folder lies outside of the workspace: commits and index are as they are"
@@ -270,18 +282,30 @@ class UndoStore:
         return self._carry_out(number)
 
     def _rows(
-        self, chosen: Sequence[int]
+        self, chosen: Sequence[int], *, force: bool
     ) -> Iterator[tuple[bytes, PathEntry | None, PathEntry | None, bool]]:
         """Yield changes since the first of these turns, with whether they are of these turns; what
-        undos and turns that were undone changed cancels out."""
+        undos and turns that were undone changed cancels out. Turns in between that stay, as those
+        of another session, are like edits of a person."""
         rows = self._db.execute(
-            "select turn, path, before, after, by from change where turn>=? order by turn",
+            "select turn, path, before, after, by, kind='agent' and state='done' from change"
+            " join turn on id=turn where turn>=? order by turn",
             (min(chosen),),
         )
-        for turn, path, before, after, by in rows:
-            if by in ("person", "other") or turn in chosen:
-                ours = by not in ("person", "other")
+        mine = {"turn", "undo", "redo", *(["shared"] if force else [])}
+        for turn, path, before, after, by, stands in rows:
+            ours = turn in chosen and by in mine
+            if ours or stands or by in ("person", "other", "shared"):
                 yield path, _unpack(before), _unpack(after), ours
+
+    def _shared(self, chosen: Sequence[int]) -> Iterator[bytes]:
+        """Yield paths that these turns or a session beside them changed."""
+        marks = ",".join("?" * len(chosen))
+        rows = self._db.execute(
+            f"select path from change where by='shared' and turn in ({marks})",  # noqa: S608
+            tuple(chosen),
+        )
+        yield from (path for (path,) in rows)
 
     def _carry_out(self, number: int) -> Restored:
         """Do what a plan says; after a kill, again."""
@@ -373,9 +397,9 @@ class UndoStore:
             row = self._db.execute("select id, facts from turn where state='open'").fetchone()
             if row:
                 # What a person did since its process was killed is not the turn's.
-                turn, ended = _OpenTurn(json.loads(row[1]), row[0]), self._heartbeat.last_ns()
+                turn, ended = OpenTurn(json.loads(row[1]), row[0]), self._heartbeat.last_ns()
                 for span in turn.windows:
-                    span[1] = span[1] or max(ended, span[0] or 0)
+                    span.ended = span.ended or max(ended, span.began)
                 self._end(turn)
             self._ready = True
         if self._open is None:
@@ -388,9 +412,9 @@ class UndoStore:
                 self._since_full = 0
         return finished
 
-    def _end(self, turn: "_OpenTurn") -> TurnChanges:
+    def _end(self, turn: OpenTurn) -> TurnChanges:
         for span in turn.windows:
-            span[1] = span[1] or time.time_ns()
+            span.ended = span.ended or time.time_ns()
         if turn.facts.get("git") and outer_git(self._root) != tuple(turn.facts["git"]):
             turn.facts["git_moved"] = turn.facts["git"][0]
         with self._transaction():
@@ -409,17 +433,22 @@ class UndoStore:
         self._trim()
         return _told(turn.number, changed)
 
-    def _settle(self, turn: "_OpenTurn") -> None:
+    def _settle(self, turn: OpenTurn) -> None:
         """Record what changed since it was last looked at, and whose that is."""
         rows: dict[bytes, tuple[Change, str]] = {}
+        beside, looked = windows_beside(self.folder), time.time_ns()
         for path, change in self._scanner.scan().items():
             after = change[1]
             # Objects of git always count: keeping them moved their stamps, and they go only with
             # their repository.
             is_object = after is not None and after.kind == "g"
-            ours = is_object or turn.covers(self._scanner.moved_at(path))
-            rows[path] = (change, "turn" if ours else "other")
+            at = self._scanner.moved_at(path)
+            whose = "turn" if is_object else turn.owner(path, at, beside.values())
+            rows[path] = (change, whose)
         self._add_changes(turn.number, rows)
+        for file, window in beside.items():
+            if window.ended < looked:  # all that it changed is recorded now
+                file.unlink(missing_ok=True)
 
     def _trim(self) -> None:
         """Forget the oldest turns when there are too many, or when they take too much room."""
@@ -472,11 +501,11 @@ class UndoStore:
             packed,
         )
 
-    def _write_facts(self, turn: "_OpenTurn") -> None:
-        row = (json.dumps(turn.facts), turn.number)
+    def _write_facts(self, turn: OpenTurn) -> None:
+        row = (json.dumps(turn.written()), turn.number)
         self._db.execute("update turn set facts=? where id=?", row)
 
-    def _the_open(self, number: int | None = None) -> "_OpenTurn":
+    def _the_open(self, number: int | None = None) -> OpenTurn:
         if self._open is None or number not in (None, self._open.number):
             raise UserError("this turn is not open; begin one first")
         return self._open
@@ -495,18 +524,6 @@ class UndoStore:
             self._db.execute("rollback")
             self._scanner.forget()
             raise
-
-
-class _OpenTurn:
-    """A turn that runs, and when its tools changed files."""
-
-    def __init__(self, facts: dict[str, Any], number: int = 0) -> None:
-        self.facts, self.number = facts, number
-        self.windows: list[list[int | None]] = facts["windows"]
-
-    def covers(self, at: int) -> bool:
-        """Say whether a tool changed files then."""
-        return any((began or 0) <= at <= (ended or at) for began, ended in self.windows)
 
 
 def _told_by(facts: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -543,7 +560,7 @@ def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
         _sorted(path for path, (before, _) in ours.items() if before is None),
         _sorted(path for path, change in ours.items() if None not in change),
         _sorted(path for path, (_, after) in ours.items() if after is None),
-        _sorted(path for path, (_, by) in rows.items() if by == "other"),
+        _sorted(path for path, (_, by) in rows.items() if by != "turn"),
         _named(lost.items()),
     )
 
@@ -570,25 +587,3 @@ def _unpack(packed: bytes | None) -> PathEntry | None:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _check_places(root: Path, state: Path) -> None:
-    if sys.platform == "win32":
-        raise UserError("turns cannot be undone on Windows; use Linux, macOS or WSL")
-    if not root.is_dir():
-        raise UserError(f"{root} is no folder; start in the folder of your project")
-    if state.is_relative_to(root):
-        raise UserError(
-            f"the store of undo, {state}, would lie inside of the workspace {root}; start in the "
-            "folder of your project, or set VEGA_DATA_DIR to a folder outside"
-        )
-
-
-def _check_git_locks(root: bytes, goal: dict[bytes, PathEntry | None]) -> None:
-    for folder in {git_folder(path) for path in goal} - {b""}:
-        lock = folder + b"/index.lock"
-        if lock not in goal and os.path.lexists(root + b"/" + lock):
-            raise UserError(
-                f"git is at work here: {os.fsdecode(lock)} exists; wait until it is gone, or "
-                "delete it if no git runs, then undo again"
-            )

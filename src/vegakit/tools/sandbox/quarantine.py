@@ -98,17 +98,21 @@ def remove_stubs(workspace: Path, stubs: dict[str, Identity]) -> list[int]:
     return removed
 
 
-def remove_left_stubs(workspace: Path) -> None:
-    """Remove the stubs of a process that was killed, unless another one has commands there."""
+def remove_left_stubs(workspace: Path) -> bool:
+    """Remove the stubs of a process that was killed, unless another one has commands there, or its
+    own commands have not ended yet. Return whether nobody has."""
     with suppress(UserError), opened_root(workspace) as root:
-        lock_stubs(root)
+        return lock_stubs(root)
+    return True
 
 
-def lock_stubs(root: int) -> None:
+def lock_stubs(root: int) -> bool:
     """Hold the stubs of a workspace as long as this descriptor is open, and remove those that
-    nobody holds: their process was killed. What a program of the user has locked is left alone."""
+    nobody holds: their process was killed. What a program of the user has locked is left alone.
+    Return whether nobody held them."""
     import fcntl  # which Windows has not
 
+    is_free = False
     with suppress(OSError):
         fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for name in (*ABSENT_FOLDERS, *ABSENT_FILES):
@@ -116,8 +120,10 @@ def lock_stubs(root: int) -> None:
                 about = os.stat(name, dir_fd=root, follow_symlinks=False)
                 if about.st_mode & STUB_MARK:
                     _remove_empty(root, name, identity_of(about))
+        is_free = True
     with suppress(OSError):
         fcntl.flock(root, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return is_free
 
 
 def _remove_empty(root: int, name: str, identity: Identity) -> None:
