@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, NamedTuple, Protocol, cast
 
-from vegakit.conversation import AssistantMessage, Conversation, ToolCall, ToolMessage
+from vegakit.conversation import AssistantMessage, Conversation, Message, ToolCall, ToolMessage
 from vegakit.errors import ToolFailed, UserError
 from vegakit.host import Agent
 from vegakit.ports import Tool
@@ -121,6 +121,12 @@ class WatchedTool:
         """All that the gate asks of a tool beside this is as the tool says."""
         return getattr(self._inner, name)
 
+    @property
+    def idempotent(self) -> bool:
+        """Return whether it may be called again after a kill: what does nothing may, and nobody is
+        asked about it."""
+        return not self._performs or self._inner.idempotent
+
     def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
         """Return the tool's own rights, or none where it is not performed."""
         if not self._performs:
@@ -205,7 +211,18 @@ class AgentPath:
         return PathAnswer(reply.output, _calls_in(reply.messages))
 
 
-def _calls_in(messages: Conversation) -> tuple[PerformedCall, ...]:
+def calls_before(failure: Exception, log: ToolLog) -> list[PerformedCall]:
+    """Return the calls that an agent made before it failed. Those of its log, and what it said: in
+    a run that is resumed, calls that are recorded are not made again, and the log has none."""
+    said = list(_calls_in(getattr(failure, "messages", ())))
+    for call in log.made:
+        same = next((place for place, each in enumerate(said) if each.what == call.what), None)
+        if same is not None:
+            del said[same]
+    return [*log.made, *said]
+
+
+def _calls_in(messages: Conversation | Sequence[Message]) -> tuple[PerformedCall, ...]:
     asked = list[ToolCall]()
     calls = list[PerformedCall]()
     for message in messages:
