@@ -1,8 +1,8 @@
-"""A worker that calls without end: `python -m tests.vesper.caller DSN`.
+"""A worker that calls without end: `python -m tests.vesper.caller DSN SAMPLE`.
 
 For each call it prints when it began, by a clock that all processes of a machine share, and which
 path answered. It ends at a line on its standard input, and says how often the candidate ran: so
-many comparisons there are, since every call on which it runs is compared.
+many comparisons there are with a sample of 1, by which every call is compared.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ from vegakit.store import PostgresStore
 from vegakit.vesper import Comparison, RolledOut, RolloutRule, rollout
 
 SCHEMA, WRONG = "calls", 13
-_RULE = RolloutRule(calibration=0, sample=1.0)
 
 
 async def reference(number: int) -> tuple[str, int]:
@@ -30,10 +29,11 @@ async def candidate(number: int) -> tuple[str, int]:
     return "candidate", 2 * number + (number == WRONG)
 
 
-def opened(rt: Runtime) -> RolledOut[..., tuple[str, int]]:
+def opened(rt: Runtime, sample: float = 1.0) -> RolledOut[..., tuple[str, int]]:
     """Answers say who gave them, and are compared without that."""
+    rule = RolloutRule(calibration=0, sample=sample)
     same = Comparison("numbers", _is_same)
-    return rollout(rt, "double", reference=reference, candidate=candidate, compare=same, rule=_RULE)
+    return rollout(rt, "double", reference=reference, candidate=candidate, compare=same, rule=rule)
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -44,9 +44,9 @@ def runtime(dsn: str) -> Runtime:
     return Runtime(store=PostgresStore(dsn, schema=SCHEMA), observable=False)
 
 
-async def main(dsn: str) -> None:
+async def main(dsn: str, sample: float) -> None:
     ends = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-    async with runtime(dsn) as rt, opened(rt) as double:
+    async with runtime(dsn) as rt, opened(rt, sample) as double:
         while not ends.done():
             began = time.monotonic()
             who, _ = await double(1)
@@ -56,4 +56,4 @@ async def main(dsn: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1], float(sys.argv[2])))

@@ -52,6 +52,32 @@ def test_a_store_that_hangs_holds_nobody_up() -> None:
     assert asyncio.run(work()) == ([False] * 4, 1)
 
 
+class AbsentStore(MemoryStore):
+    is_away = False
+
+    async def get(self, kind: str, key: str) -> tuple[bytes, int] | None:
+        if self.is_away:
+            raise StoreError("the server is away; start it")
+        return await super().get(kind, key)
+
+
+def test_after_two_seconds_without_news_the_reference_answers() -> None:
+    """Until then the last ones are relied on, and when the store is back, its own."""
+
+    async def work() -> list[bool]:
+        store, clock = AbsentStore(), Clock()
+        one = evidence(store, clock)
+        relied = [await one.refresh()]
+        store.is_away = True
+        for _ in range(2):
+            clock.now_ms += 1_000
+            relied.append(await one.refresh())
+        store.is_away = False
+        return [*relied, await one.refresh()]
+
+    assert asyncio.run(work()) == [True, True, False, True]
+
+
 def test_news_are_as_old_as_their_question() -> None:
     """An answer that took two seconds may have missed a demotion, so it is asked for again."""
 

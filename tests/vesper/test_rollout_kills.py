@@ -86,10 +86,10 @@ def test_planted_faults_are_found(
 class Caller:
     """A process that calls without end."""
 
-    def __init__(self, dsn: str, folder: Path) -> None:
+    def __init__(self, dsn: str, folder: Path, sample: float) -> None:
         self._said = folder / "said"
         with self._said.open("w", encoding="utf-8") as said:
-            command = [sys.executable, "-m", "tests.vesper.caller", dsn]
+            command = [sys.executable, "-m", "tests.vesper.caller", dsn, str(sample)]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=said, stderr=subprocess.DEVNULL, text=True
             )
@@ -108,12 +108,12 @@ class Caller:
             time.sleep(0.02)
 
     def answered_after(self, moment: float) -> set[str]:
-        return {who for began, who in self.calls if began > moment}
+        return {who for began, who in self.calls if began > moment and who != "ran"}
 
 
 @contextmanager
-def calling(dsn: str, folder: Path) -> Generator[Caller]:
-    caller = Caller(dsn, folder)
+def calling(dsn: str, folder: Path, sample: float = 1.0) -> Generator[Caller]:
+    caller = Caller(dsn, folder, sample)
     try:
         yield caller
         caller.process.communicate("\n", timeout=3 * PATIENCE_S)
@@ -128,10 +128,33 @@ def counted(server: Cluster) -> int:
     return json.loads(str(value))["machine"]["evidence"]["production"]["runs"]
 
 
-async def promoted(dsn: str) -> None:
-    async with runtime(dsn) as rt, opened(rt) as double:
+async def promoted(dsn: str, sample: float = 1.0) -> None:
+    async with runtime(dsn) as rt, opened(rt, sample) as double:
         while double.status().mode is not RolloutMode.DIRECT_ONLY:
             await double.decide(PersonAction.PROMOTE, "ada")
+
+
+def test_a_worker_that_compares_nothing_hears_the_news_too(tmp_path: Path) -> None:
+    """It has nothing to tell its store, and would notice neither that it is away nor a decision."""
+    with cluster() as server:
+        asyncio.run(promoted(server.dsn, 1e-9))
+        with calling(server.dsn, tmp_path, 1e-9) as caller:
+            caller.wait_for("candidate", 0)
+            server.stop()
+            away = time.monotonic()
+            caller.wait_for("reference", away + 2.1)
+            assert caller.answered_after(away + 2.1) == {"reference"}
+            server.start()
+            caller.wait_for("candidate", time.monotonic())
+            stopped = asyncio.run(_stop(server.dsn))
+            caller.wait_for("reference", stopped + 1.1)
+            assert caller.answered_after(stopped + 1.1) == {"reference"}
+
+
+async def _stop(dsn: str) -> float:
+    async with runtime(dsn) as rt, opened(rt) as double:
+        await double.decide(PersonAction.STOP, "ada")
+        return time.monotonic()
 
 
 def test_workers_run_the_reference_after_a_demotion_and_without_news(tmp_path: Path) -> None:

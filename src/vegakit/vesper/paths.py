@@ -22,10 +22,11 @@ from typing import Any, NamedTuple, Protocol, cast
 from vegakit.conversation import AssistantMessage, Conversation, Message, ToolCall, ToolMessage
 from vegakit.errors import ToolFailed, UserError
 from vegakit.host import Agent
+from vegakit.policy import unmarked
 from vegakit.ports import Tool
 from vegakit.records import canonical, digest128
 from vegakit.sdk import Runtime
-from vegakit.tools import ToolRights, as_tools
+from vegakit.tools import ToolRights, as_tools, returns_untrusted_text
 from vegakit.vesper.comparisons import plain
 
 
@@ -143,25 +144,35 @@ class WatchedTool:
         known = deps.take((name, given))
         if known is not None:
             deps.made.append(known)
-            return _content(known)
+            return self._content(known)
         if not self._performs:
-            refused = f"{name} was not performed: this agent runs in the shadow of another"
-            deps.made.append(PerformedCall(name, given, refused, is_error=True))
-            raise ToolFailed(refused)
+            raise ToolFailed(f"{name} was not performed: this agent runs in the shadow of another")
         try:
             content = await self._inner.call(arguments, deps.deps)
         except BaseException as error:
             # It may have had its effect before it failed, so nobody makes it again.
-            deps.made.append(PerformedCall(name, given, str(error), is_error=True))
+            told = f"{type(error).__name__}: {error}"
+            deps.made.append(PerformedCall(name, given, told, is_error=True))
             raise
         deps.made.append(PerformedCall(name, given, content))
         return content
 
+    def _content(self, call: PerformedCall) -> str:
+        # Marks that the other path was told it with are put around it anew.
+        is_marked = returns_untrusted_text(self._inner)
+        content = unmarked(call.content) if is_marked else call.content
+        if call.is_error:
+            raise _error_of(content)
+        return content
 
-def _content(call: PerformedCall) -> str:
-    if call.is_error:
-        raise ToolFailed(call.content)
-    return call.content
+
+def _error_of(content: str) -> ToolFailed:
+    """Return an error that the gate tells an agent in the same words as it told the other one: the
+    name of its class, and what it says."""
+    name, _, reason = content.partition(": ")
+    if not reason or not name.isidentifier():
+        return ToolFailed(content)
+    return type(name, (ToolFailed,), {})(reason)
 
 
 class AgentPath:
