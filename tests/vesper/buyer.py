@@ -1,7 +1,9 @@
-"""A run whose agents order things: `python -m tests.vesper.buyer FOLDER MODE KILLED_AT`.
+"""A run whose agents order things: `python -m tests.vesper.buyer FOLDER MODE KILLED_AT [HOW]`.
 
 It is recorded, and killed by itself at its model call of that number, if it is not 0. What its tool
-orders is a line in a file, which is what the far end has seen. Started again it goes on.
+orders is a line in a file, which is what the far end has seen. Started again it goes on. `HOW` is
+`fails` if the candidate fails after it has ordered, `orders` if it is killed when it has ordered so
+often, before the tool has said so.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from vegakit.conversation import ModelRequest, ToolMessage
+from vegakit.errors import ErrorClass
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
@@ -21,33 +24,40 @@ from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, rollout
 ITEMS = ("tea", "rum", "ale")
 
 
-def agent(name: str, orders: Path, killed_at: int, numbers: Iterator[int]) -> Agent[str]:
+def agent(name: str, orders: Path, killed_at: int, numbers: Iterator[int], how: str) -> Agent[str]:
+    def die_at(number: int) -> None:
+        if next(numbers) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     def order(item: str) -> str:
         """Order an item."""
         with orders.open("a", encoding="utf-8") as file:
             file.write(f"{item}\n")
+        if how == "orders":
+            die_at(killed_at)
         return f"ordered {item}"
 
     def answer(request: ModelRequest) -> ScriptedReply:
-        if next(numbers) == killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if how != "orders":
+            die_at(killed_at)
         if isinstance(request.messages[-1], ToolMessage):
-            return ScriptedReply("done")
+            is_failing = how == "fails" and name == "new"
+            return ScriptedReply("done", error=ErrorClass.SERVER if is_failing else None)
         item = next(each for each in ITEMS if each in str(request.messages))
         return ScriptedReply(calls=(ScriptedCall("order", {"item": item}),))
 
     return Agent(name, model=ScriptedModel(answer, name=name), tools=[order])
 
 
-async def main(folder: Path, mode: RolloutMode, killed_at: int) -> None:
+async def main(folder: Path, mode: RolloutMode, killed_at: int, how: str = "") -> None:
     numbers = count(1)
-    old, new = (agent(name, folder / "orders", killed_at, numbers) for name in ("old", "new"))
+    old, new = (agent(name, folder / "orders", killed_at, numbers, how) for name in ("old", "new"))
     rule = RolloutRule(calibration=0, sample=1.0)
     async with (
         Runtime(journal=folder / "run.db", observable=False) as rt,
         rollout(rt, "buy", reference=old, candidate=new, rule=rule) as buy,
     ):
-        while buy.status().mode is not mode:
+        while buy.status().mode is not mode and not buy.status().held_because:
             await buy.decide(PersonAction.PROMOTE, "ada")
         answers = list[str]()
         for item in ITEMS:
@@ -60,4 +70,4 @@ async def main(folder: Path, mode: RolloutMode, killed_at: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), RolloutMode(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(main(Path(sys.argv[1]), RolloutMode(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]))

@@ -44,8 +44,18 @@ def test_processes_that_are_killed_lose_nothing(tmp_path: Path, capsys) -> None:
     assert counted - (said + 2 * CALLS + 2) in (0, 1)
 
 
-def buy(folder: Path, mode: RolloutMode, killed_at: int) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tests.vesper.buyer", str(folder), mode, str(killed_at)]
+def buy(
+    folder: Path, mode: RolloutMode, killed_at: int, *fails: str
+) -> "subprocess.CompletedProcess[str]":
+    command = [
+        sys.executable,
+        "-m",
+        "tests.vesper.buyer",
+        str(folder),
+        mode,
+        str(killed_at),
+        *fails,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -61,3 +71,27 @@ def test_a_run_that_is_killed_orders_and_counts_once(
     resumed = buy(tmp_path, mode, 0)
     assert resumed.stdout == "done done done 3 0\n", resumed.stderr
     assert sorted((tmp_path / "orders").read_text().split()) == sorted(ITEMS)
+
+
+def test_a_fallback_that_is_killed_does_not_repeat_what_was_done(tmp_path: Path) -> None:
+    """The candidate ordered and failed, and the process is killed while the reference is asked: in
+    the next one nothing of the candidate is made again, and its order is still known."""
+    mode = RolloutMode.DIRECT_ONLY
+    assert buy(tmp_path, mode, 3, "fails").returncode == -signal.SIGKILL
+    resumed = buy(tmp_path, mode, 0, "fails")
+    assert resumed.stdout == "done done done 3 3\n", resumed.stderr
+    assert sorted((tmp_path / "orders").read_text().split()) == sorted(ITEMS)
+
+
+@pytest.mark.parametrize(
+    "mode", [RolloutMode.SHADOW, RolloutMode.DUAL_VERIFY, RolloutMode.DIRECT_ONLY]
+)
+def test_an_order_that_is_cut_off_is_a_persons_to_decide_about(
+    mode: RolloutMode, tmp_path: Path
+) -> None:
+    """Whoever made it: the reference does not make it in the candidate's place."""
+    assert buy(tmp_path, mode, 2, "orders").returncode == -signal.SIGKILL
+    resumed = buy(tmp_path, mode, 0)
+    assert "vega resume" in resumed.stderr, resumed.stdout
+    assert "demoted" not in resumed.stderr
+    assert (tmp_path / "orders").read_text().split() == [*ITEMS[:2]]

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from vegakit.contracts import Compared, Evidence, PersonDecided, Rollout, StageChange, Tally
+from vegakit.conversation import ToolMessage
 from vegakit.errors import ErrorClass, StoreError, UserError
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.records import to_json
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryStore
+from vegakit.tools import ToolContext, tool
 from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, rollout
 from vegakit.vesper.evidence import RolloutEvidence, RolloutRecord
 
@@ -206,6 +208,39 @@ def test_a_shadow_performs_nothing(candidate: tuple[str, str], failures: int) ->
     assert within(work) == ("done", ["tea"], Tally(1, failures))
 
 
+def test_a_shadow_is_told_what_the_other_was_told(tmp_path: Path) -> None:
+    """To the letter, also what others wrote: its answer would differ by the marks around that."""
+    (tmp_path / "note.txt").write_text("Ship on Friday.")
+
+    @tool(capabilities=["fs::read"], allowed_paths=["*.txt"], root=tmp_path)
+    async def read(ctx: ToolContext, path: str) -> str:
+        """Read a file."""
+        return (await ctx.files.read(path)).decode()
+
+    def reader(name: str) -> tuple[Agent[str], ScriptedModel]:
+        calls = [
+            ScriptedReply(calls=(ScriptedCall("read", {"path": path}),))
+            for path in ("note.txt", "no.txt")
+        ]
+        model = ScriptedModel([*calls, "Friday"], name=name)
+        return Agent("reader", model=model, tools=[read]), model
+
+    async def work(rt: Runtime) -> tuple[list[ToolMessage], ...]:
+        (old, one), (new, two) = reader("old"), reader("new")
+        async with rollout(rt, "r", reference=old, candidate=new, rule=AT_ONCE) as asked:
+            await asked("When?")
+            await asked.settle()
+            assert asked.status().evidence.production == Tally(1)
+            return tuple(
+                [each for each in model.requests[-1].messages if isinstance(each, ToolMessage)]
+                for model in (one, two)
+            )
+
+    one, two = within(work)
+    assert "Ship on Friday" in str(one)
+    assert one == two
+
+
 def test_the_reference_is_the_shadow_where_the_candidate_answers() -> None:
     """One order for each call, whoever makes it."""
 
@@ -337,12 +372,16 @@ def test_processes_merge_on_one_store() -> None:
         await asyncio.gather(
             *(worker.record(Compared(agrees=True)) for worker in workers for _ in range(50))
         )
+        for worker in workers:
+            await worker.aclose()
         found = await store.get("rollouts", workers[0].key)
         assert found is not None
-        assert len(found[0]) < 2_000, "it does not grow with the events"
+        assert len(found[0]) < 600, "it does not grow with the events, and keeps no ids of theirs"
         return await counted(store), found[1]
 
-    assert asyncio.run(work()) == (Tally(200), 200)
+    tally, puts = asyncio.run(work())
+    assert tally == Tally(200)
+    assert puts < 50, "events that wait together are folded together"
 
 
 def test_an_event_of_a_kept_call_counts_once() -> None:

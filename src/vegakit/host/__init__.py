@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         Backlog as Backlog,
         charge_missing as charge_missing,
         recover as recover,
+        retry_store as retry_store,
     )
     from vegakit.host.registry import Registry as Registry
     from vegakit.host.services import (
@@ -120,7 +121,7 @@ __getattr__, __dir__ = lazy_exports(
         "pending_asks": "PendingAsk read_media",
         "program_run": "ProgramRun",
         "python_interop": "PythonInterop RunProgram ToolLike arguments python_value run_program",
-        "recovery": "Backlog charge_missing recover",
+        "recovery": "Backlog charge_missing recover retry_store",
         "registry": "Registry",
         "services": "HostServices check_numbers check_parts",
     },

@@ -2,7 +2,8 @@
 
 Each rollout is one document, the state of its machine. An event is folded into it by a versioned
 `put`, which is tried again when somebody else was faster: so every process sees every event, in one
-order, and the document stays as small as it is after the first of a million events.
+order, and the document stays as small as it is after the first of a million events. Events that
+wait in one process are folded by one `put`.
 
 An event of a call that may be made again (its run is recorded, and resumed after a kill) is kept
 under the id of the call:
@@ -11,17 +12,21 @@ under the id of the call:
 
 The call has the same route after a kill, since on another one it would perform its effects a second
 time. `done` stays with the route, so that a call that is made once more does the same and counts no
-more. The ids in the state are those of events that are folded and not yet done: a few, whatever
-happened before.
+more. The ids in the state are those of events that are folded and not yet done: a few, and one more
+for each process that was killed, up to a limit.
+
+A process reads the state again when what it knows is a second old. While the store does not answer
+it has no news, and the reference answers: whoever waits for the store waits for a second at most.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from secrets import token_hex
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
+from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
     Evidence,
     PersonDecided,
@@ -32,15 +37,20 @@ from vegakit.contracts import (
     RolloutRule,
     StageChange,
 )
-from vegakit.errors import StoreError, VegaError
+from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.ports import Clock, Store
 from vegakit.records import from_json, to_json
 
 _STATES, _PENDING, _DONE = "rollouts", "rollout-pending", "rollout-done"
 NEWS_MS = 1_000
 """How old the state may be that a call is routed by: demotions by others hold after that."""
+LOST_MS = 2_000
+"""Without news for so long, a process runs the reference."""
 _RETRIES = 200
 _MAX_CHANGES = 100
+_MAX_FOLDED = 2_000
+"""Ids in the state. Living processes take theirs out again, so that only those of processes that
+were killed come to so many; the oldest are dropped then."""
 _PAGE = 100
 
 _log = logging.getLogger(__name__)
@@ -69,6 +79,17 @@ class PendingCall(Struct, frozen=True, omit_defaults=True):
     event: RolloutEvent | None = None
 
 
+class _WaitingEvent(Struct, eq=False):
+    """An event that waits to be folded, and what came of it."""
+
+    event: RolloutEvent
+    call: str
+    is_kept: bool
+    is_over: bool = False
+    change: StageChange | None = None
+    error: VegaError | None = None
+
+
 class RolloutEvidence:
     """The evidence of one rollout on one input class."""
 
@@ -83,9 +104,13 @@ class RolloutEvidence:
         evidence = initial.evidence
         self.key = f"{initial.name}/{evidence.version}/{evidence.input_class}"
         self._initial = to_json(initial)
-        self._machine = initial
+        self._machine, self._version = initial, 0
         self._seen_ms: int | None = None
+        """When the state was asked for that the machine is of."""
+        self._reading: asyncio.Task[None] | None = None
+        self._asked_ms = 0
         self._writing = asyncio.Lock()
+        self._waiting: list[_WaitingEvent] = []
         self._ahead: set[str] = set()
         """Ids of events that demoted it here and that the store may not know yet."""
         self._done: list[str] = []
@@ -101,29 +126,70 @@ class RolloutEvidence:
     async def refresh(self) -> bool:
         """Read what others have folded, if that is due; return whether the machine may be relied
         on. While the store does not answer, a candidate might have been demoted by others."""
-        is_fresh = self._seen_ms is not None and self._clock.now() - self._seen_ms < NEWS_MS
-        if is_fresh and not self._unsaved:
+        if self._age_ms() < NEWS_MS and not self._unsaved:
             return True
+        # One read for all calls, and not cancelled with any of them: it may be saving events.
+        if self._reading is None or self._reading.done():
+            self._asked_ms = self._clock.now()
+            self._reading = asyncio.create_task(self._read())
+        left_ms = LOST_MS - NEWS_MS - (self._clock.now() - self._asked_ms)
+        if left_ms > 0:
+            await asyncio.wait([self._reading], timeout=left_ms / 1000)
+        return self._age_ms() < LOST_MS and not self._unsaved
+
+    def _age_ms(self) -> float:
+        return float("inf") if self._seen_ms is None else self._clock.now() - self._seen_ms
+
+    async def _read(self) -> None:
         try:
-            while self._unsaved:
-                await self._record(*self._unsaved.pop(0))
-            record, _ = await self._load()
+            # The store is told before it is asked for news.
+            await self._save_unsaved()
+            await self._load()
         except StoreError as error:
             _log.warning("rollout %s: no news, so the reference answers: %s", self.key, error)
-            return False
-        self._see(record.machine)
-        return True
 
-    async def open_call(self, call: str, inputs: str, *, is_kept: bool) -> RolloutRoute:
-        """Route a call; one that is kept takes the route that it had before a kill."""
-        route = self._machine.route(inputs, call)
-        if not is_kept or route.mode is RolloutMode.REFERENCE_ONLY:
+    async def _save_unsaved(self) -> None:
+        while self._unsaved:
+            await self._record(*self._unsaved[0])
+            del self._unsaved[0]
+
+    async def aclose(self) -> None:
+        """Save what the store did not take when it was told, and take our ids out of the state."""
+        if self._reading is not None:
+            await cancel_all([self._reading])
+        try:
+            await self._save_unsaved()
+            async with self._writing:
+                if self._done:
+                    await self._fold_all([])
+        except StoreError as error:
+            lost = len(self._unsaved)
+            _log.warning("rollout %s: %d comparisons are lost: %s", self.key, lost, error)
+
+    async def open_call(
+        self, call: str, inputs: str, *, is_kept: bool, is_fresh: bool = True, is_new: bool = False
+    ) -> RolloutRoute:
+        """Route a call; one that is kept takes the route that it had before a kill, if it is not
+        known to be new. Without fresh news the reference answers."""
+        stopped = RolloutRoute(RolloutMode.REFERENCE_ONLY)
+        route = self._machine.route(inputs, call) if is_fresh else stopped
+        if not is_kept:
             return route
-        for kind in (_DONE, _PENDING):
-            if (found := await self._store.get(kind, self._of(call))) is not None:
-                return from_json(PendingCall, found[0]).route
-        await self._store.put(_PENDING, self._of(call), to_json(PendingCall(route)), expected=0)
+        key = self._of(call)
+        # The reference's calls are kept, too: its rollout may be promoted before the run goes on.
+        kind = _DONE if route.mode is RolloutMode.REFERENCE_ONLY else _PENDING
+        if not is_new and (before := await self._route_before(key)) is not None:
+            return before
+        if not await self._store.put(kind, key, to_json(PendingCall(route)), expected=0):
+            return await self._route_before(key) or route
         return route
+
+    async def _route_before(self, key: str) -> RolloutRoute | None:
+        # In this order: whoever finishes a call puts `done` before it deletes what was pending.
+        for kind in (_PENDING, _DONE):
+            if (found := await self._store.get(kind, key)) is not None:
+                return from_json(PendingCall, found[0]).route
+        return None
 
     async def close_call(self, call: str) -> None:
         """Note that a kept call is over and brings no evidence."""
@@ -142,39 +208,39 @@ class RolloutEvidence:
         # The id is there for every event: a put whose reply was lost is not made a second time.
         call, route = (call, route) if call else (token_hex(8), None)
         if not isinstance(event, PersonDecided):
-            next_machine = from_json(Rollout, to_json(self._machine))
+            next_machine = _copied(self._machine)
             change = next_machine.step(event)
             if change is not None and not change.is_promotion:
                 self._machine = next_machine
                 self._ahead.add(call)
-        return await self._record(event, call, route)
+        try:
+            return await self._record(event, call, route)
+        except StoreError:
+            self._unsaved.append((event, call, route))
+            raise
 
     async def _record(
         self, event: RolloutEvent, call: str, route: RolloutRoute | None
     ) -> StageChange | None:
         """Save an event, which is of a kept call if it has a route."""
-        try:
-            if route is None:
-                change = await self._fold(event, call, is_kept=False)
-                self._done.append(call)
-            else:
-                change = await self._keep(call, PendingCall(route, event))
-        except StoreError:
-            # The store is told before it is asked for news.
-            self._unsaved.append((event, call, route))
-            raise
+        if route is None:
+            change = await self._fold(event, call, is_kept=False)
+            self._done.append(call)
+        else:
+            change = await self._keep(call, PendingCall(route, event))
         self._ahead.discard(call)
         return change
 
     async def _keep(self, call: str, pending: PendingCall) -> StageChange | None:
         key = self._of(call)
-        if await self._store.get(_DONE, key) is not None:
-            return None
-        found = await self._store.get(_PENDING, key)
-        if found is None or from_json(PendingCall, found[0]).event is None:
-            # Another process of the same run may be at it: whichever event is kept first counts.
-            version = 0 if found is None else found[1]
-            await self._store.put(_PENDING, key, to_json(pending), expected=version)
+        # As a rule it is as `open_call` left it.
+        if not await self._store.put(_PENDING, key, to_json(pending), expected=1):
+            found = await self._store.get(_PENDING, key)
+            if found is None and await self._store.get(_DONE, key) is not None:
+                return None
+            if found is None:
+                await self._store.put(_PENDING, key, to_json(pending), expected=0)
+            # With an event, a process before this one of the same run was at it: that one counts.
         return await self._finish(call)
 
     async def _finish(self, call: str) -> StageChange | None:
@@ -202,48 +268,99 @@ class RolloutEvidence:
             after = keys[-1]
 
     async def _fold(self, event: RolloutEvent, call: str, *, is_kept: bool) -> StageChange | None:
-        async with self._writing:
-            for attempt in range(_RETRIES):
-                record, version = await self._load()
-                if await self._is_folded(call, record, is_kept=is_kept):
-                    self._see(record.machine)
-                    return None
-                change = record.machine.step(event)
-                done = [*self._done]
-                record.folded = [each for each in record.folded if each not in done] + [call]
-                if change is not None:
-                    record.changes.append(RecordedChange(self._clock.now(), change))
-                    del record.changes[:-_MAX_CHANGES]
-                if await self._store.put(_STATES, self.key, to_json(record), expected=version):
-                    del self._done[: len(done)]
-                    self._see(record.machine, known=call)
-                    if change is not None:
-                        self._tell(change)
-                    return change
-                await asyncio.sleep(min(attempt, 20) / 1000)
+        """Fold an event, with all others that wait for the same."""
+        mine = _WaitingEvent(event, call, is_kept)
+        self._waiting.append(mine)
+        try:
+            async with self._writing:
+                if not mine.is_over:
+                    await self._fold_waiting([*self._waiting])
+        finally:
+            # Others stay if this one is cancelled: the next of them folds the rest.
+            self._waiting = [each for each in self._waiting if each is not mine]
+        if mine.error is not None:
+            raise mine.error
+        return mine.change
+
+    async def _fold_waiting(self, batch: Sequence[_WaitingEvent]) -> None:
+        try:
+            await self._fold_all(batch)
+        except StoreError as error:
+            for each in batch:
+                each.error = error
+        for each in batch:
+            each.is_over = True
+        self._waiting = [each for each in self._waiting if not each.is_over]
+
+    async def _fold_all(self, batch: Sequence[_WaitingEvent]) -> None:
+        """Fold a batch by one write, in which ids of events that are done are dropped."""
+        for attempt in range(_RETRIES):
+            record, version = await self._load()
+            known = await self._folded_of(batch, record)
+            done, is_changed = [*self._done], False
+            for each in batch:
+                if each.call not in known:
+                    known.add(each.call)
+                    is_changed |= self._step(each, record)
+            if not is_changed and not done:
+                return
+            record.folded = [each for each in record.folded if each not in done][-_MAX_FOLDED:]
+            if await self._store.put(_STATES, self.key, to_json(record), expected=version):
+                del self._done[: len(done)]
+                self._see(record.machine, version + 1, known={each.call for each in batch})
+                for each in batch:
+                    if each.change is not None:
+                        self._tell(each.change)
+                return
+            await asyncio.sleep(min(attempt, 20) / 1000)
         raise StoreError(
             f"the evidence of {self.key} was changed by others at each of {_RETRIES} attempts; "
             "compare a smaller share of calls, or use fewer processes"
         )
 
-    async def _is_folded(self, call: str, record: RolloutRecord, *, is_kept: bool) -> bool:
-        """The state was read before this: if the id is gone from it, the event was done by then."""
-        if call in record.folded:
-            return True
-        return is_kept and await self._store.get(_DONE, self._of(call)) is not None
+    def _step(self, each: _WaitingEvent, record: RolloutRecord) -> bool:
+        """Return whether the record has changed by an event."""
+        each.change = each.error = None
+        try:
+            each.change = record.machine.step(each.event)
+        except UserError as error:  # a person asks for what cannot be: it fails alone
+            each.error = error
+            return False
+        record.folded.append(each.call)
+        if each.change is not None:
+            record.changes.append(RecordedChange(self._clock.now(), each.change))
+            del record.changes[:-_MAX_CHANGES]
+        return True
+
+    async def _folded_of(self, batch: Sequence[_WaitingEvent], record: RolloutRecord) -> set[str]:
+        """Return which of the batch are folded. The state was read before this: if an id is gone
+        from it, its event was done by then."""
+        folded = {each.call for each in batch} & {*record.folded}
+        for each in batch:
+            if each.is_kept and each.call not in folded:
+                found = await self._store.get(_DONE, self._of(each.call))
+                folded |= set() if found is None else {each.call}
+        return folded
 
     async def _load(self) -> tuple[RolloutRecord, int]:
+        """Read the state, and take it for what is known here."""
+        asked_ms = self._clock.now()
         found = await self._store.get(_STATES, self.key)
-        if found is None:
-            return RolloutRecord(from_json(Rollout, self._initial)), 0
-        return from_json(RolloutRecord, found[0]), found[1]
+        record, version = RolloutRecord(from_json(Rollout, self._initial)), 0
+        if found is not None:
+            record, version = from_json(RolloutRecord, found[0]), found[1]
+        # A copy: the record is stepped on, and what it becomes may not be taken by the store.
+        self._see(_copied(record.machine), version)
+        self._seen_ms = max(asked_ms, self._seen_ms or asked_ms)
+        return record, version
 
-    def _see(self, machine: Rollout, known: str = "") -> None:
-        """Take what the store knows, unless it may not know yet of a demotion that we know of:
-        `known` is the event that it has just been told."""
-        self._seen_ms = self._clock.now()
-        if not self._ahead - {known} or machine.stage <= self._machine.stage:
-            self._machine = machine
+    def _see(self, machine: Rollout, version: int, known: "set[str] | None" = None) -> None:
+        """Take what the store knows, unless that is older than what we know, or it may not know
+        yet of a demotion that we know of: `known` are the events that it has just been told."""
+        if version < self._version:
+            return
+        if not self._ahead - (known or set()) or machine.stage <= self._machine.stage:
+            self._machine, self._version = machine, version
 
     def _tell(self, change: StageChange) -> None:
         word = "promoted" if change.is_promotion else "demoted"
@@ -257,6 +374,12 @@ class RolloutEvidence:
 
     def _of(self, call: str) -> str:
         return f"{self.key}/{call}"
+
+
+def _copied(machine: Rollout) -> Rollout:
+    """Return a copy that is stepped on alone: all else that it holds is replaced, not changed."""
+    detector = None if machine.detector is None else structs.replace(machine.detector)
+    return structs.replace(machine, detector=detector)
 
 
 def initial_rollout(name: str, rule: RolloutRule, version: str, input_class: str) -> Rollout:

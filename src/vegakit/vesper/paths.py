@@ -19,13 +19,14 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, NamedTuple, Protocol, cast
 
-from vegakit.conversation import AssistantMessage, Conversation, ToolCall, ToolMessage
+from vegakit.conversation import AssistantMessage, Conversation, Message, ToolCall, ToolMessage
 from vegakit.errors import ToolFailed, UserError
 from vegakit.host import Agent
+from vegakit.policy import unmarked
 from vegakit.ports import Tool
 from vegakit.records import canonical, digest128
 from vegakit.sdk import Runtime
-from vegakit.tools import ToolRights, as_tools
+from vegakit.tools import ToolRights, as_tools, returns_untrusted_text
 from vegakit.vesper.comparisons import plain
 
 
@@ -121,6 +122,12 @@ class WatchedTool:
         """All that the gate asks of a tool beside this is as the tool says."""
         return getattr(self._inner, name)
 
+    @property
+    def idempotent(self) -> bool:
+        """Return whether it may be called again after a kill: what does nothing may, and nobody is
+        asked about it."""
+        return not self._performs or self._inner.idempotent
+
     def rights(self, arguments: Mapping[str, Any]) -> ToolRights:
         """Return the tool's own rights, or none where it is not performed."""
         if not self._performs:
@@ -137,25 +144,35 @@ class WatchedTool:
         known = deps.take((name, given))
         if known is not None:
             deps.made.append(known)
-            return _content(known)
+            return self._content(known)
         if not self._performs:
-            refused = f"{name} was not performed: this agent runs in the shadow of another"
-            deps.made.append(PerformedCall(name, given, refused, is_error=True))
-            raise ToolFailed(refused)
+            raise ToolFailed(f"{name} was not performed: this agent runs in the shadow of another")
         try:
             content = await self._inner.call(arguments, deps.deps)
         except BaseException as error:
             # It may have had its effect before it failed, so nobody makes it again.
-            deps.made.append(PerformedCall(name, given, str(error), is_error=True))
+            told = f"{type(error).__name__}: {error}"
+            deps.made.append(PerformedCall(name, given, told, is_error=True))
             raise
         deps.made.append(PerformedCall(name, given, content))
         return content
 
+    def _content(self, call: PerformedCall) -> str:
+        # Marks that the other path was told it with are put around it anew.
+        is_marked = returns_untrusted_text(self._inner)
+        content = unmarked(call.content) if is_marked else call.content
+        if call.is_error:
+            raise _error_of(content)
+        return content
 
-def _content(call: PerformedCall) -> str:
-    if call.is_error:
-        raise ToolFailed(call.content)
-    return call.content
+
+def _error_of(content: str) -> ToolFailed:
+    """Return an error that the gate tells an agent in the same words as it told the other one: the
+    name of its class, and what it says."""
+    name, _, reason = content.partition(": ")
+    if not reason or not name.isidentifier():
+        return ToolFailed(content)
+    return type(name, (ToolFailed,), {})(reason)
 
 
 class AgentPath:
@@ -205,7 +222,18 @@ class AgentPath:
         return PathAnswer(reply.output, _calls_in(reply.messages))
 
 
-def _calls_in(messages: Conversation) -> tuple[PerformedCall, ...]:
+def calls_before(failure: Exception, log: ToolLog) -> list[PerformedCall]:
+    """Return the calls that an agent made before it failed. Those of its log, and what it said: in
+    a run that is resumed, calls that are recorded are not made again, and the log has none."""
+    said = list(_calls_in(getattr(failure, "messages", ())))
+    for call in log.made:
+        same = next((place for place, each in enumerate(said) if each.what == call.what), None)
+        if same is not None:
+            del said[same]
+    return [*log.made, *said]
+
+
+def _calls_in(messages: Conversation | Sequence[Message]) -> tuple[PerformedCall, ...]:
     asked = list[ToolCall]()
     calls = list[PerformedCall]()
     for message in messages:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
 
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
@@ -32,7 +33,6 @@ from vegakit.contracts import (
     PersonDecided,
     ReferenceRepeated,
     Rollout,
-    RolloutMode,
     RolloutRoute,
     RolloutRule,
     StageChange,
@@ -41,17 +41,26 @@ from vegakit.errors import (
     BudgetExceeded,
     Cancelled,
     CircuitOpen,
+    Paused,
     RateLimited,
     StoreError,
+    ToolCutOff,
     UserError,
     WorldError,
 )
-from vegakit.host import Agent
+from vegakit.host import Agent, retry_store
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison, Same, comparison_of, exact
 from vegakit.vesper.evidence import RolloutEvidence, initial_rollout
-from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer, ToolLog, path_of
+from vegakit.vesper.paths import (
+    CallInputs,
+    ExecutionPath,
+    PathAnswer,
+    ToolLog,
+    calls_before,
+    path_of,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +71,10 @@ COMPARISON_S = 600.0
 """A path that takes longer than this in the shadow is given up, without evidence."""
 _NOT_ITS_FAULT = (BudgetExceeded, RateLimited, CircuitOpen, Cancelled, WorldError, StoreError)
 
-_REFERENCE = RolloutRoute(RolloutMode.REFERENCE_ONLY)
+_FOR_A_PERSON = (ToolCutOff, Paused)
+"""A person decides, and the run goes on from here."""
+_EQUALS: "WeakKeyDictionary[Runtime, Counter[str]]" = WeakKeyDictionary()
+"""How many calls of a run were equal: of the run, since a rollout may be opened in it again."""
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +111,6 @@ class RolledOut(Generic[P, T]):
         paths = [self._reference.version, self._candidate.version, compare.name]
         self.version = digest128(paths)[:12]
         self._evidence: dict[str, RolloutEvidence] = {}
-        self._equals: Counter[str] = Counter()
         self._comparisons: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MAX_COMPARISONS)
         self._is_open = False
@@ -120,6 +131,8 @@ class RolledOut(Generic[P, T]):
             await self.settle()
         else:
             await cancel_all([*self._comparisons])
+        for evidence in self._evidence.values():
+            await evidence.aclose()
 
     async def settle(self) -> None:
         """Wait until the comparisons that are in flight are counted."""
@@ -155,20 +168,28 @@ class RolledOut(Generic[P, T]):
         digest = inputs.digest()
         word = "" if self._input_class is None else self._input_class(*inputs.args)
         evidence = await self._evidence_of(word)
-        id_, is_kept = self._call_id(digest)
-        if not await evidence.refresh():
-            return _Call(id_, False, inputs, _REFERENCE, evidence)
-        route = await evidence.open_call(id_, digest, is_kept=is_kept)
+        journaled = self._runtime.journaled
+        is_fresh, is_kept = await evidence.refresh(), journaled is not None
+        is_new = journaled is None or not journaled.is_resumed
+        id_ = token_hex(8) if journaled is None else self._kept_id(journaled.run.program, digest)
+
+        async def open_call() -> RolloutRoute:
+            return await evidence.open_call(
+                id_, digest, is_kept=is_kept, is_fresh=is_fresh, is_new=is_new
+            )
+
+        # A call that may be made again waits for the store, as it waits for its journal: if nobody
+        # knew its route after a kill, it could perform its effects on the other path once more.
+        route = await (retry_store(self._runtime.clock, open_call) if is_kept else open_call())
         return _Call(id_, is_kept, inputs, route, evidence)
 
-    def _call_id(self, digest: str) -> tuple[str, bool]:
-        """Return the id of a call, and whether the same call may be made again after a kill: then
-        it is named by its run, its inputs and which of its equals it is."""
-        run = self._runtime.journaled
-        if run is None:
-            return token_hex(8), False
-        self._equals[digest] += 1
-        return f"{run.run.program}.{digest[:16]}.{self._equals[digest]}", True
+    def _kept_id(self, run: str, digest: str) -> str:
+        """Return the id of a call that may be made again after a kill: it is named by its run, its
+        inputs and which of its equals it is."""
+        equals = _EQUALS.setdefault(self._runtime, Counter())
+        what = f"{self.name}/{self.version}/{digest}"
+        equals[what] += 1
+        return f"{run}.{digest[:16]}.{equals[what]}"
 
     async def _evidence_of(self, word: str) -> RolloutEvidence:
         if word not in self._evidence:
@@ -197,9 +218,15 @@ class RolledOut(Generic[P, T]):
         log = ToolLog()
         try:
             answer = await self._candidate.perform(call.inputs, log)
-        except _NOT_ITS_FAULT:
+        except _FOR_A_PERSON:
+            # Nobody knows what the candidate has done, or it will do it when the run goes on: the
+            # reference must not do it beside.
+            raise
+        except _NOT_ITS_FAULT as error:
+            failure: Exception = error
             await self._close(call)
-        except Exception:  # noqa: BLE001  (whatever it raises, the caller has the reference's answer)
+        except Exception as error:  # noqa: BLE001  (whatever it raises, the reference answers)
+            failure = error
             # Counted before the fallback: the next call must not meet the same failure.
             await self._record(call, Compared(agrees=False))
         else:
@@ -209,7 +236,8 @@ class RolledOut(Generic[P, T]):
                 await self._close(call)
             return answer.output
         # What the candidate did before it failed is done: the reference goes on from there.
-        fallback = await self._reference.perform(call.inputs, ToolLog(known=log.made))
+        known = calls_before(failure, log)
+        fallback = await self._reference.perform(call.inputs, ToolLog(known=known))
         return fallback.output
 
     async def _verify(self, call: _Call) -> object:
