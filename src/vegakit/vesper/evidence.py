@@ -24,6 +24,8 @@ from msgspec import Struct, field
 
 from vegakit.contracts import (
     Evidence,
+    EvidenceHistory,
+    EvidencePoint,
     PersonDecided,
     Rollout,
     RolloutEvent,
@@ -36,30 +38,44 @@ from vegakit.errors import StoreError, VegaError
 from vegakit.ports import Clock, Store
 from vegakit.records import from_json, to_json
 
-_STATES, _PENDING, _DONE = "rollouts", "rollout-pending", "rollout-done"
+STATES, HISTORIES = "rollouts", "rollout-history"
+"""The kinds of the documents that people look at, each by the key of its rollout."""
+_PENDING, _DONE = "rollout-pending", "rollout-done"
 NEWS_MS = 1_000
 """How old the state may be that a call is routed by: demotions by others hold after that."""
 _RETRIES = 200
 _MAX_CHANGES = 100
+_HISTORY_RETRIES = 5
 _PAGE = 100
 
 _log = logging.getLogger(__name__)
 
 
 class RecordedChange(Struct, frozen=True):
-    """A decision, and when it was made."""
+    """A decision, when it was made, and after how many comparisons in production."""
 
     at_ms: int
     change: StageChange
+    runs: int = 0
+
+
+class RolloutSubject(Struct, frozen=True):
+    """What is compared with what, and how, in words for people."""
+
+    reference: str = ""
+    candidate: str = ""
+    comparison: str = ""
 
 
 class RolloutRecord(Struct):
     """The document of one rollout. `folded` are ids of events that are in the machine and not yet
-    done; `changes` are the last decisions."""
+    done; `changes` are the last decisions, `at_ms` is when it was written last."""
 
     machine: Rollout
     folded: list[str] = field(default_factory=list[str])
     changes: list[RecordedChange] = field(default_factory=list[RecordedChange])
+    subject: RolloutSubject = RolloutSubject()
+    at_ms: int = 0
 
 
 class PendingCall(Struct, frozen=True, omit_defaults=True):
@@ -78,10 +94,12 @@ class RolloutEvidence:
         clock: Clock,
         initial: Rollout,
         on_change: Callable[[StageChange], object],
+        subject: RolloutSubject | None = None,
     ) -> None:
         self._store, self._clock, self._on_change = store, clock, on_change
+        self._subject = subject
         evidence = initial.evidence
-        self.key = f"{initial.name}/{evidence.version}/{evidence.input_class}"
+        self.key = key_of(initial.name, evidence.version, evidence.input_class)
         self._initial = to_json(initial)
         self._machine = initial
         self._seen_ms: int | None = None
@@ -212,11 +230,14 @@ class RolloutEvidence:
                 done = [*self._done]
                 record.folded = [each for each in record.folded if each not in done] + [call]
                 if change is not None:
-                    record.changes.append(RecordedChange(self._clock.now(), change))
+                    runs = record.machine.evidence.production.runs
+                    record.changes.append(RecordedChange(self._clock.now(), change, runs))
                     del record.changes[:-_MAX_CHANGES]
-                if await self._store.put(_STATES, self.key, to_json(record), expected=version):
+                record.at_ms = self._clock.now()
+                if await self._store.put(STATES, self.key, to_json(record), expected=version):
                     del self._done[: len(done)]
                     self._see(record.machine, known=call)
+                    await self._keep_point(record.machine.evidence)
                     if change is not None:
                         self._tell(change)
                     return change
@@ -226,6 +247,28 @@ class RolloutEvidence:
             "compare a smaller share of calls, or use fewer processes"
         )
 
+    async def begin(self) -> bool:
+        """Write down that there is this rollout, before its first event; return whether it is
+        new."""
+        record, version = await self._load()
+        record.at_ms = self._clock.now()
+        return version == 0 and await self._store.put(STATES, self.key, to_json(record), expected=0)
+
+    async def _keep_point(self, evidence: Evidence) -> None:
+        """Add to the history, which is a document of its own: it would be most of the state, and is
+        written every tenth time at most. A point that is lost is missing in a picture."""
+        point = EvidencePoint(self._clock.now(), evidence.production, evidence.pairs)
+        if not point.is_kept:
+            return
+        try:
+            for _ in range(_HISTORY_RETRIES):
+                history, version = await load_history(self._store, self.key)
+                history.add(point)
+                if await self._store.put(HISTORIES, self.key, to_json(history), expected=version):
+                    return
+        except StoreError as error:
+            _log.info("rollout %s: a point of its history is lost: %s", self.key, error)
+
     async def _is_folded(self, call: str, record: RolloutRecord, *, is_kept: bool) -> bool:
         """The state was read before this: if the id is gone from it, the event was done by then."""
         if call in record.folded:
@@ -233,10 +276,13 @@ class RolloutEvidence:
         return is_kept and await self._store.get(_DONE, self._of(call)) is not None
 
     async def _load(self) -> tuple[RolloutRecord, int]:
-        found = await self._store.get(_STATES, self.key)
+        found = await self._store.get(STATES, self.key)
         if found is None:
-            return RolloutRecord(from_json(Rollout, self._initial)), 0
-        return from_json(RolloutRecord, found[0]), found[1]
+            record, version = RolloutRecord(from_json(Rollout, self._initial)), 0
+        else:
+            record, version = from_json(RolloutRecord, found[0]), found[1]
+        record.subject = self._subject or record.subject
+        return record, version
 
     def _see(self, machine: Rollout, known: str = "") -> None:
         """Take what the store knows, unless it may not know yet of a demotion that we know of:
@@ -262,3 +308,18 @@ class RolloutEvidence:
 def initial_rollout(name: str, rule: RolloutRule, version: str, input_class: str) -> Rollout:
     """Return a rollout that has seen nothing."""
     return Rollout(name, rule, Evidence(version, input_class))
+
+
+def key_of(name: str, version: str, input_class: str) -> str:
+    """Return the key under which all documents of a rollout are kept."""
+    return f"{name}/{version}/{input_class}"
+
+
+async def load_history(store: Store, key: str) -> tuple[EvidenceHistory, int]:
+    """Return the history of a rollout and its version; an empty one if none is kept yet."""
+    found = await store.get(HISTORIES, key)
+    return (
+        (EvidenceHistory(), 0)
+        if found is None
+        else (from_json(EvidenceHistory, found[0]), found[1])
+    )
