@@ -147,11 +147,13 @@ class PersonAction(StrEnum):
 
 
 class PersonDecided(Struct, frozen=True, tag=True):
-    """A person decided, whatever the evidence says."""
+    """A person decided, whatever the evidence says. `at` is the stage that they saw: if it has
+    moved since, they have decided about something else."""
 
     action: PersonAction
     who: str
     reason: str = ""
+    at: int | None = None
 
 
 RolloutEvent: TypeAlias = ReferenceRepeated | Compared | PersonDecided
@@ -373,6 +375,11 @@ class Rollout(Struct):
         return self.mode is self.rule.last and STAGES[self.stage + 1].mode is not self.rule.last
 
     def _on_person(self, event: PersonDecided) -> StageChange | None:
+        if event.at is not None and event.at != self.stage:
+            raise UserError(
+                f"{self.name} has moved from {STAGES[event.at].mode} to {self.mode} meanwhile, so "
+                "nothing was decided; look at it again"
+            )
         reason = event.reason or f"{event.who} decided so"
         if event.action is PersonAction.PROMOTE:
             if self.stage == LAST:

@@ -292,10 +292,6 @@ class RolloutEvidence:
             self._machine = machine
 
     def _tell(self, change: StageChange) -> None:
-        word = "promoted" if change.is_promotion else "demoted"
-        level = logging.INFO if change.is_promotion else logging.WARNING
-        text = "rollout %s: %s to %s: %s"
-        _log.log(level, text, self.key, word, self._machine.mode, change.reason)
         try:
             self._on_change(change)
         except VegaError as error:  # an alert that fails must not undo what it tells

@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 class RolloutAlert(Struct, frozen=True):
-    """A decision, as it is told. `text` says all of it in a line; `id` is the same if it comes
-    twice. `detection` comes with the last promotion: how long faults stay unseen from then on."""
+    """A decision, as it is told. `text` says it in a line; `id` is the same if it comes twice.
+    `detection` comes with the last promotion: how long faults stay unseen from then on."""
 
     id: str
     at: str
@@ -59,6 +59,7 @@ class RolloutAlert(Struct, frozen=True):
     failures: int
     text: str
     detection: tuple[DetectionDelay, ...] = ()
+    detection_text: str = ""
 
 
 def alert_of(machine: Rollout, change: StageChange, now_ms: int) -> RolloutAlert:
@@ -67,12 +68,10 @@ def alert_of(machine: Rollout, change: StageChange, now_ms: int) -> RolloutAlert
     key = key_of(machine.name, evidence.version, evidence.input_class)
     detection = machine.detection() if change.after == LAST else ()
     reason, by = _REDACTOR.redact(change.reason), _REDACTOR.redact(change.by)
-    word = "promoted" if change.is_promotion else "demoted"
+    word = "promoted to" if change.is_promotion else "demoted to" if change.after else "stopped at"
     of_class = f" for {evidence.input_class}" if evidence.input_class else ""
     who = f", by {by}" if by else ""
-    text = f"rollout {machine.name}{of_class}: {word} to {stage_name(change.after)}{who}: {reason}"
-    if detection:
-        text = f"{text}; {detection_text(detection, machine)}"
+    text = f"rollout {machine.name}{of_class}: {word} {stage_name(change.after)}{who}: {reason}"
     return RolloutAlert(
         digest128([key, now_ms, change.before, change.after])[:16],
         datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -88,24 +87,30 @@ def alert_of(machine: Rollout, change: StageChange, now_ms: int) -> RolloutAlert
         evidence.production.failures,
         text,
         detection,
+        detection_text(detection, machine) if detection else "",
     )
 
 
 def stage_name(stage: int) -> str:
     """Return a stage as people call it: a mode, with its share where it has several."""
     mode, share = STAGES[stage].mode, STAGES[stage].candidate_share
-    return f"{mode} {share:.0%}" if mode is RolloutMode.CANARY else str(mode)
+    return f"{mode} {percent(share)}" if mode is RolloutMode.CANARY else str(mode)
+
+
+def percent(share: float) -> str:
+    """Return a share of calls as people read it."""
+    return f"{100 * share:.4g} %"
 
 
 def detection_text(delays: Sequence[DetectionDelay], machine: Rollout) -> str:
     """Return in a line how long faults stay unseen at the last stage."""
     times = [
-        f"a fault in {each.fault:.2g} of calls "
-        + ("is never found" if each.calls is None else f"after {each.calls:,} calls")
+        f"a fault in {percent(each.fault)} of calls "
+        + ("is never found" if each.calls is None else f"is found after {each.calls:,} calls")
         for each in delays
     ]
     how = "typically" if machine.is_noisy else "in 95 of 100 cases"
-    return f"at {machine.rule.sample:.3g} of calls compared, {how}: {', '.join(times)}"
+    return f"with {percent(machine.rule.sample)} of calls compared, {how}: {', '.join(times)}"
 
 
 class RolloutAlerts:
@@ -123,7 +128,9 @@ class RolloutAlerts:
     def tell(self, machine: Rollout, change: StageChange) -> None:
         """Tell a decision that is in the store; nothing is waited for."""
         alert = alert_of(machine, change, self._clock.now())
-        event = self._tracer.begin(CallKind.EVENT, alert.text)
+        said = "; ".join(filter(None, [alert.text, alert.detection_text]))
+        _log.log(logging.INFO if change.is_promotion else logging.WARNING, "%s", said)
+        event = self._tracer.begin(CallKind.EVENT, said)
         event.attributes |= {
             "sir.node_id": alert.rollout,
             "sir.execution_path": str(alert.after),

@@ -170,7 +170,9 @@ class RolledOut(Generic[P, T]):
 
     async def begin(self) -> bool:
         """Write the rollout down in the store before its first call, so that people see it there;
-        return whether it is new."""
+        return whether it is new. Of one with input classes each is written with its first call."""
+        if self._input_class is not None:
+            return False
         return await (await self._evidence_of("")).begin()
 
     async def check(self, *args: P.args, **kwargs: P.kwargs) -> "CheckedInput":
