@@ -273,7 +273,7 @@ class Difference(Struct, frozen=True):
 
 
 class StartReport(Struct):
-    """What became of the inputs."""
+    """Says what became of the inputs, and shows the rollout."""
 
     is_new: bool
     inputs: int = 0

@@ -329,7 +329,7 @@ the step doubles."""
 
 
 class EvidencePoint(Struct, frozen=True, array_like=True):
-    """What was known at one time."""
+    """The counts at one time."""
 
     at_ms: int
     production: Tally

@@ -178,7 +178,7 @@ class StageChange(Struct, frozen=True):
 
 
 class NextStage(Struct, frozen=True):
-    """What is missing to the next stage: so many comparisons if none of them brings a difference,
+    """Says what is missing to the next stage: so many comparisons if none brings a difference,
     and so many answers of the candidate. With `blocked` no evidence promotes it, and that says
     why."""
 

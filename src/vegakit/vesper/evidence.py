@@ -60,7 +60,7 @@ class RecordedChange(Struct, frozen=True):
 
 
 class RolloutSubject(Struct, frozen=True):
-    """What is compared with what, and how, in words for people."""
+    """Names what is compared with what, and how, for people."""
 
     reference: str = ""
     candidate: str = ""

@@ -1,4 +1,4 @@
-"""What a rollout tells: each decision as an event and to a webhook, and its counts as metrics.
+"""A rollout tells each decision as an event and to a webhook, and serves its counts as metrics.
 
     decision ──▶ log, trace event ──▶ on_change ──▶ webhook: a queue, sent behind the calls
 

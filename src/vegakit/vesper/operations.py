@@ -44,7 +44,7 @@ _PAGE = 100
 
 
 class BoundPoint(Struct, frozen=True):
-    """What could be said at one time: the counts, and the bounds that they gave."""
+    """The counts at one time, and the bounds that they gave."""
 
     at_ms: int
     runs: int
