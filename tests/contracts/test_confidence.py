@@ -1,11 +1,20 @@
 """Confidence against tables, an integral written from the formula, and exact probabilities."""
 
+from itertools import pairwise
 from math import erfc, exp, inf, log, sqrt
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
 
-from vegakit.contracts import MIN_SAMPLE, Evidence, InputSource, Tally
+from vegakit.contracts import (
+    MIN_SAMPLE,
+    Evidence,
+    EvidenceHistory,
+    EvidencePoint,
+    InputSource,
+    Tally,
+)
 from vegakit.errors import BugError
 from vegakit.records import from_json, to_json
 
@@ -170,3 +179,34 @@ def test_evidence_of_another_version_is_not_merged() -> None:
     """Other code starts from nothing."""
     with pytest.raises(BugError, match="evidence of 'v2' was added to that of 'v1'"):
         Evidence("v1").plus(Evidence("v2"))
+
+
+def history(numbers: list[int]) -> EvidenceHistory:
+    made = EvidenceHistory()
+    for runs in numbers:
+        if (point := EvidencePoint(runs, Tally(runs))).is_kept:
+            made.add(point)
+    return made
+
+
+@given(st.integers(0, 9_000), st.randoms(use_true_random=False))
+def test_a_history_is_small_and_covers_all(runs: int, order: Random) -> None:
+    """Points come a little late, and in any order; each process decides alone what it keeps."""
+    numbers = [*range(10, runs + 1, 10)]
+    for at in range(0, len(numbers), 8):
+        part = numbers[at : at + 8]
+        order.shuffle(part)
+        numbers[at : at + 8] = part
+    kept = [point.production.runs for point in history(numbers).points]
+    assert len(kept) <= 256
+    assert kept == sorted(set(kept))
+    steps = {after - before for before, after in pairwise([0, *kept])}
+    assert len(steps) <= 1, "they stand at equal steps, from the first call to the last"
+    assert not kept or runs - kept[-1] < min(steps)
+
+
+def test_a_history_of_a_million_is_written_a_few_thousand_times() -> None:
+    """And takes a few kilobytes."""
+    points = [EvidencePoint(n, Tally(n)) for n in range(10, 1_000_001, 10)]
+    assert sum(point.is_kept for point in points) < 2_500
+    assert len(to_json(history([*range(10, 1_000_001, 10)]))) < 16_000

@@ -6,7 +6,13 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from vegakit.contracts import CALLS_BETWEEN_ALARMS, FaultDetector, PairedTally, difference_of
+from vegakit.contracts import (
+    CALLS_BETWEEN_ALARMS,
+    FaultDetector,
+    PairedTally,
+    calls_to_alarm,
+    difference_of,
+)
 from vegakit.contracts.confidence import BETS
 from vegakit.errors import InvalidRuleError
 
@@ -67,7 +73,7 @@ def test_the_difference_is_what_one_did_alone(agrees: bool, again: bool) -> None
     assert difference_of(agrees=agrees, reference_agrees=again) == expected
 
 
-def calls_to_alarm(detector: FaultDetector, every: int, most: int = 100_000) -> int:
+def alarm_after(detector: FaultDetector, every: int, most: int = 100_000) -> int:
     for call in range(1, most + 1):
         if detector.observe(int(call % every == 0)):
             return call
@@ -80,7 +86,7 @@ def test_a_long_clean_history_does_not_hide_a_fault(tolerance: float) -> None:
     fresh, old = FaultDetector(tolerance), FaultDetector(tolerance)
     for _ in range(50_000):
         assert not old.observe(0)
-    assert calls_to_alarm(old, every=5) <= calls_to_alarm(fresh, every=5) <= 150
+    assert alarm_after(old, every=5) <= alarm_after(fresh, every=5) <= 150
 
 
 def test_history_would_hide_it_from_one_test_of_all_calls() -> None:
@@ -117,6 +123,22 @@ def test_noise_alone_alarms_late() -> None:
     for _ in range(CALLS_BETWEEN_ALARMS):
         difference = int(draw.random() < 0.02) - int(draw.random() < 0.02)
         assert not detector.observe(difference)
+
+
+@pytest.mark.parametrize("fault", [0.03, 0.1, 0.3])
+def test_a_fault_is_found_about_when_people_are_told(fault: float) -> None:
+    """The median of 201 rollouts, each from the first call of its stage on."""
+    told = calls_to_alarm(fault, 0.01)
+    assert told is not None
+    delays: list[int] = []
+    for seed in range(201):
+        draw, detector, calls = random.Random(seed), FaultDetector(0.01), 1
+        while not detector.observe(int(draw.random() < fault)):
+            calls += 1
+        delays.append(calls)
+    median = sorted(delays)[100]
+    assert told / 2 < median < told * 2, (told, median)
+    assert calls_to_alarm(0.01, 0.01) is None, "what is tolerated is not found"
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.0001, 0.2])

@@ -229,6 +229,88 @@ def test_a_person_is_told_how_long_a_fault_may_stay() -> None:
     assert calls_to_detection(0.01, 0.01) == 29_956
 
 
+@pytest.mark.parametrize(
+    ("stage", "runs", "missing"),
+    [(1, 0, 1_000), (1, 400, 600), (3, 8_000, 808), (4, 99_000, 1_171)],
+)
+def test_a_person_is_told_what_is_missing(stage: int, runs: int, missing: int) -> None:
+    """So many calls without a difference promote it, and not one less."""
+    machine = rollout(stage=stage, runs=runs)
+    machine.answers = 20
+    wanted = machine.next_stage()
+    assert wanted is not None
+    assert (wanted.stage, wanted.runs, wanted.answers, wanted.blocked) == (
+        stage + 1,
+        missing,
+        0,
+        "",
+    )
+    assert not [change for _ in range(missing - 1) if (change := machine.step(AGREED))]
+    change = machine.step(AGREED)
+    assert change is not None
+    assert change.after == stage + 1
+
+
+def test_calibration_and_answers_are_missing_too() -> None:
+    """The reference is compared with itself first, and a canary has to have answered."""
+    fresh = Rollout("r", RolloutRule(calibration=30), Evidence("v1", noise=Tally(10)))
+    wanted = fresh.next_stage()
+    assert wanted is not None
+    assert (wanted.calibration, wanted.answers) == (20, 0)
+    wanted = rollout(stage=2, runs=5_000).next_stage()
+    assert wanted is not None
+    assert (wanted.calibration, wanted.runs, wanted.answers) == (0, 0, 20)
+
+
+def test_a_failure_makes_it_longer_and_noise_has_its_own_count() -> None:
+    """Failures never expire; of a noisy reference the calls that were compared three ways count."""
+    clean, failed = rollout(runs=5_000), rollout(runs=5_000)
+    failed.evidence = failed.evidence.plus(Evidence("v1", production=Tally(1, 1)))
+    clean.stage = failed.stage = 3
+    ways = [one.next_stage() for one in (clean, failed)]
+    assert ways[0] is not None
+    assert ways[1] is not None
+    assert ways[0].runs < ways[1].runs
+    noisy = rollout(RolloutRule(is_noisy=True), runs=5_000)
+    wanted = noisy.next_stage()
+    assert wanted is not None
+    paired = Compared(agrees=True, reference_agrees=True)
+    assert not [change for _ in range(wanted.runs - 1) if (change := noisy.step(paired))]
+    assert noisy.step(paired) is not None
+
+
+def test_nothing_is_missing_where_no_evidence_promotes() -> None:
+    """At the last stage, at the last of its rule, and while a person has to let it go on."""
+    assert rollout(stage=5).next_stage() is None
+    assert rollout(RolloutRule(last=RolloutMode.SHADOW)).next_stage() is None
+    machine = rollout(stage=3)
+    machine.step(DIFFERED)
+    held = machine.next_stage()
+    assert held is not None
+    assert held.blocked == "it differed from an exact reference"
+    machine.step(person(PersonAction.STOP))
+    assert machine.next_stage() is not None
+
+
+def test_a_decision_about_another_stage_is_refused() -> None:
+    """Evidence promoted it while a person looked: what they saw is not what they would promote."""
+    machine = rollout(stage=4)
+    with pytest.raises(UserError, match="moved from canary to dual_verify meanwhile"):
+        machine.step(PersonDecided(PersonAction.PROMOTE, "ada", at=3))
+    assert machine.stage == 4
+    assert machine.step(PersonDecided(PersonAction.PROMOTE, "ada", at=4)) is not None
+
+
+def test_detection_is_told_by_the_share_that_is_compared() -> None:
+    """With an exact reference the first difference shows it; a noisy one needs more of them."""
+    exact, noisy = rollout(), rollout(RolloutRule(is_noisy=True, sample=1.0))
+    assert {each.fault: each.calls for each in exact.detection()}[0.01] == 29_956
+    often, _, seldom, _ = noisy.detection()
+    assert often.calls is not None
+    assert 100 < often.calls < 1_000
+    assert seldom.calls is None, "what is tolerated is never found"
+
+
 EVENTS = st.builds(Compared, st.booleans(), st.none() | st.booleans(), st.booleans()) | st.builds(
     ReferenceRepeated, st.booleans()
 )

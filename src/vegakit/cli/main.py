@@ -95,6 +95,12 @@ COMMANDS = {
         "take back what the last turns of the coding agent wrote here",
         "vega undo --turns 2",
     ),
+    "rollout": CommandRow(
+        "vegakit.cli.rollout",
+        _UNDERSTAND,
+        "change a model, a prompt or code with evidence: see and steer it",
+        "vega rollout status review",
+    ),
     "audit": CommandRow(
         "vegakit.cli.audit",
         _UNDERSTAND,

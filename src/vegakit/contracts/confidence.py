@@ -22,7 +22,7 @@ Calls are assumed to be alike and independent. Where they are not, count each in
 
 from enum import StrEnum
 from functools import lru_cache
-from math import exp, inf, lgamma, log, log1p, sqrt
+from math import ceil, exp, inf, lgamma, log, log1p, sqrt
 
 from msgspec import Struct, field, structs
 
@@ -226,6 +226,18 @@ class FaultDetector(Struct):
         return difference > 0 and sum(self.sums) >= CALLS_BETWEEN_ALARMS * len(self.sums)
 
 
+def calls_to_alarm(fault: float, tolerance: float) -> int | None:
+    """Return after how many compared calls the detector typically alarms at a candidate that adds
+    a fault of this rate to an otherwise quiet reference; None if it tolerates that much."""
+    growths = [
+        fault * log1p(bet * (1 - tolerance)) + (1 - fault) * log1p(-bet * tolerance)
+        for bet in DETECTOR_BETS
+    ]
+    fastest = max(growths)
+    # The bettor that grows fastest has to bring the sum of all of them to the alarm.
+    return ceil(log(CALLS_BETWEEN_ALARMS * len(growths)) / fastest) if fastest > 0 else None
+
+
 def check_margin(margin: float) -> None:
     """Refuse a margin that the tests on paired differences are not made for."""
     if not MIN_MARGIN <= margin <= MAX_MARGIN:
@@ -306,3 +318,47 @@ class Confidence(Struct, frozen=True):
     wilson: float
     alpha: float
     excess: float | None = None
+
+
+# The counts at earlier times, for a picture of how confidence grew. They are thinned by a rule that
+# depends on the number of runs alone, so that of several processes exactly one keeps each point.
+
+FIRST_STEP, MAX_POINTS = 10, 256
+"""Runs between two points at first, and how many points are kept: then every second one goes, and
+the step doubles."""
+
+
+class EvidencePoint(Struct, frozen=True, array_like=True):
+    """The counts at one time."""
+
+    at_ms: int
+    production: Tally
+    pairs: PairedTally = PairedTally()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether this number of runs is one of those that a history keeps."""
+        return (
+            self.production.runs > 0 and self.production.runs % _step_at(self.production.runs) == 0
+        )
+
+
+class EvidenceHistory(Struct):
+    """Earlier counts of one rollout, in the order of their runs."""
+
+    points: list[EvidencePoint] = field(default_factory=list[EvidencePoint])
+
+    def add(self, point: EvidencePoint) -> None:
+        """Add a point, and drop those that are too close by now. It may come late: whoever had it
+        to keep was slower than the next one."""
+        by_runs = {each.production.runs: each for each in self.points}
+        by_runs[point.production.runs] = point
+        step = _step_at(max(by_runs))
+        self.points = [by_runs[runs] for runs in sorted(by_runs) if runs % step == 0]
+
+
+def _step_at(runs: int) -> int:
+    step = FIRST_STEP
+    while runs > step * MAX_POINTS:
+        step *= 2
+    return step

@@ -41,7 +41,9 @@ from vegakit.contracts.confidence import (
     Evidence,
     FaultDetector,
     InputSource,
+    PairedTally,
     Tally,
+    calls_to_alarm,
     check_margin,
     difference_of,
 )
@@ -90,6 +92,8 @@ STAGES = (
     RolloutStage(RolloutMode.DIRECT_ONLY, 1.0, 0.01, threshold=0.9999),
 )
 STOPPED, SHADOW, FIRST_SERVED, LAST = 0, 1, 2, len(STAGES) - 1
+FAULTS = (0.1, 0.01, 0.001, 0.0001)
+"""The rates of faults of which people are told how long they stay unseen."""
 
 
 class RolloutRule(Struct, frozen=True):
@@ -143,11 +147,13 @@ class PersonAction(StrEnum):
 
 
 class PersonDecided(Struct, frozen=True, tag=True):
-    """A person decided, whatever the evidence says."""
+    """A person decided, whatever the evidence says. `at` is the stage that they saw: if it has
+    moved since, they have decided about something else."""
 
     action: PersonAction
     who: str
     reason: str = ""
+    at: int | None = None
 
 
 RolloutEvent: TypeAlias = ReferenceRepeated | Compared | PersonDecided
@@ -169,6 +175,28 @@ class StageChange(Struct, frozen=True):
     def is_promotion(self) -> bool:
         """Return whether the candidate is trusted more than before."""
         return self.after > self.before
+
+
+class NextStage(Struct, frozen=True):
+    """Says what is missing to the next stage: so many comparisons if none brings a difference,
+    and so many answers of the candidate. With `blocked` no evidence promotes it, and that says
+    why."""
+
+    stage: int
+    mode: RolloutMode
+    threshold: float
+    calibration: int = 0
+    runs: int = 0
+    answers: int = 0
+    blocked: str = ""
+
+
+class DetectionDelay(Struct, frozen=True):
+    """After how many calls of the last stage a fault of this rate is found: in 95 of 100 cases if
+    the reference is exact, typically if it is noisy. None: it is never found."""
+
+    fault: float
+    calls: int | None
 
 
 class RolloutRoute(Struct, frozen=True):
@@ -280,23 +308,66 @@ class Rollout(Struct):
         asked = STAGES[after]
         if self.answers < asked.answers or not self.is_shown_above(asked.threshold):
             return None
-        what = f"adds at most {self._margin(after):.4g}" if self.is_noisy else "agrees above"
+        what = f"adds at most {self.margin_at(after):.4g}" if self.is_noisy else "agrees above"
         threshold = "" if self.is_noisy else f" {asked.threshold:g}"
         return self._move(after, f"it {what}{threshold}, after {self._sample():,} runs")
 
-    def is_shown_above(self, threshold: float) -> bool:
-        """Return whether the evidence, at every look so far taken together, shows that much."""
-        if self._sample() < MIN_SAMPLE:
+    def is_shown_above(self, threshold: float, more: int = 0) -> bool:
+        """Return whether the evidence, at every look so far taken together, shows that much; or
+        would, after so many more calls without a difference."""
+        if self._sample() + more < MIN_SAMPLE:
             return False
         if self.is_noisy:
             margin = max(1.0 - threshold, self.rule.margin)
-            return self.evidence.pairs.is_within(margin, self.rule.alpha)
-        return self.evidence.production.is_above(threshold, self.rule.alpha)
+            pairs = (
+                self.evidence.pairs.plus(PairedTally(equal=more)) if more else self.evidence.pairs
+            )
+            return pairs.is_within(margin, self.rule.alpha)
+        runs = self.evidence.production.plus(Tally(more)) if more else self.evidence.production
+        return runs.is_above(threshold, self.rule.alpha)
+
+    def next_stage(self) -> NextStage | None:
+        """Return what is missing to the next stage; None at the last one that its rule allows."""
+        after = self.stage + 1
+        if after > LAST or self._is_last():
+            return None
+        asked = STAGES[after]
+        if self.stage == STOPPED or self.held_because:
+            why = self.held_because or "it is stopped"
+            return NextStage(after, asked.mode, asked.threshold, blocked=why)
+        is_first = self.stage == SHADOW
+        left = max(0, self.rule.calibration - self.evidence.noise.runs) if is_first else 0
+        runs, answers = self._runs_to(asked.threshold), max(0, asked.answers - self.answers)
+        return NextStage(after, asked.mode, asked.threshold, left, runs, answers)
+
+    def _runs_to(self, threshold: float) -> int:
+        """Return the number of calls without a difference after which the threshold is passed."""
+        if self.is_shown_above(threshold):
+            return 0
+        low, high = 0, MIN_SAMPLE
+        while not self.is_shown_above(threshold, high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.is_shown_above(threshold, middle) else (middle, high)
+        return high
+
+    def detection(self) -> tuple[DetectionDelay, ...]:
+        """Return how long faults of several rates stay unseen at the last stage, by the share of
+        calls that its rule compares there."""
+        return tuple(DetectionDelay(fault, self._calls_to_detection(fault)) for fault in FAULTS)
+
+    def _calls_to_detection(self, fault: float) -> int | None:
+        if not self.is_noisy:
+            return calls_to_detection(fault, self.rule.sample)
+        compared = calls_to_alarm(fault, self.margin_at(LAST))
+        return None if compared is None else ceil(compared / self.rule.sample)
 
     def _sample(self) -> int:
         return self.evidence.pairs.runs if self.is_noisy else self.evidence.production.runs
 
-    def _margin(self, stage: int) -> float:
+    def margin_at(self, stage: int) -> float:
+        """Return what a candidate may add to a noisy reference before this stage, and at it."""
         return max(1.0 - STAGES[stage].threshold, self.rule.margin)
 
     def _is_last(self) -> bool:
@@ -304,6 +375,11 @@ class Rollout(Struct):
         return self.mode is self.rule.last and STAGES[self.stage + 1].mode is not self.rule.last
 
     def _on_person(self, event: PersonDecided) -> StageChange | None:
+        if event.at is not None and event.at != self.stage:
+            raise UserError(
+                f"{self.name} has moved from {STAGES[event.at].mode} to {self.mode} meanwhile, so "
+                "nothing was decided; look at it again"
+            )
         reason = event.reason or f"{event.who} decided so"
         if event.action is PersonAction.PROMOTE:
             if self.stage == LAST:
@@ -327,7 +403,7 @@ class Rollout(Struct):
         change = StageChange(self.stage, after, reason, by)
         self.stage, self.answers = after, 0
         # A detector looks for what this stage does not tolerate, from its first call on.
-        self.detector = FaultDetector(self._margin(after)) if after >= FIRST_SERVED else None
+        self.detector = FaultDetector(self.margin_at(after)) if after >= FIRST_SERVED else None
         return change
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         as_audit as as_audit,
         mode_of as mode_of,
         permission_policy_from as permission_policy_from,
+        user_name as user_name,
     )
     from vegakit.host.budgets import (
         NO_PRICE as NO_PRICE,
@@ -110,7 +111,9 @@ __getattr__, __dir__ = lazy_exports(
             "TextChunk ToolCalled ToolReturned TurnEnded current_process only_in_program "
             "seconds_of"
         ),
-        "approvals": "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from",
+        "approvals": (
+            "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from user_name"
+        ),
         "budgets": "NO_PRICE Budgets Lease rule_of",
         "deployment": "deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import dropwhile
 from typing import TYPE_CHECKING, TypeAlias
@@ -35,7 +35,7 @@ from vegakit.program import (
 from vegakit.telemetry import Redactor
 
 if TYPE_CHECKING:
-    from vegakit.telemetry import Metrics, Wait
+    from vegakit.telemetry import Metric, Metrics, Wait
 
 _LOG = logging.getLogger("vegakit")
 _KEPT = 2_000
@@ -65,6 +65,8 @@ class ActivityLog:
         self._kept: deque[_Occurrence] = deque(maxlen=_KEPT)
         self._number = 0
         self._followers: set[asyncio.Event] = set()
+        self.metric_sources: dict[str, Callable[[], Iterable[Metric]]] = {}
+        """What is served with the metrics of this runtime, by who adds it."""
 
     def record(self, call: CallTraced) -> None:
         """Remember a call with the process that made it, and pass it on."""

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         code_run_by as code_run_by,
         interop_at as interop_at,
         load as load,
+        names_at as names_at,
         parallel as parallel,
         program as program,
         session as session,
@@ -102,7 +103,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "programs": (
             "Failed LoadHook MaxLen ProgramRefused PythonProgram VegaFunction VegaProgram "
-            "code_run_by interop_at load parallel program session spawn tools_at vega"
+            "code_run_by interop_at load names_at parallel program session spawn tools_at vega"
         ),
         "runtime": "Runtime",
         "sources": "CheckedSource Source check_source load_bytecode project_root",

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import chain
 from typing import Protocol
 
 from vegakit.child_process import Children
@@ -70,7 +71,8 @@ def runtime_metrics(runtime: ObservedRuntime, program: Program | None) -> str:
     """Return all metrics of a runtime and its processes as Prometheus reads them."""
     metrics = runtime.activity.count_metrics()
     gauges = _gauges(runtime, metrics.label)
-    return metrics_text([*metrics.collect(), *gauges, *_processes(program)])
+    added = chain.from_iterable(source() for source in runtime.activity.metric_sources.values())
+    return metrics_text([*metrics.collect(), *gauges, *_processes(program), *added])
 
 
 def _gauges(rt: ObservedRuntime, label: Callable[[str, str], str]) -> Iterator[Metric]:

@@ -346,9 +346,28 @@ def tools_at(path: Path, loading: LoadHook | None = None) -> list[FunctionTool]:
     text = path.read_text(encoding="utf-8")
     if not _keeps_python(text, path):
         return []
+    return list(_tools_in(_loaded(text, path, loading)))
+
+
+def names_at(path: Path, loading: LoadHook | None = None) -> dict[str, Any]:
+    """Run a file of Python, and return the names that it defines. What `loading` is told is what
+    runs."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}; give the path of a .py file") from error
+    try:
+        return _loaded(text, path, loading)
+    except SyntaxError as error:
+        raise UserError(
+            f"{path}, line {error.lineno}, is no Python: {error.msg}; correct it"
+        ) from error
+
+
+def _loaded(text: str, path: Path, loading: LoadHook | None) -> dict[str, Any]:
     if loading is not None:
         loading(path, text, _code_of(text, path))
-    return list(_tools_in(_names_of(text, path)))
+    return _names_of(text, path)
 
 
 def code_run_by(path: Path) -> "tuple[LoadTimeCode, ...]":

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         open_bus as open_bus,
         open_journal as open_journal,
         open_ledger as open_ledger,
+        open_stores as open_stores,
         open_tenants as open_tenants,
         recorded_calls as recorded_calls,
         show_place as show_place,
@@ -78,8 +79,8 @@ __getattr__, __dir__ = lazy_exports(
         "postgres": "PostgresJournal PostgresLedger PostgresMemory PostgresStore",
         "redis": "RedisBus",
         "registry": (
-            "forget_runs journal_size list_runs open_bus open_journal open_ledger open_tenants "
-            "recorded_calls show_place"
+            "forget_runs journal_size list_runs open_bus open_journal open_ledger open_stores "
+            "open_tenants recorded_calls show_place"
         ),
         "runs": "RecordedCall RunSummary",
         "sqlite": "ReplyCache SqliteJournal SqliteLedger SqliteMemory SqliteStore",

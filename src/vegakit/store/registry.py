@@ -7,7 +7,7 @@ from os import PathLike, fspath
 
 from vegakit.config import hide_secrets_of_url
 from vegakit.errors import SettingsError
-from vegakit.ports import Bus, Clock, Journal, Ledger, TenantStore
+from vegakit.ports import Bus, Clock, Journal, Ledger, Store, TenantStore
 from vegakit.store.bus import LocalBus
 from vegakit.store.journal import ForgottenRuns, RetentionRule
 from vegakit.store.runs import Backend, RecordedCall, RunSummary
@@ -74,6 +74,12 @@ def open_journal(
     """Return the journal in a file or on the server of a URL. `shared` is one that many runs of a
     user share; `keep` says which runs that have ended are kept."""
     return _backend_of(fspath(place)).journal(fspath(place), shared=shared, keep=keep)
+
+
+def open_stores(place: str | PathLike[str]) -> tuple[Store, ...]:
+    """Return the documents in a file or on the server of a URL: those beside the journal first,
+    then those of `Runtime(store=…)`, where these are others. Nothing is opened until it is used."""
+    return _backend_of(fspath(place)).stores(fspath(place))
 
 
 def open_tenants(place: str | PathLike[str]) -> TenantStore:

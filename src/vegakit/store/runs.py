@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from vegakit.ids import ProgramId
 from vegakit.money import Money
-from vegakit.ports import Journal, Ledger, RunRecord, TenantStore
+from vegakit.ports import Journal, Ledger, RunRecord, Store, TenantStore
 from vegakit.records import from_json
 from vegakit.store.journal import ForgottenRuns
 from vegakit.store.seals import RowSeals
@@ -58,6 +58,8 @@ class Backend(NamedTuple):
     """Return how many bytes a journal takes; None where nothing is recorded yet."""
     tenants: Callable[[str], TenantStore]
     """Open the state that servers share."""
+    stores: Callable[[str], tuple[Store, ...]]
+    """Open the documents of a place: those of its journal first, then those that all share."""
 
 
 class RunQueries:

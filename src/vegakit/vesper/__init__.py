@@ -23,7 +23,25 @@ if TYPE_CHECKING:
         same_set as same_set,
     )
     from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
-    from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
+    from vegakit.vesper.monitoring import (
+        RolloutAlert as RolloutAlert,
+        Webhook as Webhook,
+        detection_text as detection_text,
+        percent as percent,
+        stage_name as stage_name,
+    )
+    from vegakit.vesper.operations import (
+        BoundPoint as BoundPoint,
+        FoundRollout as FoundRollout,
+        RolloutStatus as RolloutStatus,
+        StoredRollouts as StoredRollouts,
+        open_rollouts as open_rollouts,
+    )
+    from vegakit.vesper.rollouts import (
+        CheckedInput as CheckedInput,
+        RolledOut as RolledOut,
+        rollout as rollout,
+    )
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -31,6 +49,8 @@ __getattr__, __dir__ = lazy_exports(
         "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
         "comparisons": "Comparison by_field close exact ignored same_set",
         "evidence": "RolloutRecord",
-        "rollouts": "RolledOut rollout",
+        "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
+        "operations": "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts",
+        "rollouts": "CheckedInput RolledOut rollout",
     },
 )

@@ -29,6 +29,8 @@ from msgspec import Struct, field, structs
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
     Evidence,
+    EvidenceHistory,
+    EvidencePoint,
     PersonDecided,
     Rollout,
     RolloutEvent,
@@ -41,7 +43,9 @@ from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.ports import Clock, Store
 from vegakit.records import from_json, to_json
 
-_STATES, _PENDING, _DONE = "rollouts", "rollout-pending", "rollout-done"
+STATES, HISTORIES = "rollouts", "rollout-history"
+"""The kinds of the documents that people look at, each by the key of its rollout."""
+_PENDING, _DONE = "rollout-pending", "rollout-done"
 NEWS_MS = 1_000
 """How old the state may be that a call is routed by: demotions by others hold after that."""
 LOST_MS = 2_000
@@ -51,25 +55,37 @@ _MAX_CHANGES = 100
 _MAX_FOLDED = 2_000
 """Ids in the state. Living processes take theirs out again, so that only those of processes that
 were killed come to so many; the oldest are dropped then."""
+_HISTORY_RETRIES = 5
 _PAGE = 100
 
 _log = logging.getLogger(__name__)
 
 
 class RecordedChange(Struct, frozen=True):
-    """A decision, and when it was made."""
+    """A decision, when it was made, and after how many comparisons in production."""
 
     at_ms: int
     change: StageChange
+    runs: int = 0
+
+
+class RolloutSubject(Struct, frozen=True):
+    """Names what is compared with what, and how, for people."""
+
+    reference: str = ""
+    candidate: str = ""
+    comparison: str = ""
 
 
 class RolloutRecord(Struct):
     """The document of one rollout. `folded` are ids of events that are in the machine and not yet
-    done; `changes` are the last decisions."""
+    done; `changes` are the last decisions, `at_ms` is when it was written last."""
 
     machine: Rollout
     folded: list[str] = field(default_factory=list[str])
     changes: list[RecordedChange] = field(default_factory=list[RecordedChange])
+    subject: RolloutSubject = RolloutSubject()
+    at_ms: int = 0
 
 
 class PendingCall(Struct, frozen=True, omit_defaults=True):
@@ -99,10 +115,12 @@ class RolloutEvidence:
         clock: Clock,
         initial: Rollout,
         on_change: Callable[[StageChange], object],
+        subject: RolloutSubject | None = None,
     ) -> None:
         self._store, self._clock, self._on_change = store, clock, on_change
+        self._subject = subject
         evidence = initial.evidence
-        self.key = f"{initial.name}/{evidence.version}/{evidence.input_class}"
+        self.key = key_of(initial.name, evidence.version, evidence.input_class)
         self._initial = to_json(initial)
         self._machine, self._version = initial, 0
         self._seen_ms: int | None = None
@@ -305,9 +323,11 @@ class RolloutEvidence:
             if not is_changed and not done:
                 return
             record.folded = [each for each in record.folded if each not in done][-_MAX_FOLDED:]
-            if await self._store.put(_STATES, self.key, to_json(record), expected=version):
+            record.at_ms = self._clock.now()
+            if await self._store.put(STATES, self.key, to_json(record), expected=version):
                 del self._done[: len(done)]
                 self._see(record.machine, version + 1, known={each.call for each in batch})
+                await self._keep_point(record.machine.evidence)
                 for each in batch:
                     if each.change is not None:
                         self._tell(each.change)
@@ -317,6 +337,28 @@ class RolloutEvidence:
             f"the evidence of {self.key} was changed by others at each of {_RETRIES} attempts; "
             "compare a smaller share of calls, or use fewer processes"
         )
+
+    async def begin(self) -> bool:
+        """Write down that there is this rollout, before its first event; return whether it is
+        new."""
+        record, version = await self._load()
+        record.at_ms = self._clock.now()
+        return version == 0 and await self._store.put(STATES, self.key, to_json(record), expected=0)
+
+    async def _keep_point(self, evidence: Evidence) -> None:
+        """Add to the history, which is a document of its own: it would be most of the state, and is
+        written every tenth time at most. A point that is lost is missing in a picture."""
+        point = EvidencePoint(self._clock.now(), evidence.production, evidence.pairs)
+        if not point.is_kept:
+            return
+        try:
+            for _ in range(_HISTORY_RETRIES):
+                history, version = await load_history(self._store, self.key)
+                history.add(point)
+                if await self._store.put(HISTORIES, self.key, to_json(history), expected=version):
+                    return
+        except StoreError as error:
+            _log.info("rollout %s: a point of its history is lost: %s", self.key, error)
 
     def _step(self, each: _WaitingEvent, record: RolloutRecord) -> bool:
         """Return whether the record has changed by an event."""
@@ -328,7 +370,8 @@ class RolloutEvidence:
             return False
         record.folded.append(each.call)
         if each.change is not None:
-            record.changes.append(RecordedChange(self._clock.now(), each.change))
+            runs = record.machine.evidence.production.runs
+            record.changes.append(RecordedChange(self._clock.now(), each.change, runs))
             del record.changes[:-_MAX_CHANGES]
         return True
 
@@ -345,10 +388,11 @@ class RolloutEvidence:
     async def _load(self) -> tuple[RolloutRecord, int]:
         """Read the state, and take it for what is known here."""
         asked_ms = self._clock.now()
-        found = await self._store.get(_STATES, self.key)
+        found = await self._store.get(STATES, self.key)
         record, version = RolloutRecord(from_json(Rollout, self._initial)), 0
         if found is not None:
             record, version = from_json(RolloutRecord, found[0]), found[1]
+        record.subject = self._subject or record.subject
         # A copy: the record is stepped on, and what it becomes may not be taken by the store.
         self._see(_copied(record.machine), version)
         self._seen_ms = max(asked_ms, self._seen_ms or asked_ms)
@@ -363,10 +407,6 @@ class RolloutEvidence:
             self._machine, self._version = machine, version
 
     def _tell(self, change: StageChange) -> None:
-        word = "promoted" if change.is_promotion else "demoted"
-        level = logging.INFO if change.is_promotion else logging.WARNING
-        text = "rollout %s: %s to %s: %s"
-        _log.log(level, text, self.key, word, self._machine.mode, change.reason)
         try:
             self._on_change(change)
         except VegaError as error:  # an alert that fails must not undo what it tells
@@ -385,3 +425,18 @@ def _copied(machine: Rollout) -> Rollout:
 def initial_rollout(name: str, rule: RolloutRule, version: str, input_class: str) -> Rollout:
     """Return a rollout that has seen nothing."""
     return Rollout(name, rule, Evidence(version, input_class))
+
+
+def key_of(name: str, version: str, input_class: str) -> str:
+    """Return the key under which all documents of a rollout are kept."""
+    return f"{name}/{version}/{input_class}"
+
+
+async def load_history(store: Store, key: str) -> tuple[EvidenceHistory, int]:
+    """Return the history of a rollout and its version; an empty one if none is kept yet."""
+    found = await store.get(HISTORIES, key)
+    return (
+        (EvidenceHistory(), 0)
+        if found is None
+        else (from_json(EvidenceHistory, found[0]), found[1])
+    )

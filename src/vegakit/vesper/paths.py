@@ -284,3 +284,12 @@ def path_of(runtime: Runtime, path: object, role: str) -> ExecutionPath:
         f"the {role} of a rollout is {path!r:.60}; give an Agent, or an `async def` function that "
         "has no effects of its own"
     )
+
+
+def title_of(path: object) -> str:
+    """Return what people know a path by: an agent's name and models, or a function's name."""
+    if isinstance(path, Agent):
+        agent = cast("Agent[Any]", path)
+        models = [one if isinstance(one, str) else one.name for one in agent.models]
+        return f"{agent.name} ({', '.join(models)})" if models else agent.name
+    return getattr(path, "__qualname__", type(path).__name__)

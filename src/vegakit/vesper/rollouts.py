@@ -21,6 +21,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, cast, overload
@@ -29,6 +30,7 @@ from weakref import WeakKeyDictionary
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
     Compared,
+    InputSource,
     PersonAction,
     PersonDecided,
     ReferenceRepeated,
@@ -52,7 +54,8 @@ from vegakit.host import Agent, retry_store
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison, Same, comparison_of, exact
-from vegakit.vesper.evidence import RolloutEvidence, initial_rollout
+from vegakit.vesper.evidence import RolloutEvidence, RolloutSubject, initial_rollout
+from vegakit.vesper.monitoring import CountedPath, RolloutAlerts, RolloutMetrics
 from vegakit.vesper.paths import (
     CallInputs,
     ExecutionPath,
@@ -60,6 +63,7 @@ from vegakit.vesper.paths import (
     ToolLog,
     calls_before,
     path_of,
+    title_of,
 )
 
 P = ParamSpec("P")
@@ -87,6 +91,19 @@ class _Call(NamedTuple):
     evidence: RolloutEvidence
 
 
+class CheckedInput(NamedTuple):
+    """Whether both paths agree on an input, None if nobody knows, and what they answered; a failure
+    is an answer, too."""
+
+    agrees: bool | None
+    reference: object
+    candidate: object
+
+
+def _answer_of(answer: PathAnswer | Exception) -> object:
+    return answer if isinstance(answer, Exception) else answer.output
+
+
 class RolledOut(Generic[P, T]):
     """A rollout that is called as its reference is. Of an agent one gets the output. Leaving its
     block waits for the comparisons that are in flight."""
@@ -101,13 +118,17 @@ class RolledOut(Generic[P, T]):
         rule: RolloutRule,
         input_class: Callable[..., str] | None,
         on_change: Callable[[StageChange], object],
+        webhook: str | None = None,
     ) -> None:
         if not name or "/" in name:
             raise UserError(f"a rollout is named by a word without /, like 'review'; got {name!r}")
         self.name, self._runtime, self._rule = name, runtime, rule
-        self._reference: ExecutionPath = path_of(runtime, reference, "reference")
-        self._candidate: ExecutionPath = path_of(runtime, candidate, "candidate")
-        self._same, self._input_class, self._on_change = compare, input_class, on_change
+        self._metrics = RolloutMetrics.of(runtime)
+        self._reference: ExecutionPath = self._path_of(reference, "reference")
+        self._candidate: ExecutionPath = self._path_of(candidate, "candidate")
+        self._same, self._input_class = compare, input_class
+        self._alerts = RolloutAlerts(runtime, on_change, webhook)
+        self._subject = RolloutSubject(title_of(reference), title_of(candidate), compare.name)
         paths = [self._reference.version, self._candidate.version, compare.name]
         self.version = digest128(paths)[:12]
         self._evidence: dict[str, RolloutEvidence] = {}
@@ -127,12 +148,17 @@ class RolledOut(Generic[P, T]):
         trace: TracebackType | None,
     ) -> None:
         self._is_open = False
-        if error is None:
-            await self.settle()
-        else:
-            await cancel_all([*self._comparisons])
-        for evidence in self._evidence.values():
-            await evidence.aclose()
+        try:
+            if error is None:
+                await self.settle()
+            else:
+                await cancel_all([*self._comparisons])
+        finally:
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            await self._alerts.aclose(waits=not is_cancelled)
+            for evidence in self._evidence.values():
+                await evidence.aclose()
+                self._metrics.forget(evidence)
 
     async def settle(self) -> None:
         """Wait until the comparisons that are in flight are counted."""
@@ -154,6 +180,31 @@ class RolledOut(Generic[P, T]):
         """Promote, demote or stop the rollout, whatever the evidence says."""
         evidence = await self._evidence_of(input_class)
         return await evidence.record(PersonDecided(action, who, reason))
+
+    async def begin(self) -> bool:
+        """Write the rollout down in the store before its first call, so that people see it there;
+        return whether it is new. Of one with input classes each is written with its first call."""
+        if self._input_class is not None:
+            return False
+        return await (await self._evidence_of("")).begin()
+
+    async def check(self, *args: P.args, **kwargs: P.kwargs) -> "CheckedInput":
+        """Compare both paths on an input that was made for that, and count it apart from those of
+        production. Nothing is performed: the tools of both are refused."""
+        inputs = CallInputs(args, kwargs)
+        call = await self._begin(inputs)
+        nothing = PathAnswer(None)
+        reference = await self._attempt(self._reference, call, nothing)
+        candidate = await self._attempt(self._candidate, call, nothing)
+        if isinstance(reference, Exception):  # it has failed itself, and says nothing
+            await self._close(call)
+            return CheckedInput(None, reference, _answer_of(candidate))
+        agrees = self._is_same(reference, candidate)
+        if agrees is None:
+            await self._close(call)
+        else:
+            await self._record(call, Compared(agrees, source=InputSource.GENERATED))
+        return CheckedInput(agrees, reference.output, _answer_of(candidate))
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Answer a call as the stage of the rollout says."""
@@ -195,12 +246,20 @@ class RolledOut(Generic[P, T]):
         if word not in self._evidence:
             initial = initial_rollout(self.name, self._rule, self.version, word)
             store, clock = self._runtime.store, self._runtime.clock
-            evidence = RolloutEvidence(store, clock, initial, self._on_change)
+            tell = partial(self._tell, word)
+            evidence = RolloutEvidence(store, clock, initial, tell, self._subject)
             self._evidence[word] = evidence
+            self._metrics.watch(evidence)
             with suppress(StoreError):  # then the reference answers until the store does
                 await evidence.recover()
                 await evidence.refresh()
         return self._evidence[word]
+
+    def _tell(self, word: str, change: StageChange) -> None:
+        self._alerts.tell(self._evidence[word].machine, change)
+
+    def _path_of(self, given: object, role: str) -> ExecutionPath:
+        return CountedPath(path_of(self._runtime, given, role), self.name, role, self._metrics)
 
     # Answers.
 
@@ -365,6 +424,7 @@ def rollout(
     rule: RolloutRule = ...,
     input_class: Callable[..., str] | None = ...,
     on_change: Callable[[StageChange], object] = ...,
+    webhook: str | None = ...,
 ) -> RolledOut[..., T]: ...
 @overload
 def rollout(
@@ -377,6 +437,7 @@ def rollout(
     rule: RolloutRule = ...,
     input_class: Callable[..., str] | None = ...,
     on_change: Callable[[StageChange], object] = ...,
+    webhook: str | None = ...,
 ) -> RolledOut[P, T]: ...
 def rollout(
     runtime: Runtime,
@@ -388,12 +449,15 @@ def rollout(
     rule: RolloutRule | None = None,
     input_class: Callable[..., str] | None = None,
     on_change: Callable[[StageChange], object] = lambda _change: None,
+    webhook: str | None = None,
 ) -> RolledOut[..., Any]:
     """Put a candidate under a rollout: an agent with another model or prompt, or an `async def`
     function without effects of its own. Evidence is kept in the runtime's store, by `name` and by
     what both paths and the comparison are; `input_class` names the class of a call's inputs, each
-    of which is decided about apart; `on_change` is told every decision."""
+    of which is decided about apart; `on_change` is told every decision that is made here, and so is
+    the URL of `webhook`, by POST, without anybody waiting for it."""
     same = exact() if compare is None else comparison_of(compare)
+    rule = rule or RolloutRule()
     return RolledOut(
-        runtime, name, reference, candidate, same, rule or RolloutRule(), input_class, on_change
+        runtime, name, reference, candidate, same, rule, input_class, on_change, webhook
     )

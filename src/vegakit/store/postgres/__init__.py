@@ -6,6 +6,7 @@ from vegakit.store.postgres.journal import (
     forget_runs,
     journal_size,
     list_runs,
+    open_stores,
     recorded_calls,
 )
 from vegakit.store.postgres.stores import (
@@ -24,6 +25,7 @@ POSTGRES = Backend(
     forget=forget_runs,
     size=journal_size,
     tenants=postgres_tenants,
+    stores=open_stores,
 )
 
 __all__ = [

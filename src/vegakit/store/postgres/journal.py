@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from vegakit.config import user_data_dir
 from vegakit.errors import StoreError
 from vegakit.ids import ProgramId
-from vegakit.ports import RunRecord
+from vegakit.ports import RunRecord, Store
 from vegakit.store.conversations import check_name
 from vegakit.store.journal import EffectRow, ForgottenRuns, RetentionRule, SqlJournal, forget_ended
 from vegakit.store.ledger import SqlLedger
@@ -237,6 +237,13 @@ class SealedStore:
 
     async def aclose(self) -> None:
         await self._documents.aclose()
+
+
+def open_stores(dsn: str) -> tuple[Store, ...]:
+    """Return the documents beside the user's journal, and those that all users of the schema
+    share."""
+    own = SealedStore(PostgresStore(dsn), server_of(dsn).name)
+    return own, PostgresStore(dsn)
 
 
 def _owned(kind: str) -> str:

@@ -14,6 +14,7 @@ from vegakit.store.sqlite.stores import (
     SqliteLedger,
     SqliteMemory,
     SqliteStore,
+    sqlite_stores,
     sqlite_tenants,
 )
 
@@ -25,6 +26,7 @@ SQLITE = Backend(
     forget=forget_runs,
     size=journal_size,
     tenants=sqlite_tenants,
+    stores=sqlite_stores,
 )
 
 __all__ = [

@@ -191,6 +191,11 @@ def _nothing() -> None:
     pass
 
 
+def sqlite_stores(path: str) -> tuple[SqliteStore, ...]:
+    """Return the documents in a file, which are those of its journal, too."""
+    return (SqliteStore(path),)
+
+
 def sqlite_tenants(path: str | PathLike[str]) -> SqlTenantStore:
     """Return the state of tenants in a file. What was answered is on disk (`synchronous=full`)."""
     tables = tenant_tables(blob="BLOB", big="INTEGER", text="TEXT")

@@ -1,0 +1,469 @@
+"""`vega rollout`: start a rollout, see its evidence, and decide about it.
+
+All but `start` work on what is kept in a store: the journal of the user, where `vega run` and
+`Runtime.from_config()` record, or the place that `--store` names. A program that runs takes up what
+is decided here within a second.
+"""
+
+import argparse
+import asyncio
+import inspect
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from msgspec import Struct
+
+from vegakit.cli.compiler import check_loading
+from vegakit.cli.look import (
+    Cell,
+    Column,
+    LivePlace,
+    Look,
+    Sign,
+    Tone,
+    count,
+    cut,
+    look_of,
+    moment,
+    one_line,
+    print_json,
+    table,
+)
+from vegakit.cli.main import CommandParser, amount
+from vegakit.cli.rollout_page import render_status, state_of
+from vegakit.concurrency import SteadyClock, gather_all
+from vegakit.config import load
+from vegakit.contracts import LAST, PersonAction
+from vegakit.errors import UserError, VegaError
+from vegakit.host import user_name
+from vegakit.sdk import Runtime, names_at, runtime_arguments
+from vegakit.store import open_stores
+from vegakit.vesper import (
+    CheckedInput,
+    FoundRollout,
+    RolledOut,
+    RolloutAlert,
+    RolloutStatus,
+    StoredRollouts,
+    Webhook,
+    detection_text,
+    open_rollouts,
+)
+
+_NAME_HELP = "as in rollout(…); may be left out if there is one only"
+
+
+def rollout_command(arguments: Sequence[str]) -> int:
+    """Run `vega rollout`."""
+    chosen = _parser().parse_args(arguments)
+    return asyncio.run(_ACTIONS[chosen.action](chosen))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = CommandParser(
+        prog="vega rollout",
+        description="Change a model, a prompt or code with evidence: start a rollout, see what is "
+        "known of its candidate, and promote, demote or stop it.",
+    )
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="start | status | promote | demote | stop | list"
+    )
+    both = CommandParser(add_help=False)
+    both.add_argument(
+        "--store",
+        metavar="PLACE",
+        help="where the evidence is kept, a file or URL; without it, beside your own journal",
+    )
+    both.add_argument("--json", action="store_true", help="as JSON, for programs")
+    one = CommandParser(add_help=False)
+    one.add_argument("name", nargs="?", default="", metavar="NAME", help=_NAME_HELP)
+    one.add_argument("--version", default="", metavar="V", help="an earlier one, by its beginning")
+    one.add_argument("--class", dest="input_class", metavar="WORD", help="of inputs: this one only")
+    starting = actions.add_parser(
+        "start", parents=[both], help="write one down, and compare both paths on inputs of a file"
+    )
+    _add_start(starting)
+    actions.add_parser("status", parents=[one, both], help="the evidence, and what is missing")
+    for action in PersonAction:
+        deciding = actions.add_parser(str(action), parents=[one, both], help=_DECISIONS[action])
+        deciding.add_argument("--reason", default="", metavar="TEXT", help="kept with the decision")
+        deciding.add_argument("--webhook", metavar="URL", help="is told of the decision by POST")
+        if action is PersonAction.PROMOTE:
+            deciding.add_argument("--yes", action="store_true", help="ask nothing")
+    actions.add_parser("list", parents=[both], help="all rollouts of the store")
+    return parser
+
+
+_DECISIONS = {
+    PersonAction.PROMOTE: "by one stage, whatever the evidence says; it is held no longer",
+    PersonAction.DEMOTE: "by one stage, and hold it there",
+    PersonAction.STOP: "have the reference answer all calls, and compare no more",
+}
+
+
+def _add_start(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "declared",
+        metavar="FILE.py:NAME",
+        help="a function that takes a Runtime and returns rollout(…)",
+    )
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="a call on each line: a list of arguments, an object of named ones, or one argument; "
+        "nothing is performed, and they are counted apart from production",
+    )
+    parser.add_argument("--budget", type=amount, metavar="'$1'", help="the most it may spend")
+    parser.add_argument("--at-once", type=int, default=4, metavar="N", help="calls in flight; 4")
+
+
+@asynccontextmanager
+async def _opened(chosen: argparse.Namespace) -> AsyncGenerator[StoredRollouts]:
+    place = chosen.store or load().journal_place
+    async with open_rollouts(place, SteadyClock()) as stored:
+        yield stored
+
+
+# Looking.
+
+
+_COLUMNS = (
+    Column("Rollout", name=True),
+    Column("Class", drop=4, name=True),
+    Column("State"),
+    Column("Compared", right=True, drop=1),
+    Column("Differ", right=True, drop=2),
+    Column("Above", right=True, drop=3),
+    Column("Written", drop=5),
+    Column("Candidate", drop=6, least=14),
+)
+
+
+async def _list(chosen: argparse.Namespace) -> int:
+    async with _opened(chosen) as stored:
+        every = [await stored.status(one) for one in await stored.all()]
+    latest = _latest(every)
+    if chosen.json:
+        print_json(every)
+    elif latest:
+        print(table(_COLUMNS, [_row(one) for one in latest], look_of(sys.stdout)))
+    else:
+        print("No rollout is kept here yet; start one: vega rollout start FILE.py:NAME")
+    return 0
+
+
+def _latest(every: Sequence[RolloutStatus]) -> list[RolloutStatus]:
+    """Return those of the version that was written last; earlier ones are in `--json`."""
+    versions: dict[str, str] = {}
+    return [one for one in every if versions.setdefault(one.name, one.version) == one.version]
+
+
+def _row(one: RolloutStatus) -> list[Cell | str]:
+    sign, tone = state_of(one)
+    held = ", held" if one.held_because and one.stage else ""
+    return [
+        one_line(one.name),
+        one_line(one.input_class),
+        Cell(f"{sign} {one.stage_name}{held}", tone),
+        f"{one.production.runs:,}",
+        f"{one.production.failures:,}",
+        "" if one.confidence is None else f"{one.confidence.lower:.4f}",
+        moment(one.at_ms),
+        one_line(one.subject.candidate),
+    ]
+
+
+async def _status(chosen: argparse.Namespace) -> int:
+    async with _opened(chosen) as stored:
+        found = await stored.named(chosen.name, chosen.version, chosen.input_class)
+        shown = [await stored.status(one) for one in found]
+    _show(shown, as_json=chosen.json)
+    return 0
+
+
+def _show(shown: Sequence[RolloutStatus], *, as_json: bool) -> None:
+    if as_json:
+        print_json(shown)
+    else:
+        look = look_of(sys.stdout)
+        print("\n\n".join("\n".join(render_status(one, look)) for one in shown))
+
+
+# Deciding.
+
+
+async def _decide(chosen: argparse.Namespace) -> int:
+    action = PersonAction(chosen.action)
+    webhook = Webhook(chosen.webhook, SteadyClock()) if chosen.webhook else None
+    async with _opened(chosen) as stored:
+        found = await stored.named(chosen.name, chosen.version, chosen.input_class)
+        if action is not PersonAction.STOP:
+            _check_one(found, action)
+        elif chosen.input_class is None:
+            # All of it is stopped; what is stopped already need not be.
+            found = [one for one in found if one.machine.stage] or found
+        _check_detection(found[0], action, chosen)
+        alerts = [await stored.decide(one, action, user_name(), chosen.reason) for one in found]
+        for alert in alerts:
+            if webhook is not None:
+                webhook.send(alert)
+        if webhook is not None:
+            await webhook.aclose()
+    _tell(alerts, as_json=chosen.json)
+    return 0
+
+
+def _check_one(found: Sequence[FoundRollout], action: PersonAction) -> None:
+    if len(found) > 1:
+        name, classes = found[0].machine.name, [one.input_class for one in found]
+        raise UserError(
+            f"rollout {name} has {len(classes)} input classes, each with a stage of its own; say "
+            f"which ({', '.join(classes)}), type: vega rollout {action} {name} --class "
+            f"{classes[0] or repr('')}"
+        )
+
+
+def _check_detection(found: FoundRollout, action: PersonAction, chosen: argparse.Namespace) -> None:
+    """Before the candidate answers everything, say how long its faults would stay unseen, and where
+    somebody sits at a terminal, ask."""
+    machine = found.machine
+    if action is not PersonAction.PROMOTE or machine.stage != LAST - 1:
+        return
+    look = look_of(sys.stderr)
+    said = f"{machine.name} would answer all calls: {detection_text(machine.detection(), machine)}"
+    for line in look.marked(Sign.HELD, Tone.ASK, said):
+        print(line, file=sys.stderr)
+    if chosen.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    print("promote it? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UserError("nothing was decided; to promote it without a question, add --yes")
+
+
+def _tell(alerts: Sequence[RolloutAlert], *, as_json: bool) -> None:
+    if as_json:
+        print_json(alerts)
+        return
+    look = look_of(sys.stdout)
+    for alert in alerts:
+        sign, tone = (Sign.DONE, Tone.OK) if alert.is_promotion else (Sign.HELD, Tone.ASK)
+        for line in look.marked(sign, tone, one_line(alert.text)):
+            print(line)
+
+
+# Starting: a rollout that a file declares, and inputs that were made for it.
+
+
+_MOST_SHOWN = 5
+_LONGEST_ANSWER = 200
+
+
+class Difference(Struct, frozen=True):
+    """An input on which the paths differ, and what both say."""
+
+    line: int
+    inputs: Any
+    reference: str
+    candidate: str
+
+
+class StartReport(Struct):
+    """Says what became of the inputs, and shows the rollout."""
+
+    is_new: bool
+    inputs: int = 0
+    agree: int = 0
+    differ: int = 0
+    unknown: int = 0
+    differences: list[Difference] = []
+    status: list[RolloutStatus] = []
+
+
+class InputLine(NamedTuple):
+    """One call of the file."""
+
+    number: int
+    value: Any
+
+    def arguments(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Return what the rollout is called with."""
+        if isinstance(self.value, list):
+            return cast("list[Any]", self.value), {}
+        if isinstance(self.value, dict):
+            return (), cast("dict[str, Any]", self.value)
+        return (self.value,), {}
+
+
+async def _start(chosen: argparse.Namespace) -> int:
+    if chosen.at_once < 1:
+        raise UserError("--at-once: at least one call is in flight; type: --at-once 1")
+    declare = _declared(chosen.declared)
+    lines = [] if chosen.inputs is None else _inputs_of(chosen.inputs)
+    settings = load()
+    options: dict[str, Any] = {} if chosen.budget is None else {"budget": chosen.budget}
+    stores = open_stores(chosen.store) if chosen.store else ()
+    if stores:
+        options["store"] = stores[0]
+    try:
+        async with Runtime(**runtime_arguments(settings, cast("Any", options))) as rt:
+            async with _made(declare, rt, chosen.declared) as rolled:
+                report = StartReport(await rolled.begin(), len(lines))
+                await _check_all(rolled, lines, chosen.at_once, report)
+                name, version = rolled.name, rolled.version
+            own = StoredRollouts([rt.store], rt.clock, chosen.store or settings.journal_place)
+            shown = [
+                one for one in await own.all() if (one.machine.name, one.version) == (name, version)
+            ]
+            report.status = [await own.status(one) for one in shown]
+    finally:
+        for store in stores:
+            await store.aclose()
+    _tell_start(report, as_json=chosen.json)
+    return 0
+
+
+def _declared(word: str) -> Callable[[Runtime], object]:
+    """Return the function that a file declares a rollout by."""
+    file, _, name = word.rpartition(":")
+    if not file or not name.isidentifier():
+        raise UserError(
+            f"{word!r} names no rollout of a file; give the file and a function in it, type: "
+            "vega rollout start review.py:review"
+        )
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; give the path of a .py file")
+    # Modules that lie beside it are found, as if it were started by Python.
+    sys.path.insert(0, str(path.resolve().parent))
+    found = names_at(path, check_loading)
+    made = found.get(name)
+    if not inspect.isfunction(made):
+        functions = [key for key, each in found.items() if inspect.isfunction(each)]
+        raise UserError(
+            f"{path} has no function {name!r}, but {', '.join(functions) or 'none'}; write: "
+            f"def {name}(rt): return rollout(rt, {name!r}, reference=…, candidate=…)"
+        )
+    return cast("Callable[[Runtime], object]", made)
+
+
+def _made(declare: Callable[[Runtime], object], rt: Runtime, word: str) -> RolledOut[..., Any]:
+    try:
+        made = declare(rt)
+    except TypeError as error:
+        raise UserError(
+            f"{word} cannot be called with a runtime: {error}; write it as def NAME(rt): return "
+            "rollout(rt, …)"
+        ) from error
+    if not isinstance(made, RolledOut):
+        raise UserError(
+            f"{word} returned {type(made).__name__} and no rollout; let it end with: return "
+            "rollout(rt, …)"
+        )
+    return cast("RolledOut[..., Any]", made)
+
+
+def _inputs_of(path: Path) -> list[InputLine]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}; give a file of lines of JSON") from error
+    found: list[InputLine] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(InputLine(number, json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{path}, line {number}, is no JSON: {error}; write a call on each line, such as "
+                '"Which kind of letter is this? …"'
+            ) from error
+    return found
+
+
+async def _check_all(
+    rolled: RolledOut[..., Any], lines: Sequence[InputLine], at_once: int, report: StartReport
+) -> None:
+    """Compare both paths on every input, some at once."""
+    look, left = look_of(sys.stderr), iter(lines)
+    live = LivePlace(sys.stderr) if look.moves and lines else None
+
+    async def work() -> None:
+        for line in left:
+            _count(report, line, await _checked(rolled, line))
+            if live is not None:
+                live.draw([cut(_progress(report, look), look.width or 80)])
+
+    try:
+        await gather_all([work() for _ in range(min(at_once, len(lines)))])
+    finally:
+        if live is not None:
+            live.close()
+
+
+async def _checked(rolled: RolledOut[..., Any], line: InputLine) -> CheckedInput:
+    args, named = line.arguments()
+    try:
+        return await rolled.check(*args, **named)
+    except VegaError:
+        raise
+    except TypeError as error:
+        raise UserError(
+            f"line {line.number} of the inputs does not fit: {error}; a list gives the arguments, "
+            "an object the named ones"
+        ) from error
+
+
+def _count(report: StartReport, line: InputLine, checked: CheckedInput) -> None:
+    report.agree += checked.agrees is True
+    report.differ += checked.agrees is False
+    report.unknown += checked.agrees is None
+    if checked.agrees is not True and len(report.differences) < _MOST_SHOWN:
+        answers = (
+            str(checked.reference)[:_LONGEST_ANSWER],
+            str(checked.candidate)[:_LONGEST_ANSWER],
+        )
+        report.differences.append(Difference(line.number, line.value, *answers))
+
+
+def _progress(report: StartReport, look: Look) -> str:
+    done = report.agree + report.differ + report.unknown
+    return look.text(
+        f"{Sign.WORKING} {done:,} of {report.inputs:,} inputs, {report.differ:,} differ"
+    )
+
+
+def _tell_start(report: StartReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    look = look_of(sys.stdout)
+    if report.inputs:
+        unknown = f", {report.unknown:,} could not be compared" if report.unknown else ""
+        sign, tone = (
+            (Sign.HELD, Tone.ASK) if report.differ or report.unknown else (Sign.DONE, Tone.OK)
+        )
+        said = f"{count(report.inputs, 'input')}: {report.agree:,} agree, {report.differ:,} differ"
+        print("\n".join(look.marked(sign, tone, said + unknown)))
+        for each in report.differences:
+            given = one_line(json.dumps(each.inputs, ensure_ascii=False))
+            print("\n".join(look.fold(given, "     ", f"  {each.line}: ")))
+            for who in ("reference", "candidate"):
+                said = one_line(getattr(each, who))
+                print("\n".join(look.fold(said, " " * 16, f"     {who:<9}  ")))
+        print()
+    for one in report.status:
+        print("\n".join(render_status(one, look)))
+
+
+_ACTIONS: Mapping[str, Callable[[argparse.Namespace], Coroutine[Any, Any, int]]] = {
+    "start": _start,
+    "status": _status,
+    "list": _list,
+    **dict.fromkeys(map(str, PersonAction), _decide),
+}
