@@ -37,6 +37,7 @@ NOT_KEPT = {
     "mcp",
     "replay",
     "resume",
+    "rollout",
     "serve",
     "token",
     "top",
