@@ -334,9 +334,9 @@ class RolloutEvidence:
         )
 
     async def _state_for(self, batch: Sequence[_WaitingEvent]) -> tuple[RolloutRecord, int]:
-        """Return the state to fold a batch into: as we wrote it last while nobody else writes, since
-        the store refuses what is based on an older one. What a person asks for is judged by what
-        holds now."""
+        """Return the state to fold a batch into: while nobody else writes, as we wrote it last,
+        since the store refuses what is based on an older one. What a person asks for is judged by
+        what holds now."""
         is_asked = any(isinstance(each.event, PersonDecided) for each in batch)
         if self._written is None or not self._is_alone or is_asked:
             return await self._load()
