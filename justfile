@@ -240,9 +240,13 @@ code-tasks *args:
     python -m campaigns.code_tasks {{args}}
 
 # Candidates of known quality under people who look after every call: false promotions over 2,000 rollouts, or 10,000 with
-# `full`, beside TensorZero's rule and Wilson's bound; calls to demotion; what a decision costs
+# `full`, beside TensorZero's rule and Wilson's bound; calls to demotion; what decisions, evidence and verified calls cost;
+# that a shadow does nothing, in 500 runs or 10,000; workers on PostgreSQL killed in every mode, about 60 of them or 500
 rollouts size="":
-    python -m campaigns.rollouts {{size}}
+    short=0; python -m campaigns.rollouts {{size}} || short=1; \
+        python -m benchmarks.rollout_cost {{size}} || short=1; \
+        python -m campaigns.rollout_shadow {{ if size == "full" { "10000" } else { "500" } }} || short=1; \
+        python -m campaigns.rollout_kills {{ if size == "full" { "8" } else { "1" } }} || short=1; exit $short
 
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:

@@ -28,6 +28,7 @@ from msgspec import Struct, field, structs
 
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
+    Compared,
     Evidence,
     EvidenceHistory,
     EvidencePoint,
@@ -123,6 +124,10 @@ class RolloutEvidence:
         self.key = key_of(initial.name, evidence.version, evidence.input_class)
         self._initial = to_json(initial)
         self._machine, self._version = initial, 0
+        self._written: tuple[bytes, int] | None = None
+        """The state as we wrote it last, and its version."""
+        self._is_alone = True
+        """Nobody else has written since, as far as we know."""
         self._seen_ms: int | None = None
         """When the state was asked for that the machine is of."""
         self._reading: asyncio.Task[None] | None = None
@@ -144,12 +149,17 @@ class RolloutEvidence:
     async def refresh(self) -> bool:
         """Read what others have folded, if that is due; return whether the machine may be relied
         on. While the store does not answer, a candidate might have been demoted by others."""
-        if self._age_ms() < NEWS_MS and not self._unsaved:
+        age_ms = self._age_ms()
+        is_fresh = age_ms < NEWS_MS and not self._unsaved
+        if is_fresh and age_ms < NEWS_MS / 2:
             return True
         # One read for all calls, and not cancelled with any of them: it may be saving events.
         if self._reading is None or self._reading.done():
             self._asked_ms = self._clock.now()
             self._reading = asyncio.create_task(self._read())
+        # Asked for before they are needed: where calls come often, none of them waits for news.
+        if is_fresh:
+            return True
         left_ms = LOST_MS - NEWS_MS - (self._clock.now() - self._asked_ms)
         if left_ms > 0:
             await asyncio.wait([self._reading], timeout=left_ms / 1000)
@@ -225,7 +235,7 @@ class RolloutEvidence:
         call here, however slow the store is. What promotes waits until all can know it."""
         # The id is there for every event: a put whose reply was lost is not made a second time.
         call, route = (call, route) if call else (token_hex(8), None)
-        if not isinstance(event, PersonDecided):
+        if isinstance(event, Compared) and not event.agrees:  # nothing else demotes by itself
             next_machine = _copied(self._machine)
             change = next_machine.step(event)
             if change is not None and not change.is_promotion:
@@ -313,9 +323,9 @@ class RolloutEvidence:
     async def _fold_all(self, batch: Sequence[_WaitingEvent]) -> None:
         """Fold a batch by one write, in which ids of events that are done are dropped."""
         for attempt in range(_RETRIES):
-            record, version = await self._load()
+            asked_ms, (record, version) = self._clock.now(), await self._state_for(batch)
             known = await self._folded_of(batch, record)
-            done, is_changed = [*self._done], False
+            done, is_changed = {*self._done}, False
             for each in batch:
                 if each.call not in known:
                     known.add(each.call)
@@ -324,14 +334,19 @@ class RolloutEvidence:
                 return
             record.folded = [each for each in record.folded if each not in done][-_MAX_FOLDED:]
             record.at_ms = self._clock.now()
-            if await self._store.put(STATES, self.key, to_json(record), expected=version):
-                del self._done[: len(done)]
+            written = to_json(record)
+            if await self._store.put(STATES, self.key, written, expected=version):
+                # That it was taken is news, too: nobody else has written since.
+                self._written = written, version + 1
+                self._seen_ms = max(asked_ms, self._seen_ms or asked_ms)
+                self._done = [each for each in self._done if each not in done]
                 self._see(record.machine, version + 1, known={each.call for each in batch})
                 await self._keep_point(record.machine.evidence)
                 for each in batch:
                     if each.change is not None:
                         self._tell(each.change)
                 return
+            self._is_alone = False
             await asyncio.sleep(min(attempt, 20) / 1000)
         raise StoreError(
             f"the evidence of {self.key} was changed by others at each of {_RETRIES} attempts; "
@@ -359,6 +374,15 @@ class RolloutEvidence:
                     return
         except StoreError as error:
             _log.info("rollout %s: a point of its history is lost: %s", self.key, error)
+
+    async def _state_for(self, batch: Sequence[_WaitingEvent]) -> tuple[RolloutRecord, int]:
+        """Return the state to fold a batch into: while nobody else writes, as we wrote it last,
+        since the store refuses what is based on an older one. What a person asks for is judged by
+        what holds now."""
+        is_asked = any(isinstance(each.event, PersonDecided) for each in batch)
+        if self._written is None or not self._is_alone or is_asked:
+            return await self._load()
+        return from_json(RolloutRecord, self._written[0]), self._written[1]
 
     def _step(self, each: _WaitingEvent, record: RolloutRecord) -> bool:
         """Return whether the record has changed by an event."""
@@ -393,6 +417,7 @@ class RolloutEvidence:
         if found is not None:
             record, version = from_json(RolloutRecord, found[0]), found[1]
         record.subject = self._subject or record.subject
+        self._is_alone = self._written is not None and version == self._written[1]
         # A copy: the record is stepped on, and what it becomes may not be taken by the store.
         self._see(_copied(record.machine), version)
         self._seen_ms = max(asked_ms, self._seen_ms or asked_ms)

@@ -9,7 +9,7 @@
 | `shadow`         | the reference          | the candidate in the shadow, compared          |
 | `canary`, chosen | the candidate          | the reference in the shadow, compared          |
 | `canary`, others | the reference          | the candidate in the shadow, compared          |
-| `dual_verify`    | both, compared         |                                                |
+| `dual_verify`    | both, compared         | that they agree is kept                        |
 | `direct_only`    | the candidate          | for 1 %: the reference in the shadow, compared |
 
 A candidate that fails where it answers is counted as a difference, at once, and the reference
@@ -315,8 +315,11 @@ class RolledOut(Generic[P, T]):
         agrees = self._is_same(performed, other)
         if agrees is None:
             await self._close(call)
+        elif agrees:
+            # It demotes nothing, so nobody waits until the store has it.
+            await self._later(self._record(call, Compared(agrees, again, is_answer=True)))
         else:
-            await self._record(call, Compared(agrees, again, is_answer=agrees))
+            await self._record(call, Compared(agrees, again))
         return other.output if agrees and isinstance(other, PathAnswer) else performed.output
 
     # Comparisons.
