@@ -40,6 +40,11 @@ if TYPE_CHECKING:
         mode_of as mode_of,
         permission_policy_from as permission_policy_from,
     )
+    from vegakit.host.authors import (
+        AskCost as AskCost,
+        cost_of_ask as cost_of_ask,
+        cost_of_call as cost_of_call,
+    )
     from vegakit.host.budgets import (
         NO_PRICE as NO_PRICE,
         Budgets as Budgets,
@@ -110,6 +115,7 @@ __getattr__, __dir__ = lazy_exports(
             "seconds_of"
         ),
         "approvals": "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from",
+        "authors": "AskCost cost_of_ask cost_of_call",
         "budgets": "NO_PRICE Budgets Lease rule_of",
         "deployment": "deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",

@@ -20,17 +20,24 @@ if TYPE_CHECKING:
         close as close,
         exact as exact,
         ignored as ignored,
+        judge as judge,
         same_set as same_set,
     )
     from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
+    from vegakit.vesper.quotes import (
+        QuotedStage as QuotedStage,
+        RolloutQuote as RolloutQuote,
+        render_rollout_quote as render_rollout_quote,
+    )
     from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
-        "comparisons": "Comparison by_field close exact ignored same_set",
+        "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
+        "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "rollouts": "RolledOut rollout",
     },
 )

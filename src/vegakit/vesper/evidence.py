@@ -114,9 +114,13 @@ class RolloutEvidence:
         self._see(record.machine)
         return True
 
-    async def open_call(self, call: str, inputs: str, *, is_kept: bool) -> RolloutRoute:
-        """Route a call; one that is kept takes the route that it had before a kill."""
+    async def open_call(
+        self, call: str, inputs: str, *, is_kept: bool, is_paid: bool = True
+    ) -> RolloutRoute:
+        """Route a call; one that is kept takes the route that it had before a kill. One whose
+        comparison nobody pays is not compared, on whichever route the machine has it by now."""
         route = self._machine.route(inputs, call)
+        route = route if is_paid else route.uncompared()
         if not is_kept or route.mode is RolloutMode.REFERENCE_ONLY:
             return route
         for kind in (_DONE, _PENDING):
