@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns.rollout_acceptance import BAD, GOOD, LEAST_CALLS, rolled_out
 
 from vegakit.contracts import (
     STAGES,
@@ -167,6 +168,17 @@ def test_an_outage_of_a_judge_is_no_evidence() -> None:
             return rolled.status().evidence.production
 
     assert within(work) == Tally()
+
+
+def test_a_judge_without_a_verdict_has_not_said_same() -> None:
+    """Texts that confuse it would drop out of the count else."""
+
+    async def work(rt: Runtime) -> bool:
+        babbler = Agent("babbler", model=ScriptedModel(["well"] * 9, name="babbler"))
+        compare = judge(babbler, answers=ANSWERS)
+        return (await compare.verdict(rt, "yes", "yes")).is_same
+
+    assert within(work) is False
 
 
 def test_a_judge_compares_one_field() -> None:
@@ -421,3 +433,22 @@ def test_a_resumed_call_that_was_not_compared_stays_so(tmp_path: Path) -> None:
     route = within(work, journal=tmp_path / "run.db")
     assert not route.is_verifying
     assert not route.answers_by_candidate
+
+
+# Over the wire: a part of `just rollouts full`.
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "reached"),
+    [("model to model", GOOD, RolloutMode.CANARY), ("agent to code", BAD, RolloutMode.SHADOW)],
+)
+def test_rollouts_over_the_wire(kind: str, rate: float, reached: RolloutMode) -> None:
+    """What is as good is promoted and what is not is not, for the money that was quoted."""
+    came = asyncio.run(rolled_out(kind, rate, LEAST_CALLS, RolloutMode.CANARY))
+    stage = came.quote.stages[1]
+    assert came.highest is reached
+    assert came.wrong_answers == 0
+    assert stage.typical is not None
+    assert stage.at_most is not None
+    assert came.verification <= stage.at_most
+    assert came.verification == pytest.approx(stage.typical, rel=0.12)

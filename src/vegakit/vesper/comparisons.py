@@ -33,7 +33,7 @@ from msgspec import Struct
 
 from vegakit.concurrency import gather_all
 from vegakit.contracts import JudgeErrors, JudgeTally, PathCost, Tally
-from vegakit.errors import UserError, did_you_mean
+from vegakit.errors import ContractViolated, UserError, did_you_mean
 from vegakit.host import Agent, AskCost, Reply, cost_of_ask
 from vegakit.records import canonical, digest128, from_json, to_json
 from vegakit.sdk import Runtime
@@ -277,14 +277,18 @@ class Judge:
     async def ask(
         self, runtime: Runtime, reference: object, candidate: object
     ) -> tuple[bool, PathCost]:
-        """Return whether the judge says that both are the same, and what it cost. A judge without
-        a verdict raises, which is no evidence."""
+        """Return whether the judge says that both are the same, and what it cost. One that cannot
+        be asked raises, which is no evidence. One that answers and comes to no verdict has not
+        said that they are the same: texts that confuse it must not drop out of the count."""
         one, two = _spelled(reference), _spelled(candidate)
         # Judges favour what they read first. Which one that is depends on the texts alone, so that
         # a run that is resumed asks the same.
         if int(digest128([one, two])[:2], 16) % 2:
             one, two = two, one
-        reply = await runtime.ask(self._agent, _question(one, two), wait_for_budget=True)
+        try:
+            reply = await runtime.ask(self._agent, _question(one, two), wait_for_budget=True)
+        except ContractViolated:
+            return False, PathCost()
         return reply.output == "same", PathCost(1, int(reply.cost))
 
     async def bound(self, runtime: Runtime, answer_tokens: int) -> AskCost:
