@@ -240,7 +240,7 @@ code-tasks *args:
     python -m campaigns.code_tasks {{args}}
 
 # Candidates of known quality under people who look after every call: false promotions over 2,000 rollouts, or 10,000 with
-# `full`, beside TensorZero's rule and Wilson's bound; calls to demotion; what a decision costs
+# `full`, beside TensorZero's rule and Wilson's bound; calls to demotion; what a decision costs; rollouts over the wire
 rollouts size="":
     python -m campaigns.rollouts {{size}}
 

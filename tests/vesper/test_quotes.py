@@ -21,7 +21,7 @@ from vegakit.contracts import (
 )
 from vegakit.conversation import ModelRequest, Text, Usage, UserMessage
 from vegakit.errors import ErrorClass, InvalidRuleError, UserError
-from vegakit.host import Agent
+from vegakit.host import Agent, AskCost, cost_of_ask
 from vegakit.money import dollars
 from vegakit.providers.scripted import ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
@@ -306,6 +306,21 @@ def test_a_quote_that_nothing_bounds_says_why() -> None:
     assert "both paths are paid at canary" in render_rollout_quote(bounded)
 
 
+def test_an_ask_costs_no_more_than_its_bound() -> None:
+    """Also if an empty answer is asked for again, and each is as long as it may be."""
+
+    async def work(rt: Runtime) -> tuple[AskCost, int]:
+        replies = [ScriptedReply(text, usage=Usage(1, 100)) for text in ("", "yes")]
+        agent = Agent("late", model=ScriptedModel(replies), max_tokens=100)
+        bound = cost_of_ask(agent, rt.model_registry, "?")
+        return bound, (await rt.ask(agent, "?")).cost
+
+    bound, cost = within(work)
+    assert bound.most is not None
+    assert bound.once < cost <= bound.most
+    assert bound.answer_tokens == 100
+
+
 def test_a_candidate_that_costs_more_never_pays() -> None:
     """The quote says so."""
 
@@ -353,6 +368,36 @@ def test_verification_is_never_overspent() -> None:
     assert spent == runs * PER_SMALL
     assert in_all == spent + 200 * PER_LARGE
     assert "raise it: rollout(…, budget=…)" in state.paused_because
+
+
+def test_runtimes_on_one_ledger_share_the_wallet(tmp_path: Path) -> None:
+    """Each compares what fits, and together they do not pass the cap."""
+
+    async def compare_many(rt: Runtime) -> int:
+        async with rollout(
+            rt, "w", reference=LARGE, candidate=SMALL, rule=AT_ONCE, budget="$0.02"
+        ) as rolled:
+            for _ in range(3):
+                await asyncio.gather(*(rolled(f"{n}?") for n in range(20)))
+                await rolled.settle()
+            return rolled.status().evidence.production.runs
+
+    async def work() -> tuple[tuple[int, ...], int]:
+        ledger = tmp_path / "ledger.db"
+        async with (
+            Runtime(observable=False, ledger=ledger) as one,
+            Runtime(observable=False, ledger=ledger) as two,
+        ):
+            runs = await asyncio.gather(compare_many(one), compare_many(two))
+            async with rollout(
+                one, "w", reference=LARGE, candidate=SMALL, rule=AT_ONCE, budget="$0.02"
+            ) as rolled:
+                return runs, await rolled.spent()
+
+    runs, spent = asyncio.run(work())
+    assert min(runs) > 0
+    assert spent == sum(runs) * PER_SMALL <= dollars("$0.02")
+    assert sum(runs) > 30
 
 
 @pytest.mark.parametrize(
