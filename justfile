@@ -241,7 +241,7 @@ code-tasks *args:
 
 # Candidates of known quality under people who look after every call: false promotions over 2,000 rollouts, or 10,000 with
 # `full`, beside TensorZero's rule and Wilson's bound; calls to demotion; what decisions, evidence and verified calls cost;
-# that a shadow does nothing, in 500 runs or 10,000; workers on PostgreSQL killed in every mode, about 60 of them or 500
+# that a shadow does nothing, in 500 runs or 10,000; workers on PostgreSQL killed in every mode, about 60 of them or 500; rollouts over the wire
 rollouts size="":
     short=0; python -m campaigns.rollouts {{size}} || short=1; \
         python -m benchmarks.rollout_cost {{size}} || short=1; \

@@ -10,6 +10,7 @@ Between two failures nothing but the number of runs changes, and every rule here
 clean runs. So a history is its gaps between failures, which are drawn as geometric numbers, and a
 rule is asked at the last clean run of each gap; the figure "call by call" shows on whole histories
 that nothing is lost by that. The last promotions and every demotion are made by the machine itself.
+Rollouts of agents over real sockets, with their quotes, are in `rollout_acceptance`.
 """
 
 import random
@@ -22,12 +23,14 @@ from time import process_time
 
 from benchmarks.figures import Figure, show
 
+from campaigns.rollout_acceptance import acceptance
 from vegakit.contracts import (
     ALPHA,
     MIN_SAMPLE,
     STAGES,
     Compared,
     Evidence,
+    JudgeTally,
     PairedTally,
     PersonAction,
     PersonDecided,
@@ -39,6 +42,7 @@ from vegakit.contracts import (
     Tally,
     calls_to_detection,
 )
+from vegakit.errors import InvalidRuleError
 
 __all__ = ["main"]
 
@@ -64,7 +68,9 @@ def main(size: str = "") -> int:
         *_machines(rollouts),
         *_demotions(rollouts, noisy),
         *_noisy_promotions(noisy),
+        *_judged_promotions(noisy),
         *_speed(),
+        *acceptance(size),
     ]
     print(show(figures))
     return 0 if all(figure.holds for figure in figures) else 1
@@ -338,6 +344,48 @@ def _noisy_machine(margin: float) -> int:
         if machine.stage == LAST:
             return call
         machine.step(Compared(draw.random() >= 0.02, draw.random() >= 0.02, is_answer=True))
+    return NEVER
+
+
+# A judge that is wrong at times, as often as its known pairs allow.
+
+JUDGE_PAIRS, MISSED, IMAGINED, JUDGED_RUNS = 2_000, 0.004, 0.004, 100_000
+
+
+def _judged_promotions(rollouts: int) -> list[Figure]:
+    """The candidate adds just the margin; the judge misses some of that, and sees differences that
+    are none. Its errors are measured anew for each rollout, as they are for a user."""
+    margin = 0.02
+    wrong = sum(_is_judged_within(seed, margin, margin) < NEVER for seed in range(rollouts))
+    needed = sorted(_is_judged_within(seed, 0.0, margin) for seed in range(rollouts // 3))
+    return [
+        _at_most_percent(FALSE, wrong, rollouts, "2 % more, by a judge with 0.4 % errors"),
+        Figure("nothing more is promoted after, median", f"{median(needed):,.0f} runs"),
+    ]
+
+
+def _is_judged_within(seed: int, more: float, margin: float) -> int:
+    """Returns the runs after which a judge shows that the candidate is within the margin."""
+    draw = random.Random(seed)
+
+    def wrong(rate: float) -> Tally:
+        return Tally(JUDGE_PAIRS, sum(draw.random() < rate for _ in range(JUDGE_PAIRS)))
+
+    errors = JudgeTally(same=wrong(IMAGINED), different=wrong(MISSED)).errors(ALPHA / 2)
+    try:
+        rule = RolloutRule(margin=margin, judge=errors)
+    except InvalidRuleError:
+        return NEVER
+    seen = more * (1 - MISSED) + (1 - more) * IMAGINED
+    worse, better = seen * (1 - IMAGINED), IMAGINED * (1 - seen)
+    counts = PairedTally()
+    while counts.runs < JUDGED_RUNS:
+        counts = counts.plus(PairedTally(equal=_gap(draw, 1 - worse - better)))
+        is_worse = draw.random() < worse / (worse + better)
+        tested = rule.tested_margin(margin)
+        if is_worse and counts.runs >= MIN_SAMPLE and counts.is_within(tested, rule.test_alpha):
+            return counts.runs
+        counts = counts.plus(PairedTally(worse=1) if is_worse else PairedTally(better=1))
     return NEVER
 
 

@@ -8,8 +8,12 @@ from hypothesis import given, strategies as st
 
 from vegakit.contracts import (
     CALLS_BETWEEN_ALARMS,
+    Evidence,
     FaultDetector,
+    JudgeErrors,
+    JudgeTally,
     PairedTally,
+    Tally,
     calls_to_alarm,
     difference_of,
 )
@@ -146,3 +150,49 @@ def test_a_margin_that_cannot_be_tested_is_refused(margin: float) -> None:
     """The message says which can be."""
     with pytest.raises(InvalidRuleError, match=r"give one from 0\.001 to 0\.1"):
         FaultDetector(margin)
+
+
+# Judges.
+
+RATES = st.floats(0, 1)
+
+
+@given(RATES, RATES, RATES, RATES, st.floats(0, 0.5), st.floats(0, 0.5))
+def test_a_judge_hides_no_more_than_its_errors(
+    candidate: float, reference: float, missed: float, missed_too: float, a: float, b: float
+) -> None:
+    """Whatever kinds of differences it misses up to its bound, on either side."""
+    judge = JudgeErrors(a, b)
+    shown = candidate * (1 - a * missed - b) - reference * (1 - a * missed_too - b)
+    assert judge.true_excess(shown) >= candidate - reference - 1e-9
+    agreement = (1 - candidate) * (1 - b) + candidate * a * missed
+    assert 1 - candidate >= agreement - judge.false_same - 1e-9
+
+
+@given(st.floats(0.002, 0.1), st.floats(0, 0.05), st.floats(0, 0.5))
+def test_what_is_tested_is_what_is_promised(margin: float, a: float, b: float) -> None:
+    """A candidate that the judge shows at the tested margin truly is at the margin at most."""
+    judge = JudgeErrors(a, b)
+    assert judge.true_excess(judge.tested_margin(margin)) == pytest.approx(margin)
+
+
+def test_pairs_bound_the_errors_of_a_judge() -> None:
+    """Without a mistake in 500 pairs it may still be wrong in 1.8 %; without pairs, always."""
+    clean = JudgeTally(Tally(500), Tally(500, 5)).errors(0.0005)
+    assert clean.false_different == pytest.approx(0.0177, abs=1e-4)
+    assert clean.false_same > 0.03
+    assert JudgeTally().errors() == JudgeErrors(1.0, 1.0)
+    assert JudgeErrors(1.0, 1.0).finest_margin == 1.0
+    assert JudgeErrors(0.1, 0.1).beside(JudgeErrors(0.2, 0.3)) == JudgeErrors(0.2, 0.4)
+
+
+def test_a_judge_lowers_what_is_shown() -> None:
+    """Agreement by its false sames, and never above its ceiling."""
+    evidence = Evidence("v1", production=Tally(10**6), pairs=PairedTally(equal=10**6))
+    plain, judged = evidence.shown(), evidence.shown(judge=JudgeErrors(0.02, 0.01))
+    assert plain is not None
+    assert judged is not None
+    assert judged.ceiling == 0.98 > judged.lower > 0.979
+    assert judged.lower == pytest.approx(plain.lower - 0.02)
+    assert plain.excess is not None
+    assert judged.excess == pytest.approx((plain.excess + 0.02) / 0.99)

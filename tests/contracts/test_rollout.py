@@ -7,9 +7,13 @@ from hypothesis import given, strategies as st
 
 from vegakit.contracts import (
     STAGES,
+    CallCosts,
     Compared,
+    ComparisonsPaused,
     Evidence,
     InputSource,
+    JudgeErrors,
+    PathCost,
     PersonAction,
     PersonDecided,
     ReferenceRepeated,
@@ -19,6 +23,8 @@ from vegakit.contracts import (
     StageChange,
     Tally,
     calls_to_detection,
+    calls_to_stages,
+    clean_runs,
 )
 from vegakit.errors import InvalidRuleError, UserError
 from vegakit.records import from_json, to_json
@@ -337,3 +343,91 @@ def test_evidence_promotes_by_one_and_demotes_to_the_shadow(
         if change := machine.step(event):
             assert change.after in (change.before + 1, 1)
             assert bool(machine.held_because) != change.is_promotion
+
+
+# Judges, quotes and pauses.
+
+JUDGED = RolloutRule(judge=JudgeErrors(0.005, 0.01), margin=0.02)
+
+
+def test_a_judge_that_cannot_show_the_margin_is_refused() -> None:
+    """With what it can show, and what else to give."""
+    with pytest.raises(InvalidRuleError, match=r"above 98.2% cannot.*margin=0.02\) or more"):
+        RolloutRule(judge=JudgeErrors(0.018, 0.018), margin=0.01)
+    with pytest.raises(InvalidRuleError, match=r"no margin up to 0.1 can: give judge"):
+        RolloutRule(judge=JudgeErrors(1.0, 1.0))
+
+
+def test_a_difference_may_be_the_judges_mistake() -> None:
+    """So it demotes nobody by itself, and the reference is asked again from the first call on."""
+    machine = rollout(JUDGED, stage=4)
+    assert machine.route("a", "b").repeats_reference
+    assert machine.step(Compared(agrees=False, reference_agrees=True)) is None
+
+
+def test_a_judge_makes_the_test_harder() -> None:
+    """The margin is less by its errors, and half of the risk is theirs."""
+    plain = clean_runs(RolloutRule(margin=0.005), 0.999, is_noisy=True)
+    judged = clean_runs(
+        RolloutRule(margin=0.005, judge=JudgeErrors(0.003, 0.1)), 0.999, is_noisy=True
+    )
+    assert judged > 3 * plain
+
+
+def test_so_many_clean_runs_are_quoted() -> None:
+    """Those at which the machine promotes."""
+    rule = RolloutRule()
+    assert [clean_runs(rule, t, is_noisy=False) for t in (0.95, 0.999, 0.9999)] == [
+        1_000,
+        8_808,
+        100_171,
+    ]
+    assert calls_to_stages(rule, is_noisy=False) == (0, 1_100, 3_100, 8_908, 100_271)
+    assert calls_to_stages(rule, is_noisy=True) == (0, 1_100, 3_100, 3_500, 3_501)
+    assert len(calls_to_stages(RolloutRule(last=RolloutMode.CANARY), is_noisy=False)) == 3
+
+
+def test_the_machine_promotes_where_it_was_quoted() -> None:
+    """Of a noisy reference, if all answers agree and every hundredth is the candidate's."""
+    machine, entered = rollout(JUDGED), [0]
+    shares = {1: 0, 2: 100, 3: 20, 4: 1}
+    for call in range(1, 10_000):
+        every = shares[machine.stage]
+        answer = bool(every) and (call - entered[-1]) % every == 0
+        if machine.step(Compared(True, True, is_answer=answer)):
+            entered.append(call)
+        if machine.mode is RolloutMode.DIRECT_ONLY:
+            break
+    quoted = calls_to_stages(JUDGED, is_noisy=True)
+    assert entered == [max(0, calls - JUDGED.calibration) for calls in quoted]
+
+
+@pytest.mark.parametrize("stage", range(6))
+def test_without_comparisons_only_the_last_stage_trusts_the_candidate(stage: int) -> None:
+    """Elsewhere nobody would see what it does."""
+    machine = rollout(RolloutRule(sample=1.0), stage)
+    for number in range(300):
+        plain = machine.route(str(number), "call").uncompared()
+        assert not plain.is_verifying
+        assert plain.answers_by_candidate is plain.runs_candidate is (stage == 5)
+
+
+def test_a_pause_is_told_until_a_call_is_compared() -> None:
+    """It decides nothing by itself."""
+    for event in (AGREED, ReferenceRepeated(agrees=True)):
+        machine = rollout()
+        assert machine.step(ComparisonsPaused("no money")) is None
+        assert machine.paused_because == "no money"
+        machine.step(event)
+        assert not machine.paused_because
+
+
+def test_costs_are_added_up() -> None:
+    """Of the reference also where it is compared with itself."""
+    machine, one = rollout(), CallCosts(PathCost(1, 30), PathCost(1, 3), PathCost(2, 8))
+    machine.step(Compared(agrees=True, costs=one))
+    machine.step(ReferenceRepeated(agrees=True, costs=CallCosts(reference=PathCost(2, 60))))
+    machine.step(Compared(agrees=True, source=InputSource.GENERATED, costs=one))
+    costs = machine.evidence.costs
+    assert (costs.reference, costs.candidate) == (PathCost(4, 120), PathCost(2, 6))
+    assert (costs.judge.mean, PathCost().mean) == (4, None)

@@ -12,6 +12,7 @@ such a martingale ever reaches `1 / alpha` with probability `alpha` at most, who
 | reference that disagrees with itself?        | a grid of bets                         |          |
 | has such a candidate become worse?           | the same bets, begun anew at every     | a float  |
 |                                              | call and added up (Shiryaev-Roberts)   | a bet    |
+| how often is a judge wrong?                  | the first one, on pairs that are known | 2 counts |
 
 The prior is fixed before any data: Robbins, "Statistical methods related to the law of the iterated
 logarithm" (1970). The bets follow Waudby-Smith and Ramdas, "Estimating means of bounded random
@@ -247,7 +248,104 @@ def check_margin(margin: float) -> None:
         )
 
 
+# A judge says whether two texts mean the same, and is wrong at times. How often is found out first,
+# on pairs whose verdict is known; what counts are upper bounds of its rates:
+#
+#     A   of pairs that differ, it calls the same           (false same)
+#     B   of pairs that are the same, it calls different    (false different)
+#
+# Of the candidate's true rate of differences c and the reference's own r it shows
+#
+#     mean of D = c (1 - a_c - b) - r (1 - a_r - b)  >=  (c - r) (1 - b) - c A
+#
+# where a_c and a_r may be anything up to A, as the kinds of differences need not be alike, and b is
+# the same for both, up to B. So c - r <= (mean of D + A) / (1 - B), and agreement is at least what
+# the judge shows less A. That also holds if A was measured as the share of wrong ones among the
+# pairs that the judge calls the same, as it is if people label a sample of them. It means that no
+# number of calls shows agreement above 1 - A: it takes a better judge, or more pairs.
+
+
+class JudgeErrors(Struct, frozen=True):
+    """Upper bounds of how often a judge is wrong, each for the risk it was asked for."""
+
+    false_same: float = 0.0
+    false_different: float = 0.0
+
+    @property
+    def ceiling(self) -> float:
+        """Return the agreement above which nothing can be shown by this judge."""
+        return 1.0 - self.false_same
+
+    @property
+    def finest_margin(self) -> float:
+        """Return the least margin that can be tested by this judge."""
+        return self.true_excess(MIN_MARGIN)
+
+    def tested_margin(self, margin: float) -> float:
+        """Return what the judge must show, so that the candidate truly is within the margin."""
+        return margin * (1.0 - self.false_different) - self.false_same
+
+    def true_excess(self, excess: float) -> float:
+        """Return what the candidate adds at most, if the judge shows this."""
+        seen = 1.0 - self.false_different
+        return 1.0 if seen <= 0.0 else min(1.0, (excess + self.false_same) / seen)
+
+    def beside(self, other: "JudgeErrors") -> "JudgeErrors":
+        """Return the errors of both, if answers are the same where each says so of its field. A
+        difference in one field is missed by its own judge; either may see one that is none."""
+        return JudgeErrors(
+            max(self.false_same, other.false_same),
+            min(1.0, self.false_different + other.false_different),
+        )
+
+
+class JudgeTally(Struct, frozen=True):
+    """What a judge said of pairs whose verdict is known: those that are the same, and those that
+    differ, each with how many of them it got wrong."""
+
+    same: Tally = Tally()
+    different: Tally = Tally()
+
+    def errors(self, alpha: float = ALPHA) -> JudgeErrors:
+        """Return upper bounds of both rates, which hold together but for a risk of `alpha`."""
+        return JudgeErrors(
+            1.0 - self.different.lower_bound(alpha / 2), 1.0 - self.same.lower_bound(alpha / 2)
+        )
+
+
 # What is kept.
+
+
+class PathCost(Struct, frozen=True, omit_defaults=True):
+    """What the answers of one path have cost, in nano-dollars."""
+
+    answers: int = 0
+    nanos: int = 0
+
+    def plus(self, other: "PathCost") -> "PathCost":
+        """Return both together."""
+        return PathCost(self.answers + other.answers, self.nanos + other.nanos)
+
+    @property
+    def mean(self) -> float | None:
+        """Return what an answer costs; None if there was none."""
+        return self.nanos / self.answers if self.answers else None
+
+
+class CallCosts(Struct, frozen=True, omit_defaults=True):
+    """What both paths and the judge cost where they were compared."""
+
+    reference: PathCost = PathCost()
+    candidate: PathCost = PathCost()
+    judge: PathCost = PathCost()
+
+    def plus(self, other: "CallCosts") -> "CallCosts":
+        """Return both together."""
+        return CallCosts(
+            self.reference.plus(other.reference),
+            self.candidate.plus(other.candidate),
+            self.judge.plus(other.judge),
+        )
 
 
 class InputSource(StrEnum):
@@ -270,6 +368,7 @@ class Evidence(Struct, frozen=True):
     """The reference compared with itself, before the candidate is tried."""
     pairs: PairedTally = PairedTally()
     """Calls in production that were compared three ways."""
+    costs: CallCosts = CallCosts()
 
     def plus(self, other: "Evidence") -> "Evidence":
         """Return what both know, of the same candidate and input class."""
@@ -281,29 +380,44 @@ class Evidence(Struct, frozen=True):
             generated=self.generated.plus(other.generated),
             noise=self.noise.plus(other.noise),
             pairs=self.pairs.plus(other.pairs),
+            costs=self.costs.plus(other.costs),
         )
 
     def with_run(
-        self, source: InputSource, *, agrees: bool, reference_agrees: bool | None = None
+        self,
+        source: InputSource,
+        *,
+        agrees: bool,
+        reference_agrees: bool | None = None,
+        costs: CallCosts | None = None,
     ) -> "Evidence":
         """Return the evidence with one more comparison, three-way if the reference was asked
         again."""
         one = Tally(1, int(not agrees))
+        spent = self.costs if costs is None else self.costs.plus(costs)
         if source is InputSource.GENERATED:
-            return structs.replace(self, generated=self.generated.plus(one))
+            return structs.replace(self, generated=self.generated.plus(one), costs=spent)
         pairs = self.pairs
         if reference_agrees is not None:
             difference = difference_of(agrees=agrees, reference_agrees=reference_agrees)
             pairs = pairs.plus(_PAIRS[difference])
-        return structs.replace(self, production=self.production.plus(one), pairs=pairs)
+        runs = self.production.plus(one)
+        return structs.replace(self, production=runs, pairs=pairs, costs=spent)
 
-    def shown(self, alpha: float = ALPHA) -> "Confidence | None":
-        """Return the figures for people; None while there are too few runs to show any."""
-        runs = self.production
+    def shown(self, alpha: float = ALPHA, judge: JudgeErrors | None = None) -> "Confidence | None":
+        """Return the figures for people; None while there are too few runs to show any. What a
+        judge may have got wrong is taken off."""
+        runs, judge = self.production, judge or JudgeErrors()
         if runs.runs < MIN_SAMPLE:
             return None
-        excess = self.pairs.upper_bound(alpha) if self.pairs.runs >= MIN_SAMPLE else None
-        return Confidence(runs, runs.lower_bound(alpha), runs.wilson_bound(), alpha, excess)
+        excess = None
+        if self.pairs.runs >= MIN_SAMPLE:
+            excess = judge.true_excess(self.pairs.upper_bound(alpha))
+        lower, wilson = (
+            max(0.0, bound - judge.false_same)
+            for bound in (runs.lower_bound(alpha), runs.wilson_bound())
+        )
+        return Confidence(runs, lower, wilson, alpha, excess, judge.ceiling)
 
 
 _PAIRS = {1: PairedTally(worse=1), 0: PairedTally(equal=1), -1: PairedTally(better=1)}
@@ -311,13 +425,15 @@ _PAIRS = {1: PairedTally(worse=1), 0: PairedTally(equal=1), -1: PairedTally(bett
 
 class Confidence(Struct, frozen=True):
     """Figures for people: agreement is above `lower`, with a risk of `alpha` at all looks together;
-    `wilson` is beside it, and `excess` at most is added to a noisy reference."""
+    `wilson` is beside it, and `excess` at most is added to a noisy reference. Where a judge
+    compares, no number of runs shows more than `ceiling`."""
 
     runs: Tally
     lower: float
     wilson: float
     alpha: float
     excess: float | None = None
+    ceiling: float = 1.0
 
 
 # The counts at earlier times, for a picture of how confidence grew. They are thinned by a rule that

@@ -19,11 +19,13 @@ the stages below, and every call asks it for a route.
 | compared, they differ, exact, stage 2 or above  | demote to shadow, held                         |
 | compared, the detector alarms, stage 2 or above | demote to shadow, held                         |
 | a person promotes, demotes, stops               | just that                                      |
+| the money for comparisons is gone               | none; the status says so until one is made     |
 
 Before the candidate is tried the reference is compared with itself. If it ever differs, or the
 comparison is declared to be noisy, disagreement of the candidate is counted beside the reference's
 own: thresholds are then on what the candidate adds, and no finer than `margin`. These calls count
-for nothing else, so that choosing a test by them does not bend it.
+for nothing else, so that choosing a test by them does not bend it. Where a judge compares, that is
+noisy always, and the judge's own errors are taken off the margin.
 
 A rollout that was demoted is held: nothing expires, so evidence from before the fault would promote
 it again at once. A person lets it go on, or a new version of the candidate starts from nothing.
@@ -33,14 +35,19 @@ from enum import StrEnum
 from math import ceil, log, log1p
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vegakit.contracts.confidence import (
     ALPHA,
+    MAX_MARGIN,
+    MIN_MARGIN,
     MIN_SAMPLE,
+    CallCosts,
+    Confidence,
     Evidence,
     FaultDetector,
     InputSource,
+    JudgeErrors,
     PairedTally,
     Tally,
     calls_to_alarm,
@@ -100,7 +107,8 @@ class RolloutRule(Struct, frozen=True):
     """The rule of a rollout, fixed before it begins. `alpha` is the risk of promoting it above what
     is true of it, `margin` what a candidate may add to a noisy reference, `sample` the share of
     calls that is still compared at the last stage, `calibration` the calls for which the reference
-    is compared with itself first. It goes no further than `last`."""
+    is compared with itself first. It goes no further than `last`. `judge` is how often the judge
+    that compares is wrong, if there is one."""
 
     is_noisy: bool = False
     margin: float = 0.01
@@ -108,6 +116,7 @@ class RolloutRule(Struct, frozen=True):
     sample: float = STAGES[LAST].compared_share
     calibration: int = 100
     last: RolloutMode = RolloutMode.DIRECT_ONLY
+    judge: JudgeErrors | None = None
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
@@ -116,6 +125,35 @@ class RolloutRule(Struct, frozen=True):
                 "a rollout needs an alpha between 0 and 0.5, a sample above 0 up to 1 and a "
                 f"calibration of 0 calls or more; got {self}"
             )
+        if self.judge is not None and self.tested_margin(self.margin) < MIN_MARGIN:
+            raise InvalidRuleError(_too_fine(self.margin, self.judge))
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether a judge compares, so that a single difference may be its mistake."""
+        return self.judge is not None
+
+    @property
+    def test_alpha(self) -> float:
+        """Return the risk that is left for the test: a judge's errors have the other half."""
+        return self.alpha if self.judge is None else self.alpha / 2
+
+    def tested_margin(self, margin: float) -> float:
+        """Return what must be shown, so that the candidate truly is within the margin."""
+        return margin if self.judge is None else self.judge.tested_margin(margin)
+
+
+def _too_fine(margin: float, judge: JudgeErrors) -> str:
+    finest = judge.finest_margin
+    said = (
+        f"the judge may call {judge.false_same:.1%} of answers that differ the same, and "
+        f"{judge.false_different:.1%} of those that are the same different, so agreement above "
+        f"{judge.ceiling:.1%} cannot be shown by it, nor a margin of {margin:g}"
+    )
+    pairs = "give judge(…) more pairs whose verdict is known, or a better agent"
+    if finest > MAX_MARGIN:
+        return f"{said}; no margin up to {MAX_MARGIN:g} can: {pairs}"
+    return f"{said}; give RolloutRule(margin={ceil(finest * 1000) / 1000:g}) or more, or {pairs}"
 
 
 # Events: what happened to a rollout.
@@ -125,6 +163,7 @@ class ReferenceRepeated(Struct, frozen=True, tag=True):
     """The reference was asked twice before the candidate is tried."""
 
     agrees: bool
+    costs: CallCosts | None = None
 
 
 class Compared(Struct, frozen=True, tag=True):
@@ -136,6 +175,7 @@ class Compared(Struct, frozen=True, tag=True):
     reference_agrees: bool | None = None
     is_answer: bool = False
     source: InputSource = InputSource.PRODUCTION
+    costs: CallCosts | None = None
 
 
 class PersonAction(StrEnum):
@@ -156,7 +196,13 @@ class PersonDecided(Struct, frozen=True, tag=True):
     at: int | None = None
 
 
-RolloutEvent: TypeAlias = ReferenceRepeated | Compared | PersonDecided
+class ComparisonsPaused(Struct, frozen=True, tag=True):
+    """Calls are not compared any more, until there is money for it again."""
+
+    reason: str
+
+
+RolloutEvent: TypeAlias = ReferenceRepeated | Compared | PersonDecided | ComparisonsPaused
 
 
 # Decisions, and routes.
@@ -214,6 +260,17 @@ class RolloutRoute(Struct, frozen=True):
         """Return whether the caller waits for the comparison."""
         return self.mode is RolloutMode.DUAL_VERIFY
 
+    @property
+    def is_verifying(self) -> bool:
+        """Return whether more is asked than the one path that answers."""
+        return self.is_compared or self.repeats_reference
+
+    def uncompared(self) -> "RolloutRoute":
+        """Return how the call is answered if nothing can be compared: by the candidate where it
+        has come to the last stage, else by the reference."""
+        answers = self.answers_by_candidate and self.mode is RolloutMode.DIRECT_ONLY
+        return RolloutRoute(self.mode, runs_candidate=answers, answers_by_candidate=answers)
+
 
 class Rollout(Struct):
     """The state of one rollout on one input class."""
@@ -226,6 +283,8 @@ class Rollout(Struct):
     """Calls at this stage that the candidate answered and that were compared."""
     detector: FaultDetector | None = None
     held_because: str = ""
+    paused_because: str = ""
+    """Why calls are not compared at present; empty if they are."""
 
     @property
     def mode(self) -> RolloutMode:
@@ -235,7 +294,7 @@ class Rollout(Struct):
     @property
     def is_noisy(self) -> bool:
         """Return whether the reference is taken to disagree with itself."""
-        return self.rule.is_noisy or self.evidence.noise.failures > 0
+        return self.rule.is_noisy or self.rule.is_judged or self.evidence.noise.failures > 0
 
     @property
     def is_calibrating(self) -> bool:
@@ -267,11 +326,15 @@ class Rollout(Struct):
     def step(self, event: RolloutEvent) -> StageChange | None:
         """Take what happened; return the decision, which already holds, or None."""
         match event:
-            case ReferenceRepeated(agrees):
-                one = Tally(1, int(not agrees))
-                self.evidence = self.evidence.plus(
-                    Evidence(self.evidence.version, self.evidence.input_class, noise=one)
+            case ReferenceRepeated(agrees, costs):
+                self.paused_because = ""
+                own, one = self.evidence, Tally(1, int(not agrees))
+                self.evidence = structs.replace(
+                    own, noise=own.noise.plus(one), costs=own.costs.plus(costs or CallCosts())
                 )
+                return None
+            case ComparisonsPaused(reason):
+                self.paused_because = reason
                 return None
             case Compared():
                 return self._on_compared(event)
@@ -279,8 +342,12 @@ class Rollout(Struct):
                 return self._on_person(event)
 
     def _on_compared(self, event: Compared) -> StageChange | None:
+        self.paused_because = ""
         self.evidence = self.evidence.with_run(
-            event.source, agrees=event.agrees, reference_agrees=event.reference_agrees
+            event.source,
+            agrees=event.agrees,
+            reference_agrees=event.reference_agrees,
+            costs=event.costs,
         )
         if event.source is InputSource.GENERATED or self.stage == STOPPED:
             return None
@@ -317,14 +384,20 @@ class Rollout(Struct):
         would, after so many more calls without a difference."""
         if self._sample() + more < MIN_SAMPLE:
             return False
-        if self.is_noisy:
-            margin = max(1.0 - threshold, self.rule.margin)
-            pairs = (
-                self.evidence.pairs.plus(PairedTally(equal=more)) if more else self.evidence.pairs
+        evidence = self.evidence
+        if more:
+            clean = Evidence(
+                evidence.version,
+                evidence.input_class,
+                production=Tally(more),
+                pairs=PairedTally(equal=more),
             )
-            return pairs.is_within(margin, self.rule.alpha)
-        runs = self.evidence.production.plus(Tally(more)) if more else self.evidence.production
-        return runs.is_above(threshold, self.rule.alpha)
+            evidence = evidence.plus(clean)
+        return is_shown(self.rule, threshold, evidence, is_noisy=self.is_noisy)
+
+    def shown(self) -> Confidence | None:
+        """Return the figures for people; None while there are too few runs to show any."""
+        return self.evidence.shown(self.rule.test_alpha, self.rule.judge)
 
     def next_stage(self) -> NextStage | None:
         """Return what is missing to the next stage; None at the last one that its rule allows."""
@@ -360,7 +433,7 @@ class Rollout(Struct):
     def _calls_to_detection(self, fault: float) -> int | None:
         if not self.is_noisy:
             return calls_to_detection(fault, self.rule.sample)
-        compared = calls_to_alarm(fault, self.margin_at(LAST))
+        compared = calls_to_alarm(fault, self.rule.tested_margin(self.margin_at(LAST)))
         return None if compared is None else ceil(compared / self.rule.sample)
 
     def _sample(self) -> int:
@@ -403,8 +476,18 @@ class Rollout(Struct):
         change = StageChange(self.stage, after, reason, by)
         self.stage, self.answers = after, 0
         # A detector looks for what this stage does not tolerate, from its first call on.
-        self.detector = FaultDetector(self.margin_at(after)) if after >= FIRST_SERVED else None
+        self.detector = None
+        if after >= FIRST_SERVED:
+            self.detector = FaultDetector(self.rule.tested_margin(self.margin_at(after)))
         return change
+
+
+def is_shown(rule: RolloutRule, threshold: float, evidence: Evidence, *, is_noisy: bool) -> bool:
+    """Return whether evidence shows that much; it asks nothing of the size of the sample."""
+    if not is_noisy:
+        return evidence.production.is_above(threshold, rule.test_alpha)
+    margin = rule.tested_margin(max(1.0 - threshold, rule.margin))
+    return evidence.pairs.is_within(margin, rule.test_alpha)
 
 
 def share_of_hash(*words: str) -> float:
@@ -416,3 +499,33 @@ def calls_to_detection(fault: float, sample: float, quantile: float = 0.95) -> i
     """Return after how many calls an exact comparison has found a fault of this rate, if this share
     of calls is compared: what a person should know before the last promotion."""
     return ceil(log(1.0 - quantile) / log1p(-fault * sample))
+
+
+def clean_runs(rule: RolloutRule, threshold: float, *, is_noisy: bool) -> int:
+    """Return after how many comparisons without any difference a threshold is shown."""
+
+    def shows(runs: int) -> bool:
+        clean = Evidence("", production=Tally(runs), pairs=PairedTally(equal=runs))
+        return is_shown(rule, threshold, clean, is_noisy=is_noisy)
+
+    low, high = MIN_SAMPLE, MIN_SAMPLE
+    while not shows(high):
+        low, high = high + 1, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if shows(middle) else (middle + 1, high)
+    return low
+
+
+def calls_to_stages(rule: RolloutRule, *, is_noisy: bool) -> tuple[int, ...]:
+    """Return after how many calls each stage is entered from the shadow on, up to the last one of
+    the rule, if all of them agree. Answers of the candidate that a stage asks for come by chance:
+    as many calls as it takes on average."""
+    runs, entered = 0, [0]
+    for before, stage in zip(STAGES[SHADOW:], STAGES[FIRST_SERVED:], strict=False):
+        if before.mode is rule.last and stage.mode is not rule.last:
+            break
+        answers = ceil(stage.answers / before.candidate_share) if stage.answers else 1
+        runs = max(clean_runs(rule, stage.threshold, is_noisy=is_noisy), runs + answers)
+        entered.append(rule.calibration + runs)
+    return tuple(entered)

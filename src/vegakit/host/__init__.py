@@ -41,6 +41,11 @@ if TYPE_CHECKING:
         permission_policy_from as permission_policy_from,
         user_name as user_name,
     )
+    from vegakit.host.authors import (
+        AskCost as AskCost,
+        cost_of_ask as cost_of_ask,
+        cost_of_call as cost_of_call,
+    )
     from vegakit.host.budgets import (
         NO_PRICE as NO_PRICE,
         Budgets as Budgets,
@@ -114,6 +119,7 @@ __getattr__, __dir__ = lazy_exports(
         "approvals": (
             "Approvals PermissionPolicy Questions as_audit mode_of permission_policy_from user_name"
         ),
+        "authors": "AskCost cost_of_ask cost_of_call",
         "budgets": "NO_PRICE Budgets Lease rule_of",
         "deployment": "deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",

@@ -1,25 +1,29 @@
-"""Make bodies of a runtime from an accepted source: `program.Author` for one tool of one agent.
+"""Make bodies of a runtime from an accepted source: `program.Author` for one tool of one agent;
+and quote agents, for programs that ask them and for one ask.
 
-Loaded with the first agent that writes programs: it needs the language.
+Loaded with the first agent that writes programs or is quoted: it needs the language.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from math import inf
+from typing import Any, NamedTuple, Protocol
 
+from vegakit.conversation import ModelRequest, Text, UserMessage
 from vegakit.errors import BugError
 from vegakit.host.admission import AdmissionService, PreparedGrant
 from vegakit.host.agents import Agent
+from vegakit.host.budgets import price_of
 from vegakit.host.deployment import Externals, VegaTool, deploy
 from vegakit.host.limiter import ModelRegistry
 from vegakit.host.python_interop import RunProgram
-from vegakit.lang import AgentSpec, ModelTerms, in_order
+from vegakit.lang import STR, AgentSpec, ListOf, ModelTerms, SendTerms, cost_of, in_order
 from vegakit.money import Money
-from vegakit.policy import OnExceed
+from vegakit.policy import BINDING, OnExceed
 from vegakit.ports import Model, Tool
-from vegakit.prices import DEFAULT_SEND_BUDGET
+from vegakit.prices import DEFAULT_SEND_BUDGET, worst_case
 from vegakit.program import (
     MOST_BYTES,
     MOST_TRIES,
@@ -224,7 +228,9 @@ def _models(tool: RunProgram, model_registry: ModelRegistry) -> dict[str, tuple[
     return models
 
 
-def _terms(model: Model, model_registry: ModelRegistry) -> ModelTerms | None:
+def _terms(
+    model: Model, model_registry: ModelRegistry, agent: Agent[Any] | None = None
+) -> ModelTerms | None:
     if model.price is None:
         return None
     return ModelTerms(
@@ -232,8 +238,56 @@ def _terms(model: Model, model_registry: ModelRegistry) -> ModelTerms | None:
         model.context_tokens,
         model.default_max_tokens,
         model.bound_input,
-        model_registry.retry_of(Agent("program", model)).max_attempts,
+        model_registry.retry_of(agent or Agent("program", model), model).max_attempts,
     )
+
+
+class AskCost(NamedTuple):
+    """What one ask costs: `once` if the first call is answered, as long as the answer may be;
+    `most` with all its steps, retries and tools, None if nothing bounds that, for the reason
+    `why`."""
+
+    once: Money
+    most: Money | None
+    why: str = ""
+    answer_tokens: int = 0
+
+
+def cost_of_ask(
+    agent: Agent[Any], model_registry: ModelRegistry, prompt: str, *, is_all: bool = True
+) -> AskCost:
+    """Return the cost of an ask. `is_all`: nothing but the prompt is said, no files or history. The
+    schema of a typed answer is known to the provider only, so the window bounds such an ask."""
+    models = model_registry.models_of(agent)
+    spec = _spec(agent, model_registry)
+    is_bounded = is_all and agent.answer.spec is None
+    sending = SendTerms(
+        spec,
+        STR if agent.answer.spec is None else ListOf(STR),
+        size=len(prompt.encode()) if is_bounded else None,
+        part=None if agent.exceeding not in BINDING else spec.budget,
+        specs=tuple(tool.spec for tool in agent.tools_by_name.values()),
+    )
+    terms = in_order(_terms(model, model_registry, agent) for model in models)
+    found = cost_of(sending, lambda _: terms)
+    amount = found.fund.amount
+    return AskCost(
+        cost_of_call(agent, model_registry, prompt),
+        None if amount == inf else Money(int(amount)),
+        found.why,
+        max(agent.rule_for(model).settings.max_tokens for model in models),
+    )
+
+
+def cost_of_call(agent: Agent[Any], model_registry: ModelRegistry, prompt: str) -> Money:
+    """Return what the first call of an ask costs at most, of whichever of its models."""
+    said, costs = (UserMessage((Text(prompt),)),), list[Money]()
+    for model in model_registry.models_of(agent):
+        rule = agent.rule_for(model)
+        asked = ModelRequest(rule.model, said, rule.settings, rule.system, rule.tools, rule.output)
+        tokens = model.bound_input(asked)
+        costs.append(worst_case(price_of(model), tokens, rule.settings.max_tokens))
+    return max(costs)
 
 
 def _spec(agent: Agent[Any], model_registry: ModelRegistry) -> AgentSpec:

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import structs
 
 from vegakit.conversation import ModelRequest
-from vegakit.errors import BudgetExceeded, InvalidRuleError, Paused, did_you_mean
+from vegakit.errors import BudgetExceeded, BugError, InvalidRuleError, Paused, did_you_mean
 from vegakit.ids import HolderId, ProgramId, ScopeId
 from vegakit.money import Allowance, Money, dollars, format_money, parse_allowance
 from vegakit.policy import (
@@ -23,6 +23,7 @@ from vegakit.policy import (
     NeedsHigherCap,
     OnExceed,
     Reserved,
+    Scope,
     ScopeClosed,
     ScopeRule,
     WindowRule,
@@ -139,13 +140,29 @@ class Budgets:
             if rule.window is None and name is None:
                 self._left[scope] = None
 
-    def across_incarnations(self, name: str, cap: Money) -> ScopeId:
+    def across_incarnations(self, name: str, rule: ScopeRule) -> ScopeId:
         """A cap that the ledger keeps under this name, inside the current one. A wallet is counted
         anew when a run goes on, from what the program comes to again; what an earlier life spent
         and the program does not come to any more counts here only."""
         scope = ScopeId(f"{self.current}/{name}")
-        self._know(scope, ScopeRule(cap), self.current)
+        self._know(scope, rule, self.current)
         return scope
+
+    @contextmanager
+    def entered(self, scope: ScopeId) -> Generator[None]:
+        """Let what is asked inside draw on this scope, whoever calls."""
+        token = self._current.set(scope)
+        try:
+            yield
+        finally:
+            self._current.reset(token)
+
+    async def figures(self, scope: ScopeId) -> Scope:
+        """Return what was spent in a scope, and what is reserved, as they stand now."""
+        found = await self._ledger.scope(await self.ready(scope), self._clock.now())
+        if found is None:
+            raise BugError(f"budget scope {scope!r} is open and unknown to the ledger")
+        return found
 
     def _know(self, scope: ScopeId, rule: ScopeRule, outer: ScopeId | None) -> None:
         self._counted += scope not in self._rules

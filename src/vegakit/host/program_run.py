@@ -34,7 +34,7 @@ from vegakit.host.registry import EphemeralPrograms, Registry, step_name
 from vegakit.host.services import CompiledProgram, HostServices
 from vegakit.ids import EffectKey, Pid, ScopeId, new_program_id, pid_of
 from vegakit.money import Money
-from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule
+from vegakit.policy import ChildType, ExitKind, ExitReason, Grant, RestartRule, ScopeRule
 from vegakit.ports import Memory
 from vegakit.program import (
     Action,
@@ -239,7 +239,7 @@ class ProgramRun:
         number = self._equals[function] = self._equals.get(function, 0) + 1
         cap = Money(wallet + journaled.run.raised)
         name = f"{journaled.run.program}:{function}#{number}"
-        return self._services.budgets.across_incarnations(name, cap)
+        return self._services.budgets.across_incarnations(name, ScopeRule(cap))
 
     async def run_ephemeral(
         self, program: CompiledProgram, given: Sequence[Any], most: Grant, fuel: int

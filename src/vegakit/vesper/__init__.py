@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         close as close,
         exact as exact,
         ignored as ignored,
+        judge as judge,
         same_set as same_set,
     )
     from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
         StoredRollouts as StoredRollouts,
         open_rollouts as open_rollouts,
     )
+    from vegakit.vesper.quotes import (
+        QuotedStage as QuotedStage,
+        RolloutQuote as RolloutQuote,
+        render_rollout_quote as render_rollout_quote,
+    )
     from vegakit.vesper.rollouts import (
         CheckedInput as CheckedInput,
         RolledOut as RolledOut,
@@ -47,10 +53,11 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
-        "comparisons": "Comparison by_field close exact ignored same_set",
+        "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "operations": "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts",
+        "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "rollouts": "CheckedInput RolledOut rollout",
     },
 )

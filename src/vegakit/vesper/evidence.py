@@ -195,12 +195,21 @@ class RolloutEvidence:
             _log.warning("rollout %s: %d comparisons are lost: %s", self.key, lost, error)
 
     async def open_call(
-        self, call: str, inputs: str, *, is_kept: bool, is_fresh: bool = True, is_new: bool = False
+        self,
+        call: str,
+        inputs: str,
+        *,
+        is_kept: bool,
+        is_fresh: bool = True,
+        is_new: bool = False,
+        is_paid: bool = True,
     ) -> RolloutRoute:
         """Route a call; one that is kept takes the route that it had before a kill, if it is not
-        known to be new. Without fresh news the reference answers."""
+        known to be new. Without fresh news the reference answers. One whose comparison nobody pays
+        is not compared, on whichever route the machine has it by now."""
         stopped = RolloutRoute(RolloutMode.REFERENCE_ONLY)
         route = self._machine.route(inputs, call) if is_fresh else stopped
+        route = route if is_paid else route.uncompared()
         if not is_kept:
             return route
         key = self._of(call)

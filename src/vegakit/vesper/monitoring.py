@@ -345,6 +345,7 @@ class CountedPath:
     def __init__(self, inner: ExecutionPath, node: str, role: str, metrics: RolloutMetrics) -> None:
         self.version, self.has_tools = inner.version, inner.has_tools
         self._inner, self._node, self._role, self._metrics = inner, node, role, metrics
+        self.first_call, self.bound = inner.first_call, inner.bound
 
     async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
         """Answer as the path does."""

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from vegakit.conversation import AssistantMessage, Conversation, Message, ToolCall, ToolMessage
 from vegakit.errors import ToolFailed, UserError
-from vegakit.host import Agent
+from vegakit.host import Agent, AskCost, cost_of_ask, cost_of_call
+from vegakit.money import Money
 from vegakit.policy import unmarked
 from vegakit.ports import Tool
 from vegakit.records import canonical, digest128
@@ -45,10 +46,12 @@ class PerformedCall(NamedTuple):
 
 
 class PathAnswer(NamedTuple):
-    """The answer of a path, and the tool calls that it made or would have made."""
+    """The answer of a path, the tool calls that it made or would have made, and what it cost in
+    nano-dollars."""
 
     output: object
     calls: tuple[PerformedCall, ...] = ()
+    nanos: int = 0
 
     @property
     def effects(self) -> list[tuple[str, str]]:
@@ -92,6 +95,14 @@ class ExecutionPath(Protocol):
         self, inputs: CallInputs, performed: Sequence[PerformedCall]
     ) -> Awaitable[PathAnswer]:
         """Answer without performing anything."""
+        ...
+
+    def first_call(self, inputs: CallInputs) -> Awaitable[Money]:
+        """Return what it costs at most to be answered at once."""
+        ...
+
+    def bound(self, inputs: CallInputs | None) -> Awaitable[AskCost]:
+        """Return what an answer costs at most; without inputs, to whatever is asked."""
         ...
 
 
@@ -210,8 +221,25 @@ class AgentPath:
     async def shadow(self, inputs: CallInputs, performed: Sequence[PerformedCall]) -> PathAnswer:
         # What it says is for nobody's ears but the comparison's.
         options = {key: each for key, each in inputs.options.items() if key != "on_chunk"}
-        log = ToolLog([*performed])
-        return await self._ask(inputs.args, {**options, "deps": log}, performs=False)
+        # Nobody is in a hurry for it: where money is reserved by others, it waits.
+        options |= {"deps": ToolLog([*performed]), "wait_for_budget": True}
+        return await self._ask(inputs.args, options, performs=False)
+
+    async def first_call(self, inputs: CallInputs) -> Money:
+        agent = await self._prepared()
+        return cost_of_call(agent, self._runtime.model_registry, _prompt_of(inputs))
+
+    async def bound(self, inputs: CallInputs | None) -> AskCost:
+        agent, registry = await self._prepared(), self._runtime.model_registry
+        if inputs is None:
+            return cost_of_ask(agent, registry, "", is_all=False)
+        is_all = not (inputs.options.get("files") or inputs.options.get("history"))
+        return cost_of_ask(agent, registry, _prompt_of(inputs), is_all=is_all)
+
+    async def _prepared(self) -> Agent[Any]:
+        agent = self._agents[False]
+        await self._runtime.model_registry.prepare_for(agent)
+        return agent
 
     async def _ask(
         self, args: tuple[Any, ...], options: dict[str, Any], *, performs: bool
@@ -219,7 +247,12 @@ class AgentPath:
         reply = await self._runtime.ask(self._agents[performs], *args, **options)
         # From what was said and not from the log: in a run that is resumed, calls that are recorded
         # are not made again.
-        return PathAnswer(reply.output, _calls_in(reply.messages))
+        return PathAnswer(reply.output, _calls_in(reply.messages), int(reply.cost))
+
+
+def _prompt_of(inputs: CallInputs) -> str:
+    prompt = inputs.args[0] if inputs.args else inputs.options.get("prompt", "")
+    return prompt if isinstance(prompt, str) else ""
 
 
 def calls_before(failure: Exception, log: ToolLog) -> list[PerformedCall]:
@@ -264,6 +297,12 @@ class FunctionPath:
 
     async def shadow(self, inputs: CallInputs, performed: Sequence[PerformedCall]) -> PathAnswer:
         return await self.perform(inputs, ToolLog())
+
+    async def first_call(self, inputs: CallInputs) -> Money:
+        return Money(0)
+
+    async def bound(self, inputs: CallInputs | None) -> AskCost:
+        return AskCost(Money(0), Money(0))
 
 
 def _parts_of(code: CodeType) -> list[object]:

@@ -13,28 +13,36 @@
 | `direct_only`    | the candidate          | for 1 %: the reference in the shadow, compared |
 
 A candidate that fails where it answers is counted as a difference, at once, and the reference
-answers. A failure that is not its own (no money, no room, no connection) brings no evidence.
+answers. A failure that is not its own (no money, no room, no connection) brings no evidence. What
+runs in the background is paid by the rollout's own budget, see `quotes`; when that is gone nothing
+is compared, and the reference answers, or at the last stage the candidate.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
+from msgspec import structs
+
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
+    CallCosts,
     Compared,
+    ComparisonsPaused,
     InputSource,
+    PathCost,
     PersonAction,
     PersonDecided,
     ReferenceRepeated,
     Rollout,
+    RolloutMode,
     RolloutRoute,
     RolloutRule,
     StageChange,
@@ -51,9 +59,16 @@ from vegakit.errors import (
     WorldError,
 )
 from vegakit.host import Agent, retry_store
+from vegakit.money import Dollars, Money
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
-from vegakit.vesper.comparisons import Comparison, Same, comparison_of, exact
+from vegakit.vesper.comparisons import (
+    Comparison,
+    Same,
+    comparison_of,
+    exact,
+    joint_errors,
+)
 from vegakit.vesper.evidence import RolloutEvidence, RolloutSubject, initial_rollout
 from vegakit.vesper.monitoring import CountedPath, RolloutAlerts, RolloutMetrics
 from vegakit.vesper.paths import (
@@ -65,6 +80,7 @@ from vegakit.vesper.paths import (
     path_of,
     title_of,
 )
+from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,11 +100,22 @@ _log = logging.getLogger(__name__)
 
 
 class _Call(NamedTuple):
+    """A call, the money that is held for its comparison, and what that has cost so far."""
+
     id: str
     is_kept: bool
     inputs: CallInputs
     route: RolloutRoute
     evidence: RolloutEvidence
+    held: Money
+    costs: list[CallCosts]
+
+    def paid(self, answer: PathAnswer | Exception, path: str) -> None:
+        if isinstance(answer, PathAnswer):
+            self.costs.append(structs.replace(CallCosts(), **{path: PathCost(1, answer.nanos)}))
+
+    def total(self) -> CallCosts:
+        return reduce(CallCosts.plus, self.costs, CallCosts())
 
 
 class CheckedInput(NamedTuple):
@@ -118,6 +145,7 @@ class RolledOut(Generic[P, T]):
         rule: RolloutRule,
         input_class: Callable[..., str] | None,
         on_change: Callable[[StageChange], object],
+        budget: str | float | None = None,
         webhook: str | None = None,
     ) -> None:
         if not name or "/" in name:
@@ -131,15 +159,36 @@ class RolledOut(Generic[P, T]):
         self._subject = RolloutSubject(title_of(reference), title_of(candidate), compare.name)
         paths = [self._reference.version, self._candidate.version, compare.name]
         self.version = digest128(paths)[:12]
+        self._wallet = VerificationWallet(
+            runtime, f"{name}/{self.version}", budget, self._reference, self._candidate, compare
+        )
+        self._paused: set[str] = set()
         self._evidence: dict[str, RolloutEvidence] = {}
         self._comparisons: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MAX_COMPARISONS)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
+        # The wallet is a part of the budget that holds here, and not of a caller's.
+        await self._wallet.open()
+        self._rule = await self._rule_measured()
         self._is_open = True
         await self._evidence_of("")
         return self
+
+    async def _rule_measured(self) -> RolloutRule:
+        """Return the rule with what the judges get wrong. What they could not show without any
+        mistake is refused before they are asked."""
+        rule = self._rule_without_mistakes()
+        if not self._same.judges:
+            return rule
+        with self._wallet.entered():
+            counts = [await each.measured(self._runtime) for each in self._same.judges]
+        return structs.replace(rule, judge=joint_errors(counts, rule.alpha / 2))
+
+    def _rule_without_mistakes(self) -> RolloutRule:
+        best = [each.best for each in self._same.judges]
+        return structs.replace(self._rule, judge=joint_errors(best, self._rule.alpha / 2))
 
     async def __aexit__(
         self,
@@ -174,6 +223,26 @@ class RolledOut(Generic[P, T]):
             )
         return self._evidence[input_class].machine
 
+    async def spent(self) -> Dollars:
+        """Return what comparisons have cost; answers that callers had are not in it."""
+        return await self._wallet.spent()
+
+    async def quote(self, examples: Iterable[Any] = ()) -> RolloutQuote:
+        """Return what verification costs at most and typically, and after how many calls the
+        candidate pays for it. An example is a prompt, or a tuple of what a call takes: both paths
+        answer it in the shadow, to see what that costs. Without examples the calls so far say it.
+        Nothing is counted as evidence, and the rollout need not be open."""
+        machine = await self._machine_known()
+        return await self._wallet.quote(self.name, machine, examples)
+
+    async def _machine_known(self) -> Rollout:
+        """Return the state, also of a rollout that is not open."""
+        if self._is_open:
+            return (await self._evidence_of("")).machine
+        evidence = self._new_evidence("", self._rule_without_mistakes())
+        await evidence.refresh()
+        return evidence.machine
+
     async def decide(
         self, action: PersonAction, who: str, reason: str = "", input_class: str = ""
     ) -> StageChange | None:
@@ -191,15 +260,22 @@ class RolledOut(Generic[P, T]):
     async def check(self, *args: P.args, **kwargs: P.kwargs) -> "CheckedInput":
         """Compare both paths on an input that was made for that, and count it apart from those of
         production. Nothing is performed: the tools of both are refused."""
-        inputs = CallInputs(args, kwargs)
-        call = await self._begin(inputs)
+        call = await self._begin(CallInputs(args, kwargs))
+        try:
+            return await self._check(call)
+        finally:
+            self._wallet.give_back(call.held)
+
+    async def _check(self, call: _Call) -> "CheckedInput":
         nothing = PathAnswer(None)
         reference = await self._attempt(self._reference, call, nothing)
         candidate = await self._attempt(self._candidate, call, nothing)
+        call.paid(reference, "reference")
+        call.paid(candidate, "candidate")
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
             return CheckedInput(None, reference, _answer_of(candidate))
-        agrees = self._is_same(reference, candidate)
+        agrees = await self._is_same(call, reference, candidate)
         if agrees is None:
             await self._close(call)
         else:
@@ -223,16 +299,42 @@ class RolledOut(Generic[P, T]):
         is_fresh, is_kept = await evidence.refresh(), journaled is not None
         is_new = journaled is None or not journaled.is_resumed
         id_ = token_hex(8) if journaled is None else self._kept_id(journaled.run.program, digest)
+        held: Money | None = Money(0)
+        if is_fresh:
+            held = await self._take(evidence, inputs, evidence.machine.route(digest, id_))
 
         async def open_call() -> RolloutRoute:
             return await evidence.open_call(
-                id_, digest, is_kept=is_kept, is_fresh=is_fresh, is_new=is_new
+                id_,
+                digest,
+                is_kept=is_kept,
+                is_fresh=is_fresh,
+                is_new=is_new,
+                is_paid=held is not None,
             )
 
         # A call that may be made again waits for the store, as it waits for its journal: if nobody
         # knew its route after a kill, it could perform its effects on the other path once more.
-        route = await (retry_store(self._runtime.clock, open_call) if is_kept else open_call())
-        return _Call(id_, is_kept, inputs, route, evidence)
+        try:
+            route = await (retry_store(self._runtime.clock, open_call) if is_kept else open_call())
+        except BaseException:
+            self._wallet.give_back(held or Money(0))
+            raise
+        return _Call(id_, is_kept, inputs, route, evidence, held or Money(0), [])
+
+    async def _take(
+        self, evidence: RolloutEvidence, inputs: CallInputs, route: RolloutRoute
+    ) -> Money | None:
+        """Hold what the comparison of a call may cost; return None if there is not so much."""
+        amount = await self._wallet.take(inputs, route)
+        if amount is not None:
+            self._paused.discard(evidence.key)
+        elif (reason := self._wallet.reason) and evidence.key not in self._paused:
+            self._paused.add(evidence.key)
+            _log.warning("rollout %s: calls are not compared: %s", self.name, reason)
+            with suppress(StoreError):  # it is told to others only
+                await evidence.record(ComparisonsPaused(reason))
+        return amount
 
     def _kept_id(self, run: str, digest: str) -> str:
         """Return the id of a call that may be made again after a kill: it is named by its run, its
@@ -244,16 +346,17 @@ class RolledOut(Generic[P, T]):
 
     async def _evidence_of(self, word: str) -> RolloutEvidence:
         if word not in self._evidence:
-            initial = initial_rollout(self.name, self._rule, self.version, word)
-            store, clock = self._runtime.store, self._runtime.clock
-            tell = partial(self._tell, word)
-            evidence = RolloutEvidence(store, clock, initial, tell, self._subject)
-            self._evidence[word] = evidence
+            evidence = self._evidence[word] = self._new_evidence(word, self._rule)
             self._metrics.watch(evidence)
             with suppress(StoreError):  # then the reference answers until the store does
                 await evidence.recover()
                 await evidence.refresh()
         return self._evidence[word]
+
+    def _new_evidence(self, word: str, rule: RolloutRule) -> RolloutEvidence:
+        initial = initial_rollout(self.name, rule, self.version, word)
+        store, clock = self._runtime.store, self._runtime.clock
+        return RolloutEvidence(store, clock, initial, partial(self._tell, word), self._subject)
 
     def _tell(self, word: str, change: StageChange) -> None:
         self._alerts.tell(self._evidence[word].machine, change)
@@ -264,16 +367,33 @@ class RolledOut(Generic[P, T]):
     # Answers.
 
     async def _answer(self, call: _Call) -> object:
+        try:
+            output, comparison = await self._perform(call)
+            if comparison is not None:
+                await self._later(call, comparison)
+                return output
+        except BaseException:
+            self._wallet.give_back(call.held)
+            raise
+        self._wallet.give_back(call.held)
+        return output
+
+    async def _perform(self, call: _Call) -> "tuple[object, Coroutine[Any, Any, None] | None]":
+        """Return the answer, and the comparison that is to be made while the caller goes on."""
         if call.route.is_verified and call.route.is_compared:
             return await self._verify(call)
         if call.route.answers_by_candidate:
             return await self._answer_by_candidate(call)
         performed = await self._reference.perform(call.inputs, ToolLog())
         if call.route.runs_candidate or call.route.repeats_reference:
-            await self._later(self._compare(call, performed))
-        return performed.output
+            return performed.output, self._compare(call, performed)
+        if call.route.mode is not RolloutMode.REFERENCE_ONLY:
+            await self._close(call)
+        return performed.output, None
 
-    async def _answer_by_candidate(self, call: _Call) -> object:
+    async def _answer_by_candidate(
+        self, call: _Call
+    ) -> "tuple[object, Coroutine[Any, Any, None] | None]":
         log = ToolLog()
         try:
             answer = await self._candidate.perform(call.inputs, log)
@@ -290,16 +410,15 @@ class RolledOut(Generic[P, T]):
             await self._record(call, Compared(agrees=False))
         else:
             if call.route.is_compared:
-                await self._later(self._compare_answer(call, answer))
-            else:
-                await self._close(call)
-            return answer.output
+                return answer.output, self._compare_answer(call, answer)
+            await self._close(call)
+            return answer.output, None
         # What the candidate did before it failed is done: the reference goes on from there.
         known = calls_before(failure, log)
         fallback = await self._reference.perform(call.inputs, ToolLog(known=known))
-        return fallback.output
+        return fallback.output, None
 
-    async def _verify(self, call: _Call) -> object:
+    async def _verify(self, call: _Call) -> "tuple[object, Coroutine[Any, Any, None] | None]":
         """Answer with the candidate where both agree. Paths without tools run side by side."""
         if self._candidate.has_tools or self._reference.has_tools:
             performed = await self._reference.perform(call.inputs, ToolLog())
@@ -311,21 +430,24 @@ class RolledOut(Generic[P, T]):
                 other = await candidate
             finally:
                 await cancel_all([candidate])
+        call.paid(performed, "reference")
+        call.paid(other, "candidate")
         again = await self._agrees_again(call, performed)
-        agrees = self._is_same(performed, other)
+        agrees = await self._is_same(call, performed, other)
+        if agrees and isinstance(other, PathAnswer):
+            # It demotes nothing, so nobody waits until the store has it.
+            return other.output, self._record(call, Compared(agrees, again, is_answer=True))
         if agrees is None:
             await self._close(call)
-        elif agrees:
-            # It demotes nothing, so nobody waits until the store has it.
-            await self._later(self._record(call, Compared(agrees, again, is_answer=True)))
         else:
             await self._record(call, Compared(agrees, again))
-        return other.output if agrees and isinstance(other, PathAnswer) else performed.output
+        return performed.output, None
 
     # Comparisons.
 
     async def _compare(self, call: _Call, performed: PathAnswer) -> None:
         """Compare what the reference performed with the candidate in the shadow."""
+        call.paid(performed, "reference")
         again = await self._agrees_again(call, performed)
         if not call.route.runs_candidate:
             if again is None:
@@ -333,7 +455,9 @@ class RolledOut(Generic[P, T]):
             else:
                 await self._record(call, ReferenceRepeated(again))
             return
-        agrees = await self._agrees(self._candidate, call, performed)
+        other = await self._attempt(self._candidate, call, performed)
+        call.paid(other, "candidate")
+        agrees = await self._is_same(call, performed, other)
         if agrees is None:
             await self._close(call)
         else:
@@ -345,8 +469,10 @@ class RolledOut(Generic[P, T]):
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
             return
+        call.paid(reference, "reference")
+        call.paid(answer, "candidate")
         again = await self._agrees_again(call, reference)
-        agrees = self._is_same(reference, answer)
+        agrees = await self._is_same(call, reference, answer)
         if agrees is None:
             await self._close(call)
         else:
@@ -356,38 +482,49 @@ class RolledOut(Generic[P, T]):
         """Return whether the reference agrees with itself, if the route asks for that."""
         if not call.route.repeats_reference:
             return None
-        return await self._agrees(self._reference, call, performed)
-
-    async def _agrees(self, path: ExecutionPath, call: _Call, performed: PathAnswer) -> bool | None:
-        return self._is_same(performed, await self._attempt(path, call, performed))
+        again = await self._attempt(self._reference, call, performed)
+        call.paid(again, "reference")
+        return await self._is_same(call, performed, again)
 
     async def _attempt(
         self, path: ExecutionPath, call: _Call, performed: PathAnswer | None = None
     ) -> PathAnswer | Exception:
         """Run a path in the shadow; return what it raises, which is an answer, too."""
         calls = () if performed is None else performed.calls
+        limit = asyncio.timeout(COMPARISON_S)
         try:
-            async with asyncio.timeout(COMPARISON_S):
-                return await path.shadow(call.inputs, calls)
+            with self._wallet.entered():
+                async with limit:
+                    return await path.shadow(call.inputs, calls)
         except Exception as error:  # noqa: BLE001  (user code may raise anything)
+            if limit.expired():
+                return Cancelled(f"it took longer than {COMPARISON_S:g} s in the shadow")
             return error
 
-    def _is_same(self, reference: PathAnswer, other: PathAnswer | Exception) -> bool | None:
+    async def _is_same(
+        self, call: _Call, reference: PathAnswer, other: PathAnswer | Exception
+    ) -> bool | None:
         """Return whether both answered and asked the same of the world; None if nobody knows."""
         if isinstance(other, _NOT_ITS_FAULT):
             return None
         if isinstance(other, Exception) or reference.effects != other.effects:
             return False
         try:
-            return self._same(reference.output, other.output)
+            with self._wallet.entered():
+                verdict = await self._same.verdict(self._runtime, reference.output, other.output)
+        except _NOT_ITS_FAULT:
+            return None
         except Exception:  # noqa: BLE001  (user code may raise anything)
             # The caller has an answer, and must not lose it because two of them do not compare.
             _log.exception("rollout %s: %s could not compare", self.name, self._same.name)
             return None
+        call.costs.append(CallCosts(judge=verdict.cost))
+        return verdict.is_same
 
     async def _record(self, call: _Call, event: Compared | ReferenceRepeated) -> None:
         try:
             id_ = call.id if call.is_kept else ""
+            event = structs.replace(event, costs=call.total())
             await call.evidence.record(event, id_, call.route)
         except StoreError as error:
             # This process has acted on it already; others hear nothing, and run the reference.
@@ -398,7 +535,7 @@ class RolledOut(Generic[P, T]):
             with suppress(StoreError):
                 await call.evidence.close_call(call.id)
 
-    async def _later(self, comparison: Coroutine[Any, Any, None]) -> None:
+    async def _later(self, call: _Call, comparison: Coroutine[Any, Any, None]) -> None:
         """Make a comparison while the caller goes on; it waits where too many are in flight."""
         try:
             await self._room.acquire()
@@ -407,9 +544,10 @@ class RolledOut(Generic[P, T]):
             raise
         task = asyncio.create_task(comparison)
         self._comparisons.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, call))
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _ended(self, call: _Call, task: "asyncio.Task[None]") -> None:
+        self._wallet.give_back(call.held)
         self._room.release()
         self._comparisons.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -427,6 +565,7 @@ def rollout(
     rule: RolloutRule = ...,
     input_class: Callable[..., str] | None = ...,
     on_change: Callable[[StageChange], object] = ...,
+    budget: str | float | None = ...,
     webhook: str | None = ...,
 ) -> RolledOut[..., T]: ...
 @overload
@@ -440,6 +579,7 @@ def rollout(
     rule: RolloutRule = ...,
     input_class: Callable[..., str] | None = ...,
     on_change: Callable[[StageChange], object] = ...,
+    budget: str | float | None = ...,
     webhook: str | None = ...,
 ) -> RolledOut[P, T]: ...
 def rollout(
@@ -452,15 +592,18 @@ def rollout(
     rule: RolloutRule | None = None,
     input_class: Callable[..., str] | None = None,
     on_change: Callable[[StageChange], object] = lambda _change: None,
+    budget: str | float | None = None,
     webhook: str | None = None,
 ) -> RolledOut[..., Any]:
     """Put a candidate under a rollout: an agent with another model or prompt, or an `async def`
     function without effects of its own. Evidence is kept in the runtime's store, by `name` and by
     what both paths and the comparison are; `input_class` names the class of a call's inputs, each
     of which is decided about apart; `on_change` is told every decision that is made here, and so is
-    the URL of `webhook`, by POST, without anybody waiting for it."""
+    the URL of `webhook`, by POST, without anybody waiting for it. `budget` caps all that
+    comparisons spend ("$5", or "$5/day"), inside of the runtime's; answers that callers have are
+    not in it."""
     same = exact() if compare is None else comparison_of(compare)
     rule = rule or RolloutRule()
     return RolledOut(
-        runtime, name, reference, candidate, same, rule, input_class, on_change, webhook
+        runtime, name, reference, candidate, same, rule, input_class, on_change, budget, webhook
     )
