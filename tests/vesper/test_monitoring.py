@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.postgres import own_schema, url_of
 from vegakit.concurrency import SteadyClock
 from vegakit.contracts import Compared, InputSource, Rollout, Tally
 from vegakit.errors import StoreError, UserError
@@ -18,8 +19,15 @@ from vegakit.events import CallKind, CallTraced
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedCall, ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
-from vegakit.store import MemoryStore, SqliteStore
-from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, open_rollouts, rollout
+from vegakit.store import MemoryStore, SqliteStore, open_stores
+from vegakit.vesper import (
+    PersonAction,
+    RolloutMode,
+    RolloutRule,
+    open_rollouts,
+    rollout,
+    store_with_rollouts,
+)
 from vegakit.vesper.evidence import HISTORIES, RolloutEvidence, initial_rollout, load_history
 from vegakit.vesper.monitoring import TRIES, Webhook
 
@@ -395,3 +403,30 @@ def test_a_rollout_is_steered_from_outside(tmp_path: Path) -> None:
         await store.aclose()
 
     asyncio.run(work())
+
+
+def test_evidence_on_a_server_is_found_wherever_it_is_kept() -> None:
+    """Beside the journal of a user, or in the documents that all users share; a new rollout joins
+    those that are there."""
+
+    async def work(url: str) -> None:
+        own, shared = open_stores(url)
+        assert await store_with_rollouts([own, shared]) is own
+        for store, name in ((shared, "team"), (own, "mine")):
+            initial = initial_rollout(name, AT_ONCE, "v1", "")
+            one = RolloutEvidence(store, SteadyClock(), initial, lambda _change: None)
+            await one.record(Compared(agrees=True))
+            assert await store_with_rollouts([own, shared]) is store
+        async with open_rollouts(url, SteadyClock()) as stored:
+            assert [each.machine.name for each in await stored.all()] == ["mine", "team"]
+            [found] = await stored.named("team")
+            await stored.decide(found, PersonAction.PROMOTE, "ada")
+            [found] = await stored.named("team")
+            assert found.machine.mode is RolloutMode.CANARY
+            with pytest.raises(UserError, match="name one of: mine, team"):
+                await stored.named()
+        for store in (own, shared):
+            await store.aclose()
+
+    with own_schema() as schema:
+        asyncio.run(work(url_of(schema)))

@@ -52,6 +52,7 @@ from vegakit.vesper import (
     Webhook,
     detection_text,
     open_rollouts,
+    store_with_rollouts,
 )
 
 _NAME_HELP = "as in rollout(…); may be left out if there is one only"
@@ -307,9 +308,9 @@ async def _start(chosen: argparse.Namespace) -> int:
     settings = load()
     options: dict[str, Any] = {} if chosen.budget is None else {"budget": chosen.budget}
     stores = open_stores(chosen.store) if chosen.store else ()
-    if stores:
-        options["store"] = stores[0]
     try:
+        if stores:
+            options["store"] = await store_with_rollouts(stores)
         async with Runtime(**runtime_arguments(settings, cast("Any", options))) as rt:
             async with _made(declare, rt, chosen.declared) as rolled:
                 report = StartReport(await rolled.begin(), len(lines))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         RolloutStatus as RolloutStatus,
         StoredRollouts as StoredRollouts,
         open_rollouts as open_rollouts,
+        store_with_rollouts as store_with_rollouts,
     )
     from vegakit.vesper.quotes import (
         QuotedStage as QuotedStage,
@@ -56,7 +57,9 @@ __getattr__, __dir__ = lazy_exports(
         "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
-        "operations": "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts",
+        "operations": (
+            "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
+        ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "rollouts": "CheckedInput RolledOut rollout",
     },

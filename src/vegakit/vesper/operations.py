@@ -239,6 +239,15 @@ async def _rollouts_in(store: Store) -> list[FoundRollout]:
     return found
 
 
+async def store_with_rollouts(stores: Sequence[Store]) -> Store:
+    """Return the first of the stores of a place that keeps rollouts, or the one beside the journal:
+    on a server, a team may keep its evidence in the documents that all users share."""
+    for store in stores:
+        if await store.keys(STATES, limit=1):
+            return store
+    return stores[0]
+
+
 @asynccontextmanager
 async def open_rollouts(place: str, clock: Clock) -> AsyncGenerator[StoredRollouts]:
     """Open the rollouts of a place, a file or the URL of a server. A file that is not there is not
