@@ -11,6 +11,7 @@ is decided there.
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -227,29 +228,49 @@ class Admission:
         quiet_s = self._limits.quiet_ms / 1_000
         loop = asyncio.get_running_loop()
         check_at = loop.time() + quiet_s
-        coming: asyncio.Future[T | None] | None = None
+        ahead, room = deque[T](), asyncio.Event()
+        coming: asyncio.Future[None] = loop.create_future()
+
+        async def read() -> None:
+            # A few values ahead, in one task: one for each value costs more than most values do.
+            async for value in values:
+                ahead.append(value)
+                if not coming.done():
+                    coming.set_result(None)
+                while len(ahead) >= _AHEAD:
+                    room.clear()
+                    await room.wait()
+
+        reading = asyncio.create_task(read())
         try:
             while not gone.done():
-                coming = coming or asyncio.ensure_future(anext(values, None))
-                await asyncio.wait(
-                    {coming, gone}, timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED
-                )
                 if loop.time() >= check_at:
                     await self.identity(authorization)
                     check_at = loop.time() + quiet_s
-                if not coming.done():
-                    yield None
-                    continue
-                told, coming = coming.result(), None
-                if told is None:
+                if ahead:
+                    told = ahead.popleft()
+                    room.set()
+                    yield told
+                elif reading.done():
+                    reading.result()  # or what it has failed with
                     return
-                yield told
+                else:
+                    coming = loop.create_future()
+                    await asyncio.wait(
+                        {coming, reading, gone},
+                        timeout=quiet_s,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    if not (coming.done() or reading.done() or gone.done()):
+                        yield None
         finally:
-            # In this order: a generator cannot be closed while it is waited for.
-            await end_task(coming)
+            # In this order: a generator cannot be closed while it is read.
+            await end_task(reading)
             await values.aclose()
 
 
+_AHEAD = 8
+"""How many values of a stream are read before the client has taken those before them."""
 _SHORTEST_S = 0.001
 _UNIT_S = 0.0005
 _LONGEST_S = 10.0
