@@ -342,6 +342,10 @@ class SageAgent:
         if self._last is None or self._last.messages:
             raise UserError("the last turn of this session is done; to go on, add: -p '…'")
         await self._knowledge.look_again(self._last)
+        # A runtime tells of new questions only. Who was asked before a kill may be gone, and the
+        # turn would wait for them in vain.
+        for question in self.runtime.interrupts():
+            self._on_asked(question)
         async with aclosing(self._events(self._last_number, self._last)) as events:
             async for event in events:
                 yield event
