@@ -65,6 +65,7 @@ from vegakit.sage.events import (
     SageToolBegan,
     SageToolEnded,
     SageTurn,
+    call_id,
     reason_of,
 )
 from vegakit.sage.knowledge import Knowledge
@@ -415,15 +416,15 @@ class SageAgent:
         number: int,
         turn: TurnRecord,
     ) -> SageEvent:
-        """Return an event of the runtime as one of the session; calls are named by turn, round and
-        index."""
+        """Return an event of the runtime as one of the session."""
         match event:
             case ToolCalled(name, arguments, index, step):
-                call = f"{number}.{step + 1}.{index}"
+                call = call_id(number, step, index)
+                turn.steps = tuple(sorted({*turn.steps, step}))
                 await self.note_call(call, name, arguments)
                 return SageToolBegan(call, name, arguments)
             case ToolReturned(name, content, is_error, index, step):
-                call = f"{number}.{step + 1}.{index}"
+                call = call_id(number, step, index)
                 await self.note_result(call, content, is_error=is_error)
                 if name == PINNED_TOOL and not is_error:
                     turn.todo = content
