@@ -176,6 +176,9 @@ class Watch:
 def main(result: str, limit_s: str, *command: str) -> None:
     """Watch a command, and write down what was seen."""
     ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Behind `&` of a shell Ctrl-C is ignored, and a command would inherit that: it would go on to
+    # its end when it is told to stop. One that has a handler here has the usual one in a command.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seen = Watch(command, float(limit_s)).go()
     half = Path(f"{result}.half")
     half.write_text(json.dumps(seen))

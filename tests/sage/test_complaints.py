@@ -1,6 +1,9 @@
 """What people complain about in coding agents: each trajectory of the campaign, with ours alone."""
 
+import json
 import os
+import subprocess
+import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -10,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from campaigns.code_complaints import complaints
 from campaigns.code_complaints.agents import Order, Sage
-from campaigns.code_complaints.bench import Bench, Ran
+from campaigns.code_complaints.bench import WATCH, Bench, Ran
 from campaigns.code_complaints.trajectory import COMPLAINTS, PENDING, judge
 
 from vegakit.cli import main
@@ -22,6 +25,16 @@ def test_there_are_enough_and_each_names_its_threads() -> None:
     assert len(COMPLAINTS) >= 25
     assert all(" #" in trajectory.threads for trajectory in COMPLAINTS.values())
     assert PENDING.keys() <= COMPLAINTS.keys()
+
+
+def test_a_command_can_be_interrupted_however_the_campaign_was_started(tmp_path: Path) -> None:
+    """Behind `&` of a shell, too, where Ctrl-C is ignored."""
+    result = tmp_path / "result"
+    asks = "import signal; exit(signal.getsignal(signal.SIGINT) != signal.default_int_handler)"
+    watched = [sys.executable, "-SI", str(WATCH), str(result), "60", sys.executable, "-c", asks]
+    ignoring = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *watched]
+    subprocess.run(ignoring, stdin=subprocess.DEVNULL, check=True)
+    assert json.loads(result.read_text())["status"] == 0
 
 
 class Inside(Bench):

@@ -126,6 +126,10 @@ def test_files_that_a_patch_wrote_are_counted(tmp_path: Path) -> None:
         events = it.events("-p", GOAL)
         (compacted,) = [e for e in events if e["type"] == "compacted"]
         assert compacted["dropped"]["files_written"] == 4
+        exported = [json.loads(line) for line in it.here("--export", "--json").stdout.splitlines()]
+        calls_told = [e for e in exported if e["type"].startswith("tool_")]
+        assert calls_told
+        assert all(call in events for call in calls_told), "by the same names"
         assert "Paths given to apply_patch: new/a.py, old.py, moved.py." in text_of(
             it.bodies[-1], 0
         )

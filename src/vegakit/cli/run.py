@@ -322,6 +322,8 @@ class _Run:
             rt.on(WastedCost, self._account.on_wasted)
             rt.on(OverlapReport, self._account.on_overlapped)
             rt.on(Question, people.ask)
+            for question in rt.interrupts():  # asked before the run was cut off
+                people.ask(question)
             name = self._program.module.functions[self._program.module.main].name
             try:
                 result = await rt.program.run(

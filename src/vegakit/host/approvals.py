@@ -73,9 +73,8 @@ class ProposedCall(NamedTuple):
 
 
 class Questions:
-    """The questions of one run, stored under its `key`. `on_asked` is called with each once in an
-    incarnation of the run: with one that was open when the run was killed, when it is come to
-    again."""
+    """The questions of one run, stored under its `key`. `on_asked` is called with each that is
+    new."""
 
     def __init__(
         self,
@@ -93,7 +92,6 @@ class Questions:
         self._version = 0
         self._writing = asyncio.Lock()
         self._settled: dict[InterruptId, asyncio.Event] = {}
-        self._told: set[InterruptId] = set()
         self._staying_open = False
 
     async def load(self) -> None:
@@ -116,19 +114,13 @@ class Questions:
 
     def open(self) -> list[Question]:
         """Return the questions that may still be answered, the oldest first."""
-        return [self._shown(one) for one in self._interrupts.by_id.values() if self._is_open(one)]
-
-    def _is_open(self, one: Interrupt) -> bool:
-        is_late = one.expires_ms is not None and self._clock.now() >= one.expires_ms
-        return one.status is InterruptStatus.PENDING and not is_late
-
-    def _tell_people(self, interrupt_id: InterruptId) -> None:
-        """Tell of an open question, unless it was told already. Who was told before a kill may not
-        be there any more, and the run would wait in vain."""
-        asked = self._interrupts.by_id[interrupt_id]
-        if interrupt_id not in self._told and self._is_open(asked):
-            self._told.add(interrupt_id)
-            self._on_asked(self._shown(asked))
+        now = self._clock.now()
+        return [
+            self._shown(one)
+            for one in self._interrupts.by_id.values()
+            if one.status is InterruptStatus.PENDING
+            and (one.expires_ms is None or now < one.expires_ms)
+        ]
 
     def not_started(self) -> set[EffectKey]:
         """Return the places whose action was asked about and not begun, since no approval was
@@ -147,7 +139,7 @@ class Questions:
         async with self._held(ask.id):
             if standing is None:
                 await self._keep()
-            self._tell_people(ask.id)
+                self._on_asked(self._shown(asked))
             return await self._wait(ask.id)
 
     async def use(self, interrupt: Interrupt) -> bool:
@@ -167,17 +159,19 @@ class Questions:
         changed while a person thought is another action."""
         by = ""
         while True:
-            verdict = self._follow(await propose())
+            verdict, is_new = self._follow(await propose())
             if not isinstance(verdict, ApprovalPending):
                 await self._keep()
                 return verdict, by
             async with self._held(verdict.id):
                 await self._keep()
-                self._tell_people(verdict.id)
+                if is_new:
+                    self._on_asked(self._shown(self._interrupts.by_id[verdict.id]))
                 by = (await self._wait(verdict.id)).answered_by or ""
 
-    def _follow(self, proposed: ProposedCall) -> Allowed | ApprovalPending | Denied:
-        return apply_permission(
+    def _follow(self, proposed: ProposedCall) -> tuple[Allowed | ApprovalPending | Denied, bool]:
+        known = len(self._interrupts.by_id)
+        verdict = apply_permission(
             proposed.verdict,
             proposed.permissions,
             proposed.attempt,
@@ -185,6 +179,7 @@ class Questions:
             self._clock.now(),
             self._secrets(),
         )
+        return verdict, len(self._interrupts.by_id) > known
 
     async def answer(
         self,

@@ -158,23 +158,11 @@ SageEvent: TypeAlias = (
 )
 
 
-class CallIds:
-    """Names of tool calls: turn, round of calls, index in the answer."""
-
-    def __init__(self, turn: int) -> None:
-        self._turn, self._round = turn, 1
-        self._seen: set[int] = set()
-
-    def began(self, index: int) -> str:
-        """Return the name of a call that began; an index that was there already begins a round."""
-        if index in self._seen:
-            self._round, self._seen = self._round + 1, set()
-        self._seen.add(index)
-        return self.ended(index)
-
-    def ended(self, index: int) -> str:
-        """Return the name of a call of this round."""
-        return f"{self._turn}.{self._round}.{index}"
+def call_id(above: int | str, step: int, index: int) -> str:
+    """Return the name of a tool call: the turn, or the call of `task` whose sub-agent makes it; the
+    model call that asked for it, the first is 1; and its index in that answer."""
+    mark = "/" if isinstance(above, str) else "."
+    return f"{above}{mark}{step + 1}.{index}"
 
 
 def event_line(event: SageEvent) -> str:

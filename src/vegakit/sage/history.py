@@ -23,7 +23,6 @@ from vegakit.conversation import AssistantMessage, Message, Text, ToolMessage, U
 from vegakit.errors import UserError
 from vegakit.money import dollars, to_usd
 from vegakit.sage.events import (
-    CallIds,
     SageEnd,
     SageEvent,
     SageSession,
@@ -31,6 +30,7 @@ from vegakit.sage.events import (
     SageToolBegan,
     SageToolEnded,
     SageTurn,
+    call_id,
 )
 from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord
 from vegakit.sage.undo.records import Restored, UndoStoreInUseError, UndoTurn
@@ -237,16 +237,20 @@ def _around(text: str, wanted: str) -> str:
 def turn_events(number: int, turn: TurnRecord) -> Iterator[SageEvent]:
     """Yield the events of a turn as it is kept."""
     yield SageTurn(number, turn.prompt)
-    calls = CallIds(number)
-    for message in _own_messages(turn):
+    said = _own_messages(turn)
+    rounds = sum(isinstance(one, AssistantMessage) and bool(one.tool_calls) for one in said)
+    # The first of them may be summed up, and are not told; the last ones always are.
+    steps, step = iter(turn.steps[len(turn.steps) - rounds :]), 0
+    for message in said:
         if isinstance(message, AssistantMessage):
             if message.text:
                 yield SageText(message.text)
+            step = next(steps, step) if message.tool_calls else step
             for index, call in enumerate(message.tool_calls):
-                yield SageToolBegan(calls.began(index), call.name, call.arguments)
+                yield SageToolBegan(call_id(number, step, index), call.name, call.arguments)
         elif isinstance(message, ToolMessage):
             for index, result in enumerate(message.results):
-                ended = calls.ended(index)
+                ended = call_id(number, step, index)
                 yield SageToolEnded(ended, result.name, result.content, result.is_error)
     if turn.end is not None:
         yield turn.end

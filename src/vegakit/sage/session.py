@@ -65,6 +65,7 @@ from vegakit.sage.events import (
     SageToolBegan,
     SageToolEnded,
     SageTurn,
+    call_id,
     reason_of,
 )
 from vegakit.sage.knowledge import Knowledge
@@ -342,6 +343,10 @@ class SageAgent:
         if self._last is None or self._last.messages:
             raise UserError("the last turn of this session is done; to go on, add: -p '…'")
         await self._knowledge.look_again(self._last)
+        # A runtime tells of new questions only. Who was asked before a kill may be gone, and the
+        # turn would wait for them in vain.
+        for question in self.runtime.interrupts():
+            self._on_asked(question)
         async with aclosing(self._events(self._last_number, self._last)) as events:
             async for event in events:
                 yield event
@@ -411,15 +416,15 @@ class SageAgent:
         number: int,
         turn: TurnRecord,
     ) -> SageEvent:
-        """Return an event of the runtime as one of the session; calls are named by turn, round and
-        index."""
+        """Return an event of the runtime as one of the session."""
         match event:
             case ToolCalled(name, arguments, index, step):
-                call = f"{number}.{step + 1}.{index}"
+                call = call_id(number, step, index)
+                turn.steps = tuple(sorted({*turn.steps, step}))
                 await self.note_call(call, name, arguments)
                 return SageToolBegan(call, name, arguments)
             case ToolReturned(name, content, is_error, index, step):
-                call = f"{number}.{step + 1}.{index}"
+                call = call_id(number, step, index)
                 await self.note_result(call, content, is_error=is_error)
                 if name == PINNED_TOOL and not is_error:
                     turn.todo = content

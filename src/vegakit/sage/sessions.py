@@ -72,6 +72,8 @@ class TurnRecord(Struct, omit_defaults=True):
     """The instructions that a result of this turn told, until it is known that it was recorded."""
     parts: dict[str, int] = {}
     """What each of its tasks may spend, in nano-dollars."""
+    steps: tuple[int, ...] = ()
+    """The model calls that asked for tools. Not every one does: a summary is one, too."""
     todo: str = ""
     media: tuple[Media, ...] = ()
     undone_ms: int = 0

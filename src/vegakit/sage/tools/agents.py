@@ -36,6 +36,7 @@ from vegakit.sage.events import (
     SageText,
     SageToolBegan,
     SageToolEnded,
+    call_id,
     reason_of,
 )
 from vegakit.sage.sessions import SageRecord, TurnRecord
@@ -166,7 +167,7 @@ class SubAgents:
         step, index, answers = runtime.program.round_of(key)
         _check_count(answers)
         turn = self._session.record.turns
-        ids = {at: f"{turn}.{step + 1}.{at}" for at in _tasks_in(answers[-1])}
+        ids = {at: call_id(turn, step, at) for at in _tasks_in(answers[-1])}
         part = await self._part(ids, index, step, answers[-1])
         async with self._slots:
             return await self._answer(given, ids[index], part, place_of(key))
@@ -262,11 +263,11 @@ class SubAgents:
                         case TextChunk(text):
                             await tell(SageText(text, task))
                         case ToolCalled(name, arguments, index, step):
-                            call = f"{task}/{step + 1}.{index}"
+                            call = call_id(task, step, index)
                             await self._session.note_call(call, name, arguments)
                             await tell(SageToolBegan(call, name, arguments, task))
                         case ToolReturned(name, content, is_error, index, step):
-                            call = f"{task}/{step + 1}.{index}"
+                            call = call_id(task, step, index)
                             await self._session.note_result(call, content, is_error=is_error)
                             await tell(SageToolEnded(call, name, content, is_error, task))
                         case CompactedHistory():

@@ -98,6 +98,7 @@ class UndoStore:
         self._scanner = Scanner(os.fsencode(root), self._db, self._contents, limits, hints=hints)
         self._restorer = Restorer(self._scanner, self._contents)
         self._open: OpenTurn | None = None
+        self._read_words: list[Path] = []
         self._since_full = 0
         self._ready = False
 
@@ -436,8 +437,11 @@ class UndoStore:
     def _settle(self, turn: OpenTurn) -> None:
         """Record what changed since it was last looked at, and whose that is."""
         rows: dict[bytes, tuple[Change, str]] = {}
-        beside, looked = windows_beside(self.folder), time.time_ns()
-        for path, change in self._scanner.scan().items():
+        looked, changes = time.time_ns(), self._scanner.scan()
+        # Read after the scan: a window is told of before its first change, so of all that was seen
+        # there is word by now.
+        beside = windows_beside(self.folder)
+        for path, change in changes.items():
             after = change[1]
             # Objects of git always count: keeping them moved their stamps, and they go only with
             # their repository.
@@ -446,9 +450,8 @@ class UndoStore:
             whose = "turn" if is_object else turn.owner(path, at, beside.values())
             rows[path] = (change, whose)
         self._add_changes(turn.number, rows)
-        for file, window in beside.items():
-            if window.ended < looked:  # all that it changed is recorded now
-                file.unlink(missing_ok=True)
+        # Of these all is recorded now, once it is committed.
+        self._read_words += [file for file, window in beside.items() if window.ended < looked]
 
     def _trim(self) -> None:
         """Forget the oldest turns when there are too many, or when they take too much room."""
@@ -523,7 +526,10 @@ class UndoStore:
         except BaseException:
             self._db.execute("rollback")
             self._scanner.forget()
+            self._read_words.clear()
             raise
+        while self._read_words:
+            self._read_words.pop().unlink(missing_ok=True)
 
 
 def _told_by(facts: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
