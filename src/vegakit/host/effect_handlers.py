@@ -13,7 +13,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from vegakit.agent import PlannedCall, ToolOutcome
-from vegakit.conversation import ModelReply, ModelRequest, TextDelta, ToolCall
+from vegakit.conversation import Conversation, ModelReply, ModelRequest, TextDelta, ToolCall
 from vegakit.effects import (
     WHOLE_INCARNATION,
     AskHuman,
@@ -25,10 +25,12 @@ from vegakit.effects import (
     SetTimer,
 )
 from vegakit.errors import (
+    AgentFailed,
     BugError,
     CapabilityDenied,
     CatchableError,
     RateLimited,
+    VegaError,
     WorldError,
     causes_of,
 )
@@ -37,12 +39,22 @@ from vegakit.host.agents import Agent, StreamEvent, TextChunk, ValueTool, curren
 from vegakit.host.approvals import Approvals, Caller, ToolUse
 from vegakit.host.gate import Account, ModelCall, WaitAsked
 from vegakit.host.local import EffectHandler
-from vegakit.host.services import HostServices
+from vegakit.host.services import HostServices, ProgramSend
 from vegakit.ids import EffectKey, Pid, pid_of
 from vegakit.money import Money
 from vegakit.policy import Notice, Untrusted, WaitReason, mark_untrusted, sanitise
 from vegakit.ports import Tool
-from vegakit.program import NOW, CallQueued, News, Outcome, time_text
+from vegakit.program import (
+    NOW,
+    AgentReply,
+    CallQueued,
+    MessageFailed,
+    News,
+    Outcome,
+    Prompt,
+    Returned,
+    time_text,
+)
 from vegakit.records import to_json
 from vegakit.telemetry import Span, Tracer
 from vegakit.tools import (
@@ -492,6 +504,22 @@ class EffectHandlers:
         assert isinstance(effect.request, RunCoroutine)
         function = self.contexts.function_of(effect.request.body)
         current_process.set(self.contexts.process_of(effect))
+        if effect.request.message is not None:
+            return Answered(await self._stand_in(function, effect, effect.request.message))
         if effect.path.site.function == WHOLE_INCARNATION:
             return Answered(await function())
         return Answered(await function(self.contexts.message_of(effect)))
+
+    async def _stand_in(
+        self, answer: Callable[..., Awaitable[Any]], effect: Effect, prompt: Prompt
+    ) -> Outcome:
+        """Answer a send in place of an agent. What fails there is told as the agent would tell it,
+        with the effects behind it: they are asked again when the run goes on."""
+        span = self.contexts.context_of(effect).span
+        try:
+            text = await answer(ProgramSend(prompt, effect.key, span))
+        except VegaError as error:
+            name = type(error).__name__ if isinstance(error, CatchableError) else ""
+            cause = tuple(map(EffectKey, causes_of(error)))
+            return MessageFailed(name or AgentFailed.__name__, str(error), cause=cause)
+        return Returned(AgentReply(text, Conversation(())))

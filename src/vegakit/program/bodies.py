@@ -9,6 +9,7 @@
 | pipeline  | walks through stages, as a session of `policy` says; as a fiber   | all              |
 | coroutine | a coroutine that only the local host can run, once for each       | one              |
 |           | message, or once for a whole incarnation                          |                  |
+| stand-in  | as a coroutine, in place of an agent of a program, within a part  | all              |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -144,6 +145,17 @@ class CoroutineBody:
 
 
 @dataclass(frozen=True, slots=True)
+class StandInBody:
+    """A coroutine of the host that answers sends in place of an agent of a program. `budget` is
+    what one send may spend, whatever is asked for it; `timeout_ms` how long it may take if the
+    sender sets no limit."""
+
+    budget: Money
+    timeout_ms: int | None = None
+    mailbox: MailboxRule = _MAILBOX
+
+
+@dataclass(frozen=True, slots=True)
 class FiberBody:
     """A function of a compiled program. `spawns` are the processes and groups that it may start, by
     name; `stateless` those that answer messages to an agent's name. `names` are its parameters, for
@@ -169,7 +181,7 @@ class PipelineBody(FiberBody):
     definition: "PipelineDefinition | None" = None
 
 
-Body: TypeAlias = AgentBody | ReducerBody | CoroutineBody | FiberBody
+Body: TypeAlias = AgentBody | ReducerBody | CoroutineBody | StandInBody | FiberBody
 Code: TypeAlias = Mapping[str, Body]
 
 

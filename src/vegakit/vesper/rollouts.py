@@ -46,12 +46,20 @@ from vegakit.errors import (
     UserError,
     WorldError,
 )
-from vegakit.host import Agent
+from vegakit.host import Agent, ProgramSend
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison, Same, comparison_of, exact
 from vegakit.vesper.evidence import RolloutEvidence, initial_rollout
-from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer, ToolLog, path_of
+from vegakit.vesper.paths import (
+    CallInputs,
+    ExecutionPath,
+    PathAnswer,
+    ToolLog,
+    inputs_of,
+    path_of,
+    text_in_program,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -147,6 +155,17 @@ class RolledOut(Generic[P, T]):
         call = await self._begin(CallInputs(args, kwargs))
         return cast("T", await self._answer(call))
 
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """Return the names of the tools that one of the paths has."""
+        return self._reference.tool_names | self._candidate.tool_names
+
+    async def answer(self, send: ProgramSend) -> str:
+        """Answer a send of a program in place of its agent. The comparison belongs to the send: the
+        program pays for it, and what it began has ended when it ends, so the answer waits."""
+        call = await self._begin(inputs_of(send))
+        return text_in_program(send, await self._answer(call))
+
     async def _begin(self, inputs: CallInputs) -> _Call:
         if not self._is_open:
             raise UserError(
@@ -155,18 +174,21 @@ class RolledOut(Generic[P, T]):
         digest = inputs.digest()
         word = "" if self._input_class is None else self._input_class(*inputs.args)
         evidence = await self._evidence_of(word)
-        id_, is_kept = self._call_id(digest)
+        id_, is_kept = self._call_id(digest, inputs.send)
         if not await evidence.refresh():
             return _Call(id_, False, inputs, _REFERENCE, evidence)
         route = await evidence.open_call(id_, digest, is_kept=is_kept)
         return _Call(id_, is_kept, inputs, route, evidence)
 
-    def _call_id(self, digest: str) -> tuple[str, bool]:
+    def _call_id(self, digest: str, send: ProgramSend | None) -> tuple[str, bool]:
         """Return the id of a call, and whether the same call may be made again after a kill: then
-        it is named by its run, its inputs and which of its equals it is."""
+        it is named by its run, its inputs and which of its equals it is; that of a program by its
+        place there."""
         run = self._runtime.journaled
         if run is None:
             return token_hex(8), False
+        if send is not None:
+            return f"{run.run.program}.{digest[:16]}.{digest128(send.key)[:16]}", True
         self._equals[digest] += 1
         return f"{run.run.program}.{digest[:16]}.{self._equals[digest]}", True
 
@@ -190,7 +212,7 @@ class RolledOut(Generic[P, T]):
             return await self._answer_by_candidate(call)
         performed = await self._reference.perform(call.inputs, ToolLog())
         if call.route.runs_candidate or call.route.repeats_reference:
-            await self._later(self._compare(call, performed))
+            await self._later(call, self._compare(call, performed))
         return performed.output
 
     async def _answer_by_candidate(self, call: _Call) -> object:
@@ -204,7 +226,7 @@ class RolledOut(Generic[P, T]):
             await self._record(call, Compared(agrees=False))
         else:
             if call.route.is_compared:
-                await self._later(self._compare_answer(call, answer))
+                await self._later(call, self._compare_answer(call, answer))
             else:
                 await self._close(call)
             return answer.output
@@ -214,7 +236,7 @@ class RolledOut(Generic[P, T]):
 
     async def _verify(self, call: _Call) -> object:
         """Answer with the candidate where both agree. Paths without tools run side by side."""
-        if self._candidate.has_tools or self._reference.has_tools:
+        if self.tool_names:
             performed = await self._reference.perform(call.inputs, ToolLog())
             other = await self._attempt(self._candidate, call, performed)
         else:
@@ -308,8 +330,12 @@ class RolledOut(Generic[P, T]):
             with suppress(StoreError):
                 await call.evidence.close_call(call.id)
 
-    async def _later(self, comparison: Coroutine[Any, Any, None]) -> None:
-        """Make a comparison while the caller goes on; it waits where too many are in flight."""
+    async def _later(self, call: _Call, comparison: Coroutine[Any, Any, None]) -> None:
+        """Make a comparison while the caller goes on; it waits where too many are in flight, and in
+        a program always."""
+        if call.inputs.send is not None:
+            await comparison
+            return
         try:
             await self._room.acquire()
         except BaseException:
