@@ -2,12 +2,16 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.lang.quoting.running import at_its_worst
+from tests.lang.quoting.writing import Writer
 from tests.patience import until
 from vegakit.contracts import Tally
 from vegakit.durable import Deployment
@@ -301,3 +305,41 @@ def test_temporal_is_refused(tmp_path: Path) -> None:
             Deployment([rolled], ledger=MemoryLedger()).registry(rt)
 
     within(tmp_path, work)
+
+
+MODES = [RolloutMode.SHADOW, RolloutMode.CANARY, RolloutMode.DUAL_VERIFY, RolloutMode.DIRECT_ONLY]
+PROGRAMS = int(os.environ.get("VEGA_QUOTES", "60"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_program_with_rollouts_spends_more_than_its_quote(mode: RolloutMode) -> None:
+    """At its worst, with candidates that may say more than the agents that were quoted."""
+    replaced = list[str]()
+
+    @asynccontextmanager
+    async def rolled(rt: Runtime, program: VegaProgram) -> AsyncGenerator[VegaProgram]:
+        rule = RolloutRule(calibration=len(replaced) % 2, sample=1.0)
+        async with AsyncExitStack() as stack:
+            for spec in program.module.agents:
+                try:
+                    trusted = program.agent(spec.name)
+                    wordy = dataclasses.replace(
+                        trusted, instructions="Say much. " * 40, max_tokens=4_000
+                    )
+                    one = rollout(rt, "r", reference=trusted, candidate=wordy, rule=rule)
+                    program = program.with_agents({spec.name: one})
+                except UserError:
+                    continue  # no budget, memory, or tools in Vega
+                await stack.enter_async_context(one)
+                await raised_to(one, mode)
+                replaced.append(spec.name)
+            yield program
+
+    spent = 0
+    for seed in range(PROGRAMS):
+        came = at_its_worst(Writer(seed).program(), seed, rolled)
+        total = came.quote.total
+        assert total is None or came.spent <= total, f"seed {seed}: {came}"
+        spent += came.spent
+    assert len(replaced) > PROGRAMS / 3
+    assert spent

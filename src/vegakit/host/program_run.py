@@ -271,7 +271,7 @@ class ProgramRun:
             self._deployed[key] = deploy(
                 program.module,
                 program.root,
-                self.registry.with_stand_ins(program.stand_ins),
+                self.registry.with_stand_ins(program),
                 allowed,
                 externals,
                 pipeline=program.pipeline,

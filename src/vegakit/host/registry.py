@@ -35,6 +35,7 @@ from vegakit.records import to_json
 
 if TYPE_CHECKING:
     from vegakit.host.admission import AdmissionService
+    from vegakit.lang import AgentSpec
 
 # Bodies by name: what the machine needs to know of each, and what the host runs.
 
@@ -116,18 +117,19 @@ class Registry:
         self.code[name] = body
         self._fiber_tools[name] = tools
 
-    def register_stand_in(self, agent: Agent[Any], stand_in: AgentStandIn) -> str:
-        """Put who answers in place of an agent of a program, and return the name of its body. The
-        part of a send is that of the agent, so what the program may cost is what it was quoted."""
-        name = f"{self.prefix_for([agent.name])}{agent.name}"
-        timeout_ms = None if agent.timeout_s is None else round(agent.timeout_s * 1000)
-        self.code[name] = StandInBody(agent.cap or Money(0), timeout_ms)
+    def register_stand_in(
+        self, agent: Agent[Any], spec: "AgentSpec", stand_in: AgentStandIn
+    ) -> str:
+        """Put who answers in place of an agent of a program, and return the name of its body. A
+        send may spend what one to the agent may, so that the quote of the program holds."""
+        name = f"{self.prefix_for([spec.name])}{spec.name}"
+        self.code[name] = StandInBody(self._agent_body(agent), spec, agent.cap or Money(0))
         self._stand_ins[name] = stand_in
         return name
 
-    def with_stand_ins(self, stand_ins: Mapping[str, AgentStandIn]) -> "_StandInBodies":
+    def with_stand_ins(self, program: CompiledProgram) -> "_StandInBodies":
         """Return the registry, for a program of which some agents are not asked themselves."""
-        return _StandInBodies(self, stand_ins)
+        return _StandInBodies(self, program)
 
     def forget(self, prefix: str) -> None:
         """Remove every body whose name starts with `prefix`. The caller guarantees that no process
@@ -242,15 +244,16 @@ class Registry:
 class _StandInBodies:
     """The registry, where others are put for some agents of a program."""
 
-    def __init__(self, registry: Registry, stand_ins: Mapping[str, AgentStandIn]) -> None:
-        self._registry, self._stand_ins = registry, stand_ins
+    def __init__(self, registry: Registry, program: CompiledProgram) -> None:
+        self._registry, self._stand_ins = registry, program.stand_ins
+        self._specs = {spec.name: spec for spec in program.module.agents}
         self.prefix_for, self.register_fiber = registry.prefix_for, registry.register_fiber
 
     def register(self, body: Agent[Any]) -> str:
         stand_in = self._stand_ins.get(body.name)
         if stand_in is None:
             return self._registry.register(body)
-        return self._registry.register_stand_in(body, stand_in)
+        return self._registry.register_stand_in(body, self._specs[body.name], stand_in)
 
 
 @lru_cache(maxsize=1024)

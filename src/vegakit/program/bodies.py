@@ -35,7 +35,7 @@ from vegakit.program.state import AuthoredProgram, Fiber, ProcessRecord
 from vegakit.records import digest128
 
 if TYPE_CHECKING:
-    from vegakit.lang import Module
+    from vegakit.lang import AgentSpec, ModelTerms, Module
     from vegakit.policy import PipelineDefinition
     from vegakit.program.admission import AdmittedProgram
     from vegakit.vm import Vm
@@ -126,6 +126,24 @@ class AgentBody:
         return self.first, *self.fallbacks
 
 
+def model_terms(body: AgentBody) -> "ModelTerms | None":
+    """Return what a quote needs to know of the models of an agent; None if one has no price."""
+    from vegakit.lang import ModelTerms, in_order
+
+    return in_order(
+        None
+        if choice.price is None
+        else ModelTerms(
+            choice.price,
+            choice.rule.context_tokens,
+            choice.rule.settings.max_tokens,
+            choice.count,
+            choice.retry.max_attempts,
+        )
+        for choice in body.choices
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ReducerBody:
     """The body of a process that is a pure function from its memory and a message to actions."""
@@ -146,13 +164,22 @@ class CoroutineBody:
 
 @dataclass(frozen=True, slots=True)
 class StandInBody:
-    """A coroutine of the host that answers sends in place of an agent of a program. `budget` is
-    what one send may spend, whatever is asked for it; `timeout_ms` how long it may take if the
-    sender sets no limit."""
+    """A coroutine of the host that answers sends in place of an agent of a program, which is quoted
+    by its `spec`. `budget` is what one send may spend, whatever is asked for it."""
 
+    agent: AgentBody
+    spec: "AgentSpec"
     budget: Money
-    timeout_ms: int | None = None
-    mailbox: MailboxRule = _MAILBOX
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """Return how long a send may take if the sender sets no limit."""
+        return self.agent.timeout_ms
+
+    @property
+    def mailbox(self) -> MailboxRule:
+        """Return the rule of its mailbox."""
+        return self.agent.mailbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from vegakit.events import EffectOutcome, charged_for
 from vegakit.money import Money, format_money
 from vegakit.policy import BINDING, InterruptKind, OnExceed
 from vegakit.prices import DEFAULT_SEND_BUDGET
-from vegakit.program.bodies import AgentBody, FiberRun, StandInBody
+from vegakit.program.bodies import AgentBody, FiberRun, StandInBody, model_terms
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, Prompt
 from vegakit.program.protocol import CostAlert
@@ -551,7 +551,7 @@ class LoopConfirmation:
     def _cost(
         self, run: FiberRun, row: list[Any], longest: int, spec: "AgentSpec | None"
     ) -> int | float:
-        from vegakit.lang import ModelTerms, cost_of_round, in_order
+        from vegakit.lang import cost_of_round
 
         process = None if spec is None else run.body.stateless.get(spec.name)
         body = None if process is None else self._core.code.get(process.body)
@@ -560,18 +560,7 @@ class LoopConfirmation:
             return times * (body.budget if budget < 0 else budget)
         if spec is None or not isinstance(body, AgentBody):
             return _NO_BOUND
-        terms = in_order(
-            None
-            if choice.price is None
-            else ModelTerms(
-                choice.price,
-                choice.rule.context_tokens,
-                choice.rule.settings.max_tokens,
-                choice.count,
-                choice.retry.max_attempts,
-            )
-            for choice in body.choices
-        )
+        terms = model_terms(body)
         return cost_of_round(row, longest, spec, lambda _: terms, body.rule.tools)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from vegakit.conversation import Text
 from vegakit.effects import WHOLE_INCARNATION, AskHuman, RunCoroutine
 from vegakit.errors import AgentFailed
 from vegakit.events import Answered, EffectOutcome
 from vegakit.money import Money
 from vegakit.policy import INTERRUPT_KINDS, ExitKind, ExitReason, InterruptKind, Taken
-from vegakit.program.bodies import CoroutineBody, ReducerBody, StandInBody
+from vegakit.program.bodies import CoroutineBody, ReducerBody, StandInBody, model_terms
 from vegakit.program.core import Core, Worker
 from vegakit.program.messages import (
     MessageFailed,
@@ -216,7 +217,8 @@ _ENDED = MessageFailed(
 
 class StandInWorker(Worker):
     """Runs stand-ins. The part of a send is a session, held as a whole from the start, which all
-    that its coroutine asks is paid from: so a send costs no more than one to the agent itself."""
+    that its coroutine asks is paid from. It has no more than the agent itself could spend on that
+    message, so that what the program was quoted holds."""
 
     def __init__(self, core: Core, wallets: Wallets) -> None:
         super().__init__(core)
@@ -247,11 +249,15 @@ class StandInWorker(Worker):
     def _begin(self, path: str, process: ProcessRecord, taken: Taken[ProcessMessage]) -> None:
         body, prompt = self._core.body_of(process), as_record(Prompt, taken.message.value)
         assert isinstance(body, StandInBody)
-        cap = body.budget if prompt.budget is None else prompt.budget
+        part = body.budget if prompt.budget is None else prompt.budget
+        cap = _most(body, prompt, part)
         session = _session(path, process, taken.number)
-        exhausted = self._wallets.open_session(session, path, cap, prompt.session)
+        exhausted = self._wallets.hold(path, part, prompt.session)
+        if exhausted is None:  # as a send to the agent, which holds all of its part, would find
+            self._wallets.settle(path, part, 0, prompt.session)
+            exhausted = self._wallets.open_session(session, path, cap, prompt.session)
         if exhausted is not None:
-            failure = budget_exceeded("this send may spend", cap, exhausted)
+            failure = budget_exceeded("this send may spend", part, exhausted)
             self._end(process, taken.number, failure)
             return
         inside = structs.replace(prompt, budget=None, stream=False, session=session)
@@ -273,6 +279,19 @@ class StandInWorker(Worker):
         if mailbox is not None and taken is not None:
             mailbox.commit(message_id)
             self._core.answer(taken.message, outcome)
+
+
+def _most(body: StandInBody, prompt: Prompt, part: Money) -> Money:
+    """Return the most that a send of this message to the agent itself could cost, as a quote counts
+    it: the bound in the quote is of the longest message, and so no less."""
+    from vegakit.lang import STR, SendTerms, cost_of
+
+    size = sum(len(one.text.encode()) for one in prompt.parts if isinstance(one, Text))
+    sending = SendTerms(
+        body.spec, prompt.answer or STR, size, size, part, specs=body.agent.rule.tools
+    )
+    terms = model_terms(body.agent)
+    return Money(int(min(part, cost_of(sending, lambda _: terms).fund.amount)))
 
 
 def _session(path: str, process: ProcessRecord, message_id: int) -> str:
