@@ -215,6 +215,13 @@ def test_a_send_costs_no_more_than_its_budget(tmp_path: Path) -> None:
             assert await rolled.careful("a letter") == "too much"
             with pytest.raises(BudgetExceeded):
                 await rt.run(rolled, "a letter", budget="$0.04")  # the whole part is held
+
+            async def asks(text: str) -> str:
+                return (await rt.ask(dataclasses.replace(trusted, budget=None), text)).output
+
+            async with rollout(rt, "f", reference=trusted, candidate=asks, rule=AT_ONCE) as other:
+                await program.with_agents({"Sorter": other}).main("a letter")
+                assert not other.status().evidence.production.runs, "a function pays from it, too"
             runs = sort.status().evidence.production.runs
             return said, runs, str(await rt.spent())
 
@@ -223,7 +230,7 @@ def test_a_send_costs_no_more_than_its_budget(tmp_path: Path) -> None:
         tier = PriceTier(Money(0), Money(1_000 * NANOS), Money(0), Money(0))
         return ScriptedModel(f"by {name}", name=name, price=PriceRow(name, (tier,)))
 
-    assert within(tmp_path, work, models=costly) == ("by large", 0, "$0.002")
+    assert within(tmp_path, work, models=costly) == ("by large", 0, "$0.004")
 
 
 def test_what_a_program_does_not_say_is_refused(tmp_path: Path) -> None:

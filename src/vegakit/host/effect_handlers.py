@@ -5,6 +5,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -63,6 +64,11 @@ from vegakit.tools import (
     current_sandboxes,
     returns_untrusted_text,
 )
+
+current_part: ContextVar[str] = ContextVar("current_part", default="")
+"""The part of a send that somebody answers in place of an agent: all that is asked there, by a
+function or a judge, too, is paid from it."""
+
 
 # From one task to another, piece by piece: who is ahead waits, and closing wakes both.
 
@@ -516,6 +522,7 @@ class EffectHandlers:
         """Answer a send in place of an agent. What fails there is told as the agent would tell it,
         with the effects behind it: they are asked again when the run goes on."""
         span = self.contexts.context_of(effect).span
+        current_part.set(prompt.session)
         try:
             text = await answer(ProgramSend(prompt, effect.key, span))
         except VegaError as error:

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from msgspec import structs
+
 from vegakit.conversation import Conversation, Text
 from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, rebuild_error
@@ -20,7 +22,7 @@ from vegakit.host.agents import (
     TurnEnded,
     current_process,
 )
-from vegakit.host.effect_handlers import EffectHandlers
+from vegakit.host.effect_handlers import EffectHandlers, current_part
 from vegakit.host.gate import Account
 from vegakit.host.local import Driver, EffectHandler, LocalHost
 from vegakit.host.pending_asks import (
@@ -373,6 +375,8 @@ class ProgramRun:
         `landed`. Who `hears` it is told its tools, and its text if that is streamed. `place` tells
         equal questions of one asker apart, where it is known which is which."""
         spawner, name = current_process.get(), step_name(agent.name)
+        if (part := current_part.get()).startswith(f"{spawner}#"):
+            prompt = structs.replace(prompt, session=part)
         word, which = "", self._which(agent, prompt, spawner, place)
         if self.machine.state.recorded:
             word = "1"  # the process has one letter, and a name that says which it is
