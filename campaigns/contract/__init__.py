@@ -1,1 +1,1 @@
-"""The product as one table: five ways to write work, seven promises, each cell a test."""
+"""The product as one table: seven ways to write work, seven promises, each cell a test."""

@@ -1,7 +1,7 @@
-"""Prints the table: `python -m campaigns.contract [--faults | word of a row or column …]`.
+"""Prints the table: `python -m campaigns.contract [--faults] [word of a row or column …]`.
 
 Exits 1 if a cell is broken or more than three are "no". With `--faults` each promise is played with
-its fault instead, and it exits 1 if a fault is not seen.
+its fault instead, on a row in turn or on those of the words, and it exits 1 if a fault is not seen.
 """
 
 import sys
@@ -65,11 +65,12 @@ def cells(bin_folder: Path, words: Iterable[str] = ()) -> list[Cell]:
     return _two_at_a_time(bin_folder, chosen)
 
 
-def planted(bin_folder: Path) -> list[Cell]:
-    """Play each promise with its fault, on the rows of `.vega` programs and pipelines in turn: the
-    judges are the same for all rows."""
-    rows = cycle(ROWS[2:4])
-    chosen = [(row, (column,)) for row, column in zip(rows, COLUMNS, strict=False)]
+def planted(bin_folder: Path, words: Sequence[str] = ()) -> list[Cell]:
+    """Play each promise with its fault, on the rows of `.vega` programs, pipelines and rollouts in
+    turn: the judges are the same for all rows. Those with one of the words are played in full."""
+    rows = [row for row in ROWS if any(word in row.name for word in words)]
+    chosen = [(row, (column,)) for row in rows for column in COLUMNS]
+    chosen = chosen or [(row, (at,)) for row, at in zip(cycle(ROWS[2:5]), COLUMNS, strict=False)]
     return _two_at_a_time(bin_folder, chosen, fault=True)
 
 
@@ -102,8 +103,8 @@ def _is_kept(cell: Cell) -> bool:
 
 def main(words: list[str]) -> int:
     with installed_wheel() as bin_folder:
-        if words == ["--faults"]:
-            played = planted(bin_folder)
+        if words[:1] == ["--faults"]:
+            played = planted(bin_folder, words[1:])
             print(table(played))
             return int(any(cell.holds for cell in played))
         played = cells(bin_folder, words)

@@ -1,4 +1,4 @@
-"""The six ways to have the same work done: three steps, each built on the answer to the one before.
+"""The seven ways to have the same work done: three steps, each built on the answer before it.
 
 Beside the work each has a program that asks a person twice before it pays.
 """
@@ -13,7 +13,8 @@ class Row(NamedTuple):
     takes another one, that is `pays`. `plans` are what a model writes for each, `calls` how one
     with the tool `pay` calls it. In a `session` the steps are rounds of one turn: an agent writes
     down the next step with a tool; its answers are longer, so it has a usage and a cap of its
-    own."""
+    own. `quoted` is the file that is quoted, where that is not the one which is started; `paths`
+    are how many are asked for each step, and `result` what is printed at the end."""
 
     name: str
     command: tuple[str, ...]
@@ -26,10 +27,13 @@ class Row(NamedTuple):
     session: bool = False
     usage: Usage = Usage(30, 50)
     cap_usd: float = 0.0007
+    quoted: str = ""
+    paths: int = 1
+    result: str = "answer to Step 3"
 
     @property
     def file(self) -> str:
-        return self.command[-1]
+        return self.quoted or self.command[-1]
 
 
 _AGENT = """\
@@ -153,6 +157,50 @@ agents:
 
 _PAY = _AGENT_PAYS.partition("import asyncio\n")[2].partition("clerk = ")[0]
 
+_ROLLED = """\
+agent Writer { model fast  max_tokens 50  budget $0.01 }
+
+fn main() -> str {
+    let first = Writer <- "Step 1 after nothing.";
+    let second = Writer <- "Step 2 after {first}.";
+    return Writer <- "Step 3 after {second}.";
+}
+"""
+
+_ROLLOUT = """\
+import asyncio
+from dataclasses import replace
+
+from vegakit import Runtime
+from vegakit.vesper import RolloutRule, rollout
+
+
+async def main() -> None:
+    async with Runtime.from_config() as rt:
+        program = rt.load("steps.vega")
+        trusted = program.agent("Writer")
+        brief = replace(trusted, instructions="Be brief.")
+        rule = RolloutRule(calibration=0)
+        async with rollout(rt, "write", reference=trusted, candidate=brief, rule=rule) as write:
+            said = await program.with_agents({"Writer": write}).main()
+            print(f"{said}; {write.status().evidence.production.runs} compared")
+
+
+asyncio.run(main())
+"""
+
+_ROLLED_PAYS = """\
+agent Writer { model fast  max_tokens 50  budget $0.01  tools [pay] }
+
+fn main() -> str may [fs::write] { return Writer <- "Pay what is due."; }
+"""
+
+_ROLLOUT_PAYS = (
+    _ROLLOUT.replace("async def main", f"{_PAY}async def main")
+    .replace("from_config()", 'from_config(mode="ask")')
+    .replace('"steps.vega"', '"steps.vega", tools=[pay]')
+)
+
 _PLANNER = """\
 import asyncio
 
@@ -214,6 +262,17 @@ ROWS = (
         {"steps.yaml": _PIPELINE_PAYS, "pay.py": _PAY},
         pays=("vega", "run", "--tools", "pay.py", "steps.yaml"),
         calls=(40,),
+    ),
+    Row(
+        "rollout in a program",
+        ("python", "rolled.py"),
+        {"rolled.py": _ROLLOUT, "steps.vega": _ROLLED},
+        {"rolled.py": _ROLLOUT_PAYS, "steps.vega": _ROLLED_PAYS},
+        # Two steps on both paths fit, a fifth call does not.
+        cap_usd=0.0013,
+        quoted="steps.vega",
+        paths=2,
+        result="answer to Step 3; 3 compared",
     ),
     Row(
         "program by a model",

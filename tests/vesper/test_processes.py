@@ -45,30 +45,23 @@ def test_processes_that_are_killed_lose_nothing(tmp_path: Path, capsys) -> None:
 
 
 def buy(
-    folder: Path, mode: RolloutMode, killed_at: int, *fails: str
+    folder: Path, mode: RolloutMode, killed_at: int, *more: str
 ) -> "subprocess.CompletedProcess[str]":
-    command = [
-        sys.executable,
-        "-m",
-        "tests.vesper.buyer",
-        str(folder),
-        mode,
-        str(killed_at),
-        *fails,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tests.vesper.buyer", str(folder), mode, str(killed_at)]
+    return subprocess.run([*command, *more], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize("more", [(), ("program",)], ids=["called", "in a program"])
 @pytest.mark.parametrize("killed_at", [1, 5, 8])
 @pytest.mark.parametrize(
     "mode", [RolloutMode.SHADOW, RolloutMode.DUAL_VERIFY, RolloutMode.DIRECT_ONLY]
 )
 def test_a_run_that_is_killed_orders_and_counts_once(
-    mode: RolloutMode, killed_at: int, tmp_path: Path
+    mode: RolloutMode, killed_at: int, more: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Whoever answers, and wherever it is killed: three orders, three comparisons."""
-    assert buy(tmp_path, mode, killed_at).returncode == -signal.SIGKILL
-    resumed = buy(tmp_path, mode, 0)
+    assert buy(tmp_path, mode, killed_at, *more).returncode == -signal.SIGKILL
+    resumed = buy(tmp_path, mode, 0, *more)
     assert resumed.stdout == "done done done 3 0\n", resumed.stderr
     assert sorted((tmp_path / "orders").read_text().split()) == sorted(ITEMS)
 

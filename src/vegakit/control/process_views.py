@@ -46,6 +46,7 @@ from vegakit.program import (
     ProcessRecord,
     Program,
     ReducerBody,
+    StandInBody,
     Supervision,
 )
 
@@ -234,7 +235,7 @@ class _ProcessTree:
 
     def _kind(self, process: ProcessRecord) -> ProcessKind:
         match self._code[process.spec.body]:
-            case AgentBody():
+            case AgentBody() | StandInBody():
                 return ProcessKind.AGENT
             case ReducerBody():
                 return ProcessKind.REDUCER

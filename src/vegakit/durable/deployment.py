@@ -67,6 +67,7 @@ class Deployment:
         registry = Registry(runtime.model_registry, lambda: runtime.admission_service)
         for body in self.bodies:
             if isinstance(body, VegaProgram):
+                _check_stand_ins(body)
                 externals = python_externals(body)
                 deploy(
                     body.module,
@@ -86,6 +87,15 @@ def _check(body: object) -> None:
         raise UserError(
             f"{body!r} cannot run on Temporal: no other worker could take up a coroutine where it "
             "stood; write it as a Reducer, or spawn it with a local Runtime"
+        )
+
+
+def _check_stand_ins(program: VegaProgram) -> None:
+    if program.stand_ins:
+        raise UserError(
+            f"{program.module.name} has a rollout for {', '.join(program.stand_ins)}, which cannot "
+            "run on Temporal: a worker could not take up its comparisons where another one stood; "
+            "deploy the program as it was loaded, and run the rollout with a local Runtime"
         )
 
 

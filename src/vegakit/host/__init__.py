@@ -52,7 +52,11 @@ if TYPE_CHECKING:
         Lease as Lease,
         rule_of as rule_of,
     )
-    from vegakit.host.deployment import deploy as deploy, python_externals as python_externals
+    from vegakit.host.deployment import (
+        agent_of as agent_of,
+        deploy as deploy,
+        python_externals as python_externals,
+    )
     from vegakit.host.effect_handlers import (
         AskContext as AskContext,
         EffectHandlers as EffectHandlers,
@@ -100,7 +104,9 @@ if TYPE_CHECKING:
     )
     from vegakit.host.registry import Registry as Registry
     from vegakit.host.services import (
+        AgentStandIn as AgentStandIn,
         HostServices as HostServices,
+        ProgramSend as ProgramSend,
         check_numbers as check_numbers,
         check_parts as check_parts,
     )
@@ -121,7 +127,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "authors": "AskCost cost_of_ask cost_of_call",
         "budgets": "NO_PRICE Budgets Lease rule_of",
-        "deployment": "deploy python_externals",
+        "deployment": "agent_of deploy python_externals",
         "effect_handlers": "AskContext EffectHandlers StreamBuffer",
         "gate": "Account Gate ModelCall",
         "journal": "EffectRecorder JournaledRun as_cache as_journal as_ledger store_beside",
@@ -132,6 +138,6 @@ __getattr__, __dir__ = lazy_exports(
         "python_interop": "PythonInterop RunProgram ToolLike arguments python_value run_program",
         "recovery": "Backlog charge_missing recover retry_store",
         "registry": "Registry",
-        "services": "HostServices check_numbers check_parts",
+        "services": "AgentStandIn HostServices ProgramSend check_numbers check_parts",
     },
 )

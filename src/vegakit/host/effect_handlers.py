@@ -5,6 +5,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -13,7 +14,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from vegakit.agent import PlannedCall, ToolOutcome
-from vegakit.conversation import ModelReply, ModelRequest, TextDelta, ToolCall
+from vegakit.conversation import Conversation, ModelReply, ModelRequest, TextDelta, ToolCall
 from vegakit.effects import (
     WHOLE_INCARNATION,
     AskHuman,
@@ -25,10 +26,12 @@ from vegakit.effects import (
     SetTimer,
 )
 from vegakit.errors import (
+    AgentFailed,
     BugError,
     CapabilityDenied,
     CatchableError,
     RateLimited,
+    VegaError,
     WorldError,
     causes_of,
 )
@@ -37,12 +40,22 @@ from vegakit.host.agents import Agent, StreamEvent, TextChunk, ValueTool, curren
 from vegakit.host.approvals import Approvals, Caller, ToolUse
 from vegakit.host.gate import Account, ModelCall, WaitAsked
 from vegakit.host.local import EffectHandler
-from vegakit.host.services import HostServices
+from vegakit.host.services import HostServices, ProgramSend
 from vegakit.ids import EffectKey, Pid, pid_of
 from vegakit.money import Money
 from vegakit.policy import Notice, Untrusted, WaitReason, mark_untrusted, sanitise
 from vegakit.ports import Tool
-from vegakit.program import NOW, CallQueued, News, Outcome, time_text
+from vegakit.program import (
+    NOW,
+    AgentReply,
+    CallQueued,
+    MessageFailed,
+    News,
+    Outcome,
+    Prompt,
+    Returned,
+    time_text,
+)
 from vegakit.records import to_json
 from vegakit.telemetry import Span, Tracer
 from vegakit.tools import (
@@ -51,6 +64,11 @@ from vegakit.tools import (
     current_sandboxes,
     returns_untrusted_text,
 )
+
+current_part: ContextVar[str] = ContextVar("current_part", default="")
+"""The part of a send that somebody answers in place of an agent: all that is asked there, by a
+function or a judge, too, is paid from it."""
+
 
 # From one task to another, piece by piece: who is ahead waits, and closing wakes both.
 
@@ -492,6 +510,23 @@ class EffectHandlers:
         assert isinstance(effect.request, RunCoroutine)
         function = self.contexts.function_of(effect.request.body)
         current_process.set(self.contexts.process_of(effect))
+        if effect.request.message is not None:
+            return Answered(await self._stand_in(function, effect, effect.request.message))
         if effect.path.site.function == WHOLE_INCARNATION:
             return Answered(await function())
         return Answered(await function(self.contexts.message_of(effect)))
+
+    async def _stand_in(
+        self, answer: Callable[..., Awaitable[Any]], effect: Effect, prompt: Prompt
+    ) -> Outcome:
+        """Answer a send in place of an agent. What fails there is told as the agent would tell it,
+        with the effects behind it: they are asked again when the run goes on."""
+        span = self.contexts.context_of(effect).span
+        current_part.set(prompt.session)
+        try:
+            text = await answer(ProgramSend(prompt, effect.key, span))
+        except VegaError as error:
+            name = type(error).__name__ if isinstance(error, CatchableError) else ""
+            cause = tuple(map(EffectKey, causes_of(error)))
+            return MessageFailed(name or AgentFailed.__name__, str(error), cause=cause)
+        return Returned(AgentReply(text, Conversation(())))

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from msgspec import structs
+
 from vegakit.conversation import Conversation, Text
 from vegakit.effects import CallModel, Effect
 from vegakit.errors import UserError, rebuild_error
@@ -20,7 +22,7 @@ from vegakit.host.agents import (
     TurnEnded,
     current_process,
 )
-from vegakit.host.effect_handlers import EffectHandlers
+from vegakit.host.effect_handlers import EffectHandlers, current_part
 from vegakit.host.gate import Account
 from vegakit.host.local import Driver, EffectHandler, LocalHost
 from vegakit.host.pending_asks import (
@@ -271,7 +273,7 @@ class ProgramRun:
             self._deployed[key] = deploy(
                 program.module,
                 program.root,
-                self.registry,
+                self.registry.with_stand_ins(program),
                 allowed,
                 externals,
                 pipeline=program.pipeline,
@@ -367,11 +369,15 @@ class ProgramRun:
         timeout_ms: int,
         above: Span | None,
         with_events: bool,
+        place: str = "",
     ) -> PendingAsk:
         """A process for one question, which begins at once. Whoever gives it up waits until it has
-        `landed`. Who `hears` it is told its tools, and its text if that is streamed."""
+        `landed`. Who `hears` it is told its tools, and its text if that is streamed. `place` tells
+        equal questions of one asker apart, where it is known which is which."""
         spawner, name = current_process.get(), step_name(agent.name)
-        word, which = "", self._which(agent, prompt, spawner)
+        if (part := current_part.get()).startswith(f"{spawner}#"):
+            prompt = structs.replace(prompt, session=part)
+        word, which = "", self._which(agent, prompt, spawner, place)
         if self.machine.state.recorded:
             word = "1"  # the process has one letter, and a name that says which it is
         path = child_path(spawner, self._generation(spawner), f"{name}~{which}")
@@ -411,14 +417,15 @@ class ProgramRun:
         """Return what names the only ask of a process in every incarnation of a recorded run."""
         return f"{self.id} {path}" if self.machine.state.recorded else ""
 
-    def _which(self, agent: Agent[Any], prompt: Prompt, spawner: str) -> str:
+    def _which(self, agent: Agent[Any], prompt: Prompt, spawner: str, place: str) -> str:
         """Return the name of a question. Where answers are recorded it says which question it is
         and which of its equals, so that a run that is taken up again finds its answer. Elsewhere a
         number will do."""
         if not self.machine.state.recorded:
             self._asked += 1
             return str(self._asked)
-        word = digest128([spawner, agent.name, prompt.question])[:12]
+        question = [spawner, agent.name, prompt.question, *([place] if place else [])]
+        word = digest128(question)[:12]
         number = self._equals[word] = self._equals.get(word, 0) + 1
         return f"{word}.{number}"
 

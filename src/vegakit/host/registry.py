@@ -12,7 +12,8 @@ from vegakit.errors import UserError
 from vegakit.host.agents import Agent, AuthorTool, Body, FiberTool, Reducer, name_of
 from vegakit.host.budgets import price_of
 from vegakit.host.limiter import ModelRegistry
-from vegakit.host.services import CompiledProgram
+from vegakit.host.services import AgentStandIn, CompiledProgram
+from vegakit.money import Money
 from vegakit.policy import ChildType, Grant
 from vegakit.ports import Tool
 from vegakit.program import (
@@ -27,12 +28,14 @@ from vegakit.program import (
     ProcessSpec,
     Program,
     ReducerBody,
+    StandInBody,
     restore,
 )
 from vegakit.records import to_json
 
 if TYPE_CHECKING:
     from vegakit.host.admission import AdmissionService
+    from vegakit.lang import AgentSpec
 
 # Bodies by name: what the machine needs to know of each, and what the host runs.
 
@@ -61,6 +64,7 @@ class Registry:
         self._passing: dict[str, int] = {}
         self._guards: dict[object, str] = {}
         self._fiber_tools: dict[str, Mapping[str, Tool]] = {}
+        self._stand_ins: dict[str, AgentStandIn] = {}
         self.code: dict[str, ProgramBody] = {}
 
     def register(self, body: Body, name: str = "") -> str:
@@ -113,6 +117,20 @@ class Registry:
         self.code[name] = body
         self._fiber_tools[name] = tools
 
+    def register_stand_in(
+        self, agent: Agent[Any], spec: "AgentSpec", stand_in: AgentStandIn
+    ) -> str:
+        """Put who answers in place of an agent of a program, and return the name of its body. A
+        send may spend what one to the agent may, so that the quote of the program holds."""
+        name = f"{self.prefix_for([spec.name])}{spec.name}"
+        self.code[name] = StandInBody(self._agent_body(agent), spec, agent.cap or Money(0))
+        self._stand_ins[name] = stand_in
+        return name
+
+    def with_stand_ins(self, program: CompiledProgram) -> "_StandInBodies":
+        """Return the registry, for a program of which some agents are not asked themselves."""
+        return _StandInBodies(self, program)
+
     def forget(self, prefix: str) -> None:
         """Remove every body whose name starts with `prefix`. The caller guarantees that no process
         still uses them."""
@@ -147,6 +165,8 @@ class Registry:
 
     def function(self, name: str) -> Callable[..., Awaitable[Any]]:
         """Return the function of this name."""
+        if (stand_in := self._stand_ins.get(name)) is not None:
+            return stand_in.answer
         return cast("Callable[..., Awaitable[Any]]", self._given[name])
 
     def is_agent(self, name: str) -> bool:
@@ -219,6 +239,21 @@ class Registry:
                 name = f"{wanted}~{number}"
             self._guards[rules] = name
         return self._guards[rules]
+
+
+class _StandInBodies:
+    """The registry, where others are put for some agents of a program."""
+
+    def __init__(self, registry: Registry, program: CompiledProgram) -> None:
+        self._registry, self._stand_ins = registry, program.stand_ins
+        self._specs = {spec.name: spec for spec in program.module.agents}
+        self.prefix_for, self.register_fiber = registry.prefix_for, registry.register_fiber
+
+    def register(self, body: Agent[Any]) -> str:
+        stand_in = self._stand_ins.get(body.name)
+        if stand_in is None:
+            return self._registry.register(body)
+        return self._registry.register_stand_in(body, self._specs[body.name], stand_in)
 
 
 @lru_cache(maxsize=1024)

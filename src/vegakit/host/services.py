@@ -5,11 +5,11 @@ nothing else. So they know nothing of the class that users hold, and another hos
 activities, a test) can put the same parts together in another way.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vegakit.child_process import Children
 from vegakit.errors import UserError
@@ -19,8 +19,10 @@ from vegakit.host.gate import Gate
 from vegakit.host.journal import JournaledRun
 from vegakit.host.limiter import ModelRegistry
 from vegakit.host.recovery import Backlog
+from vegakit.ids import EffectKey
 from vegakit.ports import Clock, Memory, Tool
-from vegakit.telemetry import Tracer
+from vegakit.program import Prompt
+from vegakit.telemetry import Span, Tracer
 from vegakit.tools import SandboxPool
 
 if TYPE_CHECKING:
@@ -67,15 +69,38 @@ def check_numbers(numbers: Mapping[str, tuple[object, int]]) -> None:
             raise UserError(f"{name}={value!r:.60}: write a whole number of at least {least}")
 
 
+class ProgramSend(NamedTuple):
+    """A send of a program to an agent that somebody stands in for. `key` names it by its place in
+    the program, equal in every incarnation of a run; what is asked for it goes below `span`, and is
+    paid from the session of `prompt`."""
+
+    prompt: Prompt
+    key: EffectKey
+    span: Span
+
+
+class AgentStandIn(Protocol):
+    """Answers the sends of a program to one of its agents, as text, or JSON where a type is asked
+    for. `tool_names` are those of all tools that it may call."""
+
+    @property
+    def tool_names(self) -> Collection[str]: ...
+
+    def answer(self, send: ProgramSend) -> Awaitable[str]:
+        """Answer a send. All that this asks has ended when it returns: it is of the program."""
+        ...
+
+
 class CompiledProgram(Protocol):
     """A program as a host runs it: its module, the folder that its files are relative to, and how
     values of Python cross into it if it was written in Python. With a `pipeline` its main walks
-    through that; its module holds the agents."""
+    through that; its module holds the agents. `stand_ins` answer in place of agents, by name."""
 
     module: "Module"
     root: Path
     interop: "PythonInterop | None"
     pipeline: "PipelineDefinition | None"
+    stand_ins: "Mapping[str, AgentStandIn]"
 
 
 @dataclass(frozen=True, slots=True)

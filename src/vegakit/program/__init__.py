@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ModelChoice as ModelChoice,
         PipelineBody as PipelineBody,
         ReducerBody as ReducerBody,
+        StandInBody as StandInBody,
         restore as restore,
     )
     from vegakit.program.core import NOW as NOW, time_text as time_text
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Prompt as Prompt,
         ResultMessage as ResultMessage,
         Returned as Returned,
+        problem_of as problem_of,
     )
     from vegakit.program.protocol import (
         Action as Action,
@@ -126,12 +128,13 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "bodies": (
             "AgentBody Author Body Code CoroutineBody FiberBody ModelChoice PipelineBody "
-            "ReducerBody restore"
+            "ReducerBody StandInBody restore"
         ),
         "core": "NOW time_text",
         "machine": "Machine",
         "messages": (
-            "AgentReply Down MessageFailed Outcome ProcessMessage Prompt ResultMessage Returned"
+            "AgentReply Down MessageFailed Outcome ProcessMessage Prompt ResultMessage Returned "
+            "problem_of"
         ),
         "protocol": (
             "Action Answer AskOnce AskPerson AskProcess BreakerClosed BreakerOpened CallQueued "

@@ -9,6 +9,7 @@
 | pipeline  | walks through stages, as a session of `policy` says; as a fiber   | all              |
 | coroutine | a coroutine that only the local host can run, once for each       | one              |
 |           | message, or once for a whole incarnation                          |                  |
+| stand-in  | as a coroutine, in place of an agent of a program, within a part  | all              |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,7 @@ from vegakit.program.state import AuthoredProgram, Fiber, ProcessRecord
 from vegakit.records import digest128
 
 if TYPE_CHECKING:
-    from vegakit.lang import Module
+    from vegakit.lang import AgentSpec, ModelTerms, Module
     from vegakit.policy import PipelineDefinition
     from vegakit.program.admission import AdmittedProgram
     from vegakit.vm import Vm
@@ -125,6 +126,24 @@ class AgentBody:
         return self.first, *self.fallbacks
 
 
+def model_terms(body: AgentBody) -> "ModelTerms | None":
+    """Return what a quote needs to know of the models of an agent; None if one has no price."""
+    from vegakit.lang import ModelTerms, in_order
+
+    return in_order(
+        None
+        if choice.price is None
+        else ModelTerms(
+            choice.price,
+            choice.rule.context_tokens,
+            choice.rule.settings.max_tokens,
+            choice.count,
+            choice.retry.max_attempts,
+        )
+        for choice in body.choices
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ReducerBody:
     """The body of a process that is a pure function from its memory and a message to actions."""
@@ -141,6 +160,26 @@ class CoroutineBody:
 
     whole_incarnation: bool = False
     mailbox: MailboxRule = _MAILBOX
+
+
+@dataclass(frozen=True, slots=True)
+class StandInBody:
+    """A coroutine of the host that answers sends in place of an agent of a program, which is quoted
+    by its `spec`. `budget` is what one send may spend, whatever is asked for it."""
+
+    agent: AgentBody
+    spec: "AgentSpec"
+    budget: Money
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """Return how long a send may take if the sender sets no limit."""
+        return self.agent.timeout_ms
+
+    @property
+    def mailbox(self) -> MailboxRule:
+        """Return the rule of its mailbox."""
+        return self.agent.mailbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +208,7 @@ class PipelineBody(FiberBody):
     definition: "PipelineDefinition | None" = None
 
 
-Body: TypeAlias = AgentBody | ReducerBody | CoroutineBody | FiberBody
+Body: TypeAlias = AgentBody | ReducerBody | CoroutineBody | StandInBody | FiberBody
 Code: TypeAlias = Mapping[str, Body]
 
 

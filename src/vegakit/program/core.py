@@ -24,7 +24,15 @@ from vegakit.effects import (
 from vegakit.events import EffectOutcome
 from vegakit.ids import EffectKey
 from vegakit.policy import Accepted, Dropped, Mailbox, MailboxFull, Taken, Waiting
-from vegakit.program.bodies import AgentBody, Body, Code, author_of, code_digest, restore
+from vegakit.program.bodies import (
+    AgentBody,
+    Body,
+    Code,
+    StandInBody,
+    author_of,
+    code_digest,
+    restore,
+)
 from vegakit.program.messages import (
     VOID,
     MessageFailed,
@@ -123,7 +131,7 @@ class Core:
         body = self.body_of(process)
         if process.mailbox is None:
             process.mailbox = Mailbox(body.mailbox)
-        timeout_ms = body.timeout_ms if isinstance(body, AgentBody) else None
+        timeout_ms = body.timeout_ms if isinstance(body, AgentBody | StandInBody) else None
         if message.ask and message.deadline_ms is None and timeout_ms is not None:
             deadline_ms = self.now + timeout_ms
             message = structs.replace(message, deadline_ms=deadline_ms, timeout_ms=timeout_ms)

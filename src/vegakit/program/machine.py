@@ -28,6 +28,7 @@ from vegakit.program.bodies import (
     CoroutineBody,
     PipelineBody,
     ReducerBody,
+    StandInBody,
 )
 from vegakit.program.core import Core, Worker
 from vegakit.program.messages import MessageFailed, ProcessMessage
@@ -57,7 +58,7 @@ from vegakit.program.spawn import Spawner
 from vegakit.program.state import ProcessPhase, Program, Timer, TimerKind
 from vegakit.program.tool_calls import AuthoredPrograms, ToolRounds
 from vegakit.program.wallets import Wallets
-from vegakit.program.workers import CoroutineWorker, ReducerWorker
+from vegakit.program.workers import CoroutineWorker, ReducerWorker, StandInWorker
 from vegakit.records import to_json
 
 
@@ -116,6 +117,8 @@ class Machine:
             return ReducerWorker(core, incarnations, spawner)
         if kind is CoroutineBody:
             return CoroutineWorker(core, incarnations)
+        if kind is StandInBody:
+            return StandInWorker(core, self.wallets)
         # The virtual machine and the language are loaded with the first fiber: a runtime whose
         # agents run no compiled program never pays for them.
         if kind is PipelineBody:

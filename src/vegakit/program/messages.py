@@ -48,9 +48,9 @@ class Prompt(Struct, frozen=True, tag=True, omit_defaults=True):
 
     @property
     def question(self) -> "Prompt":
-        """Return the prompt without its budget and patience. A run that is resumed under another
+        """Return the prompt without its budgets and patience. A run that is resumed under another
         budget sends an equal question."""
-        return replace(self, scope=ScopeId(""), wait_for_budget=False)
+        return replace(self, scope=ScopeId(""), session="", wait_for_budget=False)
 
 
 class ProcessMessage(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -13,7 +13,7 @@ from vegakit.events import EffectOutcome, charged_for
 from vegakit.ids import ANY_AGENT
 from vegakit.money import Money
 from vegakit.prices import worst_case
-from vegakit.program.bodies import AgentBody, FiberBody, FiberRun
+from vegakit.program.bodies import AgentBody, FiberBody, FiberRun, StandInBody
 from vegakit.program.core import Core
 from vegakit.program.messages import ProcessMessage
 from vegakit.program.protocol import OverlapReport, WastedCost
@@ -56,6 +56,8 @@ class Speculation:
             return 0
         if run.path not in self._core.state.processes:
             return None  # it was killed in this step: nothing of it is to begin
+        if self._is_stand_in(run.body, request.mine.agent):
+            return None  # what it asks is committed at once, and counted: it is never in vain
         wallet = self._wallet(run, request.mine)
         room = self._room(run.path) if wallet is None else wallet.room
         if room is None or self._wallets.spends_its_quote(
@@ -115,15 +117,24 @@ class Speculation:
             return None if None in worst else max((w or 0 for w in worst), default=0)
         return self._worst_of(self._body(body, older.agent), older, quoted=quoted)
 
-    def _body(self, body: FiberBody, agent: str) -> AgentBody:
+    def _is_stand_in(self, body: FiberBody, agent: str) -> bool:
+        """Return whether a send to this agent may be answered by a stand-in."""
+        names = body.stateless if agent == ANY_AGENT else (agent,)
+        return any(isinstance(self._body(body, name), StandInBody) for name in names)
+
+    def _body(self, body: FiberBody, agent: str) -> AgentBody | StandInBody:
         made = self._core.code[body.stateless[agent].body]
-        assert isinstance(made, AgentBody)
+        assert isinstance(made, AgentBody | StandInBody)
         return made
 
-    def _worst_of(self, body: AgentBody, older: "PriorSend", *, quoted: bool) -> int | None:
+    def _worst_of(
+        self, body: AgentBody | StandInBody, older: "PriorSend", *, quoted: bool
+    ) -> int | None:
         """Return the most that a send to this agent may cost. In a program that a model wrote a
         send holds no part: each of its calls is held by itself."""
         budget = None if older.budget is None else Money(older.budget)
+        if isinstance(body, StandInBody):
+            return 0 if older.in_flight else (body.budget if budget is None else budget)
         part = send_budget(body, budget)
         if part is not None and quoted:
             calls = None if body.rule.tools else self._worst_of_calls(body, older)

@@ -34,7 +34,7 @@ from vegakit.events import EffectOutcome, charged_for
 from vegakit.money import Money, format_money
 from vegakit.policy import BINDING, InterruptKind, OnExceed
 from vegakit.prices import DEFAULT_SEND_BUDGET
-from vegakit.program.bodies import AgentBody, FiberRun
+from vegakit.program.bodies import AgentBody, FiberRun, StandInBody, model_terms
 from vegakit.program.core import Core
 from vegakit.program.messages import MessageFailed, Prompt
 from vegakit.program.protocol import CostAlert
@@ -322,14 +322,14 @@ class SendBudgets:
             return (
                 part
                 if exhausted is None
-                else _budget_exceeded("this send may spend", cap, exhausted)
+                else budget_exceeded("this send may spend", cap, exhausted)
             )
         if shared:
             exhausted, opened = self._wallets.open_session(key, path, cap, prompt.session), key
         else:
             exhausted, opened = self._wallets.hold(path, cap, prompt.session), prompt.session
         if exhausted is not None:
-            return _budget_exceeded("this send may spend", cap, exhausted)
+            return budget_exceeded("this send may spend", cap, exhausted)
         return Wallet(None if shared else cap, raised=raised), opened
 
     def hold(
@@ -344,7 +344,7 @@ class SendBudgets:
             is_its_own = exhausted == name_of_session(path)
         if exhausted is not None:
             asks = is_its_own and on_exceed is OnExceed.ASK
-            return _budget_exceeded("the next call could cost", amount, exhausted, asks=asks)
+            return budget_exceeded("the next call could cost", amount, exhausted, asks=asks)
         send.part.held += amount
         return None
 
@@ -422,9 +422,10 @@ def name_of_session(owner: str) -> str:
     return f"a session of {owner}"
 
 
-def _budget_exceeded(
+def budget_exceeded(
     what: str, amount: Money, exhausted: str, *, asks: bool = False
 ) -> MessageFailed:
+    """Return the failure of a send whose part, or whose next call, does not fit."""
     kind, fix = BudgetExceeded, "raise its wallet or budget, or lower max_tokens"
     if asks:
         kind, fix = Paused, "it is set to ask: raise it to go on: vega resume --budget '+$1'"
@@ -550,24 +551,16 @@ class LoopConfirmation:
     def _cost(
         self, run: FiberRun, row: list[Any], longest: int, spec: "AgentSpec | None"
     ) -> int | float:
-        from vegakit.lang import ModelTerms, cost_of_round, in_order
+        from vegakit.lang import cost_of_round
 
         process = None if spec is None else run.body.stateless.get(spec.name)
         body = None if process is None else self._core.code.get(process.body)
+        if isinstance(body, StandInBody):
+            times, budget = row[1], row[5]
+            return times * (body.budget if budget < 0 else budget)
         if spec is None or not isinstance(body, AgentBody):
             return _NO_BOUND
-        terms = in_order(
-            None
-            if choice.price is None
-            else ModelTerms(
-                choice.price,
-                choice.rule.context_tokens,
-                choice.rule.settings.max_tokens,
-                choice.count,
-                choice.retry.max_attempts,
-            )
-            for choice in body.choices
-        )
+        terms = model_terms(body)
         return cost_of_round(row, longest, spec, lambda _: terms, body.rule.tools)
 
 

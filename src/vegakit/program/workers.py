@@ -1,20 +1,27 @@
-"""Workers of bodies that are Python: reducers, which decide by a pure function, and coroutines,
-which only a local host can run (pure).
+"""Workers of bodies that are Python: reducers, which decide by a pure function, coroutines, which
+only a local host can run, and stand-ins for agents of a program (pure).
 """
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
+from vegakit.conversation import Text
 from vegakit.effects import WHOLE_INCARNATION, AskHuman, RunCoroutine
-from vegakit.events import EffectOutcome
+from vegakit.errors import AgentFailed
+from vegakit.events import Answered, EffectOutcome
+from vegakit.money import Money
 from vegakit.policy import INTERRUPT_KINDS, ExitKind, ExitReason, InterruptKind, Taken
-from vegakit.program.bodies import CoroutineBody, ReducerBody
+from vegakit.program.bodies import CoroutineBody, ReducerBody, StandInBody, model_terms
 from vegakit.program.core import Core, Worker
 from vegakit.program.messages import (
     MessageFailed,
     Outcome,
     ProcessMessage,
+    Prompt,
     ResultMessage,
     Returned,
+    as_record,
     plain_outcome,
     system_message,
 )
@@ -33,6 +40,7 @@ from vegakit.program.protocol import (
 )
 from vegakit.program.spawn import Spawner
 from vegakit.program.state import InFlightEffect, ProcessPhase, ProcessRecord
+from vegakit.program.wallets import Wallets, budget_exceeded
 
 # Reducers: `react(state, message)` returns the next state and the actions, and is pure.
 
@@ -197,3 +205,94 @@ class CoroutineWorker(Worker):
     def _runs_once(self, process: ProcessRecord) -> bool:
         body = self._core.body_of(process)
         return isinstance(body, CoroutineBody) and body.whole_incarnation
+
+
+# Stand-ins: a coroutine of the host answers sends to an agent of a program.
+
+
+_ENDED = MessageFailed(
+    AgentFailed.__name__, "its process ended before there was an answer; send the message again"
+)
+
+
+class StandInWorker(Worker):
+    """Runs stand-ins. The part of a send is a session, held as a whole from the start, which all
+    that its coroutine asks is paid from. It has no more than the agent itself could spend on that
+    message, so that what the program was quoted holds."""
+
+    def __init__(self, core: Core, wallets: Wallets) -> None:
+        super().__init__(core)
+        self._wallets = wallets
+
+    def work(self, path: str, process: ProcessRecord) -> None:
+        while (taken := self._core.take(path, process)) is not None:
+            self._begin(path, process, taken)
+
+    def on_outcome(
+        self, path: str, process: ProcessRecord, flight: InFlightEffect, outcome: EffectOutcome
+    ) -> None:
+        spent = self._close(path, process, flight.message_id)
+        came = outcome.value if isinstance(outcome, Answered) else None
+        if not isinstance(came, Returned | MessageFailed):
+            came = plain_outcome(outcome, flight.effect.key)
+        self._end(process, flight.message_id, structs.replace(came, charged=spent))
+
+    def drop(self, path: str, process: ProcessRecord, message_id: int) -> None:
+        self._close(path, process, message_id)
+
+    def abandon(self, path: str, process: ProcessRecord) -> None:
+        # Not left to the next incarnation: it would have the whole part once more.
+        for message_id in [*process.mailbox.in_hand] if process.mailbox else ():
+            self._close(path, process, message_id)
+            self._end(process, message_id, _ENDED)
+
+    def _begin(self, path: str, process: ProcessRecord, taken: Taken[ProcessMessage]) -> None:
+        body, prompt = self._core.body_of(process), as_record(Prompt, taken.message.value)
+        assert isinstance(body, StandInBody)
+        part = body.budget if prompt.budget is None else prompt.budget
+        cap = _most(body, prompt, part)
+        session = _session(path, process, taken.number)
+        exhausted = self._wallets.hold(path, part, prompt.session)
+        if exhausted is None:  # as a send to the agent, which holds all of its part, would find
+            self._wallets.settle(path, part, 0, prompt.session)
+            exhausted = self._wallets.open_session(session, path, cap, prompt.session)
+        if exhausted is not None:
+            failure = budget_exceeded("this send may spend", part, exhausted)
+            self._end(process, taken.number, failure)
+            return
+        inside = structs.replace(prompt, budget=None, stream=False, session=session)
+        request, deadline_ms = RunCoroutine(process.spec.body, inside), taken.message.deadline_ms
+        self._core.start(path, process, request, "message", taken.number, deadline_ms=deadline_ms)
+
+    def _close(self, path: str, process: ProcessRecord, message_id: int) -> Money:
+        """Close the part of a send, and return what was spent of it."""
+        session = _session(path, process, message_id)
+        if self._wallets.owner_of(session) is None:
+            return Money(0)
+        spent = Money(self._wallets.of_session(session).spent)
+        self._wallets.close_session(session, forgotten=True)
+        return spent
+
+    def _end(self, process: ProcessRecord, message_id: int, outcome: Outcome) -> None:
+        mailbox = process.mailbox
+        taken = None if mailbox is None else mailbox.taken(message_id)
+        if mailbox is not None and taken is not None:
+            mailbox.commit(message_id)
+            self._core.answer(taken.message, outcome)
+
+
+def _most(body: StandInBody, prompt: Prompt, part: Money) -> Money:
+    """Return the most that a send of this message to the agent itself could cost, as a quote counts
+    it: the bound in the quote is of the longest message, and so no less."""
+    from vegakit.lang import STR, SendTerms, cost_of
+
+    size = sum(len(one.text.encode()) for one in prompt.parts if isinstance(one, Text))
+    sending = SendTerms(
+        body.spec, prompt.answer or STR, size, size, part, specs=body.agent.rule.tools
+    )
+    terms = model_terms(body.agent)
+    return Money(int(min(part, cost_of(sending, lambda _: terms).fund.amount)))
+
+
+def _session(path: str, process: ProcessRecord, message_id: int) -> str:
+    return f"{path}#{process.generation}|{message_id}"

@@ -7,7 +7,7 @@ runtime each call opens one as vega.toml says.
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from decimal import Decimal
@@ -28,14 +28,14 @@ from typing import (
     overload,
 )
 
-from vegakit.errors import ProgramFailed, UserError
+from vegakit.errors import ProgramFailed, UserError, did_you_mean
 from vegakit.host import PythonInterop, only_in_program, python_value
 from vegakit.sdk.sources import check_source, load_bytecode, project_root
 from vegakit.tools import FunctionTool
 
 if TYPE_CHECKING:
-    from vegakit.host import ToolLike
-    from vegakit.lang import Diagnostic, Function, LoadTimeCode, Module
+    from vegakit.host import Agent, AgentStandIn, ToolLike
+    from vegakit.lang import AgentSpec, Diagnostic, Function, LoadTimeCode, Module
     from vegakit.policy import PipelineDefinition
 
 
@@ -106,11 +106,13 @@ class VegaProgram:
         runtime: "ProgramRunner | None" = None,
         interop: "PythonInterop | None" = None,
         pipeline: "PipelineDefinition | None" = None,
+        stand_ins: "Mapping[str, AgentStandIn] | None" = None,
     ) -> None:
         self.module = module
         self.root = root
         self.interop = interop
         self.pipeline = pipeline
+        self.stand_ins = stand_ins or {}
         self._runtime = runtime
 
     def __getattr__(self, name: str) -> VegaFunction:
@@ -126,6 +128,40 @@ class VegaProgram:
                 return function
         known = ", ".join(f.name for f in self.module.functions if "." not in f.name)
         raise UserError(f"{self.module.name} has no function {name!r}; it has: {known}")
+
+    def agent(self, name: str) -> "Agent[str]":
+        """Return an agent of the program, as a path of a rollout: ask another model as
+        `dataclasses.replace(program.agent("Reviewer"), model="fast")`."""
+        from vegakit.host import agent_of, python_externals
+
+        spec = self._agent_spec(name)
+        tools = python_externals(self).given[name]
+        if spec.mcp or spec.yaml or len(tools) < len(spec.tools):
+            raise UserError(
+                f"agent {name} has tools that only run inside of its program; give it functions of "
+                "Python with @tool instead, as load(…, tools=[…]), or put an agent without tools "
+                "under a rollout"
+            )
+        return agent_of(spec, tools, memory=False)
+
+    def with_agents(self, stand_ins: "Mapping[str, AgentStandIn]") -> "VegaProgram":
+        """Return the program with rollouts in place of some of its agents, by their names:
+        `program.with_agents({"Reviewer": review})`. A send to one costs at most the budget of the
+        agent, for all that is asked and compared: so the quote of the program stays as it is."""
+        for name, stand_in in stand_ins.items():
+            _check_stand_in(self._agent_spec(name), stand_in)
+        given = {**self.stand_ins, **stand_ins}
+        return VegaProgram(
+            self.module, self.root, self._runtime, self.interop, self.pipeline, given
+        )
+
+    def _agent_spec(self, name: str) -> "AgentSpec":
+        specs = {spec.name: spec for spec in self.module.agents}
+        if name not in specs:
+            raise UserError(
+                f"{self.module.name} has no agent {name!r}; {did_you_mean(name, specs)}"
+            )
+        return specs[name]
 
     def result(self, name: str, value: Any) -> Any:  # noqa: ANN401
         """Return the result of the function `name` as a value of Python."""
@@ -143,6 +179,31 @@ class VegaProgram:
         sdk: Any = import_module("vegakit.sdk")
         async with sdk.Runtime.from_config() as rt:
             return await rt.run(self, *args, function=name)
+
+
+def _check_stand_in(spec: "AgentSpec", stand_in: "AgentStandIn") -> None:
+    """Refuse a stand-in that could do or cost what the program does not say."""
+    if not hasattr(stand_in, "tool_names"):
+        raise UserError(
+            f"{stand_in!r:.60} cannot stand in for agent {spec.name}; give a rollout: "
+            "rollout(rt, …, reference=program.agent(…), candidate=…)"
+        )
+    if spec.memory:
+        raise UserError(
+            f"agent {spec.name} remembers what was said, which a candidate would not have heard; "
+            "remove `memory conversation` from it, or leave it out of the rollout"
+        )
+    if spec.budget is None or spec.period or spec.on_exceed in ("warn", "allow"):
+        raise UserError(
+            f"agent {spec.name} has no budget that caps each send, so its comparisons could cost "
+            "more than the program was quoted; give it one that holds both paths, such as: "
+            "budget $0.05"
+        )
+    if more := sorted({*stand_in.tool_names} - {*spec.tools}):
+        raise UserError(
+            f"the rollout for agent {spec.name} has tools that the program does not give to it: "
+            f"{', '.join(more)}; name them in the agent, or take them from the paths"
+        )
 
 
 def load(

@@ -343,7 +343,7 @@ class CountedPath:
     """A path whose runs are counted."""
 
     def __init__(self, inner: ExecutionPath, node: str, role: str, metrics: RolloutMetrics) -> None:
-        self.version, self.has_tools = inner.version, inner.has_tools
+        self.version, self.tool_names = inner.version, inner.tool_names
         self._inner, self._node, self._role, self._metrics = inner, node, role, metrics
         self.first_call, self.bound = inner.first_call, inner.bound
 

@@ -19,13 +19,23 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, NamedTuple, Protocol, cast
 
-from vegakit.conversation import AssistantMessage, Conversation, Message, ToolCall, ToolMessage
-from vegakit.errors import ToolFailed, UserError
-from vegakit.host import Agent, AskCost, cost_of_ask, cost_of_call
+import msgspec
+
+from vegakit.conversation import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    Text,
+    ToolCall,
+    ToolMessage,
+)
+from vegakit.errors import ContractViolated, ToolFailed, UserError
+from vegakit.host import Agent, AskCost, ProgramSend, cost_of_ask, cost_of_call
 from vegakit.money import Money
 from vegakit.policy import unmarked
 from vegakit.ports import Tool
-from vegakit.records import canonical, digest128
+from vegakit.program import problem_of
+from vegakit.records import canonical, digest128, to_json
 from vegakit.sdk import Runtime
 from vegakit.tools import ToolRights, as_tools, returns_untrusted_text
 from vegakit.vesper.comparisons import plain
@@ -61,13 +71,16 @@ class PathAnswer(NamedTuple):
 
 
 class CallInputs(NamedTuple):
-    """The inputs of a call, as the caller gave them."""
+    """The inputs of a call, as the caller gave them; of a `send` of a program, its text."""
 
     args: tuple[Any, ...]
     options: Mapping[str, Any]
+    send: ProgramSend | None = None
 
     def digest(self) -> str:
         """Return a digest of the inputs, the same in every process where they read the same."""
+        if self.send is not None:
+            return digest128(self.send.prompt.question)
         options = [(name, _spelled(self.options[name])) for name in sorted(self.options)]
         return digest128([[_spelled(each) for each in self.args], options])
 
@@ -80,12 +93,18 @@ def _spelled(value: object) -> str:
         return type(value).__qualname__
 
 
+def inputs_of(send: ProgramSend) -> CallInputs:
+    """Return a send of a program as inputs: paths that are functions get its text."""
+    said = "\n".join(part.text for part in send.prompt.parts if isinstance(part, Text))
+    return CallInputs((said,), {}, send)
+
+
 class ExecutionPath(Protocol):
-    """A way to answer. `version` changes with whatever could change its answers; `has_tools`: it
-    may ask something of the world, so that it is run in the shadow after the other one only."""
+    """A way to answer. `version` changes with whatever could change its answers. With tools it may
+    ask something of the world, so that it is run in the shadow after the other one only."""
 
     version: str
-    has_tools: bool
+    tool_names: frozenset[str]
 
     def perform(self, inputs: CallInputs, log: "ToolLog") -> Awaitable[PathAnswer]:
         """Answer, and note in the log what is performed."""
@@ -198,7 +217,7 @@ class AgentPath:
             )
         self._runtime = runtime
         tools = as_tools(agent.tools)
-        self.has_tools = bool(tools)
+        self.tool_names = frozenset(tool.spec.name for tool in tools)
         self._agents = {
             performs: replace(
                 agent,
@@ -208,6 +227,10 @@ class AgentPath:
             )
             for performs in (True, False)
         }
+        # The budget of a send of a program is for both paths: none may take it all for itself.
+        self._in_programs = {
+            performs: replace(made, budget=None) for performs, made in self._agents.items()
+        }
         models = [one if isinstance(one, str) else one.name for one in agent.models]
         settings = [agent.temperature, agent.max_tokens, agent.effort, agent.max_steps]
         specs = [tool.spec for tool in tools]
@@ -215,14 +238,19 @@ class AgentPath:
         self.version = digest128([models, asked])
 
     async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
+        if inputs.send is not None:
+            return await self._ask_in_program(inputs.send, log, performs=True)
         log.deps = inputs.options.get("deps")
         return await self._ask(inputs.args, {**inputs.options, "deps": log}, performs=True)
 
     async def shadow(self, inputs: CallInputs, performed: Sequence[PerformedCall]) -> PathAnswer:
+        log = ToolLog([*performed])
+        if inputs.send is not None:
+            return await self._ask_in_program(inputs.send, log, performs=False)
         # What it says is for nobody's ears but the comparison's.
         options = {key: each for key, each in inputs.options.items() if key != "on_chunk"}
         # Nobody is in a hurry for it: where money is reserved by others, it waits.
-        options |= {"deps": ToolLog([*performed]), "wait_for_budget": True}
+        options |= {"deps": log, "wait_for_budget": True}
         return await self._ask(inputs.args, options, performs=False)
 
     async def first_call(self, inputs: CallInputs) -> Money:
@@ -248,6 +276,42 @@ class AgentPath:
         # From what was said and not from the log: in a run that is resumed, calls that are recorded
         # are not made again.
         return PathAnswer(reply.output, _calls_in(reply.messages), int(reply.cost))
+
+    async def _ask_in_program(
+        self, send: ProgramSend, log: ToolLog, *, performs: bool
+    ) -> PathAnswer:
+        """Ask what the program asks, below its process: of the type that it wants, and paid from
+        the part of the send."""
+        agent, runtime = self._in_programs[performs], self._runtime
+        await runtime.model_registry.prepare_for(agent)
+        asked = runtime.program.ask_once(
+            agent,
+            send.prompt,
+            deps=log,
+            deadline_ms=None,
+            timeout_ms=0,
+            above=send.span,
+            with_events=False,
+            place=send.key,
+        )
+        try:
+            reply = await asked
+        except BaseException:
+            await runtime.program.finished(asked)
+            raise
+        output = reply.text if send.prompt.answer is None else msgspec.json.decode(reply.text)
+        return PathAnswer(output, _calls_in(reply.messages))
+
+
+def text_in_program(send: ProgramSend, output: object) -> str:
+    """Return an answer as the program reads it, or raise what keeps it from fitting the type."""
+    wanted = send.prompt.answer
+    if wanted is None:
+        return output if isinstance(output, str) else to_json(plain(output)).decode()
+    text = to_json(plain(output)).decode()
+    if (problem := problem_of(wanted, text)) is not None:
+        raise ContractViolated(f"its answer is not what the program asks for: {problem}")
+    return text
 
 
 def _prompt_of(inputs: CallInputs) -> str:
@@ -283,7 +347,7 @@ def _calls_in(messages: Conversation | Sequence[Message]) -> tuple[PerformedCall
 class FunctionPath:
     """An `async def` function as a path."""
 
-    has_tools = False
+    tool_names = frozenset[str]()
 
     def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:
         self._function = function
@@ -293,7 +357,10 @@ class FunctionPath:
         self.version = digest128([name, None if code is None else _parts_of(code)])
 
     async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
-        return PathAnswer(await self._function(*inputs.args, **inputs.options))
+        output = await self._function(*inputs.args, **inputs.options)
+        if inputs.send is not None:
+            text_in_program(inputs.send, output)  # one that does not fit is a failure of this path
+        return PathAnswer(output)
 
     async def shadow(self, inputs: CallInputs, performed: Sequence[PerformedCall]) -> PathAnswer:
         return await self.perform(inputs, ToolLog())

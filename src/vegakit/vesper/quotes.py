@@ -303,8 +303,9 @@ class VerificationWallet:
 
     async def take(self, inputs: CallInputs, route: RolloutRoute) -> Money | None:
         """Hold what the comparison of a call may cost, and return that; None if there is not so
-        much. The ledger refuses what goes beyond the cap in any case."""
-        if self._cap is None or not route.is_verifying:
+        much. The ledger refuses what goes beyond the cap in any case. That of a send of a program
+        is paid from the part of the send."""
+        if self._cap is None or not route.is_verifying or inputs.send is not None:
             return Money(0)
         amount = await self._cost_of(inputs, route)
         self._held += amount  # before the ledger is awaited, so that others see it

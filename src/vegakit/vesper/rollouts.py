@@ -22,7 +22,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial, reduce
 from secrets import token_hex
 from types import TracebackType
@@ -58,7 +58,7 @@ from vegakit.errors import (
     UserError,
     WorldError,
 )
-from vegakit.host import Agent, retry_store
+from vegakit.host import Agent, ProgramSend, retry_store
 from vegakit.money import Dollars, Money
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
@@ -77,7 +77,9 @@ from vegakit.vesper.paths import (
     PathAnswer,
     ToolLog,
     calls_before,
+    inputs_of,
     path_of,
+    text_in_program,
     title_of,
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
@@ -111,7 +113,8 @@ class _Call(NamedTuple):
     costs: list[CallCosts]
 
     def paid(self, answer: PathAnswer | Exception, path: str) -> None:
-        if isinstance(answer, PathAnswer):
+        # What a send of a program costs is known to its part alone.
+        if isinstance(answer, PathAnswer) and self.inputs.send is None:
             self.costs.append(structs.replace(CallCosts(), **{path: PathCost(1, answer.nanos)}))
 
     def total(self) -> CallCosts:
@@ -287,6 +290,17 @@ class RolledOut(Generic[P, T]):
         call = await self._begin(CallInputs(args, kwargs))
         return cast("T", await self._answer(call))
 
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """Return the names of the tools that one of the paths has."""
+        return self._reference.tool_names | self._candidate.tool_names
+
+    async def answer(self, send: ProgramSend) -> str:
+        """Answer a send of a program in place of its agent. The comparison belongs to the send: the
+        program pays for it, and what it began has ended when it ends, so the answer waits."""
+        call = await self._begin(inputs_of(send))
+        return text_in_program(send, await self._answer(call))
+
     async def _begin(self, inputs: CallInputs) -> _Call:
         if not self._is_open:
             raise UserError(
@@ -298,7 +312,7 @@ class RolledOut(Generic[P, T]):
         journaled = self._runtime.journaled
         is_fresh, is_kept = await evidence.refresh(), journaled is not None
         is_new = journaled is None or not journaled.is_resumed
-        id_ = token_hex(8) if journaled is None else self._kept_id(journaled.run.program, digest)
+        id_ = token_hex(8) if journaled is None else self._kept_id(journaled.run.program, inputs)
         held: Money | None = Money(0)
         if is_fresh:
             held = await self._take(evidence, inputs, evidence.machine.route(digest, id_))
@@ -336,9 +350,12 @@ class RolledOut(Generic[P, T]):
                 await evidence.record(ComparisonsPaused(reason))
         return amount
 
-    def _kept_id(self, run: str, digest: str) -> str:
+    def _kept_id(self, run: str, inputs: CallInputs) -> str:
         """Return the id of a call that may be made again after a kill: it is named by its run, its
-        inputs and which of its equals it is."""
+        inputs and which of its equals it is; that of a program by its place there."""
+        digest = inputs.digest()
+        if inputs.send is not None:
+            return f"{run}.{digest[:16]}.{digest128(inputs.send.key)[:16]}"
         equals = _EQUALS.setdefault(self._runtime, Counter())
         what = f"{self.name}/{self.version}/{digest}"
         equals[what] += 1
@@ -420,7 +437,7 @@ class RolledOut(Generic[P, T]):
 
     async def _verify(self, call: _Call) -> "tuple[object, Coroutine[Any, Any, None] | None]":
         """Answer with the candidate where both agree. Paths without tools run side by side."""
-        if self._candidate.has_tools or self._reference.has_tools:
+        if self.tool_names:
             performed = await self._reference.perform(call.inputs, ToolLog())
             other = await self._attempt(self._candidate, call, performed)
         else:
@@ -493,13 +510,18 @@ class RolledOut(Generic[P, T]):
         calls = () if performed is None else performed.calls
         limit = asyncio.timeout(COMPARISON_S)
         try:
-            with self._wallet.entered():
+            with self._paying(call):
                 async with limit:
                     return await path.shadow(call.inputs, calls)
         except Exception as error:  # noqa: BLE001  (user code may raise anything)
             if limit.expired():
                 return Cancelled(f"it took longer than {COMPARISON_S:g} s in the shadow")
             return error
+
+    def _paying(self, call: _Call) -> AbstractContextManager[None]:
+        """Let comparisons be paid by their wallet; in a program by the part of the send, so that
+        its quote holds."""
+        return self._wallet.entered() if call.inputs.send is None else nullcontext()
 
     async def _is_same(
         self, call: _Call, reference: PathAnswer, other: PathAnswer | Exception
@@ -510,7 +532,7 @@ class RolledOut(Generic[P, T]):
         if isinstance(other, Exception) or reference.effects != other.effects:
             return False
         try:
-            with self._wallet.entered():
+            with self._paying(call):
                 verdict = await self._same.verdict(self._runtime, reference.output, other.output)
         except _NOT_ITS_FAULT:
             return None
@@ -518,7 +540,8 @@ class RolledOut(Generic[P, T]):
             # The caller has an answer, and must not lose it because two of them do not compare.
             _log.exception("rollout %s: %s could not compare", self.name, self._same.name)
             return None
-        call.costs.append(CallCosts(judge=verdict.cost))
+        if call.inputs.send is None:
+            call.costs.append(CallCosts(judge=verdict.cost))
         return verdict.is_same
 
     async def _record(self, call: _Call, event: Compared | ReferenceRepeated) -> None:
@@ -536,7 +559,11 @@ class RolledOut(Generic[P, T]):
                 await call.evidence.close_call(call.id)
 
     async def _later(self, call: _Call, comparison: Coroutine[Any, Any, None]) -> None:
-        """Make a comparison while the caller goes on; it waits where too many are in flight."""
+        """Make a comparison while the caller goes on; it waits where too many are in flight, and in
+        a program always."""
+        if call.inputs.send is not None:
+            await comparison
+            return
         try:
             await self._room.acquire()
         except BaseException:

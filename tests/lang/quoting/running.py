@@ -1,10 +1,12 @@
 """A program quoted, then run at its worst."""
 
 import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.lang.quoting.spite import Spite
 from tests.lang.quoting.writing import FLAGS
@@ -69,10 +71,19 @@ def quoted(checked: Checked, spite: Spite) -> Quote:
     return quote(checked, lambda _: terms)
 
 
-def at_its_worst(text: str, seed: int = 0) -> Came:
+Prepare: TypeAlias = Callable[[Runtime, VegaProgram], AbstractAsyncContextManager[VegaProgram]]
+"""Changes a program before it is run."""
+
+
+@asynccontextmanager
+async def as_it_is(rt: Runtime, program: VegaProgram) -> AsyncGenerator[VegaProgram]:
+    yield program
+
+
+def at_its_worst(text: str, seed: int = 0, prepare: Prepare = as_it_is) -> Came:
     checked, spite = checked_of(text), Spite(seed, clock=VirtualClock())
     flags = [Random(seed).random() < 0.5 for _ in range(FLAGS)]
-    return _came(compile_program(checked), quoted(checked, spite), spite, flags)
+    return _came(compile_program(checked), quoted(checked, spite), spite, flags, prepare)
 
 
 def worst_of(text: str, tries: int, enough: float = 1.1) -> Came:
@@ -101,21 +112,26 @@ def _temper(chance: Random, seed: int) -> tuple[float, float, float]:
     return chance.choice([0, 0.1, 0.5, 1]), chance.choice([0, 0.1, 0.3]), chance.choice([0, 0.5])
 
 
-def _came(module: Module, told: Quote, spite: Spite, flags: list[bool]) -> Came:
+def _came(
+    module: Module, told: Quote, spite: Spite, flags: list[bool], prepare: Prepare = as_it_is
+) -> Came:
     came = Came(told, 0, 0, "")
     with tempfile.TemporaryDirectory(prefix="vega-quote-") as folder:
-        run_virtual(_run(came, module, spite, flags, Path(folder)))
+        run_virtual(_run(came, module, spite, flags, Path(folder), prepare))
     return came
 
 
-async def _run(came: Came, module: Module, spite: Spite, flags: list[bool], root: Path) -> None:
+async def _run(
+    came: Came, module: Module, spite: Spite, flags: list[bool], root: Path, prepare: Prepare
+) -> None:
     clock = VirtualClock()
     parts: Any = {"models": lambda _: spite.model, "limits": lambda _: _PATIENT, "clock": clock}
     async with Runtime("$1000", **parts) as rt:
         given: list[object] = [["u", "v", "w"], flags]
         given = given[: len(module.functions[module.main].params)]
         try:
-            await rt.program.run(VegaProgram(module, root), "main", given, dollars("$100"), None)
+            async with prepare(rt, VegaProgram(module, root)) as program:
+                await rt.program.run(program, "main", given, dollars("$100"), None)
         except VegaError as error:
             came.error = f"{type(error).__name__}: {error}"
         came.spent, came.calls = await rt.spent(), len(spite.model.requests)
