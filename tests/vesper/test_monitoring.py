@@ -74,7 +74,8 @@ class Receiver:
         self.arrived.set()
         status = self.statuses.pop(0) if self.statuses else 200
         if status:
-            writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode())
+            place = f"Location: {self.url}\r\n" if status == 307 else ""
+            writer.write(f"HTTP/1.1 {status} X\r\n{place}Content-Length: 0\r\n\r\n".encode())
             await writer.drain()
         else:
             await reader.read()
@@ -203,6 +204,22 @@ def test_a_webhook_that_is_away_fails_nothing(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING, LOGGER):
         assert within(work) is RolloutMode.REFERENCE_ONLY
     assert "not told" in caplog.text
+    assert "s3cr3t" not in caplog.text
+
+
+def test_the_path_of_a_webhook_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It leads to itself, and the client says which URL that was."""
+
+    async def work(rt: Runtime) -> None:
+        async with (
+            receiver(*[307] * 99) as heard,
+            rollout(rt, "d", reference=double, candidate=shift, webhook=heard.url) as doubled,
+        ):
+            await doubled.decide(PersonAction.STOP, "ada")
+
+    with caplog.at_level(logging.WARNING, LOGGER):
+        within(work)
+    assert "redirect number 6" in caplog.text
     assert "s3cr3t" not in caplog.text
 
 
