@@ -300,8 +300,8 @@ class JudgeErrors(Struct, frozen=True):
 
 
 class JudgeTally(Struct, frozen=True):
-    """What a judge said of pairs whose verdict is known: those that are the same, and those that
-    differ, each with how many of them it got wrong."""
+    """Counts what a judge said of pairs whose verdict is known: those that are the same, and those
+    that differ, each with how many of them it got wrong."""
 
     same: Tally = Tally()
     different: Tally = Tally()
@@ -317,7 +317,7 @@ class JudgeTally(Struct, frozen=True):
 
 
 class PathCost(Struct, frozen=True, omit_defaults=True):
-    """What the answers of one path have cost, in nano-dollars."""
+    """Adds up what the answers of one path have cost, in nano-dollars."""
 
     answers: int = 0
     nanos: int = 0
@@ -333,7 +333,7 @@ class PathCost(Struct, frozen=True, omit_defaults=True):
 
 
 class CallCosts(Struct, frozen=True, omit_defaults=True):
-    """What both paths and the judge cost where they were compared."""
+    """Adds up what both paths and the judge cost where they were compared."""
 
     reference: PathCost = PathCost()
     candidate: PathCost = PathCost()

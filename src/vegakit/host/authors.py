@@ -243,8 +243,8 @@ def _terms(
 
 
 class AskCost(NamedTuple):
-    """What one ask costs: `once` if the first call is answered, as long as the answer may be;
-    `most` with all its steps, retries and tools, None if nothing bounds that, for the reason
+    """Bounds the cost of one ask: `once` if the first call is answered, as long as the answer may
+    be; `most` with all its steps, retries and tools, None if nothing bounds that, for the reason
     `why`."""
 
     once: Money

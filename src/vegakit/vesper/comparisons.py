@@ -52,7 +52,7 @@ class ComparedPlace(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether two answers are the same, and what a judge cost who was asked."""
+    """Says whether two answers are the same, and what a judge cost who was asked."""
 
     is_same: bool
     cost: PathCost = PathCost()

@@ -1,4 +1,4 @@
-"""What a rollout's verification costs before it starts, when it pays, and the wallet that holds it.
+"""Quotes a rollout before it starts: what verification costs, when it pays; and holds its money.
 
 A call that is compared costs more than its answer, and that more is verification. The answer itself
 is the caller's, whichever path gives it:
@@ -84,7 +84,7 @@ class RolloutQuote(Struct, frozen=True):
 
 
 class QuotedPrices(NamedTuple):
-    """What one answer of each path and one verdict cost, and what measuring the judge does."""
+    """Holds what an answer of each path and a verdict cost, and what measuring the judge does."""
 
     reference: float | None
     candidate: float | None
