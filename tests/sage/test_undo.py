@@ -15,7 +15,7 @@ from campaigns.undo import Play, copy, differences, kill_after, make_repository,
 
 from vegakit.errors import StoreError, UserError
 from vegakit.sage import Restored, TurnChanges, UndoLimits, UndoStore, open_undo
-from vegakit.sage.undo.records import window_beside, windows_beside
+from vegakit.sage.undo.windows import Reach, window_beside, windows_beside
 
 MIB = 1 << 20
 Deed = str | Callable[[], object]
@@ -863,3 +863,65 @@ def test_a_turn_of_another_session_in_between_is_kept(work: Work) -> None:
     done = work.undo.undo()
     assert (done.restored, names(done)[0]) == (("b",), {"a"})
     assert (work.get("a"), work.get("b")) == ("two", "1")
+
+
+def test_what_the_sandbox_guards_is_not_of_the_command(work: Work) -> None:
+    """A person commits and saves a secret while a command runs: undo leaves both."""
+    make_repository(work.root)
+    work.put(".env", "old")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.FILES):
+        work.put("made", "by the command")
+        work.sh("echo mine > src/mine.py; git switch -qc topic; git add -A; git commit -qm mine")
+        work.put(".new", "person")
+        (work.root / ".new").rename(work.root / ".env")
+    changes = work.undo.end(number)
+    assert changes.created == ("made", "src/mine.py")
+    assert {".env", ".git/HEAD", ".git/refs/heads/topic"} <= {*changes.by_others}
+    assert work.undo.undo().by_commands == ("made", "src/mine.py")
+    assert work.get(".env") == "person"
+    assert work.out("git log --oneline topic").count("\n") == 2
+    work.sh("git fsck --no-dangling; git diff --quiet HEAD -- src/1.py")
+
+
+def test_git_of_the_agent_is_taken_back(work: Work) -> None:
+    """Its tool may write to the repository, and to files."""
+    make_repository(work.root)
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.REPOSITORY):
+        work.sh("echo x >> src/1.py; git commit -qam two")
+    work.undo.end(number)
+    work.undo.undo()
+    assert differences(work.root, before) == []
+
+
+def test_what_a_command_makes_is_its_own_whatever_its_name(work: Work) -> None:
+    """A name that would be guarded is not, where it was not there when the command began."""
+    (work.root / "d").mkdir()
+    work.put("d/.env", "old")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.FILES):
+        work.sh("echo key > key.pem; mv d e")
+    work.undo.end(number)
+    work.undo.undo()
+    assert not (work.root / "key.pem").exists()
+    assert not (work.root / "e").exists()
+    assert work.get("d/.env") == "old"
+
+
+def test_a_tool_that_names_its_paths_changes_no_others(work: Work) -> None:
+    """What somebody saves elsewhere at that moment is theirs."""
+    work.put("b", "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(["d/a"]):
+        (work.root / "d").mkdir()
+        work.put("d/a", "tool")
+        work.put("b", "person")
+    assert work.undo.end(number).by_others == ("b",)
+    assert work.undo.undo().restored == ("d", "d/a")
+    assert work.get("b") == "person"
