@@ -1,7 +1,20 @@
-"""What turns changed, as the store keeps it and as it is told."""
+"""What turns changed, as the store keeps it and as it is told.
+
+Of a path that several changed within a turn, each has a step: what the person saved before a tool
+wrote over it can be restored, and what they made of it since is known to be theirs.
+
+| steps of a path, by           | what undo does                                       |
+|-------------------------------|------------------------------------------------------|
+| the turn                      | restores what was before                             |
+| others, the turn              | restores what the others left, also if that is gone  |
+| the turn, others              | leaves it, and names it                              |
+| the turn, others, the turn    | restores what the others left, and names it          |
+| the turn, others: as it was   | nothing: it came and went, as the guards of a sandbox |
+"""
 
 import os
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Mapping
 
 from msgspec import msgpack
 
@@ -12,8 +25,63 @@ OURS = ("turn", "command")
 _UNPACK = msgpack.Decoder(PathEntry)
 
 
-def told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
-    """Return what a turn changed, by name."""
+class ChangeTable:
+    """The steps of all turns. It writes within the transaction of its caller."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def add(self, turn: int, rows: Mapping[bytes, tuple[Change, str]]) -> None:
+        """Add changes of a turn. What one goes on to change is one step; of a step that a command
+        had a part in nobody can tell whose it is."""
+        for path, ((before, after), by) in rows.items():
+            last = self._db.execute(
+                "select step, by from change where turn=? and path=? order by step desc limit 1",
+                (turn, path),
+            ).fetchone()
+            if last is not None and _is_one(last[1], by):
+                whose = "command" if last[1] == "command" else by
+                self._db.execute(
+                    "update change set after=?, by=? where turn=? and path=? and step=?",
+                    (pack(after), whose, turn, path, last[0]),
+                )
+            else:
+                step = last[0] + 1 if last is not None else 0
+                self._db.execute(
+                    "insert into change values(?,?,?,?,?,?)",
+                    (turn, path, step, pack(before), pack(after), by),
+                )
+
+    def finish(self, turn: int) -> TurnChanges:
+        """Forget what came and went in a turn, and return what it changed, by name."""
+        steps: dict[bytes, list[tuple[bytes | None, bytes | None, str]]] = {}
+        rows = self._db.execute(
+            "select path, before, after, by from change where turn=? order by step", (turn,)
+        )
+        for path, *step in rows:
+            steps.setdefault(path, []).append((step[0], step[1], step[2]))
+        for path in [path for path, known in steps.items() if _came_and_went(known)]:
+            del steps[path]
+            self._db.execute("delete from change where turn=? and path=?", (turn, path))
+        last = {path: known[-1] for path, known in steps.items()}
+        return _told(
+            turn,
+            {path: ((unpack(one), unpack(two)), by) for path, (one, two, by) in last.items()},
+        )
+
+
+def _is_one(by: str, then: str) -> bool:
+    return by == then or {by, then} <= {*OURS}
+
+
+def _came_and_went(steps: list[tuple[bytes | None, bytes | None, str]]) -> bool:
+    """Say whether a path is as it was, and nothing that others made is lost by it: a turn that puts
+    back what was before them has taken theirs away."""
+    is_as_before = steps[0][0] == steps[-1][1]
+    return is_as_before and (len(steps) == 1 or (len(steps) == 2 and steps[0][2] in OURS))
+
+
+def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
     ours = {path: change for path, (change, by) in rows.items() if by in OURS}
     lost = {
         os.fsdecode(path): os.fsdecode(entry.digest)

@@ -27,7 +27,7 @@ from msgspec import Struct
 from vegakit.errors import StoreError, UserError
 
 MIB = 1 << 20
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = """
 create table if not exists meta(name text primary key, value int);
 create table if not exists blob(hash blob primary key, size int, data blob);
@@ -35,12 +35,25 @@ create table if not exists folder(path blob primary key, names blob);
 create table if not exists turn(
     id integer primary key, kind text, label text, at_ms int, state text, facts text);
 create table if not exists change(
-    turn int, path blob, before blob, after blob, by text, primary key(turn, path)) without rowid;
+    turn int, path blob, step int, before blob, after blob, by text,
+    primary key(turn, path, step)) without rowid;
 create table if not exists plan(
     turn int, path blob, target blob, in_place int default 0,
     primary key(turn, path)) without rowid;
 insert or ignore into meta values('groups', 0);
 """
+_FROM_1 = """
+begin;
+alter table change rename to change_1;
+create table change(
+    turn int, path blob, step int, before blob, after blob, by text,
+    primary key(turn, path, step)) without rowid;
+insert into change select turn, path, 0, before, after, by from change_1;
+drop table change_1;
+pragma user_version=2;
+commit;
+"""
+"""Before, a path had one change a turn, whoever had made it."""
 
 
 class UndoLimits(Struct, frozen=True):
@@ -271,7 +284,9 @@ def open_database(file: Path, root: Path) -> sqlite3.Connection:
         db.execute("pragma journal_mode=wal")
         db.execute("pragma synchronous=normal")
         (found,) = db.execute("pragma user_version").fetchone()
-        if found not in (0, _FORMAT):
+        if found == 1:
+            db.executescript(_FROM_1)
+        elif found not in (0, _FORMAT):
             raise StoreError(f"{file} is of a later version of Vega; upgrade, or delete it")
         if not found:
             db.executescript(_SCHEMA)

@@ -34,7 +34,7 @@ from threading import RLock
 from typing import Any, Self
 
 from vegakit.errors import UserError
-from vegakit.sage.undo.changes import named, names_of, pack, shown, told, unpack
+from vegakit.sage.undo.changes import ChangeTable, named, names_of, pack, shown, unpack
 from vegakit.sage.undo.records import (
     Change,
     Contents,
@@ -96,6 +96,7 @@ class UndoStore:
         self._lock, self._root = RLock(), root
         self._limits = limits
         self._db = open_database(self.folder / "undo.db", root)
+        self._changes = ChangeTable(self._db)
         self._contents = Contents(self._db, self.folder, limits)
         self._scanner = Scanner(os.fsencode(root), self._db, self._contents, limits, hints=hints)
         self._restorer = Restorer(self._scanner, self._contents)
@@ -192,7 +193,8 @@ class UndoStore:
         """Return the turns that are kept, the latest first."""
         with self._lock:
             rows = self._db.execute(
-                "select id, label, at_ms, state, (select count(*) from change where turn=id), facts"
+                "select id, label, at_ms, state, (select count(distinct path)"
+                " from change where turn=id), facts"
                 " from turn where kind='agent' order by id desc"
             )
             return [
@@ -294,7 +296,7 @@ class UndoStore:
         of another session, are like edits of a person."""
         rows = self._db.execute(
             "select turn, path, before, after, by, kind='agent' and state='done' from change"
-            " join turn on id=turn where turn>=? order by turn",
+            " join turn on id=turn where turn>=? order by turn, step",
             (min(chosen),),
         )
         mine = {"turn", "command", "undo", "redo", *(["shared"] if force else [])}
@@ -337,7 +339,7 @@ class UndoStore:
         with self._transaction():
             changes = self._scanner.scan()
             done = {path: change for path, change in changes.items() if path in goal}
-            self._add_changes(number, {path: (change, kind) for path, change in done.items()})
+            self._changes.add(number, {path: (change, kind) for path, change in done.items()})
             rest = {path: change for path, change in changes.items() if path not in goal}
             self._add_person(rest)
             self._db.execute("delete from plan where turn=?", (number,))
@@ -429,18 +431,11 @@ class UndoStore:
         with self._transaction():
             self._settle(turn)
             self._write_facts(turn)
-            # What came and went meanwhile, as the places that a sandbox mounts its guards on.
-            self._db.execute("delete from change where turn=? and before is after", (turn.number,))
+            changes = self._changes.finish(turn.number)
             self._db.execute("update turn set state='done' where id=?", (turn.number,))
-            rows = self._db.execute(
-                "select path, before, after, by from change where turn=?", (turn.number,)
-            )
-            changed = {
-                path: ((unpack(before), unpack(after)), by) for path, before, after, by in rows
-            }
         self._open = None
         self._trim()
-        return told(turn.number, changed)
+        return changes
 
     def _settle(self, turn: OpenTurn) -> None:
         """Record what changed since it was last looked at, and whose that is."""
@@ -461,7 +456,7 @@ class UndoStore:
             else:
                 whose = turn.owner(path, at, beside.values(), guarded=guarded)
             rows[path] = (change, whose)
-        self._add_changes(turn.number, rows)
+        self._changes.add(turn.number, rows)
         # Of these all is recorded now, once it is committed.
         self._read_words += [file for file, window in beside.items() if window.ended < looked]
 
@@ -506,22 +501,7 @@ class UndoStore:
     def _add_person(self, changes: dict[bytes, Change]) -> None:
         if changes:
             number = self._add_turn("person", "", "done", {})
-            self._add_changes(number, {path: (one, "person") for path, one in changes.items()})
-
-    def _add_changes(self, turn: int, rows: dict[bytes, tuple[Change, str]]) -> None:
-        packed = [
-            (turn, path, pack(before), pack(after), by)
-            for path, ((before, after), by) in rows.items()
-        ]
-        # Of a path that was changed by several, the last of them has the last word: their change is
-        # kept if it is the person's, and taken back to the person's if it is the turn's. What is
-        # again as it was is no change, whoever made it so.
-        self._db.executemany(
-            "insert into change values(?,?,?,?,?) on conflict(turn, path) do update set"
-            " before=iif(by=excluded.by or before is excluded.after, before, excluded.before),"
-            " after=excluded.after, by=excluded.by",
-            packed,
-        )
+            self._changes.add(number, {path: (one, "person") for path, one in changes.items()})
 
     def _write_facts(self, turn: OpenTurn) -> None:
         row = (json.dumps(turn.written()), turn.number)
