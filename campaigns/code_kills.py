@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 from tests.sage.scene import Scene, calls
 
-from vegakit.sage.undo.records import SILENCE_NS
+from vegakit.sage.undo.windows import SILENCE_NS
 from vegakit.testing.provider import Provider, ProviderReply, ProviderRequest
 
 __all__ = [

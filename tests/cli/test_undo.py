@@ -78,3 +78,19 @@ def test_nothing_to_undo_is_told(
     assert "no turn of the coding agent is recorded" in capsys.readouterr().err
     assert main(["undo", "--turns", "0"]) == 1
     assert "at least one turn" in capsys.readouterr().err
+
+
+def test_what_changed_while_a_command_ran_is_told(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be somebody else's, and a redo gives it again."""
+    with open_undo(work, user_data_dir()) as undo:
+        number = undo.begin("run", whole=False)
+        with undo.window():
+            (work / "a").write_text("a command, or a person")
+        undo.end(number)
+    assert main(["undo"]) == 0
+    assert "1 of these changed while a command ran" in capsys.readouterr().out
+    assert main(["undo", "--redo"]) == 0
+    assert "while a command ran" not in capsys.readouterr().out
+    assert (work / "a").read_text() == "a command, or a person"

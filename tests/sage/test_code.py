@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S, until
 from tests.sage.scene import Scene, calls, scene
 from vegakit.conversation import Usage
 from vegakit.sage import SageAgent, SageEnd, SageToolBegan, event_line
-from vegakit.sage.undo.records import SILENCE_NS
+from vegakit.sage.undo.windows import SILENCE_NS
 from vegakit.testing.provider import ProviderReply
 
 SOURCE = "def f():\n    return 1\n"

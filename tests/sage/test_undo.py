@@ -3,11 +3,13 @@
 import mmap
 import os
 import shutil
+import sqlite3
 import stat
 import subprocess
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from campaigns.undo import Play, copy, differences, kill_after, make_repository,
 
 from vegakit.errors import StoreError, UserError
 from vegakit.sage import Restored, TurnChanges, UndoLimits, UndoStore, open_undo
-from vegakit.sage.undo.records import window_beside, windows_beside
+from vegakit.sage.undo.restoring import OnConflict
+from vegakit.sage.undo.windows import Reach, window_beside, windows_beside
 
 MIB = 1 << 20
 Deed = str | Callable[[], object]
@@ -480,7 +483,7 @@ def test_an_edit_during_the_turn_is_kept(work: Work) -> None:
     changes = work.undo.end(number)
     assert changes.by_others == ("b", "c", "newp")
     done = work.undo.undo()
-    assert done.restored == ("a", "d")
+    assert (done.restored, names(done)[0]) == (("a", "d"), {"c"})
     assert [work.get(name) for name in ("a", "b", "c", "d", "newp")] == [
         "1",
         "person",
@@ -495,16 +498,16 @@ def test_what_came_and_went_is_no_change(work: Work) -> None:
     work.put("a", "1")
     work.start()
     number = work.undo.begin("a turn", whole=False)
-    work.put("guard", "x")
+    work.put(".envrc", "")
     work.let_stamps_move()
-    with work.undo.window():
+    with work.undo.window(["b"]):
         pass
-    with work.undo.window():
-        work.sh("rm guard; echo 2 > a")
+    with work.undo.window(reach=Reach.FILES):
+        work.sh("rm .envrc; echo 2 > a")
     changes = work.undo.end(number)
     assert (changes.changed, changes.deleted, changes.by_others) == (("a",), (), ())
     assert work.undo.undo().restored == ("a",)
-    assert not (work.root / "guard").exists()
+    assert not (work.root / ".envrc").exists()
 
 
 def test_an_edit_between_turns_bars_the_way(work: Work) -> None:
@@ -863,3 +866,134 @@ def test_a_turn_of_another_session_in_between_is_kept(work: Work) -> None:
     done = work.undo.undo()
     assert (done.restored, names(done)[0]) == (("b",), {"a"})
     assert (work.get("a"), work.get("b")) == ("two", "1")
+
+
+def test_what_the_sandbox_guards_is_not_of_the_command(work: Work) -> None:
+    """A person commits and saves a secret while a command runs: undo leaves both."""
+    make_repository(work.root)
+    work.put(".env", "old")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.FILES):
+        work.put("made", "by the command")
+        work.sh("echo mine > src/mine.py; git switch -qc topic; git add -A; git commit -qm mine")
+        work.put(".new", "person")
+        (work.root / ".new").rename(work.root / ".env")
+    changes = work.undo.end(number)
+    assert changes.created == ("made", "src/mine.py")
+    assert {".env", ".git/HEAD", ".git/refs/heads/topic"} <= {*changes.by_others}
+    assert work.undo.undo().by_commands == ("made", "src/mine.py")
+    assert work.get(".env") == "person"
+    assert work.out("git log --oneline topic").count("\n") == 2
+    work.sh("git fsck --no-dangling; git diff --quiet HEAD -- src/1.py")
+
+
+def test_git_of_the_agent_is_taken_back(work: Work) -> None:
+    """Its tool may write to the repository, and to files."""
+    make_repository(work.root)
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.REPOSITORY):
+        work.sh("echo x >> src/1.py; git commit -qam two")
+    work.undo.end(number)
+    work.undo.undo()
+    assert differences(work.root, before) == []
+
+
+def test_what_a_command_makes_is_its_own_whatever_its_name(work: Work) -> None:
+    """A name that would be guarded is not, where it was not there when the command began."""
+    (work.root / "d").mkdir()
+    work.put("d/.env", "old")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.FILES):
+        work.sh("echo key > key.pem; mv d e")
+    work.undo.end(number)
+    work.undo.undo()
+    assert not (work.root / "key.pem").exists()
+    assert not (work.root / "e").exists()
+    assert work.get("d/.env") == "old"
+
+
+def test_a_tool_that_names_its_paths_changes_no_others(work: Work) -> None:
+    """What somebody saves elsewhere at that moment is theirs."""
+    work.put("b", "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(["d/a"]):
+        (work.root / "d").mkdir()
+        work.put("d/a", "tool")
+        work.put("b", "person")
+    assert work.undo.end(number).by_others == ("b",)
+    assert work.undo.undo().restored == ("d", "d/a")
+    assert work.get("b") == "person"
+
+
+TAKEN_AWAY = {
+    "a file is made, and deleted": ("", "rm a"),
+    "a file is changed, and put back": ("1", "echo -n 1 > a; touch -d @1000000000 a"),
+    "a file is changed, and deleted": ("1", "rm a"),
+    "a file becomes a link": ("1", "ln -sfn nowhere a"),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN_AWAY)
+def test_what_a_person_saved_comes_back_whatever_took_it(work: Work, case: str) -> None:
+    """Also if all is then as it was before them."""
+    before, command = TAKEN_AWAY[case]
+    if before:
+        work.put("a", before)
+        os.utime(work.root / "a", (1_000_000_000, 1_000_000_000))
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    work.put("a", "person")
+    work.let_stamps_move()
+    with work.undo.window(reach=Reach.FILES):
+        work.sh(command)
+    work.undo.end(number)
+    assert work.undo.undo().restored == ("a",)
+    assert work.get("a") == "person"
+
+
+def test_an_edit_between_two_tools_of_a_turn_is_restored_and_named(work: Work) -> None:
+    """Undo goes back to it and no further; `--overwrite` goes on to what was before the turn."""
+    cases: list[tuple[OnConflict, str, set[str]]] = [
+        ("keep", "person", {"a"}),
+        ("restore", "1", set()),
+    ]
+    for on_conflict, wanted, kept in cases:
+        work.put("a", "1")
+        work.start()
+        number = work.undo.begin("a turn", whole=False)
+        for text in ("tool", "person", "tool again"):
+            work.let_stamps_move()
+            if text == "person":
+                work.put("a", text)
+            else:
+                with work.undo.window(["a"]):
+                    work.put("a", text)
+        work.undo.end(number)
+        done = work.undo.undo(on_conflict=on_conflict)
+        assert (done.restored, names(done)[0]) == (("a",), kept)
+        assert work.get("a") == wanted
+        work.undo.redo()
+        assert work.get("a") == "tool again"
+
+
+def test_turns_of_the_first_format_are_read(work: Work) -> None:
+    """In it a path had one change a turn."""
+    work.put("a", "1")
+    work.start()
+    work.turn("echo 2 > a")
+    work.undo.close()
+    with closing(sqlite3.connect(work.undo.folder / "undo.db")) as db:
+        db.executescript(
+            "create table old(turn int, path blob, before blob, after blob, by text,"
+            " primary key(turn, path)) without rowid;"
+            "insert into old select turn, path, before, after, by from change; drop table change;"
+            "alter table old rename to change; pragma user_version=1;"
+        )
+    work.store = None
+    assert work.start().undo().restored == ("a",)
+    assert work.get("a") == "1"

@@ -86,6 +86,14 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
         print(line)
     print(f"{count(len(done.restored), 'path')} restored")
     _show_paths(done.restored)
+    if done.by_commands:
+        # Nobody can tell: what is saved from outside looks like the command's own.
+        said = (
+            f"{len(done.by_commands):,} of these changed while a command ran; if you saved one of "
+            "them then, have it again by: vega undo --redo"
+        )
+        for line in look.fold(said, "  "):
+            print(line)
     for title, left in (("kept", done.kept), ("not restored", done.not_restored)):
         if left:
             print(f"{count(len(left), 'path')} {title}")

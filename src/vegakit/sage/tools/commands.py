@@ -25,6 +25,7 @@ from vegakit.sage.tools.workspace import (
     Workspace,
     spec_of,
 )
+from vegakit.sage.undo.windows import Reach
 from vegakit.tools import ToolRights, is_protected
 
 _MOST_PATHS, _MOST_MATCHES, _LONGEST_MATCH = 500, 200, 300
@@ -164,7 +165,7 @@ class CommandTools:
         if given.background:
             return self._jobs.start([self._shell, "-c", given.command])
         limit = min(max(given.timeout_s, 1), LONGEST_COMMAND_S)
-        async with self._workspace.changing():
+        async with self._workspace.changing(reach=Reach.FILES):
             ran = await self._workspace.in_sandbox(
                 ["timeout", "-k", "1", str(limit), self._shell, "-c", given.command]
             )

@@ -23,6 +23,7 @@ from vegakit.errors import ToolFailed
 from vegakit.policy import Grant, RunCommand, mark_untrusted, sanitise
 from vegakit.ports import CommandResult
 from vegakit.sage.tools.workspace import EXEC, TEXT, SageTool, Workspace, spec_of
+from vegakit.sage.undo.windows import Reach
 from vegakit.tools import ToolArgumentsError, ToolRights, is_protected
 
 _LONGEST_S = 60
@@ -139,7 +140,7 @@ class GitTools:
             ran = await self._run(args)
         else:
             # One at a time: git has one lock for its index.
-            async with self._workspace.writing, self._workspace.changing():
+            async with self._workspace.writing, self._workspace.changing(reach=Reach.REPOSITORY):
                 ran = await self._run(args, repository=True)
         shown = [
             mark_untrusted(sanitise(await self._workspace.capped(stream, text)))

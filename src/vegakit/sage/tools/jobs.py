@@ -20,6 +20,7 @@ from vegakit.errors import ToolFailed, VegaError
 from vegakit.policy import mark_untrusted, sanitise
 from vegakit.ports import Clock, CommandResult
 from vegakit.sage.tools.workspace import COUNT, SageTool, Workspace, spec_of
+from vegakit.sage.undo.windows import Reach
 from vegakit.tools import ToolRights
 
 _LONGEST_S, _LONGEST_WAIT_S, _MOST = 3_600, 60, 8
@@ -106,7 +107,7 @@ class Jobs:
         return f"job {self._last} runs; it ends with this turn at the latest"
 
     async def _run(self, job: _Job, argv: list[str]) -> CommandResult:
-        async with self._workspace.changing():
+        async with self._workspace.changing(reach=Reach.FILES):
             return await self._workspace.in_sandbox(argv, seconds=_LONGEST_S, on_output=job.hear)
 
     async def _look(self, given: JobArguments) -> str:

@@ -23,8 +23,9 @@ from vegakit.concurrency import run_to_completion
 from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
 from vegakit.ports import Tool
-from vegakit.sage.undo.records import UndoneTurns, window_beside
+from vegakit.sage.undo.records import UndoneTurns
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
+from vegakit.sage.undo.windows import Reach, window_beside
 from vegakit.tools import ToolRights, rights_of
 
 _FAILURES = (StoreError, UserError, OSError, sqlite3.Error)
@@ -79,16 +80,17 @@ class TurnRecorder:
             await asyncio.to_thread(self._store.note_lasting, call, what)
 
     @asynccontextmanager
-    async def changing(self, *paths: str) -> AsyncGenerator[None]:
-        """Hold a window open in which a tool changes files: those of `paths` if it names them."""
+    async def changing(self, *paths: str, reach: Reach = Reach.ANY) -> AsyncGenerator[None]:
+        """Hold a window open in which a tool changes files: those of `paths` if it names them, else
+        those within its `reach`."""
         if self._begun is None:
             yield
             return
         if await self._is_ready(self._begun) and self._store is not None:
-            window = self._store.window(paths)
+            window = self._store.window(paths, reach)
         else:
             # Another session may have the store: what changes now is not to be taken for its own.
-            window = window_beside(undo_folder(self._workspace, self._state), paths)
+            window = window_beside(undo_folder(self._workspace, self._state), paths, reach)
         await asyncio.to_thread(window.__enter__)
         try:
             yield

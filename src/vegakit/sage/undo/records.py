@@ -18,21 +18,16 @@ import re
 import shutil
 import sqlite3
 import sys
-import time
-from collections.abc import Collection, Container, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterator
+from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
-from uuid import uuid4
 
-import msgspec
 from msgspec import Struct
 
 from vegakit.errors import StoreError, UserError
 
 MIB = 1 << 20
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = """
 create table if not exists meta(name text primary key, value int);
 create table if not exists blob(hash blob primary key, size int, data blob);
@@ -40,12 +35,25 @@ create table if not exists folder(path blob primary key, names blob);
 create table if not exists turn(
     id integer primary key, kind text, label text, at_ms int, state text, facts text);
 create table if not exists change(
-    turn int, path blob, before blob, after blob, by text, primary key(turn, path)) without rowid;
+    turn int, path blob, step int, before blob, after blob, by text,
+    primary key(turn, path, step)) without rowid;
 create table if not exists plan(
     turn int, path blob, target blob, in_place int default 0,
     primary key(turn, path)) without rowid;
 insert or ignore into meta values('groups', 0);
 """
+_FROM_1 = """
+begin;
+alter table change rename to change_1;
+create table change(
+    turn int, path blob, step int, before blob, after blob, by text,
+    primary key(turn, path, step)) without rowid;
+insert into change select turn, path, 0, before, after, by from change_1;
+drop table change_1;
+pragma user_version=2;
+commit;
+"""
+"""Before, a path had one change a turn, whoever had made it."""
 
 
 class UndoLimits(Struct, frozen=True):
@@ -117,7 +125,9 @@ class TurnChanges(Struct, frozen=True):
 
 class Restored(Struct, frozen=True):
     """Names what an undo or a redo did. `kept` are files that somebody else changed since.
-    `lasting` is what the turns did that nobody can take back, such as requests to a server."""
+    `lasting` is what the turns did that nobody can take back, such as requests to a server.
+    `by_commands` are restored paths that changed while a command ran, so that nobody can tell
+    whether somebody else changed them; a redo gives them again."""
 
     turn: int
     labels: tuple[str, ...]
@@ -125,6 +135,7 @@ class Restored(Struct, frozen=True):
     kept: tuple[Unrestored, ...] = ()
     not_restored: tuple[Unrestored, ...] = ()
     lasting: tuple[str, ...] = ()
+    by_commands: tuple[str, ...] = ()
 
 
 class UndoTurn(Struct, frozen=True):
@@ -273,7 +284,9 @@ def open_database(file: Path, root: Path) -> sqlite3.Connection:
         db.execute("pragma journal_mode=wal")
         db.execute("pragma synchronous=normal")
         (found,) = db.execute("pragma user_version").fetchone()
-        if found not in (0, _FORMAT):
+        if found == 1:
+            db.executescript(_FROM_1)
+        elif found not in (0, _FORMAT):
             raise StoreError(f"{file} is of a later version of Vega; upgrade, or delete it")
         if not found:
             db.executescript(_SCHEMA)
@@ -450,137 +463,3 @@ def _parts(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
         if part != (_ZEROS if len(part) == MIB else bytes(len(part))):
             yield at, part
         at += MIB
-
-
-# The time until which a process that was killed has lived.
-
-
-SLACK_NS = 20_000_000
-"""The clock of a file system may be behind by so much."""
-_BEAT_S, SILENCE_NS = 0.1, 2_000_000_000
-"""While a tool changes files, a file of the store is touched so often. After a kill its stamp says
-when the tool ended: at most so much later, as a busy machine may not have run us for a while."""
-
-
-class Heartbeat:
-    """Touches a file while something goes on, in a thread that does not outlive this process."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def start(self) -> Event:
-        """Begin to touch it, until the event is set."""
-        is_over = Event()
-        self._file.touch(mode=0o600)
-
-        def beat() -> None:
-            while not is_over.wait(_BEAT_S):
-                with suppress(OSError):
-                    os.utime(self._file)
-
-        Thread(target=beat, name="vega undo beat", daemon=True).start()
-        return is_over
-
-    def last_ns(self) -> int:
-        """Return when it was touched last, at the latest."""
-        try:
-            return min(time.time_ns(), self._file.stat().st_mtime_ns + SILENCE_NS)
-        except OSError:
-            return time.time_ns()
-
-
-# When tools change files; also those of a session beside the one that has the store.
-
-
-class ToolWindow(Struct):
-    """When a tool changed files; `ended` is 0 while it runs. `paths` are those that it named, none
-    for a command, which may have changed any."""
-
-    began: int
-    ended: int = 0
-    paths: tuple[str, ...] = ()
-
-    def spans(self, at: int) -> bool:
-        """Say whether the tool ran then."""
-        return self.began <= at <= (self.ended or at)
-
-    def names(self, path: bytes) -> bool:
-        """Say whether the tool named a path, or something below it."""
-        shown = os.fsdecode(path)
-        return any(one == shown or one.startswith(f"{shown}/") for one in self.paths)
-
-
-_BESIDE = "beside"
-
-
-@contextmanager
-def window_beside(folder: Path, paths: Sequence[str]) -> Generator[None]:
-    """Hold a window open in which a tool changes files while another session has the store. The
-    file that says so is there before the first change, and is deleted by who has the store once it
-    has looked at what changed."""
-    if not folder.is_dir():  # nobody has the store
-        yield
-        return
-    place = folder / _BESIDE
-    place.mkdir(mode=0o700, exist_ok=True)
-    file, began = place / uuid4().hex, time.time_ns() - SLACK_NS
-    clean = clean_paths(paths)
-    # Open ones have no end: until when they went is said by the stamp of their file.
-    _write_whole(file, ToolWindow(began, paths=clean))
-    is_over = Heartbeat(file).start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        _write_whole(file, ToolWindow(began, time.time_ns(), clean))
-
-
-def clean_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return paths as the workspace lists them."""
-    return tuple(os.path.normpath(path) for path in paths)
-
-
-def windows_beside(folder: Path) -> dict[Path, ToolWindow]:
-    """Return the windows of sessions beside, by their files."""
-    found: dict[Path, ToolWindow] = {}
-    with suppress(FileNotFoundError):
-        for file in (folder / _BESIDE).iterdir():
-            with suppress(FileNotFoundError, msgspec.DecodeError):
-                window = msgspec.json.decode(file.read_bytes(), type=ToolWindow)
-                window.ended = window.ended or Heartbeat(file).last_ns()
-                found[file] = window
-    return found
-
-
-def _write_whole(file: Path, window: ToolWindow) -> None:
-    new = file.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(window))
-    new.rename(file)
-
-
-class OpenTurn:
-    """A turn that runs, and when its tools changed files."""
-
-    def __init__(self, facts: dict[str, Any], number: int = 0) -> None:
-        self.facts, self.number = facts, number
-        self.windows = msgspec.convert(facts.pop("windows", []), list[ToolWindow])
-
-    def written(self) -> dict[str, Any]:
-        """Return all that is known of the turn, as it is kept."""
-        return {**self.facts, "windows": msgspec.to_builtins(self.windows)}
-
-    def owner(self, path: bytes, at: int, beside: Collection[ToolWindow]) -> str:
-        """Return whose a change is that was made then: the turn's, of others, or shared if tools of
-        this turn and of a session beside may both have made it. What a tool named is its own, also
-        while a command runs that may change anything."""
-        own = [window for window in self.windows if window.spans(at)]
-        named = [window for window in beside if window.names(path)]
-        if named:
-            last = any(window.spans(at) for window in named) or not own
-            return "other" if last else "shared"
-        if not own:
-            return "other"
-        doubtful = any(not window.paths and window.spans(at) for window in beside)
-        if doubtful and not any(window.names(path) for window in own):
-            return "shared"
-        return "turn"

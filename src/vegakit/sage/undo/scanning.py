@@ -433,6 +433,10 @@ class Scanner:
                 at = max(at, self._ctime(path))
         return at
 
+    def stands(self, folder: bytes) -> bool:
+        """Say whether a folder is the one that was there before the last scan."""
+        return self._is_folder(folder) and folder not in self._moved
+
     def _ctime(self, path: bytes) -> int:
         with suppress(OSError):
             return os.lstat(self.root + b"/" + path).st_ctime_ns

@@ -33,35 +33,37 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
-from msgspec import msgpack
-
 from vegakit.errors import UserError
+from vegakit.sage.undo.changes import ChangeTable, named, names_of, pack, shown, unpack
 from vegakit.sage.undo.records import (
-    SLACK_NS,
     Change,
     Contents,
-    Heartbeat,
-    OpenTurn,
     PathEntry,
     Restored,
-    ToolWindow,
     TurnChanges,
     UndoLimits,
     UndoneTurns,
     UndoTurn,
-    Unrestored,
     check_places,
-    clean_paths,
     open_database,
     outer_git,
-    windows_beside,
+    parent_of,
 )
 from vegakit.sage.undo.restoring import OnConflict, Restorer, UndoPlan, check_git_locks
 from vegakit.sage.undo.scanning import Scanner
+from vegakit.sage.undo.windows import (
+    SLACK_NS,
+    Heartbeat,
+    OpenTurn,
+    Reach,
+    ToolWindow,
+    clean_paths,
+    protected_part,
+    windows_beside,
+)
 
 _FULL_EVERY = 20
 """Turns after which every stamp is compared, whatever inotify said."""
-_UNPACK = msgpack.Decoder(PathEntry)
 _SHARED = "a command of another session ran when it changed, so whose change it is nobody knows"
 
 
@@ -94,6 +96,7 @@ class UndoStore:
         self._lock, self._root = RLock(), root
         self._limits = limits
         self._db = open_database(self.folder / "undo.db", root)
+        self._changes = ChangeTable(self._db)
         self._contents = Contents(self._db, self.folder, limits)
         self._scanner = Scanner(os.fsencode(root), self._db, self._contents, limits, hints=hints)
         self._restorer = Restorer(self._scanner, self._contents)
@@ -133,7 +136,8 @@ class UndoStore:
             git = outer_git(self._root)
             turn = OpenTurn({"key": key, "lasting": {}, "git": git})
             if whole:
-                turn.windows.append(ToolWindow(time.time_ns() - SLACK_NS))
+                began = time.time_ns() - SLACK_NS
+                turn.windows.append(ToolWindow(began, reach=Reach.WHOLE))
             turn.number = self._add_turn("agent", label, "open", turn.written())
             self._open = turn
             return turn.number
@@ -157,9 +161,10 @@ class UndoStore:
             return self._end(self._the_open(turn))
 
     @contextmanager
-    def window(self, paths: Sequence[str] = ()) -> Generator[None]:
+    def window(self, paths: Sequence[str] = (), reach: Reach = Reach.ANY) -> Generator[None]:
         """Hold a window open in which changes are the turn's: while a command or an MCP tool runs.
-        Several may be open at once. `paths` are those that the tool names, if it does."""
+        Several may be open at once. `paths` are those that the tool names, if it does; if not,
+        `reach` says where it can write."""
         with self._lock:
             turn = self._the_open()
             if all(each.ended for each in turn.windows):
@@ -167,7 +172,7 @@ class UndoStore:
                 # later one change of it could not be told from the other.
                 with self._transaction():
                     self._settle(turn)
-            span = ToolWindow(time.time_ns() - SLACK_NS, paths=clean_paths(paths))
+            span = ToolWindow(time.time_ns() - SLACK_NS, 0, clean_paths(paths), reach)
             turn.windows.append(span)
             self._write_facts(turn)
         is_over = self._heartbeat.start()
@@ -188,7 +193,8 @@ class UndoStore:
         """Return the turns that are kept, the latest first."""
         with self._lock:
             rows = self._db.execute(
-                "select id, label, at_ms, state, (select count(*) from change where turn=id), facts"
+                "select id, label, at_ms, state, (select count(distinct path)"
+                " from change where turn=id), facts"
                 " from turn where kind='agent' order by id desc"
             )
             return [
@@ -259,7 +265,7 @@ class UndoStore:
         rows = self._rows(chosen, force=on_conflict == "restore")
         plan = UndoPlan(self._scanner, self._contents, rows, on_conflict)
         check_git_locks(self._scanner.root, plan.goal)
-        for path in () if on_conflict == "restore" else self._shared(chosen):
+        for path in () if on_conflict == "restore" else self._by(chosen, "shared"):
             if path not in plan.goal:
                 plan.kept.setdefault(os.fsdecode(path), _SHARED)
         for folder in self._moved_git(chosen):
@@ -277,7 +283,7 @@ class UndoStore:
         self._db.execute("pragma synchronous=full")
         with self._transaction():
             number = self._add_turn(kind, "", "planned", facts)
-            rows = [(number, path, _pack(target)) for path, target in plan.goal.items()]
+            rows = [(number, path, pack(target)) for path, target in plan.goal.items()]
             self._db.executemany("insert into plan(turn, path, target) values(?,?,?)", rows)
         self._db.execute("pragma synchronous=normal")
         return self._carry_out(number)
@@ -290,23 +296,24 @@ class UndoStore:
         of another session, are like edits of a person."""
         rows = self._db.execute(
             "select turn, path, before, after, by, kind='agent' and state='done' from change"
-            " join turn on id=turn where turn>=? order by turn",
+            " join turn on id=turn where turn>=? order by turn, step",
             (min(chosen),),
         )
-        mine = {"turn", "undo", "redo", *(["shared"] if force else [])}
+        mine = {"turn", "command", "undo", "redo", *(["shared"] if force else [])}
         for turn, path, before, after, by, stands in rows:
             ours = turn in chosen and by in mine
             if ours or stands or by in ("person", "other", "shared"):
-                yield path, _unpack(before), _unpack(after), ours
+                yield path, unpack(before), unpack(after), ours
 
-    def _shared(self, chosen: Sequence[int]) -> Iterator[bytes]:
-        """Yield paths that these turns or a session beside them changed."""
+    def _by(self, chosen: Sequence[int], whose: str) -> set[bytes]:
+        """Return the paths of these turns whose change is somebody's: that of a `command`, or
+        `shared` with a session beside."""
         marks = ",".join("?" * len(chosen))
         rows = self._db.execute(
-            f"select path from change where by='shared' and turn in ({marks})",  # noqa: S608
-            tuple(chosen),
+            f"select path from change where by=? and turn in ({marks})",  # noqa: S608
+            (whose, *chosen),
         )
-        yield from (path for (path,) in rows)
+        return {path for (path,) in rows}
 
     def _carry_out(self, number: int) -> Restored:
         """Do what a plan says; after a kill, again."""
@@ -319,7 +326,7 @@ class UndoStore:
         in_place = set[bytes]()
         rows = self._db.execute("select path, target, in_place from plan where turn=?", (number,))
         for path, target, writing in rows:
-            goal[path] = _unpack(target)
+            goal[path] = unpack(target)
             if writing:
                 in_place.add(path)
         kept = self._restorer.strangers(goal, frozenset(in_place))
@@ -332,7 +339,7 @@ class UndoStore:
         with self._transaction():
             changes = self._scanner.scan()
             done = {path: change for path, change in changes.items() if path in goal}
-            self._add_changes(number, {path: (change, kind) for path, change in done.items()})
+            self._changes.add(number, {path: (change, kind) for path, change in done.items()})
             rest = {path: change for path, change in changes.items() if path not in goal}
             self._add_person(rest)
             self._db.execute("delete from plan where turn=?", (number,))
@@ -341,13 +348,16 @@ class UndoStore:
                 self._db.execute("update turn set state='undone' where id=?", (turn,))
                 if kind == "redo":
                     self._again(turn)
+        restored = [path for path in done if path not in failed]
+        doubtful = self._by(facts["of"], "command") if kind == "undo" else set[bytes]()
         return Restored(
             number,
             tuple(each.label for each in _once(self._agent_turns(facts["of"]))),
-            tuple(sorted(os.fsdecode(path) for path in done if path not in failed)),
-            _named({**facts["kept"], **_shown(kept)}.items()),
-            _named({**facts["not_restored"], **_shown(failed)}.items()),
+            names_of(restored),
+            named({**facts["kept"], **shown(kept)}.items()),
+            named({**facts["not_restored"], **shown(failed)}.items()),
             tuple(what for each in self._agent_turns(facts["of"]) for what in each.lasting),
+            names_of(doubtful.intersection(restored)),
         )
 
     def _again(self, undo: int) -> None:
@@ -421,18 +431,11 @@ class UndoStore:
         with self._transaction():
             self._settle(turn)
             self._write_facts(turn)
-            # What came and went meanwhile, as the places that a sandbox mounts its guards on.
-            self._db.execute("delete from change where turn=? and before is after", (turn.number,))
+            changes = self._changes.finish(turn.number)
             self._db.execute("update turn set state='done' where id=?", (turn.number,))
-            rows = self._db.execute(
-                "select path, before, after, by from change where turn=?", (turn.number,)
-            )
-            changed = {
-                path: ((_unpack(before), _unpack(after)), by) for path, before, after, by in rows
-            }
         self._open = None
         self._trim()
-        return _told(turn.number, changed)
+        return changes
 
     def _settle(self, turn: OpenTurn) -> None:
         """Record what changed since it was last looked at, and whose that is."""
@@ -445,13 +448,24 @@ class UndoStore:
             after = change[1]
             # Objects of git always count: keeping them moved their stamps, and they go only with
             # their repository.
+            guarded = self._is_guarded(path, changes)
             is_object = after is not None and after.kind == "g"
             at = self._scanner.moved_at(path)
-            whose = "turn" if is_object else turn.owner(path, at, beside.values())
+            if is_object and turn.may_write(path, guarded=guarded):
+                whose = "turn"
+            else:
+                whose = turn.owner(path, at, beside.values(), guarded=guarded)
             rows[path] = (change, whose)
-        self._add_changes(turn.number, rows)
+        self._changes.add(turn.number, rows)
         # Of these all is recorded now, once it is committed.
         self._read_words += [file for file, window in beside.items() if window.ended < looked]
+
+    def _is_guarded(self, path: bytes, changes: dict[bytes, Change]) -> bool:
+        """Say whether a command found a path guarded: it is what was there, in a folder that is
+        still the same. What was not there a command may have made."""
+        part = protected_part(path)
+        before = changes[part][0] if part in changes else self._scanner.entry(part)
+        return bool(part) and before is not None and self._scanner.stands(parent_of(part))
 
     def _trim(self) -> None:
         """Forget the oldest turns when there are too many, or when they take too much room."""
@@ -475,7 +489,7 @@ class UndoStore:
             known.entry.digest for _, names in self._scanner.every() for known in names.values()
         }
         for pair in self._db.execute("select before, after from change"):
-            used.update(_UNPACK.decode(each).digest for each in pair if each is not None)
+            used.update(unpacked.digest for each in pair if (unpacked := unpack(each)))
         return used
 
     def _add_turn(self, kind: str, label: str, state: str, facts: dict[str, Any]) -> int:
@@ -487,22 +501,7 @@ class UndoStore:
     def _add_person(self, changes: dict[bytes, Change]) -> None:
         if changes:
             number = self._add_turn("person", "", "done", {})
-            self._add_changes(number, {path: (one, "person") for path, one in changes.items()})
-
-    def _add_changes(self, turn: int, rows: dict[bytes, tuple[Change, str]]) -> None:
-        packed = [
-            (turn, path, _pack(before), _pack(after), by)
-            for path, ((before, after), by) in rows.items()
-        ]
-        # Of a path that was changed by several, the last of them has the last word: their change is
-        # kept if it is the person's, and taken back to the person's if it is the turn's. What is
-        # again as it was is no change, whoever made it so.
-        self._db.executemany(
-            "insert into change values(?,?,?,?,?) on conflict(turn, path) do update set"
-            " before=iif(by=excluded.by or before is excluded.after, before, excluded.before),"
-            " after=excluded.after, by=excluded.by",
-            packed,
-        )
+            self._changes.add(number, {path: (one, "person") for path, one in changes.items()})
 
     def _write_facts(self, turn: OpenTurn) -> None:
         row = (json.dumps(turn.written()), turn.number)
@@ -551,44 +550,6 @@ def _last(standing: Sequence[UndoTurn], count: int) -> list[int]:
     """Return the numbers of the last turns; those of one key count as one."""
     wanted = {turn.key or str(turn.number) for turn in islice(_once(standing), count)}
     return [turn.number for turn in standing if (turn.key or str(turn.number)) in wanted]
-
-
-def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
-    ours = {path: change for path, (change, by) in rows.items() if by == "turn"}
-    lost = {
-        os.fsdecode(path): os.fsdecode(entry.digest)
-        for path, change in ours.items()
-        for entry in change
-        if entry is not None and entry.kind == "x"
-    }
-    return TurnChanges(
-        number,
-        _sorted(path for path, (before, _) in ours.items() if before is None),
-        _sorted(path for path, change in ours.items() if None not in change),
-        _sorted(path for path, (_, after) in ours.items() if after is None),
-        _sorted(path for path, (_, by) in rows.items() if by != "turn"),
-        _named(lost.items()),
-    )
-
-
-def _sorted(paths: Iterable[bytes]) -> tuple[str, ...]:
-    return tuple(sorted(map(os.fsdecode, paths)))
-
-
-def _shown(reasons: dict[bytes, str]) -> dict[str, str]:
-    return {os.fsdecode(path): why for path, why in reasons.items()}
-
-
-def _named(reasons: Iterable[tuple[str, str]]) -> tuple[Unrestored, ...]:
-    return tuple(Unrestored(path, why) for path, why in sorted(reasons))
-
-
-def _pack(entry: PathEntry | None) -> bytes | None:
-    return None if entry is None else msgpack.encode(entry)
-
-
-def _unpack(packed: bytes | None) -> PathEntry | None:
-    return None if packed is None else _UNPACK.decode(packed)
 
 
 def _now_ms() -> int:

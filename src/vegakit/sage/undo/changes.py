@@ -1,0 +1,124 @@
+"""What turns changed, as the store keeps it and as it is told.
+
+Of a path that several changed within a turn, each has a step: what the person saved before a tool
+wrote over it can be restored, and what they made of it since is known to be theirs.
+
+| steps of a path, by           | what undo does                                       |
+|-------------------------------|------------------------------------------------------|
+| the turn                      | restores what was before                             |
+| others, the turn              | restores what the others left, also if that is gone  |
+| the turn, others              | leaves it, and names it                              |
+| the turn, others, the turn    | restores what the others left, and names it          |
+| the turn, others: as it was   | nothing: it came and went, as the guards of a sandbox |
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+
+from msgspec import msgpack
+
+from vegakit.sage.undo.records import Change, PathEntry, TurnChanges, Unrestored
+
+OURS = ("turn", "command")
+"""Whose a change is that a turn made: of a tool that named the path, or of a command."""
+_UNPACK = msgpack.Decoder(PathEntry)
+
+
+class ChangeTable:
+    """The steps of all turns. It writes within the transaction of its caller."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def add(self, turn: int, rows: Mapping[bytes, tuple[Change, str]]) -> None:
+        """Add changes of a turn. What one goes on to change is one step; of a step that a command
+        had a part in nobody can tell whose it is."""
+        for path, ((before, after), by) in rows.items():
+            last = self._db.execute(
+                "select step, by from change where turn=? and path=? order by step desc limit 1",
+                (turn, path),
+            ).fetchone()
+            if last is not None and _is_one(last[1], by):
+                whose = "command" if last[1] == "command" else by
+                self._db.execute(
+                    "update change set after=?, by=? where turn=? and path=? and step=?",
+                    (pack(after), whose, turn, path, last[0]),
+                )
+            else:
+                step = last[0] + 1 if last is not None else 0
+                self._db.execute(
+                    "insert into change values(?,?,?,?,?,?)",
+                    (turn, path, step, pack(before), pack(after), by),
+                )
+
+    def finish(self, turn: int) -> TurnChanges:
+        """Forget what came and went in a turn, and return what it changed, by name."""
+        steps: dict[bytes, list[tuple[bytes | None, bytes | None, str]]] = {}
+        rows = self._db.execute(
+            "select path, before, after, by from change where turn=? order by step", (turn,)
+        )
+        for path, *step in rows:
+            steps.setdefault(path, []).append((step[0], step[1], step[2]))
+        for path in [path for path, known in steps.items() if _came_and_went(known)]:
+            del steps[path]
+            self._db.execute("delete from change where turn=? and path=?", (turn, path))
+        last = {path: known[-1] for path, known in steps.items()}
+        return _told(
+            turn,
+            {path: ((unpack(one), unpack(two)), by) for path, (one, two, by) in last.items()},
+        )
+
+
+def _is_one(by: str, then: str) -> bool:
+    return by == then or {by, then} <= {*OURS}
+
+
+def _came_and_went(steps: list[tuple[bytes | None, bytes | None, str]]) -> bool:
+    """Say whether a path is as it was, and nothing that others made is lost by it: a turn that puts
+    back what was before them has taken theirs away."""
+    is_as_before = steps[0][0] == steps[-1][1]
+    return is_as_before and (len(steps) == 1 or (len(steps) == 2 and steps[0][2] in OURS))
+
+
+def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
+    ours = {path: change for path, (change, by) in rows.items() if by in OURS}
+    lost = {
+        os.fsdecode(path): os.fsdecode(entry.digest)
+        for path, change in ours.items()
+        for entry in change
+        if entry is not None and entry.kind == "x"
+    }
+    return TurnChanges(
+        number,
+        names_of(path for path, (before, _) in ours.items() if before is None),
+        names_of(path for path, change in ours.items() if None not in change),
+        names_of(path for path, (_, after) in ours.items() if after is None),
+        names_of(path for path, (_, by) in rows.items() if by not in OURS),
+        named(lost.items()),
+    )
+
+
+def names_of(paths: Iterable[bytes]) -> tuple[str, ...]:
+    """Return paths as they are told, in order."""
+    return tuple(sorted(map(os.fsdecode, paths)))
+
+
+def shown(reasons: dict[bytes, str]) -> dict[str, str]:
+    """Return reasons by the names of paths."""
+    return {os.fsdecode(path): why for path, why in reasons.items()}
+
+
+def named(reasons: Iterable[tuple[str, str]]) -> tuple[Unrestored, ...]:
+    """Return paths with reasons, in order."""
+    return tuple(Unrestored(path, why) for path, why in sorted(reasons))
+
+
+def pack(entry: PathEntry | None) -> bytes | None:
+    """Return an entry as it is kept."""
+    return None if entry is None else msgpack.encode(entry)
+
+
+def unpack(packed: bytes | None) -> PathEntry | None:
+    """Return an entry that was kept."""
+    return None if packed is None else _UNPACK.decode(packed)
