@@ -16,6 +16,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from contextvars import Context
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -69,7 +70,14 @@ from vegakit.sage.events import (
     reason_of,
 )
 from vegakit.sage.knowledge import Knowledge
-from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord, said_in, turn_key
+from vegakit.sage.sessions import (
+    SageRecord,
+    SessionStore,
+    TurnRecord,
+    budget_text,
+    said_in,
+    turn_key,
+)
 from vegakit.sage.skills import SkillSet, find_skills
 from vegakit.sage.tools import IMAGE_TYPES, Jobs, SageTool, ToolRegistry, Workspace, session_tools
 from vegakit.sage.undo.recorder import TurnRecorder, lasting_effect
@@ -84,8 +92,9 @@ _WRITING = ("write", "edit", PATCH_TOOL)
 class SageAgent:
     """A session of the coding agent in a folder.
 
-    `budget` caps all its turns, within the budget of the settings. `mode` is plan, ask or auto;
-    what is asked goes to `on_question`; without one it is refused, and `on_refused` is told.
+    `budget` caps all its turns, within the budget of the settings: "$1", or a number of dollars.
+    `mode` is plan, ask or auto; what is asked goes to `on_question`; without one it is refused, and
+    `on_refused` is told.
     `session` names a new session; `resume` goes on with one by its name or run, with "" the last of
     the folder. `fork` begins a session with the conversation of another, which stays as it is.
     `raise_budget` is added to the budget of a session that goes on, and with `resend` tool calls
@@ -98,12 +107,12 @@ class SageAgent:
         folder: str | Path = ".",
         *,
         model: str = "",
-        budget: str | None = None,
+        budget: str | float | Decimal | None = None,
         mode: str | None = None,
         session: str = "",
         resume: str | None = None,
         fork: str | None = None,
-        raise_budget: str | None = None,
+        raise_budget: str | float | Decimal | None = None,
         resend: bool = False,
         programs: bool = False,
         tools: Sequence[Tool | Callable[..., Any]] = (),
@@ -112,9 +121,12 @@ class SageAgent:
         settings: Settings | None = None,
     ) -> None:
         self.folder = Path(folder).resolve()
-        self._model, self._budget, self._session = model, budget, session
+        # Checked here: a record with an amount that nobody can read would break its whole folder.
+        self._budget = None if budget is None else budget_text(budget)
+        self._more = None if raise_budget is None else dollars(raise_budget)
+        self._model, self._session = model, session
         self._mode = None if mode is None else SageMode(mode)
-        self._resume, self._more, self._resend = resume, raise_budget, resend
+        self._resume, self._resend = resume, resend
         self._fork, self._more_tools = fork, tools
         self._on_question, self._on_refused = on_question, on_refused
         self._settings, self._programs = settings, programs
@@ -148,7 +160,7 @@ class SageAgent:
                 # Taken up first: what is raised is the budget of a run that goes on.
                 run = next(one for one in await journal.runs() if one.program == known.run)
                 await journal.begin(run, run.program)
-                await journal.raise_budget(run.program, dollars(self._more))
+                await journal.raise_budget(run.program, self._more)
         except BaseException:
             await journal.aclose()
             raise

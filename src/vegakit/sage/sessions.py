@@ -6,6 +6,7 @@ byte by byte, and a session that was forked has copies of its own.
 """
 
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import UserError
+from vegakit.money import Dollars, dollars, parse_allowance
 from vegakit.ports import Store
 from vegakit.records import digest128, from_json, to_json
 from vegakit.sage.events import SageEnd, SageMode
@@ -169,6 +171,15 @@ class SessionStore:
                 "until it has ended, then type it again"
             )
         self._versions[kind + key] = version + 1
+
+
+def budget_text(amount: str | float | Decimal) -> str:
+    """Return a budget as it is kept. What a number has beyond the six decimals of a text is cut:
+    the cap is lower then, never higher."""
+    if isinstance(amount, str):
+        parse_allowance(amount)
+        return amount
+    return str(Dollars.of_nanos(dollars(amount) // 1000 * 1000))
 
 
 def turn_key(run: str, number: int) -> str:
