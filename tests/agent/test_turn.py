@@ -111,6 +111,33 @@ def test_a_reply_cut_by_its_limit_is_no_answer(reply: ModelReply) -> None:
     assert turn.messages == (user("go"),)
 
 
+def test_a_cut_reply_is_told_to_the_model_as_often_as_the_rule_says() -> None:
+    """Its text stays and is a part of the answer; half a call is not made."""
+    turn = begin(rule(truncated_replies=2))
+    asked = turn.on_reply(text("one, ", finish=Finish.LENGTH), count=count)
+    assert isinstance(asked, AskModel)
+    assert asked.request.messages[1:-1] == (said("one,"),)
+    cut = calls(call())
+    asked = turn.on_reply(ModelReply(cut.message, cut.usage, Finish.LENGTH), count=count)
+    assert isinstance(asked, AskModel)
+    assert "cut at 100 tokens" in str(asked.request.messages[-1])
+    assert "none of its tool calls was made" in str(asked.request.messages[-1])
+    action = turn.on_reply(text("two"), count=count)
+    assert isinstance(action, Finished)
+    assert action.output_text == "one, two"
+
+
+def test_cut_replies_in_a_row_fail_the_turn() -> None:
+    """A whole answer in between begins the count anew."""
+    turn = begin(rule(truncated_replies=1))
+    cut = text("half a", finish=Finish.LENGTH)
+    turn.on_reply(cut, count=count)
+    turn.on_reply(calls(call()), count=count)
+    turn.on_tools({0: NO_ERROR}, count=count)
+    assert isinstance(turn.on_reply(cut, count=count), AskModel)
+    assert failure(turn.on_reply(cut, count=count))[0] == "OutputTruncated"
+
+
 def test_a_filtered_reply_fails_the_turn() -> None:
     """Even if it has text."""
     reply = text("I cannot", finish=Finish.CONTENT_FILTER)

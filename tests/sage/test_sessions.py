@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from vegakit.agent import TurnPhase
 from vegakit.cli.code import EXIT_STATUS
 from vegakit.config import Settings
 from vegakit.conversation import ToolSpec
-from vegakit.errors import UserError
+from vegakit.errors import InvalidMoneyError, UserError
+from vegakit.money import Dollars
 from vegakit.policy import Fetch, Grant, ReadPath, RunCommand, Use, WritePath
 from vegakit.sage import EndReason, SageAgent, SageEvent, ToolRegistry, event_line, undo_turns
 from vegakit.sage.sessions import TurnRecord, UndoneTurns, rewound, turn_key
@@ -416,6 +418,38 @@ def test_a_fork_that_was_killed_goes_on(tmp_path: Path) -> None:
         assert json.loads(ran.stdout.splitlines()[-1])["text"] == "Edited."
         names = [one["name"] for one in json.loads(it.here("--list", "--json").stdout)]
         assert sorted(names) == ["new", "old"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "kept"), [(5, 5.0), (2.5, 2.5), (Decimal("0.75"), 0.75), (Dollars("$0.2"), 0.2)]
+)
+def test_a_budget_in_python_may_be_a_number(budget: Any, kept: float, tmp_path: Path) -> None:
+    """It is kept as a text, so what reads the sessions of the folder later reads this one too."""
+
+    async def python() -> float | None:
+        async with SageAgent(budget=budget, session="s") as sage:
+            return (await sage.opened()).budget_usd
+
+    with scene(tmp_path, SAYS) as it:
+        with it.inside():
+            assert asyncio.run(python()) == kept
+        assert it.here("--list").returncode == 0
+        assert json.loads(it.here("--export", "s", "--json").stdout)["budget_usd"] == kept
+
+
+@pytest.mark.parametrize("budget", [-1, float("nan"), "", "much"])
+def test_a_budget_that_is_no_amount_is_refused_before_a_session_is_kept(
+    budget: Any, tmp_path: Path
+) -> None:
+    async def python(**given: Any) -> None:
+        async with SageAgent(**given):
+            pass
+
+    with scene(tmp_path, SAYS) as it:
+        for name in ("budget", "raise_budget"):
+            with it.inside(), pytest.raises(InvalidMoneyError):
+                asyncio.run(python(**{name: budget}))
+        assert it.here("--list", "--json").stdout.strip() in {"", "[]"}
 
 
 def test_a_session_is_renamed(tmp_path: Path) -> None:

@@ -211,6 +211,7 @@ _LEAST = {
     "identical_failures": 1,
     "identical_results": 2,
     "output_retries": 0,
+    "truncated_replies": 0,
     "context_tokens": 1,
 }
 
@@ -218,8 +219,9 @@ _LEAST = {
 class TurnRule(Struct, frozen=True, omit_defaults=True):
     """`max_steps` counts model calls, summaries too; `context_tokens` is the model's window, which
     question and answer share, None if nobody knows it. `identical_results` is how often in a row
-    the same call may have the same result, failed or not; None counts failures only. `compaction`
-    is for `HistoryPolicy.SUMMARISE`."""
+    the same call may have the same result, failed or not; None counts failures only.
+    `truncated_replies` is how many answers in a row may be cut at `max_tokens` before the turn
+    fails: the model is told so and goes on. `compaction` is for `HistoryPolicy.SUMMARISE`."""
 
     model: str
     settings: ModelSettings
@@ -232,6 +234,7 @@ class TurnRule(Struct, frozen=True, omit_defaults=True):
     identical_failures: int = 3
     identical_results: int | None = None
     output_retries: int = 2
+    truncated_replies: int = 0
     history: HistoryPolicy = HistoryPolicy.ERROR
     context_tokens: int | None = None
     compaction: CompactionRule | None = None

@@ -251,6 +251,7 @@ def _digest(call: ToolCall, result: ToolResult) -> str:
 # asking      | reply with text that does not           | asking  | AskModel, told of the problem
 # asking      | reply without text or calls, the first  | asking  | AskModel, told so
 # asking      | reply with calls, no tools were offered | as one without text or calls
+# asking      | reply cut off, as often as is allowed   | asking  | AskModel, told so
 # asking      | reply cut off or filtered, model failed | over    | Failed
 # calling     | results of all of them                  | asking  | AskModel, told the results
 # summarising | summary                                 | asking  | AskModel
@@ -282,6 +283,12 @@ _SUMMARY_PART = 8
 """Of the room of a request, for a summary: with half of it for what is kept, much stays free."""
 _EMPTY = "Your last answer was empty. Answer in words, or call a tool."
 _NO_TOOLS = "Your last answer was empty. Answer in words; there are no tools here."
+_CUT = (
+    "[Your answer was cut at {most} tokens, the most that one may have{calls}. Go on where it "
+    "ended, or do it in smaller steps{parts}.]"
+)
+_CUT_CALLS = ", so none of its tool calls was made"
+_CUT_PARTS = ", such as a long file in several parts"
 
 
 class TurnPhase(StrEnum):
@@ -301,7 +308,8 @@ the call after it."""
 
 class Turn(Struct, omit_defaults=True):
     """`messages` is what was said since `start`, or what is left of it after a compaction; `pins`
-    are the last results of tools that stay; `compacted` tells of the last compaction."""
+    are the last results of tools that stay; `compacted` tells of the last compaction. `truncated`
+    counts answers in a row that were cut off, and `begun` is the text of them."""
 
     rule: TurnRule
     phase: TurnPhase = TurnPhase.NEW
@@ -310,6 +318,8 @@ class Turn(Struct, omit_defaults=True):
     spent: TurnUsage = field(default_factory=TurnUsage)
     problems: int = 0
     empty_replies: int = 0
+    truncated: int = 0
+    begun: str = ""
     failing: dict[str, int] = {}
     rounds: tuple[str, ...] = ()
     pins: dict[str, str] = {}
@@ -336,8 +346,12 @@ class Turn(Struct, omit_defaults=True):
         """Take the model's answer: finish, call its tools, or ask again if it does not fit."""
         self._expect("on_reply", TurnPhase.ASKING)
         self.spent.on_answered(reply.usage)
+        is_cut = reply.finish is Finish.LENGTH
+        if is_cut and self.truncated < self.rule.truncated_replies:
+            return self._on_truncated(reply.message, count)
         if failed := unusable(self.rule, reply):
             return self._fail(failed)
+        self.truncated = 0
         if reply.message.tool_calls and self.rule.tools:
             return self._on_calls(reply.message, count)
         if reply.message.tool_calls or not reply.message.text.strip():
@@ -408,6 +422,7 @@ class Turn(Struct, omit_defaults=True):
 
     def _on_calls(self, message: AssistantMessage, count: Count) -> TurnAction:
         calls, rule = message.tool_calls, self.rule
+        self.begun = ""
         if failed := self.spent.begin_tools(rule, len(calls)):
             return self._fail(failed)
         self.messages += (message,)
@@ -452,13 +467,26 @@ class Turn(Struct, omit_defaults=True):
             return self._fail(empty_answer(self.rule))
         return self._ask_again(_EMPTY if self.rule.tools else _NO_TOOLS, count)
 
+    def _on_truncated(self, message: AssistantMessage, count: Count) -> TurnAction:
+        """Only its text is kept: half a call has no arguments, and half a thought no signature."""
+        self.truncated += 1
+        if text := message.text.rstrip():
+            # Without its last blanks, which some providers refuse at the end of an answer.
+            self.messages += (AssistantMessage((Text(text),), message.model),)
+            self.begun += message.text
+        calls = _CUT_CALLS if message.tool_calls else ""
+        parts = _CUT_PARTS if self.rule.tools else ""
+        most = self.rule.settings.max_tokens
+        return self._ask_again(_CUT.format(most=f"{most:,}", calls=calls, parts=parts), count)
+
     def _on_text(self, message: AssistantMessage, check: Check | None, count: Count) -> TurnAction:
         self.messages += (message,)
-        problem = check(message.text) if check else None
+        text, self.begun = f"{self.begun}{message.text}", ""
+        problem = check(text) if check else None
         if problem is None:
             self.phase = TurnPhase.OVER
             usage, steps = self.spent.usage, self.spent.steps
-            return Finished(message.text, message, usage, steps, self.history.dropped)
+            return Finished(text, message, usage, steps, self.history.dropped)
         self.problems += 1
         if self.problems > self.rule.output_retries:
             return self._fail(broken_contract(self.rule, problem))

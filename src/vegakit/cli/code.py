@@ -24,7 +24,7 @@ from vegakit.cli.sessions import add_session_options, show_sessions
 from vegakit.concurrency import cancel_on_sigterm
 from vegakit.config import CutOffTools, resume_target
 from vegakit.control import Question, render_question
-from vegakit.errors import UserError
+from vegakit.errors import OutputTruncated, UserError
 from vegakit.policy import sanitise
 from vegakit.sage import (
     EndReason,
@@ -67,6 +67,11 @@ def code_command(arguments: Sequence[str]) -> int:
         raise UserError("the prompt is empty; say what to do: vega code -p 'Fix the failing test.'")
     if chosen.prompt is None and chosen.image:
         raise UserError("an image goes with a prompt; add: -p 'What is on it?'")
+    if chosen.prompt is None and chosen.max_tokens is not None and chosen.fork is None:
+        raise UserError(
+            "a turn that goes on keeps the longest answer that it began with; add a prompt: "
+            "-p 'Go on.'"
+        )
     chosen.raised = None
     if chosen.resume is not None and chosen.budget is not None:
         if not chosen.budget.startswith("+"):
@@ -114,6 +119,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="let the agent of a new session write programs and run them",
     )
+    parser.add_argument(
+        "--max-tokens",
+        type=_tokens,
+        metavar="N",
+        help="the most tokens of one answer; 8000, or what the session has",
+    )
     parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
@@ -144,13 +155,19 @@ def _budget(text: str) -> str:
     return text
 
 
+def _tokens(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a number of tokens is at least 1, like 16000: {text!r}")
+    return int(text)
+
+
 def _take_up(chosen: argparse.Namespace) -> None:
     """Go on with a session if `vega resume` has started this command again. Its first prompt is
     kept, so that of the command line is not said a second time."""
     which = resume_target()
     if which is not None and which.run:
         chosen.resume, chosen.prompt, chosen.session = which.run, None, ""
-        chosen.budget, chosen.fork, chosen.image = None, None, []
+        chosen.budget, chosen.fork, chosen.image, chosen.max_tokens = None, None, [], None
         chosen.resend = which.tools is CutOffTools.RESEND
 
 
@@ -170,6 +187,7 @@ class _Work:
     def __init__(self, chosen: argparse.Namespace) -> None:
         self._chosen = chosen
         self._session: SageSession | None = None
+        self._max_tokens = 0
         self._spent: SageCost | None = None
         self._is_terminated = False
         self._said: list[str] = []
@@ -193,10 +211,12 @@ class _Work:
             raise_budget=chosen.raised,
             resend=chosen.resend,
             programs=chosen.programs,
+            max_tokens=chosen.max_tokens,
             on_question=self._asker() if at_terminal else None,
             on_refused=self._refused,
         ) as sage:
             self._session = await sage.opened()
+            self._max_tokens = sage.record.max_tokens
             gc.enable()
             self._show(self._session)
             for note in sage.notes:
@@ -314,6 +334,8 @@ class _Work:
             tone = Tone.ASK if is_contract else Tone.BAD
             tell_error(told, "stopped" if is_contract else "error", tone)
             again = self._again(ending.reason, 1 + math.ceil(ending.overspent_usd))
+            if ending.error == OutputTruncated.__name__:
+                again += f" --max-tokens {2 * self._max_tokens} -p 'Go on.'"
             self._tell(f"  to go on, try: {again}")
         spent = "" if ending.spent_usd is None else f"${ending.spent_usd:g} spent"
         refused = f", {ending.refused} calls refused" if ending.refused else ""

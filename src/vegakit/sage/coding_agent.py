@@ -11,13 +11,13 @@ from vegakit.policy import TRANSIENT, Backoff, RetryRule
 from vegakit.ports import Model, Tool
 from vegakit.sage.patches import PATCHED_PATH
 
-MOST_TOKENS = 8_000
-"""Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
 _MOST_STEPS, _MOST_CALLS = 400, 4_000
 """Far beyond what a task needs: what ends a turn is its budget, or that it goes in a circle."""
 _SAME_RESULTS = 5
 """A test that is run again after each edit may fail alike a few times; an agent that learns nothing
 from five equal results learns nothing from the sixth."""
+_CUT_ANSWERS = 3
+"""In a row: a model that is told so writes a long file in parts, and each try is paid for."""
 
 _ASSUMED_WINDOW = 128_000
 """Tokens of a window that nobody knows. A request counts as the most tokens that its bytes can be,
@@ -44,6 +44,7 @@ class CodingAgent(Agent[str]):
             settings=replace(rule.settings, max_tokens=most),
             max_tool_calls=_MOST_CALLS,
             identical_results=_SAME_RESULTS,
+            truncated_replies=_CUT_ANSWERS,
             compaction=CompactionRule(
                 dict(self.pinned), (PINNED_TOOL,), _ASSUMED_WINDOW, {PATCH_TOOL: PATCHED_PATH}
             ),
@@ -65,7 +66,7 @@ def coding_agent(
     model: str,
     instructions: str,
     tools: Sequence[Tool],
-    tokens: int = MOST_TOKENS,
+    tokens: int,
     *,
     retry: RetryRule | None,
     pinned: Mapping[str, str] | None = None,

@@ -3,7 +3,8 @@ workspace. Later only what changed is told, with the next prompt, so that the be
 never changes.
 
 Nothing is run for it. Of `.git` two small files are read, without following a link: a command of
-git would act on the settings of the repository, which may name programs.
+git would act on the settings of the repository, which may name programs. And refuse a folder in
+which an agent could change what its person allowed.
 """
 
 import os
@@ -12,6 +13,10 @@ import stat
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
+
+from vegakit.config import Settings
+from vegakit.errors import UserError
+from vegakit.tools import is_protected
 
 _DATE, _GIT, _NAMES = "date", "git", "names"
 _TOLD = {
@@ -138,3 +143,20 @@ def _shown(entry: "os.DirEntry[str]") -> str:
     plain = entry.name.encode("utf-8", "replace").decode()
     clean = "".join(one if one.isprintable() else "?" for one in plain)[:_LONGEST_NAME]
     return f"{clean}/" if entry.is_dir(follow_symlinks=False) else clean
+
+
+def check_workspace(folder: Path, settings: Settings) -> None:
+    """Refuse a home, all that holds one, and a folder that holds the user's own data: who writes
+    there could change what starts with the user's next login, trust what a project says, or raise
+    a budget, in the user's place."""
+    data = settings.data_path.resolve()
+    if Path.home().resolve().is_relative_to(folder):
+        what = "holds your home"
+    elif data.is_relative_to(folder) and not is_protected(str(data.relative_to(folder))):
+        what = f"holds your own data of Vega, in {data}"
+    else:
+        return
+    raise UserError(
+        f"{folder} {what}, and an agent that works there could change what you allowed; go into "
+        "the folder of a project, and type it again"
+    )

@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 from vegakit.config import Settings, load
 from vegakit.conversation import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from vegakit.errors import UserError
-from vegakit.money import dollars, to_usd
+from vegakit.money import parse_allowance, to_usd
 from vegakit.sage.events import (
     SageEnd,
     SageEvent,
@@ -136,7 +136,7 @@ async def export_session(
     async with _opened(folder, settings) as (sessions, _):
         record = await sessions.named(name)
         turns = _standing(await sessions.turns(record))
-    budget = to_usd(dollars(record.budget)) if record.budget else None
+    budget = to_usd(parse_allowance(record.budget).amount) if record.budget else None
     resumed = len(turns) > 1
     opened = SageSession(
         record.name, record.run, record.folder, record.model, record.mode, budget, resumed

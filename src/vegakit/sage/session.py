@@ -16,6 +16,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from contextvars import Context
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -51,6 +52,7 @@ from vegakit.policy import RetryRule
 from vegakit.ports import Tool
 from vegakit.sage.coding_agent import PATCH_TOOL, PATIENT, PINNED_TOOL, coding_agent
 from vegakit.sage.context import read_instructions, system_prompt
+from vegakit.sage.environment import check_workspace
 from vegakit.sage.events import (
     MODES,
     POLICIES,
@@ -69,12 +71,20 @@ from vegakit.sage.events import (
     reason_of,
 )
 from vegakit.sage.knowledge import Knowledge
-from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord, said_in, turn_key
+from vegakit.sage.sessions import (
+    MOST_TOKENS,
+    SageRecord,
+    SessionStore,
+    TurnRecord,
+    budget_text,
+    said_in,
+    turn_key,
+)
 from vegakit.sage.skills import SkillSet, find_skills
 from vegakit.sage.tools import IMAGE_TYPES, Jobs, SageTool, ToolRegistry, Workspace, session_tools
 from vegakit.sage.undo.recorder import TurnRecorder, lasting_effect
 from vegakit.sdk import Ask, Runtime, runtime_arguments
-from vegakit.tools import is_protected, remove_left_stubs
+from vegakit.tools import remove_left_stubs
 
 _MOST_TOLD = 256
 """Events that wait for who listens."""
@@ -84,37 +94,46 @@ _WRITING = ("write", "edit", PATCH_TOOL)
 class SageAgent:
     """A session of the coding agent in a folder.
 
-    `budget` caps all its turns, within the budget of the settings. `mode` is plan, ask or auto;
-    what is asked goes to `on_question`; without one it is refused, and `on_refused` is told.
+    `budget` caps all its turns, within the budget of the settings: "$1", or a number of dollars.
+    `mode` is plan, ask or auto; what is asked goes to `on_question`; without one it is refused, and
+    `on_refused` is told.
     `session` names a new session; `resume` goes on with one by its name or run, with "" the last of
     the folder. `fork` begins a session with the conversation of another, which stays as it is.
     `raise_budget` is added to the budget of a session that goes on, and with `resend` tool calls
     that were cut off are made again. With `programs` the agent of a new session may write programs
-    and run them. `tools` are yours beside its own, under the same modes and rules; give the same
-    ones when it goes on: every request begins with them."""
+    and run them. `max_tokens` is the most that an answer of the model may have, 8,000 if it is not
+    given; a session that goes on keeps its own, and so does a turn. `tools` are yours beside its
+    own, under the same modes and rules; give the same ones when it goes on: every request begins
+    with them."""
 
     def __init__(
         self,
         folder: str | Path = ".",
         *,
         model: str = "",
-        budget: str | None = None,
+        budget: str | float | Decimal | None = None,
         mode: str | None = None,
         session: str = "",
         resume: str | None = None,
         fork: str | None = None,
-        raise_budget: str | None = None,
+        raise_budget: str | float | Decimal | None = None,
         resend: bool = False,
         programs: bool = False,
+        max_tokens: int | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         on_question: Callable[[Runtime, Question], object] | None = None,
         on_refused: Callable[[Question], object] | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.folder = Path(folder).resolve()
-        self._model, self._budget, self._session = model, budget, session
+        # Checked here: a record with an amount that nobody can read would break its whole folder.
+        self._budget = None if budget is None else budget_text(budget)
+        self._more = None if raise_budget is None else dollars(raise_budget)
+        if max_tokens is not None and max_tokens < 1:
+            raise UserError(f"max_tokens is at least 1; got {max_tokens}; leave it out for 8,000")
+        self._model, self._session, self._max_tokens = model, session, max_tokens
         self._mode = None if mode is None else SageMode(mode)
-        self._resume, self._more, self._resend = resume, raise_budget, resend
+        self._resume, self._resend = resume, resend
         self._fork, self._more_tools = fork, tools
         self._on_question, self._on_refused = on_question, on_refused
         self._settings, self._programs = settings, programs
@@ -130,7 +149,7 @@ class SageAgent:
 
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
-        _check_workspace(self.folder, settings)
+        check_workspace(self.folder, settings)
         parts = runtime_arguments(settings)
         journal = parts["journal"]
         parts["store"] = store = journal.store()
@@ -148,7 +167,7 @@ class SageAgent:
                 # Taken up first: what is raised is the budget of a run that goes on.
                 run = next(one for one in await journal.runs() if one.program == known.run)
                 await journal.begin(run, run.program)
-                await journal.raise_budget(run.program, dollars(self._more))
+                await journal.raise_budget(run.program, self._more)
         except BaseException:
             await journal.aclose()
             raise
@@ -220,12 +239,14 @@ class SageAgent:
         if known is not None:
             known.mode = mode
             known.model = self._model or known.model
+            known.max_tokens = self._max_tokens or known.max_tokens
         elif forked is not None:
             known = replace(
                 forked,
                 run=run,
                 name=self._session or run[:12],
                 model=self._model or forked.model,
+                max_tokens=self._max_tokens or forked.max_tokens,
                 mode=mode,
                 budget=self._budget or "",
                 forked_from=forked.run,
@@ -243,6 +264,7 @@ class SageAgent:
                 system=system_prompt(self.folder, told),
                 told=told,
                 programs=self._programs,
+                max_tokens=self._max_tokens or MOST_TOKENS,
             )
         self.record = known
         # Of a session that was killed while it ran a command: they are no part of the project.
@@ -329,6 +351,7 @@ class SageAgent:
         number = self.record.turns + 1
         mode, now = self.record.mode, self.runtime.clock.now()
         turn = await self._knowledge.new_turn(prompt, media, mode, now)
+        turn.max_tokens = self.record.max_tokens
         # The prompt is kept before it is asked: whoever goes on after a kill knows it.
         await self._sessions.keep_turn(self.record, number, turn)
         self.record.turns, self._last, self._last_number = number, turn, number
@@ -367,6 +390,7 @@ class SageAgent:
             model,
             system,
             tuple(self._tools.values()),
+            turn.max_tokens,
             retry=self.retry,
             pinned=self._knowledge.pinned(),
         )
@@ -559,20 +583,3 @@ def _mode_of(settings: Settings) -> SageMode:
     """Return the mode that the settings name, else auto."""
     mode = settings.permissions.mode
     return SageMode.AUTO if mode is None else MODES[mode]
-
-
-def _check_workspace(folder: Path, settings: Settings) -> None:
-    """Refuse a home, all that holds one, and a folder that holds the user's own data: who writes
-    there could change what starts with the user's next login, trust what a project says, or raise
-    a budget, in the user's place."""
-    data = settings.data_path.resolve()
-    if Path.home().resolve().is_relative_to(folder):
-        what = "holds your home"
-    elif data.is_relative_to(folder) and not is_protected(str(data.relative_to(folder))):
-        what = f"holds your own data of Vega, in {data}"
-    else:
-        return
-    raise UserError(
-        f"{folder} {what}, and an agent that works there could change what you allowed; go into "
-        "the folder of a project, and type it again"
-    )

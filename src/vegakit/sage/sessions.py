@@ -6,6 +6,7 @@ byte by byte, and a session that was forked has copies of its own.
 """
 
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import UserError
+from vegakit.money import Dollars, dollars, parse_allowance
 from vegakit.ports import Store
 from vegakit.records import digest128, from_json, to_json
 from vegakit.sage.events import SageEnd, SageMode
@@ -27,6 +29,8 @@ from vegakit.sage.undo.records import UndoneTurns
 
 _SESSIONS, _TURNS = "sage.sessions", "sage.turns"
 _PAGE = 100
+MOST_TOKENS = 8_000
+"""Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
 
 
 class SageRecord(Struct, omit_defaults=True):
@@ -47,6 +51,8 @@ class SageRecord(Struct, omit_defaults=True):
     """The run of the session that this one has its first turns from."""
     programs: bool = False
     """Whether the agent may write programs: its tools are a part of every request."""
+    max_tokens: int = MOST_TOKENS
+    """The most that one answer may have."""
 
 
 class TurnRecord(Struct, omit_defaults=True):
@@ -75,6 +81,8 @@ class TurnRecord(Struct, omit_defaults=True):
     steps: tuple[int, ...] = ()
     """The model calls that asked for tools. Not every one does: a summary is one, too."""
     todo: str = ""
+    max_tokens: int = MOST_TOKENS
+    """Of one answer in this turn: a request that goes on must be the one that was recorded."""
     media: tuple[Media, ...] = ()
     undone_ms: int = 0
     end: SageEnd | None = None
@@ -171,6 +179,15 @@ class SessionStore:
         self._versions[kind + key] = version + 1
 
 
+def budget_text(amount: str | float | Decimal) -> str:
+    """Return a budget as it is kept. What a number has beyond the six decimals of a text is cut:
+    the cap is lower then, never higher."""
+    if isinstance(amount, str):
+        parse_allowance(amount)
+        return amount
+    return str(Dollars.of_nanos(dollars(amount) // 1000 * 1000))
+
+
 def turn_key(run: str, number: int) -> str:
     """Return the name of a turn, by which undo knows it, too."""
     return f"{run}/{number:06}"
@@ -213,7 +230,9 @@ def said_in(turn: TurnRecord) -> tuple[Message, ...]:
     if turn.messages:
         return turn.messages
     said = turn.partial or (UserMessage((Text(turn.text), *turn.media)),)
-    note = Text(f"[This turn was stopped: {turn.failed or 'cut off'}. Check what was done of it.]")
+    error = f" ({turn.end.error})" if turn.end and turn.end.error else ""
+    why = f"{turn.failed or 'cut off'}{error}"
+    note = Text(f"[This turn was stopped: {why}. Check what was done of it.]")
     last = said[-1]
     if not isinstance(last, AssistantMessage):
         return *said, AssistantMessage((note,))

@@ -28,7 +28,7 @@ from vegakit.money import Dollars, Money, dollars, format_money, to_usd
 from vegakit.policy import RetryRule, mark_untrusted, sanitise
 from vegakit.ports import Tool
 from vegakit.prices import DEFAULT_SEND_BUDGET, bill
-from vegakit.sage.coding_agent import MOST_TOKENS, CodingAgent, coding_agent
+from vegakit.sage.coding_agent import CodingAgent, coding_agent
 from vegakit.sage.events import (
     EndReason,
     SageEvent,
@@ -66,7 +66,8 @@ class _Kind(NamedTuple):
     told: str
     only_reads: bool = True
     is_cheap: bool = False
-    tokens: int = MOST_TOKENS // 2
+    tokens_part: int = 2
+    """An answer may have this part of the tokens that one of the session's agent may."""
 
 
 _KINDS: dict[str, _Kind] = {
@@ -80,7 +81,7 @@ _KINDS: dict[str, _Kind] = {
         "Do what is asked, and no more; then say in a few lines what changed and what you "
         "verified.",
         only_reads=False,
-        tokens=MOST_TOKENS,
+        tokens_part=1,
     ),
 }
 _SYSTEM = """\
@@ -246,7 +247,7 @@ class SubAgents:
             model,
             _instructions(kind, record),
             tools,
-            _KINDS[kind].tokens,
+            max(1, self._session.current.max_tokens // _KINDS[kind].tokens_part),
             retry=self._session.retry,
         )
 
@@ -295,7 +296,7 @@ def _is_named(settings: Settings, alias: str) -> bool:
 
 
 def _instructions(kind: str, record: SageRecord) -> str:
-    told, only_reads, _, _ = _KINDS[kind]
+    told, only_reads, *_ = _KINDS[kind]
     reads = "You cannot change anything. " if only_reads else ""
     system = _SYSTEM.format(name=kind, told=told, reads=reads, folder=Path(record.folder))
     project = [f"# {name} of the project\n\n{text}\n" for name, text in record.told.items()]
