@@ -6,7 +6,7 @@ text to a verdict. `confidence` counts comparisons and tests them however often 
 decides by them who answers a call. Nobody here waits or reads a clock.
 """
 
-from vegakit.contracts.checker import NameScope, check_expression
+from vegakit.contracts.checker import NameScope, check_expression, name_fault
 from vegakit.contracts.confidence import (
     ALPHA,
     CALLS_BETWEEN_ALARMS,
@@ -30,8 +30,10 @@ from vegakit.contracts.evaluation import (
     judge,
 )
 from vegakit.contracts.expressions import ExpressionError
+from vegakit.contracts.node_python import HEADER, python_name, python_source
 from vegakit.contracts.node_types import (
     DecimalType,
+    EnumType,
     NodeType,
     NodeTypeError,
     NodeValueError,
@@ -40,6 +42,24 @@ from vegakit.contracts.node_types import (
     read_value,
     show_type,
     show_value,
+)
+from vegakit.contracts.nodes import (
+    HANDLED,
+    OPERATIONS,
+    NodeInput,
+    NodeOutcome,
+    NodeProblem,
+    NodeProgram,
+    NodeStatus,
+    NodeStep,
+    WrittenLine,
+    broken_outcome,
+    check_bounds,
+    clause_of,
+    first_broken,
+    interpret,
+    record_clauses,
+    step_expression,
 )
 from vegakit.contracts.rollout import (
     STAGES,
@@ -61,7 +81,10 @@ from vegakit.contracts.typed import Expression, NamedValue, cost_of
 __all__ = [
     "ALPHA",
     "CALLS_BETWEEN_ALARMS",
+    "HANDLED",
+    "HEADER",
     "MIN_SAMPLE",
+    "OPERATIONS",
     "STAGES",
     "ArithmeticTrap",
     "BrokenClause",
@@ -69,6 +92,7 @@ __all__ = [
     "Compared",
     "Confidence",
     "DecimalType",
+    "EnumType",
     "Evaluator",
     "Evidence",
     "Expression",
@@ -77,6 +101,12 @@ __all__ = [
     "InputSource",
     "NameScope",
     "NamedValue",
+    "NodeInput",
+    "NodeOutcome",
+    "NodeProblem",
+    "NodeProgram",
+    "NodeStatus",
+    "NodeStep",
     "NodeType",
     "NodeTypeError",
     "NodeValueError",
@@ -95,14 +125,25 @@ __all__ = [
     "Tally",
     "TrapKind",
     "Verdict",
+    "WrittenLine",
+    "broken_outcome",
     "calls_to_detection",
+    "check_bounds",
     "check_expression",
+    "clause_of",
     "cost_of",
     "difference_of",
     "evaluate",
+    "first_broken",
+    "interpret",
     "judge",
+    "name_fault",
     "parse_type",
+    "python_name",
+    "python_source",
     "read_value",
+    "record_clauses",
     "show_type",
     "show_value",
+    "step_expression",
 ]

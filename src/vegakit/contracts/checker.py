@@ -12,10 +12,11 @@
 `SUM(accounts.balance)` and `all(accounts.balance >= 0)` run over the one collection in them.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from vegakit.contracts.expressions import ExpressionError, Term, parse_expression
+from vegakit.contracts.expressions import KEYWORDS, ExpressionError, Term, parse_expression
 from vegakit.contracts.node_types import (
     BOOLEAN,
     INTEGER,
@@ -62,6 +63,7 @@ from vegakit.contracts.typed import (
 )
 from vegakit.errors import did_you_mean
 
+_NAME = re.compile(r"[a-z](?:[a-z0-9_]{0,62}[a-z0-9])?")
 _NUMBERS = (IntegerType, DecimalType)
 _ORDERED = (IntegerType, DecimalType, TextType, TimestampType)
 
@@ -96,6 +98,16 @@ def check_expression(
             "collections in their types, as in array<integer, 50>, or nest fewer loops",
         )
     return found
+
+
+def name_fault(name: str, taken: Collection[str]) -> str:
+    """Return why a name cannot be given to something, or nothing. Names that end with an underscore
+    are made by us, so that they never meet one of these."""
+    if not _NAME.fullmatch(name):
+        return f"{name[:40]!a} is no name; write small letters, digits and _ between them"
+    if name in KEYWORDS or name in taken:
+        return f"{name!a} is a name already; choose another one"
+    return ""
 
 
 def fit(part: Expression, wanted: NodeType) -> Expression | None:
@@ -233,9 +245,7 @@ class _Checker:
 
     def old(self, term: Term) -> Expression:
         if self._scope.old is None:
-            raise self.error(
-                term.at, "old(…) stands in postconditions and invariants only; take it out"
-            )
+            raise self.error(term.at, "old(…) stands in postconditions only; take it out")
         if self._in_old:
             raise self.error(term.at, "old(…) stands in old(…); one is enough")
         self._in_old = True
@@ -474,8 +484,8 @@ class _Checker:
             raise self.error(
                 term.parts[0].at, f"{term.kind} runs over a collection, and this is {_a(over)}"
             )
-        if term.text in self._scope.names:
-            raise self.error(term.at, f"{term.text!a} is a name already; choose another one")
+        if fault := name_fault(term.text, self._scope.names):
+            raise self.error(term.at, fault)
         before = self._scope
         self._scope = before.having(term.text, item_type(over.type))
         body = self._body(term.parts[1], kind)

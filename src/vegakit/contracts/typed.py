@@ -6,11 +6,12 @@ variables like others. Bounds on what it may cost are read from the tree: each c
 number of items, and loops only run over collections, so every expression ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.contracts.node_types import (
     ArrayType,
@@ -211,6 +212,24 @@ def walk(part: Expression) -> Iterator[Expression]:
     yield part
     for inner in parts_of(part):
         yield from walk(inner)
+
+
+def substituted(part: Expression, names: Mapping[str, Expression]) -> Expression:
+    """Return an expression with others in place of some names."""
+    if isinstance(part, NamedValue):
+        return names.get(part.name, part)
+    changes: dict[str, Any] = {}
+    for field in part.__struct_fields__:
+        changes[field] = _substituted(getattr(part, field), names)
+    return replace(part, **changes)
+
+
+def _substituted(value: Any, names: Mapping[str, Expression]) -> Any:  # noqa: ANN401
+    if isinstance(value, TypedPart):
+        return substituted(cast("Expression", value), names)
+    if isinstance(value, tuple):
+        return tuple(_substituted(each, names) for each in cast("tuple[Any, ...]", value))
+    return value
 
 
 def most_items(kind: NodeType) -> int:

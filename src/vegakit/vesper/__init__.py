@@ -1,7 +1,9 @@
-"""Rollouts: change the model, the prompt or the code with evidence (host).
+"""Rollouts: change the model, the prompt or the code with evidence; and nodes, small functions
+under a contract with two independent paths (host).
 
 `rollout(…)` runs what is trusted and what shall replace it, compares them as you say, and moves
-traffic by `vegakit.contracts`; the evidence is kept in the store of the runtime.
+traffic by `vegakit.contracts`; the evidence is kept in the store of the runtime. `load_node(…)`
+reads a node, which `PythonPath` and `DirectPath` run.
 """
 
 from vegakit.lazy import lazy_exports
@@ -23,6 +25,21 @@ if TYPE_CHECKING:
         same_set as same_set,
     )
     from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
+    from vegakit.vesper.node_files import (
+        NodeFile as NodeFile,
+        find_nodes as find_nodes,
+        load_node as load_node,
+        node_schema as node_schema,
+        parse_node as parse_node,
+    )
+    from vegakit.vesper.node_paths import (
+        DirectPath as DirectPath,
+        Divergence as Divergence,
+        NodePath as NodePath,
+        NodeReport as NodeReport,
+        PythonPath as PythonPath,
+        compare_paths as compare_paths,
+    )
     from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
 
 __getattr__, __dir__ = lazy_exports(
@@ -31,6 +48,8 @@ __getattr__, __dir__ = lazy_exports(
         "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
         "comparisons": "Comparison by_field close exact ignored same_set",
         "evidence": "RolloutRecord",
+        "node_files": "NodeFile find_nodes load_node node_schema parse_node",
+        "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
         "rollouts": "RolledOut rollout",
     },
 )
