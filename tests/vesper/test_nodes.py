@@ -96,11 +96,12 @@ def test_a_trap_is_named_with_its_step_or_is_the_declared_error() -> None:
 
 def test_an_input_that_does_not_fit_is_refused() -> None:
     """Before anything runs, with its name."""
-    path = DirectPath(_node(WITHDRAW))
-    with pytest.raises(NodeValueError, match="amount: it is missing; give a integer"):
-        path.run({"balance": 1})
-    with pytest.raises(NodeValueError, match="did you mean amount"):
-        path.run({"balance": 1, "amont": 1})
+    node = _node(WITHDRAW)
+    for path in (DirectPath(node), PythonPath(node)):
+        with pytest.raises(NodeValueError, match="amount: it is missing; give a integer"):
+            path.run({"balance": 1})
+        with pytest.raises(NodeValueError, match="did you mean amount"):
+            path.run({"balance": 1, "amont": 1})
 
 
 @pytest.mark.parametrize(
@@ -164,6 +165,23 @@ def test_a_hostile_file_is_refused_at_once(name: str) -> None:
     with pytest.raises(UserError, match=r"w\.vsp:"):
         _node(_hostile()[name])
     assert process_time() - began < 0.5 * scale()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "(" * 36 + "balance" + " + 1)" * 36,
+        "-(" * 19 + "balance" + ")" * 19,
+        "MAX(1, " * 37 + "balance" + ")" * 37,
+        "IF amount > 1 THEN 2 ELSE " * 36 + "balance - amount",
+        " + ".join(["balance"] * 39),
+    ],
+)
+def test_the_deepest_expressions_run_on_both_paths(value: str) -> None:
+    """What is accepted can be compiled, too: Python has limits of its own."""
+    node = _node(WITHDRAW.replace("{value: balance - amount}", f'{{value: "{value}"}}'))
+    inputs = {"balance": 10, "amount": 3}
+    assert PythonPath(node).run(inputs) == DirectPath(node).run(inputs)
 
 
 def test_names_that_python_knows_are_names() -> None:

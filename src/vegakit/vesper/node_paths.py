@@ -79,7 +79,9 @@ class PythonPath:
         self._broken: type[Exception] = names["ContractBroken"]
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
-        """Run the node. Inputs that are not given take the defaults that the code has."""
+        """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
+        are not given take the defaults that the code has."""
+        self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew below
         kinds = {each.name: each.type for each in self.node.inputs}
         given = {python_name(name): _native(kinds[name], each) for name, each in inputs.items()}
         try:
