@@ -244,6 +244,10 @@ code-tasks *args:
 rollouts size="":
     python -m campaigns.rollouts {{size}}
 
+# Both paths of every sample node over 2,000 random inputs, or 100,000 with `full`, and planted bugs, each of which is found
+nodes size="":
+    python -m campaigns.nodes {{size}}
+
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:
     python -m benchmarks.sandbox

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from campaigns.admission import scale
+from campaigns.nodes import PLANTED, SAMPLES, find_planted
 
 from vegakit.contracts import (
     Expression,
@@ -21,7 +22,6 @@ from vegakit.errors import UserError
 from vegakit.vesper import DirectPath, PythonPath, compare_paths, load_node, node_schema, parse_node
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = sorted((ROOT / "examples/nodes").glob("*.vsp"))
 SCHEMA = ROOT / "docs/reference/node.schema.json"
 
 WITHDRAW = """\
@@ -204,7 +204,7 @@ def test_both_paths_of_a_sample_agree(sample: Path) -> None:
 
 def test_there_are_samples() -> None:
     """Each has an intent and a contract with postconditions."""
-    assert len(SAMPLES) >= 10
+    assert len(SAMPLES) >= 16
     for sample in SAMPLES:
         assert load_node(sample).table.contracts.postconditions, sample
 
@@ -219,52 +219,10 @@ def test_generated_python_is_a_module_of_its_own(sample: Path) -> None:
     assert "vegakit" not in source
 
 
-PLANTED = [
-    ("best_discount", "ROUND_HALF_EVEN", "ROUND_HALF_UP"),
-    ("best_discount", "max(", "min("),
-    ("best_discount", "<= price)", "< price)"),
-    ("loan_eligibility", "age >= least_age", "age > least_age"),
-    ("loan_eligibility", "21 if", "20 if"),
-    ("loan_eligibility", 'Decimal("0.35")', 'Decimal("0.36")'),
-    ("loyalty_points", "paid_cents, 100", "paid_cents, 101"),
-    ("loyalty_points", "not (member in blocked)", "(member in blocked)"),
-    ("loyalty_points", "_old_points = points", "_old_points = points + 1"),
-    ("price_order", "subtotal >= discount_from", "subtotal > discount_from"),
-    ("price_order", "ROUND_HALF_EVEN", "ROUND_HALF_DOWN"),
-    ("price_order", "_sum((", "_sum((0 * "),
-    ("rate_card", "sorted(tiers", "(lambda items, key: [*items])(tiers"),
-    ("rate_card", 'so_far["previous"]', "Decimal(0)"),
-    ("reconcile", "_group(payments", "_group(paid"),
-    ("reconcile", "setdefault(key(item), []).append(item)", "__setitem__(key(item), [item])"),
-    ("refund", "<= 2592000", "< 2592000"),
-    ("refund", "_seconds(bought, returned)", "_seconds(returned, bought)"),
-    ("refund", "due > refunded", "due >= refunded"),
-    ("sales_tax", "missing='unknown_country'", "overflow='unknown_country'"),
-    ("sales_tax", "ROUND_HALF_EVEN", "ROUND_DOWN"),
-    ("shipping_cost", "_div(_int(grams + 999), 1000)", "_div(grams, 1000)"),
-    ("shipping_cost", "grams <= 31500", "grams < 31500"),
-    ("shipping_cost", "base * 2", "base + 2"),
-    ("transfer", "amount + fee)", "amount)"),
-    ("transfer", "'insufficient_funds', 'source'", "'insufficient_funds', 'target'"),
-    ("transfer", "fees + fee", "fees"),
-]
-
-
 @pytest.mark.parametrize(("name", "right", "wrong"), PLANTED)
 def test_a_planted_bug_is_found_and_shrunk(name: str, right: str, wrong: str) -> None:
     """Each miscompilation shows within 2,500 inputs."""
-    node = load_node(ROOT / f"examples/nodes/{name}.vsp").program
-    source = generated.python_source(node, name)
-    assert right in source, source
-    faulty = PythonPath(node, source.replace(right, wrong))
-    direct = DirectPath(node)
-    for seed in range(25):
-        report = compare_paths(node, faulty, direct, 100, seed)
-        if report.differing:
-            found = report.divergences[0]
-            assert faulty.run(found.inputs) != direct.run(found.inputs)
-            return
-    pytest.fail(f"{right} -> {wrong} was not found")
+    assert find_planted(name, right, wrong, 2_500) is not None
 
 
 EDGES = """\

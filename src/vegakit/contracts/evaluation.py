@@ -58,7 +58,7 @@ _MAX_VALUES, _MAX_SHOWN = 8, 200
 
 
 class TrapKind(StrEnum):
-    """Why an expression has no value."""
+    """The reasons for which an expression has no value."""
 
     OVERFLOW = "overflow"
     DIVISION_BY_ZERO = "division_by_zero"
@@ -113,15 +113,19 @@ class Evaluator:
         return _EVALUATIONS[type(part)](self, part, names)
 
     def constant(self, part: Constant, names: Environment) -> Value:
+        """Return the value that is written out."""
         return part.value
 
     def variable(self, part: NamedValue, names: Environment) -> Value:
+        """Return the value of a name."""
         return names[part.name]
 
     def field(self, part: FieldOf, names: Environment) -> Value:
+        """Return a field of a record."""
         return self.value(part.record, names)[part.name]
 
     def item(self, part: ItemOf, names: Environment) -> Value:
+        """Return an item by its number or key, or trap."""
         collection, key = self.value(part.collection, names), self.value(part.key, names)
         is_array = isinstance(part.collection.type, ArrayType)
         if not (0 <= key < len(collection) if is_array else key in collection):
@@ -129,9 +133,11 @@ class Evaluator:
         return collection[key]
 
     def negated(self, part: Negated, names: Environment) -> Value:
+        """Return the number with the other sign."""
         return checked(part.type, -self.value(part.part, names))
 
     def arithmetic(self, part: Arithmetic, names: Environment) -> Value:
+        """Return the result of an operator, rounded once and checked."""
         left, right = self.value(part.left, names), self.value(part.right, names)
         if part.operator in "/%" and right == 0:
             raise ArithmeticTrap(TrapKind.DIVISION_BY_ZERO)
@@ -140,10 +146,12 @@ class Evaluator:
         return checked(part.type, _INTEGERS[part.operator](left, right))
 
     def rescaled(self, part: Rescaled, names: Environment) -> Value:
+        """Return the number at other places."""
         value = self.value(part.part, names)
         return checked(part.type, _at_scale(value, scale_of(part.part), scale_of(part)))
 
     def relation(self, part: Relation, names: Environment) -> Value:
+        """Return whether a comparison holds; numbers are brought to common places first."""
         left, right = self.value(part.left, names), self.value(part.right, names)
         places = scale_of(part.left), scale_of(part.right)
         if places[0] != places[1]:
@@ -151,31 +159,39 @@ class Evaluator:
         return _RELATIONS[part.operator](left, right)
 
     def logic(self, part: Logic, names: Environment) -> Value:
+        """Return the left side where it decides, and the right side otherwise."""
         left = self.value(part.left, names)
         return self.value(part.right, names) if left == (part.operator == "AND") else left
 
     def inverted(self, part: Inverted, names: Environment) -> Value:
+        """Return the opposite."""
         return not self.value(part.part, names)
 
     def membership(self, part: Membership, names: Environment) -> Value:
+        """Return whether something is in something."""
         item = self.value(part.item, names)
         return item in self.value(part.whole, names)
 
     def conditional(self, part: Conditional, names: Environment) -> Value:
+        """Return the value of the side that is chosen."""
         chosen = part.then if self.value(part.test, names) else part.otherwise
         return self.value(chosen, names)
 
     def array(self, part: ArrayMade, names: Environment) -> Value:
+        """Return a list that is written out."""
         return tuple(self.value(item, names) for item in part.items)
 
     def record(self, part: RecordMade, names: Environment) -> Value:
+        """Return a record that is written out."""
         return {name: self.value(inner, names) for name, inner in part.fields}
 
     def call(self, part: FunctionCall, names: Environment) -> Value:
+        """Return the result of a function."""
         values = [self.value(each, names) for each in part.arguments]
         return checked(part.type, _FUNCTIONS[part.function](*values))
 
     def loop(self, part: ItemLoop, names: Environment) -> Value:
+        """Return what a loop makes of its items."""
         items = ordered(part.over.type, self.value(part.over, names))
         return _LOOPS[part.kind](self, part, names, items)
 
@@ -187,24 +203,30 @@ class Evaluator:
             yield item, self.value(part.body, {**names, part.name: item})
 
     def forall(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return whether the body holds for all items."""
         return all(holds for _, holds in self.rounds(part, names, items))
 
     def exists(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return whether the body holds for any item."""
         return any(holds for _, holds in self.rounds(part, names, items))
 
     def sum(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return the sum of the bodies; every sum on the way is checked."""
         total = 0
         for _, value in self.rounds(part, names, items):
             total = checked(part.type, total + value)
         return total
 
     def map(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return the bodies."""
         return tuple(value for _, value in self.rounds(part, names, items))
 
     def filter(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return the items that the body holds for."""
         return tuple(item for item, keeps in self.rounds(part, names, items) if keeps)
 
     def sort(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return the items by the order of their bodies; equal ones keep theirs."""
         pairs = sorted(
             self.rounds(part, names, items),
             key=lambda pair: pair[1],
@@ -213,12 +235,14 @@ class Evaluator:
         return tuple(item for item, _ in pairs)
 
     def group(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return the items by their bodies."""
         groups: dict[Value, list[Value]] = {}
         for item, key in self.rounds(part, names, items):
             groups.setdefault(key, []).append(item)
         return {key: (*found,) for key, found in groups.items()}
 
     def reduce(self, part: ItemLoop, names: Environment, items: Iterable[Value]) -> Value:
+        """Return the last total."""
         assert part.start is not None
         total = self.value(part.start, names)
         for item in items:
@@ -356,7 +380,7 @@ class BrokenClause(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What a contract says of values: nothing is broken, or which clauses are."""
+    """The judgement of a contract on values: nothing is broken, or these clauses are."""
 
     broken: tuple[BrokenClause, ...] = ()
 

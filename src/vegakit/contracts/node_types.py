@@ -61,7 +61,7 @@ class BooleanType(Struct, frozen=True, tag="boolean"):
 
 
 class BytesType(Struct, frozen=True, tag="bytes"):
-    """At most so many bytes."""
+    """Bytes, at most so many."""
 
     max_length: int = MAX_TEXT
 

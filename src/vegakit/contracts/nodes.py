@@ -164,7 +164,7 @@ class NodeStatus(StrEnum):
 
 
 class NodeOutcome(Struct, frozen=True, omit_defaults=True):
-    """How a run ended. Two paths agree if these are equal: values are as JSON has them."""
+    """The end of a run. Two paths agree if these are equal: values are as JSON has them."""
 
     status: NodeStatus
     outputs: dict[str, Any] | None = None
@@ -266,7 +266,7 @@ Parameters = Mapping[str, WrittenLine]
 
 
 class StepContext(NamedTuple):
-    """What an operation is made of. `wanted` is the type that the step is declared to have."""
+    """The parts of an operation. `wanted` is the type that the step is declared to have."""
 
     line: int
     parameters: Parameters
@@ -276,6 +276,7 @@ class StepContext(NamedTuple):
     def value(
         self, key: str, scope: NameScope | None = None, wanted: NodeType | None = None
     ) -> Expression:
+        """Return the expression of a parameter."""
         return expression_of(self.parameters[key], scope or self.scope, wanted, key)
 
     def over(self) -> tuple[Expression, str, NameScope]:

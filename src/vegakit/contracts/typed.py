@@ -31,7 +31,7 @@ MAX_COST = 1_000_000
 
 
 class LoopKind(StrEnum):
-    """What is made of the items of a collection."""
+    """The things that are made of the items of a collection."""
 
     FORALL = "FORALL"
     EXISTS = "EXISTS"
@@ -45,7 +45,7 @@ class LoopKind(StrEnum):
 
 
 class TypedPart(Struct, frozen=True):
-    """What all parts have."""
+    """A part of the tree; each has a type."""
 
     type: NodeType
 

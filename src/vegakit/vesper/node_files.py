@@ -59,7 +59,7 @@ class _NodeTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 
 
 class MetadataTable(_NodeTable, frozen=True, kw_only=True):
-    """Who wrote a node, when, and how it is found."""
+    """The author of a node, its date, and words to find it by."""
 
     author: str = ""
     created: Annotated[str, Meta(examples=["2026-01-31"])] = ""
@@ -90,7 +90,7 @@ class ErrorTable(_NodeTable, frozen=True, kw_only=True):
 
 
 class OutputsTable(_NodeTable, frozen=True, kw_only=True):
-    """What a node gives: outputs by name and type, or an error."""
+    """The results of a node: outputs by name and type, or an error."""
 
     success: Annotated[dict[str, TypeText], Meta(min_length=1, max_length=64)]
     error: ErrorTable | UnsetType = UNSET

@@ -12,36 +12,37 @@ from math import ceil, floor
 from random import Random
 from typing import Any
 
-from vegakit.contracts import Clause, Expression, NodeProgram, first_broken
-from vegakit.contracts.evaluation import scale_of
-from vegakit.contracts.node_types import (
+from vegakit.contracts import (
     DECIMAL_LIMIT,
     INTEGER_MAX,
     INTEGER_MIN,
     ArrayType,
     BooleanType,
     BytesType,
+    Clause,
+    Constant,
     DecimalType,
     EnumType,
-    IntegerType,
-    MapType,
-    NodeType,
-    RecordType,
-    SetType,
-    TextType,
-    TimestampType,
-    Value,
-)
-from vegakit.contracts.typed import (
-    Constant,
+    Expression,
     FieldOf,
     FunctionCall,
+    IntegerType,
     ItemLoop,
     ItemOf,
     Logic,
     LoopKind,
+    MapType,
     NamedValue,
+    NodeProgram,
+    NodeType,
+    RecordType,
     Relation,
+    SetType,
+    TextType,
+    TimestampType,
+    Value,
+    first_broken,
+    scale_of,
     walk,
 )
 
@@ -98,6 +99,7 @@ class InputGenerator:
         return drawn
 
     def edge(self, low: int, high: int, scale: int) -> int:
+        """Return a number at an end of its range, or beside it."""
         return self._random.choice([low, high, low + 1, high - 1])
 
     def near(self, low: int, high: int, scale: int) -> int:
@@ -123,16 +125,20 @@ class InputGenerator:
         return -drawn if low < 0 and self._random.random() < 0.5 else drawn
 
     def uniform(self, low: int, high: int, scale: int) -> int:
+        """Return any number of the range."""
         return self._random.randint(low, high)
 
     def integer(self, kind: IntegerType, path: str) -> Value:
+        """Return an integer within its bounds."""
         return self._number(*self._range(path, INTEGER_MIN, INTEGER_MAX, 0), 0)
 
     def decimal(self, kind: DecimalType, path: str) -> Value:
+        """Return a decimal within its bounds, in units of its last place."""
         low, high = self._range(path, 1 - DECIMAL_LIMIT, DECIMAL_LIMIT - 1, kind.scale)
         return self._number(low, high, kind.scale)
 
     def text(self, kind: TextType, path: str) -> Value:
+        """Return a text of a length within its bounds."""
         low, high = self._range(f"{path}#", 0, kind.max_length, 0)
         # Often one that was drawn before: keys have to meet what is looked up by them.
         known = self._random.random() < 0.5 and self._drawn
@@ -142,12 +148,15 @@ class InputGenerator:
         return chosen
 
     def boolean(self, kind: BooleanType, path: str) -> Value:
+        """Return true or false."""
         return self._random.random() < 0.5
 
     def bytes(self, kind: BytesType, path: str) -> Value:
+        """Return a few bytes."""
         return self._random.randbytes(self._random.randint(0, min(8, kind.max_length)))
 
     def choice(self, kind: EnumType, path: str) -> Value:
+        """Return one of the names."""
         return self._random.choice(kind.choices)
 
     def timestamp(self, kind: TimestampType, path: str) -> Value:
@@ -174,19 +183,23 @@ class InputGenerator:
         )
 
     def array(self, kind: ArrayType, path: str) -> Value:
+        """Return items within the bounds on their number."""
         size = self._length(path, kind.max_items)
         return tuple(self._value(kind.item, f"{path}[]") for _ in range(size))
 
     def set(self, kind: SetType, path: str) -> Value:
+        """Return different items, as many as were drawn differently."""
         size = self._length(path, kind.max_items)
         return frozenset(self._value(kind.item, f"{path}[]") for _ in range(size))
 
     def map(self, kind: MapType, path: str) -> Value:
+        """Return values by key."""
         size = self._length(path, kind.max_items)
         keys = [self._value(kind.key, f"{path}[]") for _ in range(size)]
         return {key: self._value(kind.value, f"{path}[].") for key in keys}
 
     def record(self, kind: RecordType, path: str) -> Value:
+        """Return a value for each field."""
         return {name: self._value(part, f"{path}.{name}") for name, part in kind.fields}
 
 

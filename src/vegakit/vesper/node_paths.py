@@ -20,25 +20,23 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from vegakit.contracts import (
-    NodeOutcome,
-    NodeProgram,
-    NodeStatus,
-    first_broken,
-    interpret,
-    python_name,
-    python_source,
-)
-from vegakit.contracts.node_types import (
     ArrayType,
     BytesType,
     DecimalType,
     IntegerType,
     MapType,
+    NodeOutcome,
+    NodeProgram,
+    NodeStatus,
     NodeType,
     RecordType,
     SetType,
     TimestampType,
     Value,
+    first_broken,
+    interpret,
+    python_name,
+    python_source,
 )
 from vegakit.vesper.node_inputs import InputGenerator, simpler_inputs
 
@@ -150,7 +148,7 @@ class Divergence(Struct, frozen=True):
 
 
 class NodeReport(Struct, frozen=True):
-    """What a test over random inputs came to. `outcomes` counts those of the reference."""
+    """The result of a test over random inputs. `outcomes` counts those of the reference."""
 
     node_id: str
     cases: int
