@@ -35,6 +35,7 @@ NOT_KEPT = {
     "kill",
     "lsp",
     "mcp",
+    "node",
     "replay",
     "resume",
     "rollout",

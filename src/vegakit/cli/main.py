@@ -189,6 +189,12 @@ COMMANDS = {
         "print the language on a page, for a model",
         "vega card --python",
     ),
+    "node": CommandRow(
+        "vegakit.cli.node",
+        _BUILD,
+        "check, compile, run and test functions under a contract",
+        "vega node test pricing.vsp",
+    ),
     "config": CommandRow(
         "vegakit.cli.config",
         _BUILD,

@@ -1,85 +1,170 @@
-"""Whether a candidate may replace what is trusted: evidence, and the machine of a rollout (pure).
+"""Contracts: nodes under typed expressions, and whether a candidate may replace what is trusted
+(pure).
 
-`confidence` counts comparisons and tests them however often one looks; `rollout` decides by them
-who answers a call. Nobody here waits or reads a clock: an event goes in, and a decision comes out.
+`node_types`, `expressions`, `checker`, `typed` and `evaluation` are the contract language, from its
+text to a verdict. `confidence` counts comparisons and tests them however often one looks; `rollout`
+decides by them who answers a call. Nobody here waits or reads a clock.
 """
 
-from vegakit.contracts.confidence import (
-    ALPHA,
-    CALLS_BETWEEN_ALARMS,
-    MIN_SAMPLE,
-    CallCosts,
-    Confidence,
-    Evidence,
-    EvidenceHistory,
-    EvidencePoint,
-    FaultDetector,
-    InputSource,
-    JudgeErrors,
-    JudgeTally,
-    PairedTally,
-    PathCost,
-    Tally,
-    calls_to_alarm,
-    difference_of,
-)
-from vegakit.contracts.rollout import (
-    LAST,
-    STAGES,
-    Compared,
-    ComparisonsPaused,
-    DetectionDelay,
-    NextStage,
-    PersonAction,
-    PersonDecided,
-    ReferenceRepeated,
-    Rollout,
-    RolloutEvent,
-    RolloutMode,
-    RolloutRoute,
-    RolloutRule,
-    RolloutStage,
-    StageChange,
-    calls_to_detection,
-    calls_to_stages,
-    clean_runs,
-)
+from vegakit.lazy import lazy_exports
 
-__all__ = [
-    "ALPHA",
-    "CALLS_BETWEEN_ALARMS",
-    "LAST",
-    "MIN_SAMPLE",
-    "STAGES",
-    "CallCosts",
-    "Compared",
-    "ComparisonsPaused",
-    "Confidence",
-    "DetectionDelay",
-    "Evidence",
-    "EvidenceHistory",
-    "EvidencePoint",
-    "FaultDetector",
-    "InputSource",
-    "JudgeErrors",
-    "JudgeTally",
-    "NextStage",
-    "PairedTally",
-    "PathCost",
-    "PersonAction",
-    "PersonDecided",
-    "ReferenceRepeated",
-    "Rollout",
-    "RolloutEvent",
-    "RolloutMode",
-    "RolloutRoute",
-    "RolloutRule",
-    "RolloutStage",
-    "StageChange",
-    "Tally",
-    "calls_to_alarm",
-    "calls_to_detection",
-    "calls_to_stages",
-    "clean_runs",
-    "difference_of",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.contracts.checker import (
+        NameScope as NameScope,
+        check_expression as check_expression,
+        name_fault as name_fault,
+    )
+    from vegakit.contracts.confidence import (
+        ALPHA as ALPHA,
+        CALLS_BETWEEN_ALARMS as CALLS_BETWEEN_ALARMS,
+        MIN_SAMPLE as MIN_SAMPLE,
+        CallCosts as CallCosts,
+        Confidence as Confidence,
+        Evidence as Evidence,
+        EvidenceHistory as EvidenceHistory,
+        EvidencePoint as EvidencePoint,
+        FaultDetector as FaultDetector,
+        InputSource as InputSource,
+        JudgeErrors as JudgeErrors,
+        JudgeTally as JudgeTally,
+        PairedTally as PairedTally,
+        PathCost as PathCost,
+        Tally as Tally,
+        calls_to_alarm as calls_to_alarm,
+        difference_of as difference_of,
+    )
+    from vegakit.contracts.evaluation import (
+        ArithmeticTrap as ArithmeticTrap,
+        BrokenClause as BrokenClause,
+        Clause as Clause,
+        Evaluator as Evaluator,
+        TrapKind as TrapKind,
+        Verdict as Verdict,
+        evaluate as evaluate,
+        judge as judge,
+        scale_of as scale_of,
+    )
+    from vegakit.contracts.expressions import (
+        ExpressionError as ExpressionError,
+    )
+    from vegakit.contracts.node_python import (
+        HEADER as HEADER,
+        python_name as python_name,
+        python_source as python_source,
+    )
+    from vegakit.contracts.node_types import (
+        DECIMAL_LIMIT as DECIMAL_LIMIT,
+        INTEGER_MAX as INTEGER_MAX,
+        INTEGER_MIN as INTEGER_MIN,
+        ArrayType as ArrayType,
+        BooleanType as BooleanType,
+        BytesType as BytesType,
+        DecimalType as DecimalType,
+        EnumType as EnumType,
+        IntegerType as IntegerType,
+        MapType as MapType,
+        NodeType as NodeType,
+        NodeTypeError as NodeTypeError,
+        NodeValueError as NodeValueError,
+        RecordType as RecordType,
+        SetType as SetType,
+        TextType as TextType,
+        TimestampType as TimestampType,
+        Value as Value,
+        parse_type as parse_type,
+        read_value as read_value,
+        show_type as show_type,
+        show_value as show_value,
+    )
+    from vegakit.contracts.nodes import (
+        HANDLED as HANDLED,
+        OPERATIONS as OPERATIONS,
+        NodeInput as NodeInput,
+        NodeOutcome as NodeOutcome,
+        NodeProblem as NodeProblem,
+        NodeProgram as NodeProgram,
+        NodeStatus as NodeStatus,
+        NodeStep as NodeStep,
+        WrittenLine as WrittenLine,
+        broken_outcome as broken_outcome,
+        check_bounds as check_bounds,
+        clause_of as clause_of,
+        first_broken as first_broken,
+        interpret as interpret,
+        record_clauses as record_clauses,
+        step_expression as step_expression,
+    )
+    from vegakit.contracts.rollout import (
+        LAST as LAST,
+        STAGES as STAGES,
+        Compared as Compared,
+        ComparisonsPaused as ComparisonsPaused,
+        DetectionDelay as DetectionDelay,
+        NextStage as NextStage,
+        PersonAction as PersonAction,
+        PersonDecided as PersonDecided,
+        ReferenceRepeated as ReferenceRepeated,
+        Rollout as Rollout,
+        RolloutEvent as RolloutEvent,
+        RolloutMode as RolloutMode,
+        RolloutRoute as RolloutRoute,
+        RolloutRule as RolloutRule,
+        RolloutStage as RolloutStage,
+        StageChange as StageChange,
+        calls_to_detection as calls_to_detection,
+        calls_to_stages as calls_to_stages,
+        clean_runs as clean_runs,
+    )
+    from vegakit.contracts.typed import (
+        Constant as Constant,
+        Expression as Expression,
+        FieldOf as FieldOf,
+        FunctionCall as FunctionCall,
+        ItemLoop as ItemLoop,
+        ItemOf as ItemOf,
+        Logic as Logic,
+        LoopKind as LoopKind,
+        NamedValue as NamedValue,
+        Relation as Relation,
+        cost_of as cost_of,
+        walk as walk,
+    )
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "checker": "NameScope check_expression name_fault",
+        "confidence": (
+            "ALPHA CALLS_BETWEEN_ALARMS MIN_SAMPLE CallCosts Confidence Evidence "
+            "EvidenceHistory EvidencePoint FaultDetector InputSource JudgeErrors "
+            "JudgeTally PairedTally PathCost Tally calls_to_alarm difference_of"
+        ),
+        "evaluation": (
+            "ArithmeticTrap BrokenClause Clause Evaluator TrapKind Verdict evaluate judge scale_of"
+        ),
+        "expressions": "ExpressionError",
+        "node_python": "HEADER python_name python_source",
+        "node_types": (
+            "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType "
+            "INTEGER_MAX INTEGER_MIN IntegerType MapType NodeType NodeTypeError "
+            "NodeValueError RecordType SetType TextType TimestampType Value parse_type "
+            "read_value show_type show_value"
+        ),
+        "nodes": (
+            "HANDLED NodeInput NodeOutcome NodeProblem NodeProgram NodeStatus NodeStep "
+            "OPERATIONS WrittenLine broken_outcome check_bounds clause_of first_broken "
+            "interpret record_clauses step_expression"
+        ),
+        "rollout": (
+            "LAST STAGES Compared ComparisonsPaused DetectionDelay NextStage PersonAction "
+            "PersonDecided ReferenceRepeated Rollout RolloutEvent RolloutMode RolloutRoute "
+            "RolloutRule RolloutStage StageChange calls_to_detection calls_to_stages "
+            "clean_runs"
+        ),
+        "typed": (
+            "Constant Expression FieldOf FunctionCall ItemLoop ItemOf Logic LoopKind "
+            "NamedValue Relation cost_of walk"
+        ),
+    },
+)

@@ -125,7 +125,7 @@ def _events(text: str) -> Iterator[_Event]:
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
     except ImportError as error:
         raise UserError(
-            "tools from YAML need ruamel.yaml, which is not installed: pip install 'vegakit[yaml]'"
+            "files in YAML need ruamel.yaml, which is not installed: pip install 'vegakit[yaml]'"
         ) from error
     line = 1
     parser: Any = YAML(typ="safe", pure=True)

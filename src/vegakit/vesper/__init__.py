@@ -1,7 +1,9 @@
-"""Rollouts: change the model, the prompt or the code with evidence (host).
+"""Rollouts: change the model, the prompt or the code with evidence; and nodes, small functions
+under a contract with two independent paths (host).
 
 `rollout(…)` runs what is trusted and what shall replace it, compares them as you say, and moves
-traffic by `vegakit.contracts`; the evidence is kept in the store of the runtime.
+traffic by `vegakit.contracts`; the evidence is kept in the store of the runtime. `load_node(…)`
+reads a node, which `PythonPath` and `DirectPath` run.
 """
 
 from vegakit.lazy import lazy_exports
@@ -31,6 +33,21 @@ if TYPE_CHECKING:
         percent as percent,
         stage_name as stage_name,
     )
+    from vegakit.vesper.node_files import (
+        NodeFile as NodeFile,
+        find_nodes as find_nodes,
+        load_node as load_node,
+        node_schema as node_schema,
+        parse_node as parse_node,
+    )
+    from vegakit.vesper.node_paths import (
+        DirectPath as DirectPath,
+        Divergence as Divergence,
+        NodePath as NodePath,
+        NodeReport as NodeReport,
+        PythonPath as PythonPath,
+        compare_paths as compare_paths,
+    )
     from vegakit.vesper.operations import (
         BoundPoint as BoundPoint,
         FoundRollout as FoundRollout,
@@ -57,6 +74,8 @@ __getattr__, __dir__ = lazy_exports(
         "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
+        "node_files": "NodeFile find_nodes load_node node_schema parse_node",
+        "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),

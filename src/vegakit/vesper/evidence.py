@@ -104,6 +104,8 @@ class _WaitingEvent(Struct, eq=False):
     is_kept: bool
     is_over: bool = False
     change: StageChange | None = None
+    point: EvidencePoint | None = None
+    """For the history: the counts with this event."""
     error: VegaError | None = None
 
 
@@ -350,7 +352,7 @@ class RolloutEvidence:
                 self._seen_ms = max(asked_ms, self._seen_ms or asked_ms)
                 self._done = [each for each in self._done if each not in done]
                 self._see(record.machine, version + 1, known={each.call for each in batch})
-                await self._keep_point(record.machine.evidence)
+                await self._keep([each.point for each in batch if each.point is not None])
                 for each in batch:
                     if each.change is not None:
                         self._tell(each.change)
@@ -369,16 +371,16 @@ class RolloutEvidence:
         record.at_ms = self._clock.now()
         return version == 0 and await self._store.put(STATES, self.key, to_json(record), expected=0)
 
-    async def _keep_point(self, evidence: Evidence) -> None:
+    async def _keep(self, points: Sequence[EvidencePoint]) -> None:
         """Add to the history, which is a document of its own: it would be most of the state, and is
         written every tenth time at most. A point that is lost is missing in a picture."""
-        point = EvidencePoint(self._clock.now(), evidence.production, evidence.pairs)
-        if not point.is_kept:
+        if not points:
             return
         try:
             for _ in range(_HISTORY_RETRIES):
                 history, version = await load_history(self._store, self.key)
-                history.add(point)
+                for point in points:
+                    history.add(point)
                 if await self._store.put(HISTORIES, self.key, to_json(history), expected=version):
                     return
         except StoreError as error:
@@ -395,13 +397,18 @@ class RolloutEvidence:
 
     def _step(self, each: _WaitingEvent, record: RolloutRecord) -> bool:
         """Return whether the record has changed by an event."""
-        each.change = each.error = None
+        each.change = each.error = each.point = None
+        before = record.machine.evidence.production.runs
         try:
             each.change = record.machine.step(each.event)
         except UserError as error:  # a person asks for what cannot be: it fails alone
             each.error = error
             return False
         record.folded.append(each.call)
+        evidence = record.machine.evidence
+        point = EvidencePoint(self._clock.now(), evidence.production, evidence.pairs)
+        if point.is_kept and evidence.production.runs > before:
+            each.point = point
         if each.change is not None:
             runs = record.machine.evidence.production.runs
             record.changes.append(RecordedChange(self._clock.now(), each.change, runs))

@@ -1,0 +1,128 @@
+"""`vega node`, as a person would call it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vegakit.cli import main
+
+SAMPLES = Path(__file__).parents[2] / "examples/nodes"
+TRANSFER = SAMPLES / "transfer.vsp"
+GIVEN = {"source": 1_000, "target": 5, "fees": 0, "amount": 400}
+
+Captured = pytest.CaptureFixture[str]
+
+
+def _json(arguments: list[object], capsys: Captured) -> tuple[int, Any]:
+    status = main(["node", *map(str, arguments), "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.vsp")), ids=lambda path: path.stem)
+def test_every_command_runs_on_every_sample(sample: Path, tmp_path: Path, capsys: Captured) -> None:
+    """What is checked can be compiled, listed, tested and compared with itself."""
+    assert _json(["check", sample], capsys)[1]["errors"] == []
+    status, [node] = _json(["list", sample], capsys)[0], _json(["list", sample], capsys)[1]["nodes"]
+    assert (status, node["path"]) == (0, str(sample))
+    made = tmp_path / "made.py"
+    assert main(["node", "compile", str(sample), "-o", str(made)]) == 0
+    assert made.read_text().startswith("# AUTO-GENERATED - DO NOT EDIT\n")
+    status, told = _json(["test", sample, "--cases", 30], capsys)
+    assert (status, told["reports"][0]["differing"]) == (0, 0)
+    assert _json(["diff", sample, sample, "--cases", 10], capsys)[0] == 0
+
+
+@pytest.mark.parametrize("path", ["python", "direct"])
+def test_a_run_prints_outputs(path: str, capsys: Captured) -> None:
+    """As JSON, the same by both paths."""
+    given = json.dumps(GIVEN)
+    assert main(["node", "run", str(TRANSFER), "--inputs", given, "--path", path]) == 0
+    assert json.loads(capsys.readouterr().out) == {"source": 599, "target": 405, "fees": 1}
+
+
+def test_inputs_come_from_a_file_and_decimals_stay_exact(tmp_path: Path, capsys: Captured) -> None:
+    """A number with a point never passes through a float."""
+    given = tmp_path / "inputs.json"
+    given.write_text('{"net": 0.3, "country": "de", "rates": {"de": 0.19}}')
+    arguments: list[object] = ["run", SAMPLES / "sales_tax.vsp", "--inputs", f"@{given}"]
+    status, told = _json(arguments, capsys)
+    assert (status, told["outputs"]) == (0, {"rate": "0.1900", "tax": "0.06", "gross": "0.36"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"source": 1}, "transfer_v1 ends with the error insufficient_funds at step source"),
+        ({"amount": -1}, "constraint of amount 'amount > 0' does not hold: amount = -1"),
+        ({"amount": "1"}, "amount: '1' is no whole number"),
+        ({"amonut": 1}, "did you mean amount?"),
+    ],
+)
+def test_a_run_without_outputs_says_why(
+    change: dict[str, Any], said: str, capsys: Captured
+) -> None:
+    """With the values that were looked at, and status 1."""
+    given = json.dumps({**GIVEN, **change})
+    assert main(["node", "run", str(TRANSFER), "--inputs", given]) == 1
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_all_that_is_wrong_is_told_with_its_line(tmp_path: Path, capsys: Captured) -> None:
+    """One bad file does not hide another."""
+    text = TRANSFER.read_text()
+    (tmp_path / "a.vsp").write_text(text.replace("amount > 0", "amuont > 0"))
+    (tmp_path / "b.vsp").write_text(text.replace("operation: compute", "operation: compote", 1))
+    (tmp_path / "c.vsp").write_text(text)
+    status, told = _json(["check", tmp_path], capsys)
+    assert (status, len(told["nodes"])) == (1, 1)
+    assert ["a.vsp:9: " in told["errors"][0], "b.vsp:31: " in told["errors"][1]] == [True, True]
+    assert main(["node", "check", str(tmp_path)]) == 1
+    assert "did you mean compute?" in capsys.readouterr().err
+
+
+def test_versions_that_differ_are_shown_with_the_least_inputs(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """A rounding that changed is found."""
+    changed = tmp_path / "v2.vsp"
+    text = (SAMPLES / "shipping_cost.vsp").read_text()
+    changed.write_text(text.replace("(grams + 999) / 1000", "(grams + 998) / 1000 + 1"))
+    arguments: list[object] = ["diff", SAMPLES / "shipping_cost.vsp", changed, "--cases", 100]
+    status, told = _json(arguments, capsys)
+    assert status == 1
+    least = {"grams": 2, "zone": "local", "express": False, "fragile": False}
+    assert least in [each["inputs"] for each in told["report"]["divergences"]]
+    with pytest.raises(SystemExit, match="2"):
+        main(["node", "diff", str(changed)])
+
+
+def test_nodes_with_other_inputs_are_not_compared(capsys: Captured) -> None:
+    """It says which input."""
+    assert main(["node", "diff", str(TRANSFER), str(SAMPLES / "refund.vsp")]) == 1
+    assert "amount is integer in one and nothing in the other" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def test_generated_python_runs_without_vega(tmp_path: Path) -> None:
+    """A module for the standard library alone."""
+    made = tmp_path / "transfer.py"
+    assert main(["node", "compile", str(TRANSFER), "-o", str(made)]) == 0
+    code = "import transfer; print(transfer.transfer_v1(source=10, target=0, fees=0, amount=4))"
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; {code}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "{'source': 6, 'target': 4, 'fees': 0}\n"
