@@ -51,7 +51,7 @@ class ComparedPlace(NamedTuple):
     candidate: object
 
 
-class Verdict(NamedTuple):
+class ComparedVerdict(NamedTuple):
     """Says whether two answers are the same, and what a judge cost who was asked."""
 
     is_same: bool
@@ -76,7 +76,9 @@ class Comparison(Struct, frozen=True):
             raise UserError(f"{self.name} has to wait for its verdict; a rollout does: compare=…")
         return bool(verdict)
 
-    async def verdict(self, runtime: Runtime, reference: object, candidate: object) -> Verdict:
+    async def verdict(
+        self, runtime: Runtime, reference: object, candidate: object
+    ) -> ComparedVerdict:
         """Compare, and ask judges where nothing else differs. Judges are asked about equal texts,
         too: if they were not, an outage of a judge would drop just the calls that differ."""
         places = [*self.places(plain(reference), plain(candidate))]
@@ -84,17 +86,17 @@ class Comparison(Struct, frozen=True):
             if comparison.judge is None:
                 found = comparison.same(one, two)
                 if not (await found if isawaitable(found) else found):
-                    return Verdict(is_same=False)
+                    return ComparedVerdict(is_same=False)
         cost = PathCost()
         for comparison, one, two in places:
             if (judge := comparison.judge) is not None:
                 if _MISSING in (one, two):
-                    return Verdict(is_same=False, cost=cost)
+                    return ComparedVerdict(is_same=False, cost=cost)
                 is_same, more = await judge.ask(runtime, one, two)
                 cost = cost.plus(more)
                 if not is_same:
-                    return Verdict(is_same=False, cost=cost)
-        return Verdict(is_same=True, cost=cost)
+                    return ComparedVerdict(is_same=False, cost=cost)
+        return ComparedVerdict(is_same=True, cost=cost)
 
     def places(self, reference: object, candidate: object) -> Iterator[ComparedPlace]:
         """Yield the places in both answers that are compared in one way each."""

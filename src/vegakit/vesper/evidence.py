@@ -352,7 +352,7 @@ class RolloutEvidence:
                 self._seen_ms = max(asked_ms, self._seen_ms or asked_ms)
                 self._done = [each for each in self._done if each not in done]
                 self._see(record.machine, version + 1, known={each.call for each in batch})
-                await self._keep([each.point for each in batch if each.point is not None])
+                await self._keep_points([each.point for each in batch if each.point is not None])
                 for each in batch:
                     if each.change is not None:
                         self._tell(each.change)
@@ -371,7 +371,7 @@ class RolloutEvidence:
         record.at_ms = self._clock.now()
         return version == 0 and await self._store.put(STATES, self.key, to_json(record), expected=0)
 
-    async def _keep(self, points: Sequence[EvidencePoint]) -> None:
+    async def _keep_points(self, points: Sequence[EvidencePoint]) -> None:
         """Add to the history, which is a document of its own: it would be most of the state, and is
         written every tenth time at most. A point that is lost is missing in a picture."""
         if not points:

@@ -22,22 +22,20 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial, reduce
+from contextlib import suppress
+from functools import partial
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
-    CallCosts,
     Compared,
     ComparisonsPaused,
     InputSource,
-    PathCost,
     PersonAction,
     PersonDecided,
     ReferenceRepeated,
@@ -48,15 +46,10 @@ from vegakit.contracts import (
     StageChange,
 )
 from vegakit.errors import (
-    BudgetExceeded,
-    Cancelled,
-    CircuitOpen,
     Paused,
-    RateLimited,
     StoreError,
     ToolCutOff,
     UserError,
-    WorldError,
 )
 from vegakit.host import Agent, ProgramSend, retry_store
 from vegakit.money import Dollars, Money
@@ -83,42 +76,23 @@ from vegakit.vesper.paths import (
     title_of,
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
+from vegakit.vesper.shadows import NOT_ITS_FAULT, ComparedCall, ShadowRuns
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_COMPARISONS = 64
 """Comparisons in flight; a call that would begin one more waits for one to end."""
-COMPARISON_S = 600.0
-"""A path that takes longer than this in the shadow is given up, without evidence."""
-_NOT_ITS_FAULT = (BudgetExceeded, RateLimited, CircuitOpen, Cancelled, WorldError, StoreError)
 
 _FOR_A_PERSON = (ToolCutOff, Paused)
 """A person decides, and the run goes on from here."""
 _EQUALS: "WeakKeyDictionary[Runtime, Counter[str]]" = WeakKeyDictionary()
 """How many calls of a run were equal: of the run, since a rollout may be opened in it again."""
 
+_Answered: TypeAlias = "tuple[object, Coroutine[Any, Any, None] | None]"
+"""An answer, and the comparison that is to be made while the caller goes on."""
+
 _log = logging.getLogger(__name__)
-
-
-class _Call(NamedTuple):
-    """A call, the money that is held for its comparison, and what that has cost so far."""
-
-    id: str
-    is_kept: bool
-    inputs: CallInputs
-    route: RolloutRoute
-    evidence: RolloutEvidence
-    held: Money
-    costs: list[CallCosts]
-
-    def paid(self, answer: PathAnswer | Exception, path: str) -> None:
-        # What a send of a program costs is known to its part alone.
-        if isinstance(answer, PathAnswer) and self.inputs.send is None:
-            self.costs.append(structs.replace(CallCosts(), **{path: PathCost(1, answer.nanos)}))
-
-    def total(self) -> CallCosts:
-        return reduce(CallCosts.plus, self.costs, CallCosts())
 
 
 class CheckedInput(NamedTuple):
@@ -165,6 +139,7 @@ class RolledOut(Generic[P, T]):
         self._wallet = VerificationWallet(
             runtime, f"{name}/{self.version}", budget, self._reference, self._candidate, compare
         )
+        self._shadows = ShadowRuns(runtime, name, compare, self._wallet)
         self._paused: set[str] = set()
         self._evidence: dict[str, RolloutEvidence] = {}
         self._comparisons: set[asyncio.Task[None]] = set()
@@ -269,16 +244,16 @@ class RolledOut(Generic[P, T]):
         finally:
             self._wallet.give_back(call.held)
 
-    async def _check(self, call: _Call) -> "CheckedInput":
+    async def _check(self, call: ComparedCall) -> "CheckedInput":
         nothing = PathAnswer(None)
-        reference = await self._attempt(self._reference, call, nothing)
-        candidate = await self._attempt(self._candidate, call, nothing)
+        reference = await self._shadows.run(self._reference, call, nothing)
+        candidate = await self._shadows.run(self._candidate, call, nothing)
         call.paid(reference, "reference")
         call.paid(candidate, "candidate")
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
             return CheckedInput(None, reference, _answer_of(candidate))
-        agrees = await self._is_same(call, reference, candidate)
+        agrees = await self._shadows.is_same(call, reference, candidate)
         if agrees is None:
             await self._close(call)
         else:
@@ -301,7 +276,7 @@ class RolledOut(Generic[P, T]):
         call = await self._begin(inputs_of(send))
         return text_in_program(send, await self._answer(call))
 
-    async def _begin(self, inputs: CallInputs) -> _Call:
+    async def _begin(self, inputs: CallInputs) -> ComparedCall:
         if not self._is_open:
             raise UserError(
                 f"rollout {self.name} is not open; write: async with rollout(…) as {self.name}:"
@@ -334,7 +309,7 @@ class RolledOut(Generic[P, T]):
         except BaseException:
             self._wallet.give_back(held or Money(0))
             raise
-        return _Call(id_, is_kept, inputs, route, evidence, held or Money(0), [])
+        return ComparedCall(id_, is_kept, inputs, route, evidence, held or Money(0), [])
 
     async def _take(
         self, evidence: RolloutEvidence, inputs: CallInputs, route: RolloutRoute
@@ -383,7 +358,7 @@ class RolledOut(Generic[P, T]):
 
     # Answers.
 
-    async def _answer(self, call: _Call) -> object:
+    async def _answer(self, call: ComparedCall) -> object:
         try:
             output, comparison = await self._perform(call)
             if comparison is not None:
@@ -395,8 +370,8 @@ class RolledOut(Generic[P, T]):
         self._wallet.give_back(call.held)
         return output
 
-    async def _perform(self, call: _Call) -> "tuple[object, Coroutine[Any, Any, None] | None]":
-        """Return the answer, and the comparison that is to be made while the caller goes on."""
+    async def _perform(self, call: ComparedCall) -> _Answered:
+        """Answer a call by the path that its route says."""
         if call.route.is_verified and call.route.is_compared:
             return await self._verify(call)
         if call.route.answers_by_candidate:
@@ -408,9 +383,7 @@ class RolledOut(Generic[P, T]):
             await self._close(call)
         return performed.output, None
 
-    async def _answer_by_candidate(
-        self, call: _Call
-    ) -> "tuple[object, Coroutine[Any, Any, None] | None]":
+    async def _answer_by_candidate(self, call: ComparedCall) -> _Answered:
         log = ToolLog()
         try:
             answer = await self._candidate.perform(call.inputs, log)
@@ -418,7 +391,7 @@ class RolledOut(Generic[P, T]):
             # Nobody knows what the candidate has done, or it will do it when the run goes on: the
             # reference must not do it beside.
             raise
-        except _NOT_ITS_FAULT as error:
+        except NOT_ITS_FAULT as error:
             failure: Exception = error
             await self._close(call)
         except Exception as error:  # noqa: BLE001  (whatever it raises, the reference answers)
@@ -435,13 +408,13 @@ class RolledOut(Generic[P, T]):
         fallback = await self._reference.perform(call.inputs, ToolLog(known=known))
         return fallback.output, None
 
-    async def _verify(self, call: _Call) -> "tuple[object, Coroutine[Any, Any, None] | None]":
+    async def _verify(self, call: ComparedCall) -> _Answered:
         """Answer with the candidate where both agree. Paths without tools run side by side."""
         if self.tool_names:
             performed = await self._reference.perform(call.inputs, ToolLog())
-            other = await self._attempt(self._candidate, call, performed)
+            other = await self._shadows.run(self._candidate, call, performed)
         else:
-            candidate = asyncio.ensure_future(self._attempt(self._candidate, call))
+            candidate = asyncio.ensure_future(self._shadows.run(self._candidate, call))
             try:
                 performed = await self._reference.perform(call.inputs, ToolLog())
                 other = await candidate
@@ -450,7 +423,7 @@ class RolledOut(Generic[P, T]):
         call.paid(performed, "reference")
         call.paid(other, "candidate")
         again = await self._agrees_again(call, performed)
-        agrees = await self._is_same(call, performed, other)
+        agrees = await self._shadows.is_same(call, performed, other)
         if agrees and isinstance(other, PathAnswer):
             # It demotes nothing, so nobody waits until the store has it.
             return other.output, self._record(call, Compared(agrees, again, is_answer=True))
@@ -462,7 +435,7 @@ class RolledOut(Generic[P, T]):
 
     # Comparisons.
 
-    async def _compare(self, call: _Call, performed: PathAnswer) -> None:
+    async def _compare(self, call: ComparedCall, performed: PathAnswer) -> None:
         """Compare what the reference performed with the candidate in the shadow."""
         call.paid(performed, "reference")
         again = await self._agrees_again(call, performed)
@@ -472,79 +445,38 @@ class RolledOut(Generic[P, T]):
             else:
                 await self._record(call, ReferenceRepeated(again))
             return
-        other = await self._attempt(self._candidate, call, performed)
+        other = await self._shadows.run(self._candidate, call, performed)
         call.paid(other, "candidate")
-        agrees = await self._is_same(call, performed, other)
+        agrees = await self._shadows.is_same(call, performed, other)
         if agrees is None:
             await self._close(call)
         else:
             await self._record(call, Compared(agrees, again))
 
-    async def _compare_answer(self, call: _Call, answer: PathAnswer) -> None:
+    async def _compare_answer(self, call: ComparedCall, answer: PathAnswer) -> None:
         """Compare what the candidate performed with the reference in the shadow."""
-        reference = await self._attempt(self._reference, call, answer)
+        reference = await self._shadows.run(self._reference, call, answer)
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
             return
         call.paid(reference, "reference")
         call.paid(answer, "candidate")
         again = await self._agrees_again(call, reference)
-        agrees = await self._is_same(call, reference, answer)
+        agrees = await self._shadows.is_same(call, reference, answer)
         if agrees is None:
             await self._close(call)
         else:
             await self._record(call, Compared(agrees, again, is_answer=True))
 
-    async def _agrees_again(self, call: _Call, performed: PathAnswer) -> bool | None:
+    async def _agrees_again(self, call: ComparedCall, performed: PathAnswer) -> bool | None:
         """Return whether the reference agrees with itself, if the route asks for that."""
         if not call.route.repeats_reference:
             return None
-        again = await self._attempt(self._reference, call, performed)
+        again = await self._shadows.run(self._reference, call, performed)
         call.paid(again, "reference")
-        return await self._is_same(call, performed, again)
+        return await self._shadows.is_same(call, performed, again)
 
-    async def _attempt(
-        self, path: ExecutionPath, call: _Call, performed: PathAnswer | None = None
-    ) -> PathAnswer | Exception:
-        """Run a path in the shadow; return what it raises, which is an answer, too."""
-        calls = () if performed is None else performed.calls
-        limit = asyncio.timeout(COMPARISON_S)
-        try:
-            with self._paying(call):
-                async with limit:
-                    return await path.shadow(call.inputs, calls)
-        except Exception as error:  # noqa: BLE001  (user code may raise anything)
-            if limit.expired():
-                return Cancelled(f"it took longer than {COMPARISON_S:g} s in the shadow")
-            return error
-
-    def _paying(self, call: _Call) -> AbstractContextManager[None]:
-        """Let comparisons be paid by their wallet; in a program by the part of the send, so that
-        its quote holds."""
-        return self._wallet.entered() if call.inputs.send is None else nullcontext()
-
-    async def _is_same(
-        self, call: _Call, reference: PathAnswer, other: PathAnswer | Exception
-    ) -> bool | None:
-        """Return whether both answered and asked the same of the world; None if nobody knows."""
-        if isinstance(other, _NOT_ITS_FAULT):
-            return None
-        if isinstance(other, Exception) or reference.effects != other.effects:
-            return False
-        try:
-            with self._paying(call):
-                verdict = await self._same.verdict(self._runtime, reference.output, other.output)
-        except _NOT_ITS_FAULT:
-            return None
-        except Exception:  # noqa: BLE001  (user code may raise anything)
-            # The caller has an answer, and must not lose it because two of them do not compare.
-            _log.exception("rollout %s: %s could not compare", self.name, self._same.name)
-            return None
-        if call.inputs.send is None:
-            call.costs.append(CallCosts(judge=verdict.cost))
-        return verdict.is_same
-
-    async def _record(self, call: _Call, event: Compared | ReferenceRepeated) -> None:
+    async def _record(self, call: ComparedCall, event: Compared | ReferenceRepeated) -> None:
         try:
             id_ = call.id if call.is_kept else ""
             event = structs.replace(event, costs=call.total())
@@ -553,12 +485,12 @@ class RolledOut(Generic[P, T]):
             # This process has acted on it already; others hear nothing, and run the reference.
             _log.warning("rollout %s: evidence could not be kept: %s", self.name, error)
 
-    async def _close(self, call: _Call) -> None:
+    async def _close(self, call: ComparedCall) -> None:
         if call.is_kept:
             with suppress(StoreError):
                 await call.evidence.close_call(call.id)
 
-    async def _later(self, call: _Call, comparison: Coroutine[Any, Any, None]) -> None:
+    async def _later(self, call: ComparedCall, comparison: Coroutine[Any, Any, None]) -> None:
         """Make a comparison while the caller goes on; it waits where too many are in flight, and in
         a program always."""
         if call.inputs.send is not None:
@@ -573,7 +505,7 @@ class RolledOut(Generic[P, T]):
         self._comparisons.add(task)
         task.add_done_callback(partial(self._ended, call))
 
-    def _ended(self, call: _Call, task: "asyncio.Task[None]") -> None:
+    def _ended(self, call: ComparedCall, task: "asyncio.Task[None]") -> None:
         self._wallet.give_back(call.held)
         self._room.release()
         self._comparisons.discard(task)

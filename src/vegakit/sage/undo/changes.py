@@ -1,4 +1,4 @@
-"""What turns changed, as the store keeps it and as it is told.
+"""Changes of turns, as the store keeps them and as they are told.
 
 Of a path that several changed within a turn, each has a step: what the person saved before a tool
 wrote over it can be restored, and what they made of it since is known to be theirs.

@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 class Reach(StrEnum):
-    """How far a tool that names no paths can write."""
+    """The reach of a tool that names no paths: how far it can write."""
 
     WHOLE = "whole"
     """All that changes is the turn's: nobody else is there."""

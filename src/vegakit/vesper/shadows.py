@@ -1,0 +1,106 @@
+"""One call of a rollout: what is held and paid for its comparison, the other path in the shadow,
+and whether both answered the same.
+"""
+
+import asyncio
+import logging
+from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
+from typing import NamedTuple
+
+from msgspec import structs
+
+from vegakit.contracts import CallCosts, PathCost, RolloutRoute
+from vegakit.errors import (
+    BudgetExceeded,
+    Cancelled,
+    CircuitOpen,
+    RateLimited,
+    StoreError,
+    WorldError,
+)
+from vegakit.money import Money
+from vegakit.sdk import Runtime
+from vegakit.vesper.comparisons import Comparison
+from vegakit.vesper.evidence import RolloutEvidence
+from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer
+from vegakit.vesper.quotes import VerificationWallet
+
+COMPARISON_S = 600.0
+"""A path that takes longer than this in the shadow is given up, without evidence."""
+NOT_ITS_FAULT = (BudgetExceeded, RateLimited, CircuitOpen, Cancelled, WorldError, StoreError)
+"""Failures that say nothing of a path."""
+
+_log = logging.getLogger(__name__)
+
+
+class ComparedCall(NamedTuple):
+    """A call, the money that is held for its comparison, and what that has cost so far."""
+
+    id: str
+    is_kept: bool
+    inputs: CallInputs
+    route: RolloutRoute
+    evidence: RolloutEvidence
+    held: Money
+    costs: list[CallCosts]
+
+    def paid(self, answer: PathAnswer | Exception, path: str) -> None:
+        """Count what an answer of a path has cost."""
+        # What a send of a program costs is known to its part alone.
+        if isinstance(answer, PathAnswer) and self.inputs.send is None:
+            self.costs.append(structs.replace(CallCosts(), **{path: PathCost(1, answer.nanos)}))
+
+    def total(self) -> CallCosts:
+        """Return all that was paid."""
+        return reduce(CallCosts.plus, self.costs, CallCosts())
+
+
+class ShadowRuns:
+    """Runs paths in the shadow and compares answers, paid by the wallet of the rollout."""
+
+    def __init__(
+        self, runtime: Runtime, name: str, compare: Comparison, wallet: VerificationWallet
+    ) -> None:
+        self._runtime, self._name, self._compare, self._wallet = runtime, name, compare, wallet
+
+    async def run(
+        self, path: ExecutionPath, call: ComparedCall, performed: PathAnswer | None = None
+    ) -> PathAnswer | Exception:
+        """Run a path in the shadow; return what it raises, which is an answer, too."""
+        calls = () if performed is None else performed.calls
+        limit = asyncio.timeout(COMPARISON_S)
+        try:
+            with self._paying(call):
+                async with limit:
+                    return await path.shadow(call.inputs, calls)
+        except Exception as error:  # noqa: BLE001  (user code may raise anything)
+            if limit.expired():
+                return Cancelled(f"it took longer than {COMPARISON_S:g} s in the shadow")
+            return error
+
+    def _paying(self, call: ComparedCall) -> AbstractContextManager[None]:
+        """Let comparisons be paid by their wallet; in a program by the part of the send, so that
+        its quote holds."""
+        return self._wallet.entered() if call.inputs.send is None else nullcontext()
+
+    async def is_same(
+        self, call: ComparedCall, reference: PathAnswer, other: PathAnswer | Exception
+    ) -> bool | None:
+        """Return whether both answered and asked the same of the world; None if nobody knows."""
+        if isinstance(other, NOT_ITS_FAULT):
+            return None
+        if isinstance(other, Exception) or reference.effects != other.effects:
+            return False
+        try:
+            with self._paying(call):
+                verdict = await self._compare.verdict(self._runtime, reference.output, other.output)
+        except NOT_ITS_FAULT:
+            return None
+        except Exception:  # noqa: BLE001  (user code may raise anything)
+            # The caller has an answer, and must not lose it because two of them do not compare.
+            _log.exception("rollout %s: %s could not compare", self._name, self._compare.name)
+            return None
+        if call.inputs.send is None:
+            call.costs.append(CallCosts(judge=verdict.cost))
+        return verdict.is_same
