@@ -2,10 +2,13 @@
 signals, and what a person and a model are told then."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE_S
 from tests.sage.scene import calls, scene
+from tests.sage.test_code import wait_for
 from vegakit.conversation import Finish
 from vegakit.testing.provider import ProviderReply, ProviderToolCall
 
@@ -14,6 +17,23 @@ LONG = ProviderReply(
     [ProviderToolCall("write", {"path": "big.py", "content": "x = 1"})],
     finish=Finish.LENGTH,
 )
+
+
+# Files that a person, or a command, makes while a command runs.
+
+
+def test_the_person_is_told_of_files_that_were_renamed_or_left(tmp_path: Path) -> None:
+    """What the command planted has another name; what the person saved meanwhile stays."""
+    command = "mkdir -p sub/.vscode; touch sub/.vscode/x up; while [ -e up ]; do sleep 0.05; done"
+    with scene(tmp_path, [calls(("shell", {"command": command})), "Done."]) as it:
+        with it.start("-p", "Go.") as life:
+            wait_for(it.folder / "up")
+            (it.folder / ".vscode" / "settings.json").write_text("{}")
+            (it.folder / "up").unlink()
+            _, told = life.communicate(timeout=4 * PATIENCE_S)
+        assert (it.folder / ".vscode" / "settings.json").read_text() == "{}"
+        assert re.search(r"note: .*set aside.*\.vscode in .*/sub, now \.vscode\.set-aside-", told)
+        assert re.search(r"note: .*made outside .* left as it is: \.vscode\n", told)
 
 
 # Answers that are cut.

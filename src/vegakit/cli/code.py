@@ -341,6 +341,10 @@ class _Work:
         refused = f", {ending.refused} calls refused" if ending.refused else ""
         changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
         self._tell(f"{spent}{refused}{changed}")
+        for note in ending.notes:
+            plain = re.sub(r"\s*</?untrusted>\s*", " ", note)
+            told = " ".join(_safe(plain).split())
+            self._tell(look_of(sys.stderr).text(f"  note: {told}"))
         if ending.overspent_usd:
             self._tell(
                 f"  ${ending.overspent_usd:g} over the budget: the provider billed more than the "

@@ -233,13 +233,15 @@ class ChildLauncher(Protocol):
 
 
 class CommandResult(Struct, frozen=True):
-    """Says what a command did. `notes` say what was done to it: ended, cut, set aside."""
+    """Says what a command did. `notes` say what was done to it: ended, cut, set aside; those of
+    them that tell of files in the workspace, which a person should hear too, are `about_files`."""
 
     exit_code: int
     stdout: str
     stderr: str
     duration_ms: int
     notes: tuple[str, ...] = ()
+    about_files: tuple[str, ...] = ()
 
 
 class Sandbox(Protocol):

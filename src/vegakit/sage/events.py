@@ -131,7 +131,8 @@ class SageEnd(Struct, frozen=True, tag="end"):
     `lasting` is what it did that nobody can take back, such as requests to a server.
     `overspent_usd` is how far the session is over its budget: a provider billed more for a call
     than its request and the limit of its answer allow, which no budget can hold; no further call is
-    made."""
+    made. `notes` tell of files in the folder: what a command made that other programs would act on
+    has another name, and what you made meanwhile was left."""
 
     reason: EndReason
     text: str = ""
@@ -143,6 +144,7 @@ class SageEnd(Struct, frozen=True, tag="end"):
     not_undoable: str = ""
     lasting: tuple[str, ...] = ()
     overspent_usd: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 SageEvent: TypeAlias = (

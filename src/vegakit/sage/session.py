@@ -522,7 +522,8 @@ class SageAgent:
         undo = self._undo
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
-        told = (undo.changed, undo.problem, undo.lasting, over)
+        notes, self._workspace.notes = self._workspace.notes, []
+        told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes))
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
 
     async def _cost(self) -> SageCost:

@@ -210,6 +210,23 @@ async def test_a_file_that_the_person_replaces_is_looked_at(tmp_path: Path) -> N
         assert [note for note in ran.notes if ".npmrc.set-aside-" in note]
 
 
+async def test_what_the_person_makes_while_a_command_runs_is_left(tmp_path: Path) -> None:
+    """In the empty folders and files that are there meanwhile; the command cannot write to them."""
+    names = (".vscode/settings.json", ".idea/workspace.xml", "vega.toml", ".npmrc")
+    async with boxed(tmp_path) as box:
+        evil = "; ".join(f"echo evil > {name}" for name in (*names, ".claude/settings.json"))
+        script = f"touch up; while [ -e up ]; do :; done; {evil}"
+        long = asyncio.ensure_future(box.sh(script))
+        assert await asyncio.to_thread(comes_true, (box.workspace / "up").exists, 30)
+        for name in names:
+            (box.workspace / name).write_text("person")
+        (box.workspace / "up").unlink()
+        ran = await long
+        assert tree_of(box.workspace) == dict.fromkeys(sorted(names), b"person")
+        for name in (".vscode", ".idea", "vega.toml", ".npmrc"):
+            assert [note for note in ran.about_files if f"\n{name}\n" in note and "left" in note]
+
+
 async def test_a_workspace_that_is_a_bare_repository_gets_no_settings(tmp_path: Path) -> None:
     """Whatever of a repository is absent in it."""
     async with boxed(tmp_path) as box:

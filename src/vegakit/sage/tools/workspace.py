@@ -134,6 +134,8 @@ class Workspace:
         self.writing = asyncio.Lock()
         """Held around a read and the write that follows from it: calls of an answer run at once."""
         self.outputs, self._skills = outputs, skills
+        self.notes: list[str] = []
+        """What was done to files of the folder after commands, for the person."""
 
     def relative(self, path: str) -> str:
         """Return a path from the workspace; models like to name whole paths."""
@@ -191,7 +193,9 @@ class Workspace:
         )
         # Sandboxes of one process share the guards over a workspace, so several do no harm.
         spec = SandboxSpec(self.folder, limits=limits, repository=repository)
-        return await sandboxes.run(argv, spec, said, on_output)
+        ran = await sandboxes.run(argv, spec, said, on_output)
+        self.notes += ran.about_files
+        return ran
 
 
 def grant_for(capabilities: str | tuple[str, ...], *paths: str) -> Grant:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.conversation import ToolSpec
 from vegakit.errors import CapabilityDenied, InvalidRuleError, UserError
@@ -217,10 +218,8 @@ def with_limits(limits: SandboxLimits, argv: Sequence[str]) -> list[str]:
 
 
 def with_notes(ran: CommandResult, notes: Sequence[str]) -> CommandResult:
-    """Return a result with more notes."""
-    return CommandResult(
-        ran.exit_code, ran.stdout, ran.stderr, ran.duration_ms, (*ran.notes, *notes)
-    )
+    """Return a result with what was done about files that the command, or a person, made."""
+    return replace(ran, notes=(*ran.notes, *notes), about_files=tuple(notes))
 
 
 async def _until(

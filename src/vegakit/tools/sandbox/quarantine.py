@@ -1,5 +1,8 @@
 """Files that a command planted get a name that nobody acts on, as soon as the command has ended.
 
+What a person saves meanwhile is left: a command cannot write into a stub, which is mounted
+read-only for it, so what is in one came from outside.
+
 The look after a command never stops at what it finds: what it cannot look into is set aside
 itself, and an error is told when everything else is done. A thing is renamed in the folder that
 it was found in, by the descriptor of that folder and to a name nobody can guess, so that no swap
@@ -132,6 +135,8 @@ def _remove_empty(root: int, name: str, identity: Identity) -> None:
     try:
         os.rmdir(name, dir_fd=root)
     except NotADirectoryError:
+        if os.stat(name, dir_fd=root, follow_symlinks=False).st_size:
+            return  # a person has written there; it should not be gone even for a moment
         aside = _new_name(name)
         os.rename(name, aside, src_dir_fd=root, dst_dir_fd=root)
         about = os.stat(aside, dir_fd=root, follow_symlinks=False)
@@ -220,7 +225,19 @@ class _QuarantineVisitor:
             fd, trail, entry
         ):
             return entry.name
+        if self._is_from_outside(trail, entry):
+            self._notes.append(
+                "what follows was made outside of the sandbox while the command ran, and is left "
+                f"as it is:\n{_marked('/'.join((*(each for each, _ in trail), entry.name)))}"
+            )
+            return None
         return self._rename(fd, trail, entry.name, "programs outside the sandbox act on that name")
+
+    def _is_from_outside(self, trail: Trail, entry: "os.DirEntry[str]") -> bool:
+        """Return whether a person has filled what we had made empty: the command found it mounted
+        read-only, and could neither write there nor take it away."""
+        identity = identity_of(entry.stat(follow_symlinks=False))
+        return not trail and self._stubs.get(entry.name) == identity
 
     def _note_uncovered(self, trail: Trail, name: str) -> None:
         """Note a file that lost its cover: who replaces a file, as editors do, takes the mount that
