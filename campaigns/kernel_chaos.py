@@ -41,7 +41,7 @@ from campaigns.postgres_cluster import Cluster, cluster
 __all__ = ["Server", "main", "make_token", "storm"]
 
 SERVERS, SUBMITTERS, WORKERS, COUNTERS, SHARED = 3, 2, 6, 4, 3
-RECOVERY_S = 15
+RECOVERY_S, PATIENT_LOOKS = 15, 120
 USES = 3
 _LEASE_MS = 5_000
 _PLENTY = 1_000_000
@@ -300,16 +300,16 @@ def make_token(store: str, folder: Path, tenant: str = "acme") -> str:
 def _calm(load: Load, watchers: list[Reader], kills: int, crashes: int) -> Storm:
     """Wait until all is worked off and read, and say what is seen then."""
     stand = load.stand
-    living = set(load.submitted)
-
-    def have_ended() -> bool:
-        # Each by its own state: a count of all would take in the processes of the counters, too.
+    living, looks = set(load.submitted), 0
+    # Each by its own state: a count of all would take in the processes of the counters, too. Looking
+    # at thousands takes longer than the last of them do, so what is limited is looks in vain.
+    while living and looks < PATIENT_LOOKS:
+        before = len(living)
         for pid in tuple(living):
             if stand.call("get_process", pid=pid)["state"] == "terminated":
                 living.discard(pid)
-        return not living
-
-    _wait(have_ended)
+        looks = 0 if len(living) < before else looks + 1
+        time.sleep(1.0 if living else 0.0)
     last = _last_event(stand)
     _wait(lambda: all(reader.numbers[-1] >= last for reader in watchers))
     return Storm(load, watchers, kills, crashes, load.off(), living)
