@@ -301,8 +301,8 @@ def _calm(load: Load, watchers: list[Reader], kills: int, crashes: int) -> Storm
     """Wait until all is worked off and read, and say what is seen then."""
     stand = load.stand
     living, looks = set(load.submitted), 0
-    # Each by its own state: a count of all would take in the processes of the counters, too. Looking
-    # at thousands takes longer than the last of them do, so what is limited is looks in vain.
+    # Each by its own state: a count of all would take in the processes of the counters, too. To
+    # look at thousands takes longer than the last of them do, so looks in vain are limited.
     while living and looks < PATIENT_LOOKS:
         before = len(living)
         for pid in tuple(living):
