@@ -498,7 +498,7 @@ class SageAgent:
         undo = self._undo
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
-        told = (undo.changed, undo.problem, undo.lasting, over)
+        told = (undo.changed, undo.problem, undo.lasting, over, undo.unrecorded)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
 
     async def _cost(self) -> SageCost:
