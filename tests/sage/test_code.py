@@ -509,6 +509,27 @@ def test_a_session_works_where_undo_cannot(tmp_path: Path) -> None:
         assert "return 2" in (it.folder / "a.py").read_text()
 
 
+def test_what_is_not_recorded_is_told_by_the_turn_and_by_undo(tmp_path: Path) -> None:
+    """The turn does not promise an undo of it, and leaves the conversation with a word."""
+    remove = ("shell", {"command": "rm large"})
+    with scene(tmp_path, [calls(remove), "Done.", calls(EDIT, remove), "Done."]) as it:
+        (it.folder / "a.py").write_text(SOURCE)
+        for told, back, left in (
+            ("cannot take this turn back: not recorded, 1 of 1: large (it is", "", "at all as"),
+            ("cannot take all of this turn back: not recorded, 1 of 2:", "the others", "as they"),
+        ):
+            with (it.folder / "large").open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, 65 << 20)
+            ran = it.vega("-p", "Remove.")
+            assert told in ran.stderr
+            assert "larger than 64 MiB" in ran.stderr
+            assert (f"to take {back} back" in ran.stderr) == bool(back)
+            undone = it.vega(command="undo")
+            assert undone.returncode == 1
+            assert f"out of the conversation, but its files are not {left}" in undone.stdout
+        assert tree(it.folder) == {"a.py": SOURCE.encode()}
+
+
 def test_what_a_session_beside_writes_stays(tmp_path: Path) -> None:
     """Also what it wrote while a command of the first one ran, which could have written it."""
     slow = calls(("shell", {"command": "touch ran; until [ -e go ]; do sleep 0.05; done"}))

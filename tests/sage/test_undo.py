@@ -388,6 +388,18 @@ def test_a_full_store_leaves_the_largest_out(work: Work) -> None:
     assert "full" in done.not_restored[0].reason
 
 
+def test_a_disk_that_is_nearly_full_is_told(work: Work) -> None:
+    """Nothing is kept then, and the reason is the disk; a pipe that was made is no loss."""
+    work.limits = UndoLimits(free_bytes=1 << 60)
+    work.put("a", "1")
+    work.start()
+    changes = work.turn("echo 2 > a; mkfifo pipe")
+    assert [each.path for each in changes.unrecorded] == ["a"]
+    done = work.undo.undo()
+    assert (done.restored, names(done)) == (("pipe",), (set(), {"a"}))
+    assert "would be left free on the disk" in done.not_restored[0].reason
+
+
 def test_old_turns_are_forgotten_before_the_store_is_too_large(work: Work) -> None:
     """What it holds stays under its limit, and the last turns can be undone."""
     work.limits = UndoLimits(store_bytes=4 * MIB)

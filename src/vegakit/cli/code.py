@@ -352,9 +352,11 @@ class _Work:
                 "it counts"
             )
         if ending.not_undoable:
-            self._tell(f"  vega undo cannot take this turn back: {_safe(ending.not_undoable)}")
-        elif ending.changed:
-            self._tell("  to take them back, type: vega undo")
+            what = "this turn" if ending.unrecorded >= ending.changed else "all of this turn"
+            self._tell(f"  vega undo cannot take {what} back: {_safe(ending.not_undoable)}")
+        if ending.changed > ending.unrecorded:
+            them = "the others" if ending.unrecorded else "them"
+            self._tell(f"  to take {them} back, type: vega undo")
         for what in ending.lasting:
             self._tell(f"  vega undo cannot take back: {_safe(what)}")
         return EXIT_STATUS[ending.reason]

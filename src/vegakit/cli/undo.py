@@ -98,10 +98,13 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
         if left:
             print(f"{count(len(left), 'path')} {title}")
             _show_paths(_with_reason(each) for each in left)
+    short = f", but its files are not {'' if done.restored else 'at all '}as they were"
+    if is_redo or not done.not_restored:
+        short = ""
     for each in done.sessions:
         where = "back in" if is_redo else "out of"
         numbers = ", ".join(map(str, each.turns))
-        print(f"session {one_line(each.session)}: turn {numbers} {where} the conversation")
+        print(f"session {one_line(each.session)}: turn {numbers} {where} the conversation{short}")
     if done.lasting and not is_redo:
         print("nobody can take back")
         _show_paths(done.lasting)

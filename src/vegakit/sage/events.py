@@ -127,7 +127,8 @@ class SageCost(Struct, frozen=True, tag="cost"):
 
 class SageEnd(Struct, frozen=True, tag="end"):
     """The turn ended. `text` is the answer; `error` and `message` say what went wrong. `changed` is
-    how many paths the turn changed, which undo takes back; if not, `not_undoable` says why.
+    how many paths the turn changed, which undo takes back; if not, or not all of them,
+    `not_undoable` says why, and `unrecorded` is how many it leaves as they are.
     `lasting` is what it did that nobody can take back, such as requests to a server.
     `overspent_usd` is how far the session is over its budget: a provider billed more for a call
     than its request and the limit of its answer allow, which no budget can hold; no further call is
@@ -145,6 +146,7 @@ class SageEnd(Struct, frozen=True, tag="end"):
     lasting: tuple[str, ...] = ()
     overspent_usd: float = 0.0
     notes: tuple[str, ...] = ()
+    unrecorded: int = 0
 
 
 SageEvent: TypeAlias = (

@@ -523,7 +523,7 @@ class SageAgent:
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
         notes, self._workspace.notes = self._workspace.notes, []
-        told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes))
+        told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes), undo.unrecorded)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
 
     async def _cost(self) -> SageCost:

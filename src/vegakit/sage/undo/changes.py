@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import msgpack
 
-from vegakit.sage.undo.records import Change, PathEntry, TurnChanges, Unrestored
+from vegakit.sage.undo.records import FILE_TYPES, Change, PathEntry, TurnChanges, Unrestored
 
 OURS = ("turn", "command")
 """Whose a change is that a turn made: of a tool that named the path, or of a command."""
@@ -87,7 +87,7 @@ def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
         os.fsdecode(path): os.fsdecode(entry.digest)
         for path, change in ours.items()
         for entry in change
-        if entry is not None and entry.kind == "x"
+        if entry is not None and entry.kind == "x" and _is_lost(entry, change)
     }
     return TurnChanges(
         number,
@@ -97,6 +97,11 @@ def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
         names_of(path for path, (_, by) in rows.items() if by not in OURS),
         named(lost.items()),
     )
+
+
+def _is_lost(entry: PathEntry, change: Change) -> bool:
+    """Say whether what is not kept is missed: what a pipe or a socket was made over is not."""
+    return entry is change[0] or entry.mode < FILE_TYPES
 
 
 def names_of(paths: Iterable[bytes]) -> tuple[str, ...]:

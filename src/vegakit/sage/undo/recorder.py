@@ -14,7 +14,7 @@ keeps what changed in them, and cannot be undone itself.
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from vegakit.concurrency import run_to_completion
 from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
 from vegakit.ports import Tool
-from vegakit.sage.undo.records import UndoneTurns
+from vegakit.sage.undo.records import UndoneTurns, Unrestored
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.sage.undo.windows import Reach, window_beside
 from vegakit.tools import ToolRights, rights_of
@@ -33,13 +33,14 @@ _FAILURES = (StoreError, UserError, OSError, sqlite3.Error)
 
 
 class TurnRecorder:
-    """Records the turns of one session. `changed` and `problem` are of the last turn."""
+    """Records the turns of one session. Of the last turn are `changed`, how many of these paths are
+    `unrecorded`, and the `problem`: why undo cannot take back all of it."""
 
     def __init__(self, workspace: Path, state_folder: Path) -> None:
         self._workspace, self._state = workspace, state_folder
         self._store: UndoStore | None = None
         self._begun: asyncio.Task[int] | None = None
-        self.changed, self.problem = 0, ""
+        self.changed, self.unrecorded, self.problem = 0, 0, ""
         self._lasting: dict[str, str] = {}
 
     @property
@@ -60,7 +61,7 @@ class TurnRecorder:
     @asynccontextmanager
     async def turn(self, label: str, key: str, *, is_recorded: bool) -> AsyncGenerator[None]:
         """Hold a turn open. Where nothing can change, only that there was a turn is noted."""
-        self.changed, self.problem = 0, ""
+        self.changed, self.unrecorded, self.problem = 0, 0, ""
         self._lasting = {}
         if is_recorded:
             self._begun = asyncio.create_task(asyncio.to_thread(self._begin, label, key))
@@ -139,6 +140,21 @@ class TurnRecorder:
             self.problem = str(error)
             return
         self.changed = len(changes.created) + len(changes.changed) + len(changes.deleted)
+        self.unrecorded = len(changes.unrecorded)
+        self.problem = _shortfall(changes.unrecorded, self.changed)
+
+
+_MOST_NAMED = 5
+
+
+def _shortfall(unrecorded: Sequence[Unrestored], changed: int) -> str:
+    """Return what of a turn is not recorded, so that undo leaves it as it is."""
+    if not unrecorded:
+        return ""
+    named = [f"{each.path} ({each.reason})" for each in unrecorded[:_MOST_NAMED]]
+    if more := len(unrecorded) - len(named):
+        named.append(f"{more:,} more")
+    return f"not recorded, {len(unrecorded):,} of {changed:,}: {', '.join(named)}"
 
 
 # What lasts: tools declare it by the rights that a call wants.

@@ -100,6 +100,8 @@ class Known(Struct, array_like=True, frozen=True, gc=False):
         return (self.ctime, self.mtime, self.size, self.inode, self.mode) == stamps(stat)
 
 
+FILE_TYPES = 0o10000
+"""The mode of a socket or a pipe is kept with its type: it holds nothing that could be lost."""
 Change = tuple[PathEntry | None, PathEntry | None]
 """Before and after; None where nothing is."""
 
@@ -334,7 +336,15 @@ class Contents:
 
     def fits(self, size: int) -> bool:
         """Say whether there is room for so many bytes more."""
-        return self.used + size <= self._limits.store_bytes and size <= self._free
+        return not self.refusal(size)
+
+    def refusal(self, size: int) -> str:
+        """Return why so many bytes more are not kept; nothing if they fit."""
+        if size > self._free:
+            left = f"{self._limits.free_bytes / (1 << 30):g} GiB"
+            return f"less than {left} would be left free on the disk where Vega keeps its data"
+        is_full = self.used + size > self._limits.store_bytes
+        return "the store of undo is full" if is_full else ""
 
     def keep(self, path: bytes) -> tuple[bytes, os.stat_result] | None:
         """Read a file, and return the hash of its content and its stamps; None if it changed

@@ -22,6 +22,7 @@ from typing import Literal, Self
 
 from vegakit.errors import UserError
 from vegakit.sage.undo.records import (
+    FILE_TYPES,
     Contents,
     PathEntry,
     git_folder,
@@ -120,7 +121,7 @@ class UndoPlan:
         elif not intact and not self._force:
             if not same(now, wanted):
                 self.kept[shown] = "it is not as the turn left it"
-        elif now is not None and now.kind == "x" and now.mode < _FILE_TYPES and not self._force:
+        elif now is not None and now.kind == "x" and now.mode < FILE_TYPES and not self._force:
             why = os.fsdecode(now.digest)
             self.not_restored[shown] = (
                 f"what is there now is not recorded, and would be lost: {why}"
@@ -138,10 +139,6 @@ def check_git_locks(root: bytes, goal: Goal) -> None:
                 f"git is at work here: {os.fsdecode(lock)} exists; wait until it is gone, or "
                 "delete it if no git runs, then undo again"
             )
-
-
-_FILE_TYPES = 0o10000
-"""The mode of a socket or a pipe is kept with its type: it holds nothing that could be lost."""
 
 
 class Restorer:

@@ -320,8 +320,8 @@ class Scanner:
         if seen.st_blocks * 512 > self._limits.file_bytes:
             reason = b"it is larger than %d MiB" % (self._limits.file_bytes >> 20)
             return self._unkept(reason, seen), seen
-        if not self._contents.fits(min(seen.st_size, seen.st_blocks * 512)):
-            return self._unkept(b"the store of undo is full", seen), seen
+        if why := self._contents.refusal(min(seen.st_size, seen.st_blocks * 512)):
+            return self._unkept(why.encode(), seen), seen
         return self._look_inside(full, seen)
 
     def _look_inside(
