@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         user_data_dir as user_data_dir,
     )
     from vegakit.config.loader import (
+        check_answers_trusted as check_answers_trusted,
         check_code_trusted as check_code_trusted,
         default_toml as default_toml,
         load as load,
@@ -68,7 +69,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "layers": "user_config_dir user_data_dir",
-        "loader": "check_code_trusted default_toml load sockets_dir trust",
+        "loader": "check_answers_trusted check_code_trusted default_toml load sockets_dir trust",
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "
             "environment_proxy environment_secrets environment_variable form_of "

@@ -437,8 +437,8 @@ def check_trust(file: SettingsFile, names: list[str], config_dir: Path | None) -
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     raise SettingsError(
         f"{file.path} sets {', '.join(names[:_MAX_NAMED])}{more}, and a file that came with a "
-        "project may not decide where keys and prompts are sent, what is spent, what is run or "
-        "which files are written; read it, and if you trust it, type: "
+        "project may not decide where keys and prompts are sent, what is answered, spent or run, "
+        "or which files are written; read it, and if you trust it, type: "
         f"vega config trust {shlex.quote(str(file.path))}"
     )
 

@@ -207,6 +207,22 @@ def check_code_trusted(path: Path, text: str, code: Sequence[str]) -> None:
     check_code(whole, hashlib.sha256(text.encode()).hexdigest(), code, paths.config_dir)
 
 
+def check_answers_trusted(settings: Settings) -> None:
+    """Raises if a project file that the user does not trust as it is names a file of answers as a
+    model: whoever wrote the project would then write what an agent says and does there. Programs
+    may have such models unasked, since they come from the project, too."""
+    named: dict[str, list[str]] = {}
+    for alias, models in settings.models.items():
+        source = settings.sources.get(f"models.{alias}")
+        said = [models] if isinstance(models, str) else models
+        is_scripted = any(str(model).startswith("scripted:") for model in said)
+        if source is not None and source.kind is SourceKind.PROJECT and is_scripted:
+            named.setdefault(source.place, []).append(f"models.{alias}")
+    for place, names in named.items():
+        config_dir = find_settings_paths(os.environ, Path.cwd()).config_dir
+        check_trust(read_file(Path(place)), names, config_dir)
+
+
 def _user_settings(paths: SettingsPaths) -> Layer:
     """What holds before the project has its say."""
     file = paths.user_file

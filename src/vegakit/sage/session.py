@@ -29,6 +29,7 @@ from vegakit.config import (
     CutOffTools,
     ResumeTarget,
     Settings,
+    check_answers_trusted,
     load,
     resuming,
     user_config_dir,
@@ -150,6 +151,7 @@ class SageAgent:
     async def __aenter__(self) -> Self:
         settings = self._settings or load({"journal.enabled": True}, directory=self.folder)
         check_workspace(self.folder, settings)
+        check_answers_trusted(settings)
         parts = runtime_arguments(settings)
         journal = parts["journal"]
         parts["store"] = store = journal.store()
