@@ -98,7 +98,7 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
         if left:
             print(f"{count(len(left), 'path')} {title}")
             _show_paths(_with_reason(each) for each in left)
-    short = f", but its files are not {'' if done.restored else 'at all '}as they were"
+    short = f", but {'not all' if done.restored else 'none'} of its files are as they were before"
     if is_redo or not done.not_restored:
         short = ""
     for each in done.sessions:
