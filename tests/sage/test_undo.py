@@ -208,6 +208,23 @@ def test_a_repository_in_the_repository(work: Work) -> None:
     work.sh("cd sub; git fsck")
 
 
+def test_objects_that_git_has_once_more_are_nobodys_change(work: Work) -> None:
+    """Made by one turn, dropped by the next, and there again after undo and redo: both turns are
+    undone whole, with the times of all files."""
+    make_repository(work.root)
+    work.start()
+    before = copy(work.root, work.place / "before")
+    work.turn("echo 2 > src/1.py; git commit -qam two")
+    work.turn(
+        "git reset -q --hard HEAD~1; git reflog expire --expire=now --all; git prune --expire=now"
+    )
+    work.undo.undo()
+    work.undo.redo()
+    done = work.undo.undo(2)
+    assert names(done) == (set(), set())
+    assert differences(work.root, before) == []
+
+
 def test_same_size_and_time(work: Work) -> None:
     """A write that leaves size and time as they were is seen."""
     work.put("a", "aaaa")

@@ -119,7 +119,9 @@ class UndoPlan:
         if wanted is not None and wanted.kind == "x":
             self.not_restored[shown] = f"it was not recorded: {os.fsdecode(wanted.digest)}"
         elif not intact and not self._force:
-            if not same(now, wanted):
+            # Objects that git has once more, after an earlier undo, are nobody's change.
+            is_object = wanted is None and holds_objects(path)
+            if not same(now, wanted) and not is_object:
                 self.kept[shown] = "it is not as the turn left it"
         elif now is not None and now.kind == "x" and now.mode < FILE_TYPES and not self._force:
             why = os.fsdecode(now.digest)
