@@ -126,3 +126,12 @@ def test_generated_python_runs_without_vega(tmp_path: Path) -> None:
         check=True,
     )
     assert ran.stdout == "{'source': 6, 'target': 4, 'fees': 0}\n"
+
+
+def test_what_the_machine_lacks_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """And not for each file."""
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+    assert main(["node", "check", str(SAMPLES)]) == 1
+    assert capsys.readouterr().err.count("pip install 'vegakit[yaml]'") == 1

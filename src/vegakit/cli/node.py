@@ -35,7 +35,7 @@ from vegakit.contracts import (
     python_source,
     show_type,
 )
-from vegakit.errors import UserError
+from vegakit.errors import SettingsError, UserError
 from vegakit.vesper import (
     DirectPath,
     Divergence,
@@ -115,6 +115,8 @@ def _loaded(places: list[Path]) -> tuple[list[NodeFile], list[UserError]]:
     for path in find_nodes(places):
         try:
             nodes.append(load_node(path))
+        except SettingsError:  # of this machine, and so of all files
+            raise
         except UserError as error:
             wrong.append(error)
     return nodes, wrong

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
-from vegakit.errors import UserError, did_you_mean
+from vegakit.errors import SettingsError, UserError, did_you_mean
 from vegakit.policy import sanitise
 from vegakit.tools.functions import ToolArgumentsError
 
@@ -124,7 +124,7 @@ def _events(text: str) -> Iterator[_Event]:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
     except ImportError as error:
-        raise UserError(
+        raise SettingsError(
             "files in YAML need ruamel.yaml, which is not installed: pip install 'vegakit[yaml]'"
         ) from error
     line = 1
