@@ -415,9 +415,9 @@ def test_what_tenants_spent_is_kept_over_a_restart(tmp_path: Path) -> None:
         token = a_token(tmp_path)
         client = Client(server.port, token)
         statuses = [client.call("dispatch_inference", **ask)[0] for _ in range(3)]
-        assert statuses == [200, 429, 429]
+        assert statuses == [200, 402, 402]
     with a_server(tmp_path, *grants) as server:
-        assert Client(server.port, token).call("dispatch_inference", **ask)[0] == 429
+        assert Client(server.port, token).call("dispatch_inference", **ask)[0] == 402
 
 
 @pytest.mark.parametrize(
