@@ -35,7 +35,7 @@ def rows_of(part: Part) -> list[Row]:
     return found
 
 
-LATER = {"the sub-agents", "the screen", "the editor doors", "plug-ins", "the web door"}
+LATER = {"the screen", "the editor doors", "plug-ins", "the web door"}
 """Parts that rows may wait for."""
 
 _ANSWERS = "models/test_answers.py"
@@ -114,7 +114,8 @@ Cancellation reaches everything : sage.SageAgent.turn
 Basic permission system : sage.SageMode @ sage/test_code.py::test_plan_only_reads
 MCP : tools.mcp_server
   @ tools/mcp/test_commands.py::test_an_agent_uses_a_server_of_the_official_package
-Specialised agents (explore) : later, with the sub-agents
+Specialised agents (explore) : sage.SageQuote
+  @ sage/test_agents.py::test_tasks_of_one_answer_run_at_once
 Execution in a sandbox : tools.SandboxPool
   @ sage/test_code.py::test_commands_do_not_leave_the_workspace
 Sessions that persist : sage.SageAgent @ sage/test_code.py::test_a_killed_session_goes_on
@@ -259,7 +260,8 @@ Support all major models : providers.known_models
   @ models/test_catalog.py::test_known_models_are_those_with_a_price
 Speak MCP : tools.mcp_server
   @ tools/mcp/test_commands.py::test_an_agent_uses_a_server_of_the_official_package
-Have specialised agents : later, with the sub-agents
+Have specialised agents : sage.SageQuote
+  @ sage/test_agents.py::test_work_writes_and_starts_no_others
 Have comprehensive tests : just test @ architecture/test_changes.py::test_every_package_has_tests
 Not over-engineer : just shape @ architecture/test_shape.py::test_our_tree_keeps_its_shape
 Not add unneeded dependencies : just shape
