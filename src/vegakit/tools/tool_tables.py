@@ -35,6 +35,9 @@ from vegakit.tools.functions import ToolArgumentsError
 MAX_BYTES = 64 * 1024
 _MAX_NODES = 5_000
 _MAX_DEPTH = 12
+_TOO_DEEP = f"this is nested deeper than {_MAX_DEPTH} levels; write it flatter"
+_BRACKETS = re.compile(r"(?:[\[{] *){256}")
+"""The library looks 1,024 characters ahead for the end of a key, and at every bracket in them."""
 
 Scalar: TypeAlias = str | int | float | bool
 
@@ -97,6 +100,8 @@ def _text(content: bytes) -> str:
         raise ToolFileProblem(line, "this is not UTF-8; save the file as UTF-8") from None
     for number, line in enumerate(text.split("\n"), 1):
         _check_seen(number, line)
+        if _BRACKETS.search(line):
+            raise ToolFileProblem(number, _TOO_DEEP)
     return text
 
 
@@ -192,7 +197,7 @@ class _Reader:
         found = (
             (
                 depth > _MAX_DEPTH,
-                f"this is nested deeper than {_MAX_DEPTH} levels; write it flatter",
+                _TOO_DEEP,
             ),
             (
                 self._nodes > _MAX_NODES,
