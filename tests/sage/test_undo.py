@@ -3,10 +3,12 @@
 import mmap
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
 import threading
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,7 +20,7 @@ from campaigns.undo import Play, copy, differences, kill_after, make_repository,
 from vegakit.errors import StoreError, UserError
 from vegakit.sage import Restored, TurnChanges, UndoLimits, UndoStore, open_undo
 from vegakit.sage.undo.restoring import OnConflict
-from vegakit.sage.undo.windows import Reach, window_beside, windows_beside
+from vegakit.sage.undo.windows import SILENCE_NS, Reach, window_beside, windows_beside
 
 MIB = 1 << 20
 Deed = str | Callable[[], object]
@@ -649,6 +651,26 @@ def test_a_turn_that_was_cut_off_can_be_undone(work: Work) -> None:
     work.start()
     assert [turn.state for turn in work.undo.turns()] == ["done"]
     assert work.undo.undo().restored == ("a", "b")
+
+
+def test_what_a_command_removed_before_a_kill_comes_back(work: Work) -> None:
+    """Also where a person wrote into the same folder since, whose stamp dates the deletion."""
+    work.sh("mkdir new; echo b > new/b.txt; echo a > a.txt")
+    work.start().close()
+    child = os.fork()
+    if not child:
+        store = open_undo(work.root, work.state, work.limits, hints=work.hints)
+        store.begin("cut off")
+        with store.window(reach=Reach.FILES):
+            work.sh("rm -rf new")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    time.sleep(SILENCE_NS / 1e9 + 0.1)
+    work.put("person.txt", "mine")
+    done = work.start().undo()
+    assert work.get("new/b.txt") == "b\n"
+    assert work.get("person.txt") == "mine"
+    assert set(done.restored) == {"new", "new/b.txt"}
 
 
 def test_an_undo_is_finished_after_a_kill(work: Work) -> None:

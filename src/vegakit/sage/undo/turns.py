@@ -409,9 +409,11 @@ class UndoStore:
             if row:
                 # What a person did since its process was killed is not the turn's.
                 turn, ended = OpenTurn(json.loads(row[1]), row[0]), self._heartbeat.last_ns()
+                cut_ns = None
                 for span in turn.windows:
-                    span.ended = span.ended or max(ended, span.began)
-                self._end(turn)
+                    if not span.ended:
+                        span.ended = cut_ns = max(ended, span.began)
+                self._end(turn, cut_ns)
             self._ready = True
         if self._open is None:
             with self._transaction():
@@ -423,13 +425,13 @@ class UndoStore:
                 self._since_full = 0
         return finished
 
-    def _end(self, turn: OpenTurn) -> TurnChanges:
+    def _end(self, turn: OpenTurn, cut_ns: int | None = None) -> TurnChanges:
         for span in turn.windows:
             span.ended = span.ended or time.time_ns()
         if turn.facts.get("git") and outer_git(self._root) != tuple(turn.facts["git"]):
             turn.facts["git_moved"] = turn.facts["git"][0]
         with self._transaction():
-            self._settle(turn)
+            self._settle(turn, cut_ns)
             self._write_facts(turn)
             changes = self._changes.finish(turn.number)
             self._db.execute("update turn set state='done' where id=?", (turn.number,))
@@ -437,8 +439,9 @@ class UndoStore:
         self._trim()
         return changes
 
-    def _settle(self, turn: OpenTurn) -> None:
-        """Record what changed since it was last looked at, and whose that is."""
+    def _settle(self, turn: OpenTurn, cut_ns: int | None = None) -> None:
+        """Record what changed since it was last looked at, and whose that is. `cut_ns` is when a
+        tool was cut off by a kill."""
         rows: dict[bytes, tuple[Change, str]] = {}
         looked, changes = time.time_ns(), self._scanner.scan()
         # Read after the scan: a window is told of before its first change, so of all that was seen
@@ -451,6 +454,10 @@ class UndoStore:
             guarded = self._is_guarded(path, changes)
             is_object = after is not None and after.kind == "g"
             at = self._scanner.moved_at(path)
+            if cut_ns is not None and after is None:
+                # Dated by its folder, where a person may have written since. What the tool removed
+                # must come back, and what a person did can be removed again.
+                at = min(at, cut_ns)
             if is_object and turn.may_write(path, guarded=guarded):
                 whose = "turn"
             else:
