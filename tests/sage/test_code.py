@@ -515,8 +515,8 @@ def test_what_is_not_recorded_is_told_by_the_turn_and_by_undo(tmp_path: Path) ->
     with scene(tmp_path, [calls(remove), "Done.", calls(EDIT, remove), "Done."]) as it:
         (it.folder / "a.py").write_text(SOURCE)
         for told, back, left in (
-            ("cannot take this turn back: not recorded, 1 of 1: large (it is", "", "at all as"),
-            ("cannot take all of this turn back: not recorded, 1 of 2:", "the others", "as they"),
+            ("cannot take this turn back: not recorded, 1 of 1: large (it is", "", "none"),
+            ("cannot take all of this turn back: not recorded, 1 of 2:", "the others", "not all"),
         ):
             with (it.folder / "large").open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, 65 << 20)
@@ -526,7 +526,7 @@ def test_what_is_not_recorded_is_told_by_the_turn_and_by_undo(tmp_path: Path) ->
             assert (f"to take {back} back" in ran.stderr) == bool(back)
             undone = it.vega(command="undo")
             assert undone.returncode == 1
-            assert f"out of the conversation, but its files are not {left}" in undone.stdout
+            assert f"out of the conversation, but {left} of its files are as they" in undone.stdout
         assert tree(it.folder) == {"a.py": SOURCE.encode()}
 
 
