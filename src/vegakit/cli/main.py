@@ -251,6 +251,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def vesper() -> int:
+    """Run `vesper`, which is `vega node` by another name."""
+    return main(["node", *sys.argv[1:]])
+
+
 def _loaded(name: str) -> ModuleType:
     """Return the module of a command. Nothing that is loaded is ever garbage, and to look for some
     meanwhile is a tenth of the start."""

@@ -1,4 +1,5 @@
-"""`vega node`: check, compile, run, test and compare nodes, small functions under a contract.
+"""`vega node`, and `vesper`, its second name: check, compile, run, test and compare nodes, small
+functions under a contract.
 
 Nothing is asked of a model and no state is kept: each action reads its files, and says what it
 found. What is wrong in a file is told with its line.
@@ -14,8 +15,6 @@ from typing import Any
 from msgspec import to_builtins
 
 from vegakit.cli.look import (
-    Cell,
-    Column,
     Look,
     Sign,
     Tone,
@@ -23,10 +22,14 @@ from vegakit.cli.look import (
     look_of,
     one_line,
     print_json,
-    table,
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_repository import (
+    add_repository_actions,
+    add_rollout_actions,
+    folder_problems,
+)
 from vegakit.contracts import (
     NodeOutcome,
     NodeProgram,
@@ -57,19 +60,22 @@ _PATHS: dict[str, type[DirectPath] | type[PythonPath]] = {
 
 def node_command(arguments: Sequence[str]) -> int:
     """Run `vega node`."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser(arguments).parse_args(arguments)
     action: Callable[[argparse.Namespace], int] = chosen.run
     return action(chosen)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega node",
         description="Check, compile, run, test and compare nodes: small functions under a "
-        "contract, in files of the suffix .vsp.",
+        "contract, in files of the suffix .vsp. `vesper` is a second name of this command.",
     )
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="check | compile | run | test | diff | list"
+        dest="action",
+        required=True,
+        metavar="check | compile | run | test | diff | list | deps | who-needs | status | promote "
+        "| demote | stop",
     )
     checking = _action(actions, "check", _check, "find what is wrong with nodes")
     checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
@@ -92,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     for each in (testing, differing):
         each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
-    listing = _action(actions, "list", _list, "list nodes")
-    listing.add_argument("places", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
+    add_repository_actions(actions, _action)
+    add_rollout_actions(actions, arguments)
     return parser
 
 
@@ -124,6 +130,7 @@ def _loaded(places: list[Path]) -> tuple[list[NodeFile], list[UserError]]:
 
 def _check(chosen: argparse.Namespace) -> int:
     nodes, wrong = _loaded(chosen.places)
+    wrong += folder_problems(chosen.places, nodes, wrong)
     if chosen.json:
         good = [{"path": node.path, "node": _summary(node.program)} for node in nodes]
         print_json({"nodes": good, "errors": [str(error) for error in wrong]})
@@ -297,26 +304,3 @@ def _check_alike(one: NodeProgram, other: NodeProgram) -> None:
                 f"{one.node_id} and {other.node_id} do not take the same inputs: {name} is "
                 f"{kinds[0]} in one and {kinds[1]} in the other; compare versions of one node"
             )
-
-
-def _list(chosen: argparse.Namespace) -> int:
-    nodes, wrong = _loaded(chosen.places)
-    if chosen.json:
-        rows = [{"path": node.path, **_summary(node.program)} for node in nodes]
-        print_json({"nodes": rows, "errors": [str(error) for error in wrong]})
-    else:
-        columns = (
-            Column("Node"),
-            Column("Type"),
-            Column("Intent", least=20),
-            Column("File", drop=1),
-        )
-        rows = [
-            [Cell(each.program.node_id), each.program.kind, each.program.intent, each.path]
-            for each in nodes
-        ]
-        if rows:
-            print(table(columns, rows, look_of(sys.stdout)))
-        for error in wrong:
-            tell_error(error)
-    return 1 if wrong else 0

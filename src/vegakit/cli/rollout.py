@@ -60,7 +60,11 @@ _NAME_HELP = "as in rollout(…); may be left out if there is one only"
 
 def rollout_command(arguments: Sequence[str]) -> int:
     """Run `vega rollout`."""
-    chosen = _parser().parse_args(arguments)
+    return run_action(_parser().parse_args(arguments))
+
+
+def run_action(chosen: argparse.Namespace) -> int:
+    """Do what was chosen."""
     return asyncio.run(_ACTIONS[chosen.action](chosen))
 
 
@@ -73,30 +77,49 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(
         dest="action", required=True, metavar="start | status | promote | demote | stop | list"
     )
-    both = CommandParser(add_help=False)
-    both.add_argument(
+    starting = actions.add_parser(
+        "start",
+        parents=[_place()],
+        help="write one down, and compare both paths on inputs of a file",
+    )
+    _add_start(starting)
+    add_stored_actions(actions, _NAME_HELP)
+    actions.add_parser("list", parents=[_place()], help="all rollouts of the store")
+    return parser
+
+
+def _place() -> argparse.ArgumentParser:
+    parser = CommandParser(add_help=False)
+    parser.add_argument(
         "--store",
         metavar="PLACE",
         help="where the evidence is kept, a file or URL; without it, beside your own journal",
     )
-    both.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    return parser
+
+
+def add_stored_actions(
+    actions: Any,  # noqa: ANN401  (argparse has no public name for it)
+    name_help: str,
+    name: str = "NAME",
+) -> list[argparse.ArgumentParser]:
+    """Add the actions on a rollout that is kept: seeing it, and deciding about it. Other commands
+    have them, too, for rollouts that they know by another name."""
     one = CommandParser(add_help=False)
-    one.add_argument("name", nargs="?", default="", metavar="NAME", help=_NAME_HELP)
+    one.add_argument("name", nargs="?", default="", metavar=name, help=name_help)
     one.add_argument("--version", default="", metavar="V", help="an earlier one, by its beginning")
     one.add_argument("--class", dest="input_class", metavar="WORD", help="of inputs: this one only")
-    starting = actions.add_parser(
-        "start", parents=[both], help="write one down, and compare both paths on inputs of a file"
-    )
-    _add_start(starting)
-    actions.add_parser("status", parents=[one, both], help="the evidence, and what is missing")
+    parents = [one, _place()]
+    made = [actions.add_parser("status", parents=parents, help="the evidence, and what is missing")]
     for action in PersonAction:
-        deciding = actions.add_parser(str(action), parents=[one, both], help=_DECISIONS[action])
+        deciding = actions.add_parser(str(action), parents=parents, help=_DECISIONS[action])
         deciding.add_argument("--reason", default="", metavar="TEXT", help="kept with the decision")
         deciding.add_argument("--webhook", metavar="URL", help="is told of the decision by POST")
         if action is PersonAction.PROMOTE:
             deciding.add_argument("--yes", action="store_true", help="ask nothing")
-    actions.add_parser("list", parents=[both], help="all rollouts of the store")
-    return parser
+        made.append(deciding)
+    return made
 
 
 _DECISIONS = {

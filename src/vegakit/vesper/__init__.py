@@ -61,6 +61,14 @@ if TYPE_CHECKING:
         RolloutQuote as RolloutQuote,
         render_rollout_quote as render_rollout_quote,
     )
+    from vegakit.vesper.repository import (
+        Dependency as Dependency,
+        NodeRepository as NodeRepository,
+        capabilities_of as capabilities_of,
+        compiler_version as compiler_version,
+        name_of as name_of,
+        node_digest as node_digest,
+    )
     from vegakit.vesper.rollouts import (
         CheckedInput as CheckedInput,
         RolledOut as RolledOut,
@@ -80,6 +88,9 @@ __getattr__, __dir__ = lazy_exports(
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
+        "repository": (
+            "Dependency NodeRepository capabilities_of compiler_version name_of node_digest"
+        ),
         "rollouts": "CheckedInput RolledOut rollout",
     },
 )
