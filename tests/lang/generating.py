@@ -148,7 +148,11 @@ class _Writer:
 
     def use(self) -> list[str]:
         words = ["use", *self.maybe(["mcp"], 0.5), self.plain()]
-        return [*words, *self.maybe(["as", *self.name()]), *self.maybe([";"])]
+        name, end = self.maybe(["as", *self.name()]), self.maybe([";"])
+        # By what was drawn already, so that all other programs of a seed stay as they are.
+        if name and "mcp" not in words and len(words[-1]) % 2:
+            return ["node", *name[1:], "=", words[-1], *end]
+        return [*words, *name, *end]
 
     def type_decl(self) -> list[str]:
         if self.chance.random() < 0.3:

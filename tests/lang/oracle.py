@@ -119,6 +119,9 @@ class _Shapes(Transformer[Token, Shape]):
         path, name = found[1], found[-1]
         return ("UseFile", path, name or path.split("/")[-1].removesuffix(".vega"))
 
+    def use_node(self, found: list[Shape]) -> Shape:
+        return ("UseNode", found[2], found[1])
+
     def record_type(self, found: list[Shape]) -> Shape:
         return ("TypeDecl", found[1], tuple(found[2:]), None)
 

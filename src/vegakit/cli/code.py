@@ -120,6 +120,12 @@ def _parser() -> argparse.ArgumentParser:
         help="let the agent of a new session write programs and run them",
     )
     parser.add_argument(
+        "--nodes",
+        default="",
+        metavar="FOLDER",
+        help="let the agent of a new session call the nodes of this folder of the workspace",
+    )
+    parser.add_argument(
         "--max-tokens",
         type=_tokens,
         metavar="N",
@@ -211,6 +217,7 @@ class _Work:
             raise_budget=chosen.raised,
             resend=chosen.resend,
             programs=chosen.programs,
+            nodes=chosen.nodes,
             max_tokens=chosen.max_tokens,
             on_question=self._asker() if at_terminal else None,
             on_refused=self._refused,

@@ -16,10 +16,11 @@ from vegakit.cli.look import Tone, count, look_of, narrower, print_json, tell_er
 from vegakit.cli.main import CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, Module, as_json, render
-from vegakit.sdk import CheckedSource, check_source, load_bytecode, project_root
+from vegakit.sdk import CheckedSource, check_source, load_bytecode, nodes_in, project_root
 
 if TYPE_CHECKING:
-    from vegakit.lang import LoadTimeCode
+    from vegakit.lang import LoadTimeCode, Signature
+    from vegakit.vesper import NodeTool
 
 
 # What the commands for programs share: which file, and how what is wrong with it is shown.
@@ -36,13 +37,38 @@ def programs_at(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def nodes_at(path: Path, text: str | None = None) -> "list[NodeTool]":
+    """Return the nodes that a program declares, as it is given them. A program without any loads
+    nothing for that."""
+    names = nodes_in(path, text)
+    if not names:
+        return []
+    from vegakit.vesper import program_nodes
+
+    return program_nodes(path, names)
+
+
+def signatures_of(nodes: "Sequence[NodeTool]") -> "Mapping[str, Signature] | None":
+    """Return what nodes take and give, as programs are checked with."""
+    if not nodes:
+        return None
+    from vegakit.host import PythonInterop
+
+    return PythonInterop(nodes).signatures
+
+
+def checked_at(path: Path) -> CheckedSource:
+    """Check the program in a file, with the nodes that it declares."""
+    return check_source(path, signatures_of(nodes_at(path)))
+
+
 def compiled_at(path: Path) -> tuple[Module, Path] | None:
     """The module and its project's folder; None when it was refused, which is shown then."""
     from vegakit.lang import compile_program
 
     if path.suffix == ".vgb":
         return load_bytecode(path), project_root(path)
-    found = check_source(path)
+    found = checked_at(path)
     does_at_top = any(one.code == "python-top" for one in found.diagnostics)
     if does_at_top and "@program" not in found.text:
         raise UserError(
@@ -108,7 +134,7 @@ def check_command(arguments: Sequence[str]) -> int:
     unread: list[UserError] = []
     for path in programs_at(chosen.files):
         try:
-            found.append(check_source(path))
+            found.append(checked_at(path))
         except UserError as error:  # the others are still worth looking at
             unread.append(error)
     if chosen.json:
@@ -227,7 +253,7 @@ def _translate(paths: Sequence[Path], to: str) -> int:
     if to == "vega":
         text = _read(path)
         return _printed(*to_vega(text, str(path)), str(path), text)
-    found = check_source(path)
+    found = checked_at(path)
     if found.checked is None or not found.is_sound:
         show(found)
         return 1

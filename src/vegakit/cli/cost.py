@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from vegakit.cli.compiler import show
+from vegakit.cli.compiler import checked_at, show
 from vegakit.cli.look import (
     PIPE,
     Cell,
@@ -57,7 +57,7 @@ from vegakit.money import Money, dollars, format_money, to_usd
 from vegakit.policy import OnExceed
 from vegakit.ports import Model
 from vegakit.providers import ProviderAccess, build_model, provider_of
-from vegakit.sdk import PIPELINE_SUFFIXES, check_source, pipeline_module, read_pipeline
+from vegakit.sdk import PIPELINE_SUFFIXES, pipeline_module, read_pipeline
 from vegakit.store import (
     RecordedCall,
     RunSummary,
@@ -221,7 +221,7 @@ def cost_command(arguments: Sequence[str]) -> int:
     limit = None if chosen.max is None else dollars(chosen.max)
     if chosen.file.suffix in PIPELINE_SUFFIXES:
         return _cost_of_pipeline(chosen, limit)
-    found = check_source(chosen.file)
+    found = checked_at(chosen.file)
     show(found)
     if not found.is_sound or found.checked is None:
         return 1

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from vegakit.cli.compiler import show
+from vegakit.cli.compiler import checked_at, show
 from vegakit.cli.drawing.svg import as_svg
 from vegakit.cli.drawing.text import as_dot, render_flows
 from vegakit.cli.look import PIPE, Look, look_of, one_line, print_json
 from vegakit.cli.main import CommandParser
 from vegakit.errors import UserError
 from vegakit.lang import DataflowGraph, Manifest, dataflow_of, manifest_of
-from vegakit.sdk import check_source, code_run_by
+from vegakit.sdk import code_run_by
 
 _TITLES = {
     "reads": "reads files",
@@ -30,7 +30,7 @@ _TITLES = {
 def explain_command(arguments: Sequence[str]) -> int:
     """Run `vega explain`."""
     chosen = _parser().parse_args(arguments)
-    found = check_source(chosen.file)
+    found = checked_at(chosen.file)
     show(found)
     if not found.is_sound or found.checked is None:
         return 1

@@ -13,6 +13,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
+from vegakit.cli.compiler import nodes_at, signatures_of
 from vegakit.errors import UserError
 from vegakit.lang import Diagnostic, check_program, format_source, parse
 from vegakit.sdk import Source
@@ -71,7 +72,9 @@ def _checked(server: LanguageServer, document: TextDocument) -> tuple[str, Seque
         return "main.vega", check_program(document.source, "main.vega", lambda _: None)[1]
     source = Source(Path(path))
     try:
-        return source.name, check_program(document.source, source.name, _read(server, source))[1]
+        nodes = signatures_of(nodes_at(Path(path), document.source))
+        read = _read(server, source)
+        return source.name, check_program(document.source, source.name, read, tools=nodes)[1]
     except UserError as error:
         return source.name, [Diagnostic("unreadable", str(error), source.name, 0, 0)]
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from vegakit.cli.compiler import check_loading, compiled_at
+from vegakit.cli.compiler import check_loading, compiled_at, nodes_at
 from vegakit.cli.look import (
     Look,
     Sign,
@@ -98,7 +98,7 @@ def run_command(arguments: Sequence[str]) -> int:
             'write for example: fn main() { print("hello"); }'
         )
     given = _given(module, chosen)
-    interop = interop_at(chosen.file, check_loading)
+    interop = interop_at(chosen.file, check_loading, nodes_at(chosen.file))
     return _played(_Run(VegaProgram(module, root, interop=interop), given, chosen))
 
 
@@ -496,7 +496,7 @@ def test_command(arguments: Sequence[str]) -> int:
     )
     pages: list[dict[str, Any]] = []
     for path in paths:
-        ran = run_test(path, loading=check_loading)
+        ran = run_test(path, loading=check_loading, nodes=nodes_at(path))
         failed += bool(ran.problems)
         pages.append({"file": str(path), "passed": not ran.problems, "problems": ran.problems})
         if chosen.json:

@@ -18,6 +18,7 @@ the stages below, and every call asks it for a route.
 | compared, all that the next stage asks for holds| promote by one stage                           |
 | compared, they differ, exact, stage 2 or above  | demote to shadow, held                         |
 | compared, the detector alarms, stage 2 or above | demote to shadow, held                         |
+| the candidate broke its contract, 2 or above    | demote to shadow, held                         |
 | a person promotes, demotes, stops               | just that                                      |
 | the money for comparisons is gone               | none; the status says so until one is made     |
 
@@ -169,13 +170,15 @@ class ReferenceRepeated(Struct, frozen=True, tag=True):
 class Compared(Struct, frozen=True, tag=True):
     """Both answers to one call were compared. A candidate that failed or broke its contract does
     not agree. `reference_agrees` is known if the reference was asked again; `is_answer`: the caller
-    had the candidate's answer."""
+    had the candidate's answer. `is_breach`: the candidate broke its contract, which is its own
+    fault whatever the reference says, so that no noise excuses it."""
 
     agrees: bool
     reference_agrees: bool | None = None
     is_answer: bool = False
     source: InputSource = InputSource.PRODUCTION
     costs: CallCosts | None = None
+    is_breach: bool = False
 
 
 class PersonAction(StrEnum):
@@ -359,6 +362,8 @@ class Rollout(Struct):
 
     def _fault_in(self, event: Compared) -> str:
         """Return why the candidate is demoted; empty if it is not."""
+        if event.is_breach:
+            return "it broke its contract"
         if not self.is_noisy:
             return "" if event.agrees else "it differed from an exact reference"
         if self.detector is None or event.reference_agrees is None:

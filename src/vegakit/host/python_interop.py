@@ -521,11 +521,12 @@ def _signature(tool: FunctionTool) -> Signature:
         )
         for field, kind in record.fields
     )
+    is_pure: bool = getattr(tool, "is_pure", False)
     if tool.result is None or tool.result is type(None):
-        return Signature(name, params, NOTHING)
+        return Signature(name, params, NOTHING, is_pure)
     result = (
         ANY
         if tool.result is Any
         else type_in(TypeAdapter(tool.result).json_schema(), f"the result of {name}")
     )
-    return Signature(name, params, result)
+    return Signature(name, params, result, is_pure)

@@ -74,7 +74,10 @@ if TYPE_CHECKING:
         render as render,
         step_limit as step_limit,
     )
-    from vegakit.lang.frontends import check_program as check_program
+    from vegakit.lang.frontends import (
+        check_program as check_program,
+        declared_nodes as declared_nodes,
+    )
     from vegakit.lang.language_card import card as card
     from vegakit.lang.library import CATCHABLE as CATCHABLE, CONFIRM as CONFIRM, LIBRARY as LIBRARY
     from vegakit.lang.python.load_time import (
@@ -141,7 +144,7 @@ __getattr__, __dir__ = lazy_exports(
         "codegen.disassembler": "disassemble",
         "codegen.verifier": "from_vgb to_vgb",
         "diagnostics": "Diagnostic MOST_STEPS TooMuchWorkError as_json render step_limit",
-        "frontends": "check_program",
+        "frontends": "check_program declared_nodes",
         "language_card": "card",
         "library": "CATCHABLE CONFIRM LIBRARY",
         "python.load_time": "LoadTimeCode load_time_code",

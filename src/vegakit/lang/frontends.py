@@ -3,13 +3,46 @@
 The only module that knows both front ends, and so above both.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from vegakit.lang.check.program import check_program as check_vega
-from vegakit.lang.check.symbols import Checked, ReadSource
+from vegakit.lang.check.symbols import Checked, ReadSource, Reports, read_units
 from vegakit.lang.codegen.bytecode import AgentSpec
-from vegakit.lang.diagnostics import Diagnostic, TooMuchWorkError, step_limit
+from vegakit.lang.diagnostics import (
+    Diagnostic,
+    TooManyDiagnosticsError,
+    TooMuchWorkError,
+    step_limit,
+)
+from vegakit.lang.syntax.tree import Source, UseNode
 from vegakit.lang.types import Signature, Type
+
+
+def declared_nodes(text: str, file: str, read: ReadSource) -> tuple[str, ...]:
+    """Return the ids of the nodes that a program declares, also in the files that it uses: who
+    checks it passes them in. What is wrong with the program is told when it is checked."""
+    if not _MAY_DECLARE.search(text):
+        return ()
+    try:
+        with step_limit():
+            sources = _sources(text, file, read)
+    except (TooManyDiagnosticsError, TooMuchWorkError, RecursionError):
+        return ()
+    found = [one for source in sources for one in source.decls if isinstance(one, UseNode)]
+    return tuple(dict.fromkeys(one.node for one in found))
+
+
+def _sources(text: str, file: str, read: ReadSource) -> list[Source]:
+    if file.endswith(".py"):
+        from vegakit.lang.python import lower
+
+        return [lower(text, file).source]
+    return [unit.source for unit in read_units(text, file, read, Reports(file)).values()]
+
+
+_MAY_DECLARE = re.compile(r"\bnode\b|^\s*use\s*\"", re.MULTILINE)
+"""Most programs have no nodes, and need not be parsed to know that."""
 
 
 def check_program(

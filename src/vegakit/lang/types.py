@@ -78,11 +78,13 @@ class Parameter(Struct, frozen=True):
 
 
 class Signature(Struct, frozen=True):
-    """A signature says what a function takes and returns."""
+    """A signature says what a function takes and returns. One that `is_pure` only computes: it
+    reads nothing, changes nothing and costs nothing."""
 
     name: str
     params: tuple[Parameter, ...]
     result: Type
+    is_pure: bool = False
 
 
 def read_signature(text: str) -> Signature:

@@ -102,9 +102,10 @@ class SageAgent:
     the folder. `fork` begins a session with the conversation of another, which stays as it is.
     `raise_budget` is added to the budget of a session that goes on, and with `resend` tool calls
     that were cut off are made again. With `programs` the agent of a new session may write programs
-    and run them. `max_tokens` is the most that an answer of the model may have, 8,000 if it is not
-    given; a session that goes on keeps its own, and so does a turn. `tools` are yours beside its
-    own, under the same modes and rules; give the same ones when it goes on: every request begins
+    and run them, and with `nodes` call the nodes of this folder of the workspace. `max_tokens` is
+    the most that an answer of the model may have, 8,000 if it is not given; a session that goes on
+    keeps its own, and so does a turn. `tools` are yours beside its own, under the same modes and
+    rules; give the same ones when it goes on: every request begins
     with them."""
 
     def __init__(
@@ -120,6 +121,7 @@ class SageAgent:
         raise_budget: str | float | Decimal | None = None,
         resend: bool = False,
         programs: bool = False,
+        nodes: str = "",
         max_tokens: int | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         on_question: Callable[[Runtime, Question], object] | None = None,
@@ -137,7 +139,7 @@ class SageAgent:
         self._resume, self._resend = resume, resend
         self._fork, self._more_tools = fork, tools
         self._on_question, self._on_refused = on_question, on_refused
-        self._settings, self._programs = settings, programs
+        self._settings, self._programs, self._nodes = settings, programs, nodes
         self._failure: BaseException | None = None
         self._history: list[Message] = []
         self._lasting: set[str] = set()
@@ -266,6 +268,7 @@ class SageAgent:
                 system=system_prompt(self.folder, told),
                 told=told,
                 programs=self._programs,
+                nodes=self._nodes,
                 max_tokens=self._max_tokens or MOST_TOKENS,
             )
         self.record = known

@@ -51,6 +51,8 @@ class SageRecord(Struct, omit_defaults=True):
     """The run of the session that this one has its first turns from."""
     programs: bool = False
     """Whether the agent may write programs: its tools are a part of every request."""
+    nodes: str = ""
+    """The folder of the nodes that it may call, named by the person; empty for none."""
     max_tokens: int = MOST_TOKENS
     """The most that one answer may have."""
 

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         Source as Source,
         check_source as check_source,
         load_bytecode as load_bytecode,
+        nodes_in as nodes_in,
         project_root as project_root,
     )
 
@@ -106,6 +107,6 @@ __getattr__, __dir__ = lazy_exports(
             "code_run_by interop_at load names_at parallel program session spawn tools_at vega"
         ),
         "runtime": "Runtime",
-        "sources": "CheckedSource Source check_source load_bytecode project_root",
+        "sources": "CheckedSource Source check_source load_bytecode nodes_in project_root",
     },
 )

@@ -389,16 +389,23 @@ _TYPES: dict[str, Any] = {
 """What values of these types are when they come back to Python."""
 _DECLARING = frozenset(
     f"vega.{name}"
-    for name in "retry circuit_breaker rate_limit exponential constant mcp yaml supervisor".split()
+    for name in (
+        "retry circuit_breaker rate_limit exponential constant mcp node yaml supervisor".split()
+    )
 )
 
 vega: Any = _Word("vega")
 """The library by its own names: `vega.file.read(path)`, `vega.list.unique(xs)`."""
 
 
-def interop_at(path: Path, loading: LoadHook | None = None) -> PythonInterop | None:
-    """Return the Python side of a program in Python, or None for a file of Vega."""
-    return PythonInterop(tools_at(path, loading)) if path.suffix == ".py" else None
+def interop_at(
+    path: Path, loading: LoadHook | None = None, nodes: "Sequence[ToolLike]" = ()
+) -> PythonInterop | None:
+    """Return the Python side of a program: the functions of a file of Python, and the nodes that it
+    declares. A file of Vega without nodes has none."""
+    if path.suffix == ".py":
+        return PythonInterop([*tools_at(path, loading), *nodes])
+    return PythonInterop(nodes) if nodes else None
 
 
 def tools_at(path: Path, loading: LoadHook | None = None) -> list[FunctionTool]:

@@ -74,6 +74,18 @@ def check_source(
     )
 
 
+def nodes_in(path: Path, text: str | None = None) -> tuple[str, ...]:
+    """Return the ids of the nodes that a program declares: whoever checks or runs it gives them as
+    `tools`. Of what cannot be read there are none; that is told when it is checked."""
+    from vegakit.lang import declared_nodes
+
+    if path.suffix not in _PROGRAMS or not path.is_file():
+        return ()
+    source = Source(path)
+    read = source.read(source.name) if text is None else text
+    return declared_nodes(read or "", source.name, source.read)
+
+
 def _unreadable(path: Path) -> UserError:
     """Return why a path is no program, and which one was probably meant."""
     folder = path if path.is_dir() else path.parent

@@ -8,7 +8,15 @@ exporters are loaded when a sink is opened.
 from vegakit.lazy import lazy_exports
 from vegakit.telemetry import trace
 from vegakit.telemetry.redaction import Redactor, error_type
-from vegakit.telemetry.spans import FanOutSink, Span, Tracer, calling_span, current_span, open_sink
+from vegakit.telemetry.spans import (
+    FanOutSink,
+    Span,
+    Tracer,
+    calling_span,
+    current_span,
+    current_tracer,
+    open_sink,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +51,7 @@ __all__ = [
     "Wait",
     "calling_span",
     "current_span",
+    "current_tracer",
     "error_type",
     "load_runs",
     "metrics_text",

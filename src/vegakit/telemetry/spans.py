@@ -68,6 +68,11 @@ class Tracer:
         self.run = ""
         """The recorded run that all calls belong to, as `vega runs` names it."""
 
+    @property
+    def sink(self) -> Sink:
+        """Return where its records go: of a runtime, its activity, which serves metrics."""
+        return self._sink
+
     def begin(
         self,
         kind: CallKind,

@@ -17,7 +17,7 @@ from vegakit.conversation import ModelReply, ModelRequest, TextDelta
 from vegakit.effects import AskHuman, CallModel, CallTool, Effect
 from vegakit.errors import BugError, UserError, VegaError, WorldError, error_name
 from vegakit.events import Answered, Failed
-from vegakit.host import Driver, Registry, deploy
+from vegakit.host import Driver, PythonInterop, Registry, deploy
 from vegakit.ids import ProgramId
 from vegakit.lang import Diagnostic, Module, Problem, arguments_of, compile_program
 from vegakit.money import Money, dollars, format_money
@@ -47,6 +47,7 @@ from vegakit.sdk import LoadHook, Runtime, Source, VegaProgram, check_source, in
 from vegakit.testing.expectations import Expectations, ExpectedLine, read_expectations
 from vegakit.testing.harness import VirtualClock, run_virtual
 from vegakit.testing.host import ScriptedOutcome, SimulatedHost
+from vegakit.tools import FunctionTool
 from vegakit.vm import restored, text_of
 
 # Running a test program: scripted answers, virtual time, a folder of its own.
@@ -89,10 +90,12 @@ def run_test(
     window: int = DEFAULT_WINDOW,
     run: Callable[[ProgramTestResult, Expectations], object] | None = None,
     loading: LoadHook | None = None,
+    nodes: Sequence[FunctionTool] = (),
 ) -> ProgramTestResult:
     """`step_by_step`: the whole program goes through JSON after every single instruction. `run` is
-    for another host. `loading` is told what a program in Python runs when it is loaded."""
-    found = check_source(path)
+    for another host. `loading` is told what a program in Python runs when it is loaded; `nodes` are
+    those that the program declares."""
+    found = check_source(path, PythonInterop(nodes).signatures)
     expected = read_expectations(found.text, path.name)
     ran = ProgramTestResult(path)
     refused = _compare_diagnostics(ran, expected, found.diagnostics, found.source)
@@ -101,7 +104,14 @@ def run_test(
     ran.module = compile_program(found.checked)
     try:
         if run is None:
-            run_program(ran, expected, step_by_step=step_by_step, window=window, loading=loading)
+            run_program(
+                ran,
+                expected,
+                step_by_step=step_by_step,
+                window=window,
+                loading=loading,
+                nodes=nodes,
+            )
         else:
             run(ran, expected)
     except UserError as error:
@@ -117,10 +127,11 @@ def run_program(
     step_by_step: bool = False,
     window: int = DEFAULT_WINDOW,
     loading: LoadHook | None = None,
+    nodes: Sequence[FunctionTool] = (),
 ) -> None:
     """Run a test program on a machine of its own, and note what it does."""
     assert ran.module is not None
-    interop = interop_at(ran.path, loading)
+    interop = interop_at(ran.path, loading, nodes)
     with tempfile.TemporaryDirectory(prefix="vega-test-") as folder:
         root = Path(folder).resolve()
         for name, content in expected.files.items():

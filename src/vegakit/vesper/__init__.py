@@ -48,6 +48,21 @@ if TYPE_CHECKING:
         PythonPath as PythonPath,
         compare_paths as compare_paths,
     )
+    from vegakit.vesper.node_rollouts import (
+        NodeFailed as NodeFailed,
+        NodeRollout as NodeRollout,
+        node_agent as node_agent,
+        node_rollout as node_rollout,
+    )
+    from vegakit.vesper.node_tools import (
+        CallableNode as CallableNode,
+        NodeTool as NodeTool,
+        ResultCache as ResultCache,
+        callable_node as callable_node,
+        outputs_of as outputs_of,
+        program_nodes as program_nodes,
+        show_signature as show_signature,
+    )
     from vegakit.vesper.operations import (
         BoundPoint as BoundPoint,
         FoundRollout as FoundRollout,
@@ -84,6 +99,11 @@ __getattr__, __dir__ = lazy_exports(
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "node_files": "NodeFile find_nodes load_node node_schema parse_node",
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
+        "node_rollouts": "NodeFailed NodeRollout node_agent node_rollout",
+        "node_tools": (
+            "CallableNode NodeTool ResultCache callable_node outputs_of program_nodes "
+            "show_signature"
+        ),
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),

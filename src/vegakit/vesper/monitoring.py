@@ -13,7 +13,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -260,7 +260,11 @@ class RolloutMetrics:
     @classmethod
     def of(cls, runtime: Runtime) -> "RolloutMetrics":
         """Return those of a runtime, which serves them with its own from now on."""
-        sources = runtime.activity.metric_sources
+        return cls.among(runtime.activity.metric_sources)
+
+    @classmethod
+    def among(cls, sources: dict[str, Any]) -> "RolloutMetrics":
+        """Return those among the sources of the metrics of a runtime."""
         found = sources.get(_SOURCE)
         if not isinstance(found, RolloutMetrics):
             found = sources[_SOURCE] = cls()
@@ -278,14 +282,21 @@ class RolloutMetrics:
 
     async def counted(self, node: str, path: str, run: Awaitable[T]) -> T:
         """Count one run of a path, and its failure."""
-        self._executions[node, path] += 1
+        self.count(node, path)
         try:
             return await run
         except Exception as error:
-            kind = type(error).__name__
-            known = (node, path, kind) in self._errors or len(self._errors) < _MOST_SERIES
-            self._errors[node, path, kind if known else "other"] += 1
+            self.count_error(node, path, type(error).__name__)
             raise
+
+    def count(self, node: str, path: str) -> None:
+        """Count one run."""
+        self._executions[node, path] += 1
+
+    def count_error(self, node: str, path: str, error: str) -> None:
+        """Count that a run failed, by the name of the error."""
+        known = (node, path, error) in self._errors or len(self._errors) < _MOST_SERIES
+        self._errors[node, path, error if known else "other"] += 1
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all that is known now."""

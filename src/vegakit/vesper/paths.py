@@ -380,8 +380,20 @@ def _parts_of(code: CodeType) -> list[object]:
     return [code.co_code.hex(), code.co_names, constants]
 
 
+class PathSource(Protocol):
+    """Something that can be put under a rollout and makes its path itself, as a node does."""
+
+    title: str
+
+    def execution_path(self, runtime: Runtime, role: str) -> ExecutionPath:
+        """Return its path in this role."""
+        ...
+
+
 def path_of(runtime: Runtime, path: object, role: str) -> ExecutionPath:
     """Return an agent or a function as a path."""
+    if hasattr(path, "execution_path"):
+        return cast("PathSource", path).execution_path(runtime, role)
     if isinstance(path, Agent):
         return AgentPath(runtime, cast("Agent[Any]", path), role)
     if callable(path) and inspect.iscoroutinefunction(path):
@@ -398,4 +410,6 @@ def title_of(path: object) -> str:
         agent = cast("Agent[Any]", path)
         models = [one if isinstance(one, str) else one.name for one in agent.models]
         return f"{agent.name} ({', '.join(models)})" if models else agent.name
+    if hasattr(path, "execution_path"):
+        return cast("PathSource", path).title
     return getattr(path, "__qualname__", type(path).__name__)

@@ -168,8 +168,13 @@ class NodeRepository:
     def at(cls, place: Path) -> "NodeRepository":
         """Read all nodes of a folder and of those in it; of a file, those of its folder."""
         folder = place if place.is_dir() else place.parent
+        return cls.of_files(folder, find_nodes([folder]))
+
+    @classmethod
+    def of_files(cls, folder: Path, paths: Iterable[Path]) -> "NodeRepository":
+        """Read the nodes of some files."""
         nodes, wrong = list[NodeFile](), list[UserError]()
-        for path in find_nodes([folder]) if folder.is_dir() else ():
+        for path in paths:
             try:
                 nodes.append(load_node(path))
             except SettingsError:  # of this machine, and so of all files

@@ -76,7 +76,7 @@ from vegakit.vesper.paths import (
     title_of,
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
-from vegakit.vesper.shadows import NOT_ITS_FAULT, ComparedCall, ShadowRuns
+from vegakit.vesper.shadows import NOT_ITS_FAULT, ComparedCall, ShadowRuns, is_breach
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -397,7 +397,7 @@ class RolledOut(Generic[P, T]):
         except Exception as error:  # noqa: BLE001  (whatever it raises, the reference answers)
             failure = error
             # Counted before the fallback: the next call must not meet the same failure.
-            await self._record(call, Compared(agrees=False))
+            await self._record(call, Compared(agrees=False, is_breach=is_breach(error)))
         else:
             if call.route.is_compared:
                 return answer.output, self._compare_answer(call, answer)
@@ -430,7 +430,7 @@ class RolledOut(Generic[P, T]):
         if agrees is None:
             await self._close(call)
         else:
-            await self._record(call, Compared(agrees, again))
+            await self._record(call, Compared(agrees, again, is_breach=is_breach(other)))
         return performed.output, None
 
     # Comparisons.
@@ -451,7 +451,7 @@ class RolledOut(Generic[P, T]):
         if agrees is None:
             await self._close(call)
         else:
-            await self._record(call, Compared(agrees, again))
+            await self._record(call, Compared(agrees, again, is_breach=is_breach(other)))
 
     async def _compare_answer(self, call: ComparedCall, answer: PathAnswer) -> None:
         """Compare what the candidate performed with the reference in the shadow."""

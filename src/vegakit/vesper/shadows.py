@@ -15,6 +15,7 @@ from vegakit.errors import (
     BudgetExceeded,
     Cancelled,
     CircuitOpen,
+    ContractViolated,
     RateLimited,
     StoreError,
     WorldError,
@@ -32,6 +33,11 @@ NOT_ITS_FAULT = (BudgetExceeded, RateLimited, CircuitOpen, Cancelled, WorldError
 """Failures that say nothing of a path."""
 
 _log = logging.getLogger(__name__)
+
+
+def is_breach(answer: object) -> bool:
+    """Return whether a path gave no answer since that would break its contract."""
+    return isinstance(answer, ContractViolated)
 
 
 class ComparedCall(NamedTuple):

@@ -133,6 +133,7 @@ _KINDS = {
     CalleeKind.TOOL: StepKind.TOOL,
     CalleeKind.MCP: StepKind.TOOL,
     CalleeKind.PYTHON: StepKind.TOOL,
+    CalleeKind.NODE: StepKind.TOOL,
     CalleeKind.LIBRARY: StepKind.CALL,
 }
 
@@ -170,6 +171,9 @@ def _act(w: DataflowWalk, node: Call, callee: Callee, values: Sequence[Provenanc
             return _strong(EffectSet(servers=frozenset({callee.name.partition(".")[0]})))
         case CalleeKind.PYTHON:
             return _strong(EffectSet(unknown=frozenset({callee.name})))
+        case CalleeKind.NODE:
+            # It touches nothing, but is called as tools are: nothing is begun ahead of it.
+            return StepAction(order="in order: it is a call of a node")
         case CalleeKind.TOOL | CalleeKind.FUNCTION | CalleeKind.RECORD:
             return _of_function(w, node, callee.name, values)
 

@@ -320,7 +320,7 @@ def is_step(callee: Callee, doing: frozenset[str]) -> bool:
         case CalleeKind.LIBRARY:
             function = LIBRARY[callee.name]
             return function.kind == "host" or callee.name.startswith(_SPECIAL)
-        case CalleeKind.TOOL | CalleeKind.MCP | CalleeKind.PYTHON:
+        case CalleeKind.TOOL | CalleeKind.MCP | CalleeKind.PYTHON | CalleeKind.NODE:
             return True
 
 

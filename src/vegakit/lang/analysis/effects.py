@@ -178,6 +178,8 @@ def _effects(checked: Checked) -> dict[str, EffectSet]:
     functions = {function.name: function for function in module.functions}
     bodies = {name: _body(checked, module, functions[name], node) for name, node in _nodes(checked)}
     written = {tool.name for tool in module.tools}
+    # Nodes are not written in Vega either, but only compute.
+    written |= {one.name for one in checked.callees.values() if one.kind is CalleeKind.NODE}
     bodies |= {f"agent {spec.name}": _agent(spec, written) for spec in module.agents}
     return _closed(bodies)
 
@@ -255,7 +257,7 @@ def _add_call(body: _Body[str], checked: Checked, rights: Rights, node: Call) ->
             body.effects = joined(body.effects, EffectSet(unknown=frozenset({callee.name})))
         case CalleeKind.LIBRARY:
             body.effects = joined(body.effects, library_effects(callee.name, rights))
-        case CalleeKind.RECORD:
+        case CalleeKind.RECORD | CalleeKind.NODE:
             pass
 
 

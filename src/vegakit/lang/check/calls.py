@@ -9,6 +9,7 @@ from vegakit.lang.check.symbols import (
     AgentSymbol,
     Callee,
     CalleeKind,
+    NodeSymbol,
     RecordSymbol,
     RoutineSymbol,
     ServerSymbol,
@@ -295,6 +296,10 @@ def _declared(body: BodyCheck, node: Call, callee: Name, declared: Symbol) -> Ty
         return declared.result
     if isinstance(declared, RecordSymbol) and isinstance(declared.type, RecordOf):
         return _record(body, node, declared.type)
+    if isinstance(declared, NodeSymbol) and declared.id not in body.program.tools:
+        return _arguments_only(body, node)  # it was reported where it is declared
+    if isinstance(declared, NodeSymbol):
+        return _python(body, node, declared.id, callee.name)
     advice = ""
     if isinstance(declared, AgentSymbol):
         advice = f'write `{callee.name} <- "…"` to ask it, `spawn {callee.name}` to start one'
@@ -409,12 +414,13 @@ def _method(body: BodyCheck, node: Call, callee: Member, of: Type) -> Type:
     )
 
 
-def _python(body: BodyCheck, node: Call, name: str) -> Type:
-    signature = body.program.tools[name]
+def _python(body: BodyCheck, node: Call, name: str, alias: str = "") -> Type:
+    signature = body.program.tools.get(name)
     if signature is None:
         return _outside(body, node, CalleeKind.PYTHON, name)
-    body.program.callees[id(node)] = Callee(CalleeKind.PYTHON, name)
-    bind(body, node, f"`{name}`", signature.params)
+    kind = CalleeKind.NODE if signature.is_pure else CalleeKind.PYTHON
+    body.program.callees[id(node)] = Callee(kind, name)
+    bind(body, node, f"`{alias or name}`", signature.params)
     return signature.result
 
 

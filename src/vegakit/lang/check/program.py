@@ -32,6 +32,7 @@ from vegakit.lang.check.symbols import (
     Checked,
     NameKind,
     Names,
+    NodeSymbol,
     ReadSource,
     Reports,
     RoutineSymbol,
@@ -110,12 +111,21 @@ def _field(
 def _tool(program: ProgramCheck, names: Names, decl: AgentDecl, ref: ToolRef) -> None:
     if ref.kind == "mcp":
         _server(program, names, ref)
+    elif isinstance(node := names.find(ref.name), NodeSymbol):
+        program.full_names[id(ref)] = node.id
+        _given_node(program, ref, node.id)
     elif ref.kind == "":
         routine = _routine(program, names, decl, ref)
         if routine is not None:
             program.full_names[id(ref)] = routine.full
         elif ref.name in program.tools:
             program.callees[id(ref)] = Callee(CalleeKind.PYTHON, ref.name)
+
+
+def _given_node(program: ProgramCheck, ref: ToolRef, name: str) -> None:
+    signature = program.tools.get(name)
+    is_pure = signature is not None and signature.is_pure
+    program.callees[id(ref)] = Callee(CalleeKind.NODE if is_pure else CalleeKind.PYTHON, name)
 
 
 def _server(program: ProgramCheck, names: Names, ref: ToolRef) -> None:

@@ -12,6 +12,7 @@ from vegakit.lang.check.symbols import (
     CalleeKind,
     FileSymbol,
     Names,
+    NodeSymbol,
     RecordSymbol,
     RoutineSymbol,
     ServerSymbol,
@@ -42,6 +43,7 @@ from vegakit.lang.syntax.tree import (
     TypeExpr,
     UseFile,
     UseMcp,
+    UseNode,
 )
 from vegakit.lang.types import (
     ANY,
@@ -296,8 +298,25 @@ def _take_names(program: ProgramCheck, names: Names) -> None:
                 names.own[decl.name] = FileSymbol(names.unit.uses[decl.name], decl)
         elif isinstance(decl, UseMcp):
             names.own[decl.name] = ServerSymbol(decl.server, decl)
+        elif isinstance(decl, UseNode):
+            _take_node(program, names, decl)
         elif isinstance(decl, AgentDecl | SupervisorDecl):
             _take_process(program, names, decl)
+
+
+def _take_node(program: ProgramCheck, names: Names, decl: UseNode) -> None:
+    names.own[decl.name] = NodeSymbol(decl.node, decl)
+    if decl.node not in program.tools:
+        close = closest_name(decl.node, program.tools)
+        program.reports.error(
+            "unknown-node",
+            decl,
+            f'there is no node "{decl.node}"',
+            f'did you mean "{close}"?'
+            if close
+            else "name it with its version, and put its .vsp file beside the program or into the "
+            "folder nodes",
+        )
 
 
 def _take_process(program: ProgramCheck, names: Names, decl: AgentDecl | SupervisorDecl) -> None:
@@ -318,6 +337,7 @@ _WORDS: dict[type, str] = {
     TypeDecl: "a type",
     UseMcp: "an MCP server",
     UseFile: "a file",
+    UseNode: "a node",
 }
 
 
@@ -328,9 +348,11 @@ def _what(decl: Decl) -> str:
 def _is_taken(program: ProgramCheck, decl: Decl, taken: dict[str, str]) -> bool:
     """Reported at the name; the first of two keeps it."""
     message = ""
+    if isinstance(decl, UseNode) and decl.name == decl.node:
+        return False  # a node that is passed in keeps its own name
     if decl.name in taken:
         message = f"`{decl.name}` is {taken[decl.name]} already"
-    elif isinstance(decl, FnDecl | ToolDecl) and decl.name in LIBRARY:
+    elif isinstance(decl, FnDecl | ToolDecl | UseNode) and decl.name in LIBRARY:
         message = f"`{decl.name}` is a function of the library"
     elif isinstance(decl, UseFile | UseMcp) and decl.name in NAMESPACES:
         message = f"`{decl.name}` is a part of the library"

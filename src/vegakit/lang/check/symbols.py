@@ -55,6 +55,7 @@ class CalleeKind(StrEnum):
     RECORD = "record"  # the type of the call says which
     MCP = "mcp"  # name: `server.tool`
     PYTHON = "python"  # name of a Python function passed in as a tool
+    NODE = "node"  # the same, of one that only computes, as a node of Vesper
 
 
 class NameKind(StrEnum):
@@ -165,8 +166,21 @@ class FileSymbol(Struct, frozen=True):
     node: Node
 
 
+class NodeSymbol(Struct, frozen=True):
+    """A node of Vesper, by its id, which is passed in as a tool."""
+
+    id: str
+    node: Node
+
+
 Symbol: TypeAlias = (
-    RoutineSymbol | AgentSymbol | SupervisorSymbol | RecordSymbol | ServerSymbol | FileSymbol
+    RoutineSymbol
+    | AgentSymbol
+    | SupervisorSymbol
+    | RecordSymbol
+    | ServerSymbol
+    | FileSymbol
+    | NodeSymbol
 )
 
 _WORDS = {
@@ -175,6 +189,7 @@ _WORDS = {
     RecordSymbol: "a type",
     ServerSymbol: "an MCP server",
     FileSymbol: "a file",
+    NodeSymbol: "a node",
 }
 
 

@@ -167,10 +167,10 @@ def _put_call(w: Writer, node: tree.Call, into: int) -> None:
             w.emit(Op.RECORD, into, w.program.pools.type(made), args)
         case CalleeKind.LIBRARY:
             _put_library(w, node, callee.name, args, into)
-        case CalleeKind.MCP | CalleeKind.PYTHON:
-            name = w.program.pools.constant(
-                f"{callee.kind}:{callee.name}{_named(node, callee.kind)}"
-            )
+        case CalleeKind.MCP | CalleeKind.PYTHON | CalleeKind.NODE:
+            # Who runs the program is given both as tools of Python.
+            kind = CalleeKind.PYTHON if callee.kind is CalleeKind.NODE else callee.kind
+            name = w.program.pools.constant(f"{kind}:{callee.name}{_named(node, kind)}")
             w.emit(Op.HOST, into, name, args, w.site(node))
 
 

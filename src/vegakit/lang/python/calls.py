@@ -42,7 +42,7 @@ def _by_name(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.Ex
         return send(body, node, callee)
     if name in file.functions:
         return _function(body, node, file.functions[name])
-    if name in file.tools:
+    if name in file.tools or name in file.nodes:
         return tree.Call(
             *body.span(node), tree.Name(*body.span(callee), name), *_arguments(body, node)
         )

@@ -114,6 +114,7 @@ class PythonFile:
         self.functions: dict[str, FunctionHead] = {}
         self.agents: set[str] = set()
         self.servers: set[str] = set()
+        self.nodes: set[str] = set()
         self.constants: dict[str, ast.Constant] = {}
         self.tools: dict[str, Signature | None] = {}
         self.demands: list[Demand] = []
@@ -170,6 +171,7 @@ class PythonFile:
                 self.functions,
                 self.agents,
                 self.servers,
+                self.nodes,
                 self.constants,
                 self.tools,
             )

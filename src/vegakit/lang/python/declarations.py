@@ -95,6 +95,21 @@ def server(file: PythonFile, name: str, node: ast.Assign) -> tree.UseMcp | None:
             return None
 
 
+def used_node(file: PythonFile, name: str, node: ast.Assign) -> tree.UseNode | None:
+    """`pay = vega.node("transfer_v1")`."""
+    match node.value:
+        case ast.Call(
+            func=ast.Attribute(value=of, attr="node"),
+            args=[ast.Constant(value=str() as called)],
+            keywords=[],
+        ) if file.means(of, "vegakit.vega"):
+            _check_new_name(file, node, name)
+            file.nodes.add(name)
+            return tree.UseNode(*file.span(node), called, name)
+        case _:
+            return None
+
+
 # Records
 
 

@@ -45,6 +45,7 @@ from vegakit.lang.python.declarations import (
     record_head,
     server,
     signature_of,
+    used_node,
 )
 from vegakit.lang.python.expressions import PLAIN_EXPRESSIONS
 from vegakit.lang.python.operators import OPERATORS
@@ -301,11 +302,11 @@ class _Reader:
                 )
 
     def _named(self, node: ast.Assign, name: str) -> None:
-        """An agent, a supervisor, a server, a constant or another name for a type."""
+        """An agent, a supervisor, a server, a node, a constant or another name for a type."""
         file, value = self._file, node.value
         if constant(file, name, node):
             return
-        if (used := server(file, name, node)) is not None:
+        if (used := server(file, name, node) or used_node(file, name, node)) is not None:
             self._decls.append(used)
             return
         if isinstance(value, ast.Call) and (make := self._process(value.func)) is not None:

@@ -250,6 +250,7 @@ class _ProgramPrinter(PythonPrinter):
         order = (
             tree.UseFile,
             tree.UseMcp,
+            tree.UseNode,
             tree.TypeDecl,
             tree.ToolDecl,
             tree.AgentDecl,
@@ -269,9 +270,9 @@ class _ProgramPrinter(PythonPrinter):
         return [*own, "", *others] if own and others else made
 
     def _decl(self, decl: tree.Decl) -> None:
-        is_line = isinstance(decl, tree.AgentDecl | tree.SupervisorDecl | tree.UseMcp) or (
-            isinstance(decl, tree.TypeDecl) and decl.alias is not None
-        )
+        is_line = isinstance(
+            decl, tree.AgentDecl | tree.SupervisorDecl | tree.UseMcp | tree.UseNode
+        ) or (isinstance(decl, tree.TypeDecl) and decl.alias is not None)
         self._gap(1 if is_line and self._after_line() else 2)
         match decl:
             case tree.UseFile():
@@ -279,6 +280,9 @@ class _ProgramPrinter(PythonPrinter):
             case tree.UseMcp():
                 name = self.fit(decl.name, decl)
                 self.line(f"{name} = {self.uses('vega')}.mcp({quoted(decl.server)})")
+            case tree.UseNode():
+                name = self.fit(decl.name, decl)
+                self.line(f"{name} = {self.uses('vega')}.node({quoted(decl.node)})")
             case tree.TypeDecl():
                 record(self, decl)
             case tree.ToolDecl():

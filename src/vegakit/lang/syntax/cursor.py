@@ -52,7 +52,7 @@ CLAUSES_OF = {
     "tool": ("capabilities", *_NARROWING, "idempotent"),
 }
 
-TOP_WORDS = frozenset("agent tool type use supervisor program".split())
+TOP_WORDS = frozenset("agent tool type use node supervisor program".split())
 """With `fn`, they begin a declaration where what follows fits."""
 
 STATEMENT_WORDS = (

@@ -38,7 +38,7 @@ _Head: TypeAlias = tuple[tuple[tree.Param, ...], tree.TypeExpr | None, dict[str,
 
 
 class DeclarationParser(StatementParser):
-    """Parses functions, tools, types, supervisors and `use`."""
+    """Parses functions, tools, types, supervisors, `use` and `node`."""
 
     def function(self) -> tree.FnDecl:
         """Parse `fn name(…) -> T` with its clauses and its body."""
@@ -285,6 +285,21 @@ class DeclarationParser(StatementParser):
         made = tree.UseMcp if mcp else tree.UseFile
         return made(self.starts[i], self.ends[self.i - 1], path, name)
 
+    def node(self) -> tree.UseNode:
+        """Parse `node pay = "transfer_v1"`."""
+        i = self.i
+        self.i += 1
+        name = self.name("after `node`")
+        if self.kinds[self.i] != "=":
+            self.expected("`=` and the id of the node", f'write it like: node {name} = "{name}_v1"')
+        self.i += 1
+        if self.kinds[self.i] not in {"text", "open"}:
+            self.expected("the id of a node in quotes", f'write it like: node {name} = "{name}_v1"')
+        text = self.plain_text()
+        id_ = "".join(part for part in text.parts if isinstance(part, str))
+        self.optional_semicolon()
+        return tree.UseNode(self.starts[i], self.ends[self.i - 1], id_, name)
+
     def given_name(self) -> str:
         """Parse `as name`; empty if there is none."""
         if self.kinds[self.i] != "as":
@@ -492,6 +507,7 @@ _DECLARATIONS: dict[str, Callable[[_Parser], tree.Decl]] = {
     "tool": _Parser.tool,
     "type": _Parser.type_decl,
     "use": _Parser.use,
+    "node": _Parser.node,
     "supervisor": _Parser.supervisor,
     "program": _Parser.late_header,
 }

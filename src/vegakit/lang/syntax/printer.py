@@ -383,6 +383,10 @@ def _use(p: TreePrinter, node: tree.UseMcp | tree.UseFile) -> None:
     p.line(f"use {what}" if node.name == own else f"use {what} as {node.name}")
 
 
+def _node(p: TreePrinter, node: tree.UseNode) -> None:
+    p.line(f"node {node.name} = {_text_literal(node.node)}")
+
+
 def _type(p: TreePrinter, node: tree.TypeDecl) -> None:
     if node.alias is not None:
         p.line(f"type {node.name} = {_type_text(node.alias)}")
@@ -470,4 +474,5 @@ _DECLARATIONS: dict[type, Callable[[Any, Any], None]] = {
     tree.TypeDecl: _type,
     tree.UseMcp: _use,
     tree.UseFile: _use,
+    tree.UseNode: _node,
 }

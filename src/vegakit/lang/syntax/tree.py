@@ -469,12 +469,21 @@ class UseFile(Node, frozen=True, gc=False):
     name: str
 
 
+class UseNode(Node, frozen=True, gc=False):
+    """`node pay = "transfer_v1"`: a node of Vesper, by its id, as a function."""
+
+    node: str
+    name: str
+
+
 def name_of_file(path: str) -> str:
     """Return the name that a used file has where none is given: `text` of `lib/text.vega`."""
     return path.rpartition("/")[2].removesuffix(".vega")
 
 
-Decl: TypeAlias = FnDecl | ToolDecl | AgentDecl | SupervisorDecl | TypeDecl | UseMcp | UseFile
+Decl: TypeAlias = (
+    FnDecl | ToolDecl | AgentDecl | SupervisorDecl | TypeDecl | UseMcp | UseFile | UseNode
+)
 
 
 class Source(Node, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from vegakit.lang.syntax.lexer import MAX_INT, unescaped, without_indent
 
 
 _INNER = (*STATEMENT_WORDS, "else", "catch")
-_OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "supervisor", "program")
+_OUTER = (*_INNER, "fn", "agent", "tool", "type", "use", "node", "supervisor", "program")
 _ASSIGNING = frozenset(["+=", "-=", "*=", "/=", "%="])
 
 

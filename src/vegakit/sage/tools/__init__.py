@@ -17,7 +17,7 @@
 |                   | change it, but for its settings and hooks            |                 |
 | fetch, ask, tools | nothing; they reach beyond the workspace             | see `outside`   |
 | of MCP servers,   |                                                      |                 |
-| run_program       |                                                      |                 |
+| run_program, node |                                                      |                 |
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ from vegakit.sage.tools.commands import CommandTools
 from vegakit.sage.tools.files import IMAGE_TYPES, FileTools
 from vegakit.sage.tools.git import GitTools
 from vegakit.sage.tools.jobs import Jobs
-from vegakit.sage.tools.outside import OnQuestion, OutsideTools, mcp_tools, program_tools
+from vegakit.sage.tools.outside import OnQuestion, OutsideTools, mcp_tools, node_tool, program_tools
 from vegakit.sage.tools.project_map import ProjectMap
 from vegakit.sage.tools.workspace import SageTool, ToolRegistry, Workspace
 
@@ -75,4 +75,6 @@ async def session_tools(
     )
     if record.programs:
         tools += program_tools(workspace.folder, record.model)
+    if record.nodes:
+        tools += (node_tool(workspace.folder, record.nodes),)
     return (*tools, *servers)

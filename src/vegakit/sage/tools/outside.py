@@ -1,5 +1,5 @@
 """Tools that reach beyond the workspace: a person, a page of the web, the MCP servers that the
-settings name, and programs that the agent writes.
+settings name, programs that the agent writes, and nodes of a folder that the person names.
 
 | tool        | what it needs                                               | done again?    |
 |-------------|-------------------------------------------------------------|----------------|
@@ -8,6 +8,8 @@ settings name, and programs that the agent writes.
 | those of    | what the settings say that the server does, else a person   | as each says   |
 | MCP servers | is asked; only what `vega mcp accept` has accepted          |                |
 | run_program | to be wanted (`--programs`): it loads the language          | by its journal |
+| node        | to be wanted (`--nodes FOLDER`), and the node to touch      | after a crash  |
+|             | nothing: one with capabilities is refused                   |                |
 """
 
 import logging
@@ -35,7 +37,7 @@ from vegakit.policy import (
     parse_url,
 )
 from vegakit.ports import Tool
-from vegakit.records import digest128
+from vegakit.records import digest128, to_json
 from vegakit.sage.tools.workspace import TEXT, SageTool, Workspace, spec_of
 from vegakit.sdk import Runtime
 from vegakit.tools import ToolArgumentsError, ToolRights, current_effect
@@ -258,6 +260,67 @@ def program_tools(folder: Path, model: str) -> tuple[Tool, ...]:
     return about, cast("Tool", runs)
 
 
+# Nodes: small functions under a contract.
+
+
+class NodeArguments(Struct, forbid_unknown_fields=True):
+    """The arguments of `node`."""
+
+    node: str = ""
+    inputs: dict[str, Any] = {}
+
+
+def node_tool(folder: Path, name: str) -> SageTool:
+    """Return the tool that calls the nodes of a folder. The interpreter runs them, so nothing that
+    an agent writes there becomes code; and one that needs a capability is refused, since whoever
+    named the folder did not say what its files may touch."""
+    place = (folder / name).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise UserError(
+            f"{name} is no folder in {folder}, so no nodes are called from it; type for example: "
+            "vega code --nodes nodes"
+        )
+
+    async def call(given: NodeArguments) -> str:
+        from vegakit.vesper import (  # slow to load, and few sessions have nodes
+            NodeRepository,
+            callable_node,
+            capabilities_of,
+            outputs_of,
+            show_signature,
+        )
+
+        found = NodeRepository.at(place)
+        if not given.node:
+            lines = [
+                f"{show_signature(one.program)}: {one.program.intent}"
+                for one in found.nodes.values()
+                if not capabilities_of(one)
+            ]
+            return "\n".join([*lines, *(f"cannot be used: {error}" for error in found.wrong)])
+        node = found.find(given.node)
+        if needed := capabilities_of(node):
+            raise ToolFailed(
+                f"{given.node} needs {', '.join(needed)}; only nodes that touch nothing are called "
+                "here: ask the person to run it"
+            )
+        run = callable_node(node, path="direct", repository=found)
+        return to_json(outputs_of(run.node, await run.answer(given.inputs))).decode()
+
+    return SageTool(
+        spec_of("node", _TOLD_NODE, {"node": TEXT, "inputs": {"type": "object"}}, ""),
+        NodeArguments,
+        call,
+        lambda _: ToolRights(()),
+        idempotent=True,
+        untrusted=True,
+    )
+
+
+_TOLD_NODE = (
+    "Run a node, a checked business rule, by its id with its inputs; without an id, list them with "
+    "their inputs. Use it for figures instead of working them out. Decimals are texts."
+)
 _TOLD_CARD = "Say how programs for run_program are written; call it before the first one."
 _TOLD_FETCH = "Get a web page or API by its URL, as text. A person may have to allow the host."
 _TOLD_ASK = (
