@@ -24,13 +24,14 @@ from vegakit.cli.sessions import add_session_options, show_sessions
 from vegakit.concurrency import cancel_on_sigterm
 from vegakit.config import CutOffTools, resume_target
 from vegakit.control import Question, render_question
-from vegakit.errors import OutputTruncated, UserError
+from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
+from vegakit.host import NO_PRICE
+from vegakit.money import NANOS, dollars, format_money
 from vegakit.policy import sanitise
 from vegakit.sage import (
     EndReason,
     SageAgent,
     SageCompacted,
-    SageCost,
     SageEnd,
     SageEvent,
     SageMode,
@@ -49,8 +50,13 @@ EXIT_STATUS = {
     EndReason.BUDGET: 3,
     EndReason.LOOP: 4,
     EndReason.LIMIT: 5,
+    EndReason.INTERRUPTED: 128 + signal.SIGINT,
 }
-"""2 is wrong usage, as everywhere; 128 and more is a signal."""
+"""2 is wrong usage, as everywhere; 128 and more is a signal: 143 for SIGTERM."""
+_STOPPED = {EndReason.BUDGET, EndReason.LOOP, EndReason.INTERRUPTED}
+"""What somebody wanted, and no fault."""
+_UNANSWERED = {one.__name__ for one in (AgentFailed, CircuitOpen, RateLimited)}
+"""Errors after which another model may answer."""
 _SHOWN = 100
 
 
@@ -63,14 +69,38 @@ def code_command(arguments: Sequence[str]) -> int:
         return look
     if chosen.prompt is None and chosen.resume is None and chosen.fork is None:
         parser.error("the following arguments are required: -p PROMPT")
+    _check_prompt(chosen)
+    _check_budget(chosen)
+    work = _Work(chosen)
+    try:
+        return asyncio.run(work.go())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return work.interrupted()
+    finally:
+        gc.enable()
+
+
+def _check_prompt(chosen: argparse.Namespace) -> None:
     if chosen.prompt is not None and not chosen.prompt.strip():
         raise UserError("the prompt is empty; say what to do: vega code -p 'Fix the failing test.'")
     if chosen.prompt is None and chosen.image:
         raise UserError("an image goes with a prompt; add: -p 'What is on it?'")
+    for image in chosen.image:
+        if not Path(image).is_file():
+            raise UserError(f"--image {image} is not a file; give the path of one that exists")
     if chosen.prompt is None and chosen.max_tokens is not None and chosen.fork is None:
         raise UserError(
             "a turn that goes on keeps the longest answer that it began with; add a prompt: "
             "-p 'Go on.'"
+        )
+
+
+def _check_budget(chosen: argparse.Namespace) -> None:
+    """Tell what is added to a session that goes on from the budget of a new one."""
+    if chosen.resume is None and (chosen.budget or "").startswith("+"):
+        raise UserError(
+            f"--budget '{chosen.budget}' adds to the budget of a session that goes on; a new one "
+            f"has all of it: --budget '{chosen.budget.removeprefix('+')}', or add: --resume SESSION"
         )
     chosen.raised = None
     if chosen.resume is not None and chosen.budget is not None:
@@ -79,13 +109,6 @@ def code_command(arguments: Sequence[str]) -> int:
                 f"a session has its budget already; to add to it, type: --budget '+{chosen.budget}'"
             )
         chosen.raised, chosen.budget = chosen.budget.removeprefix("+"), None
-    work = _Work(chosen)
-    try:
-        return asyncio.run(work.go())
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return work.interrupted()
-    finally:
-        gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -188,7 +211,7 @@ class _Work:
         self._chosen = chosen
         self._session: SageSession | None = None
         self._max_tokens = 0
-        self._spent: SageCost | None = None
+        self._ending: SageEnd | None = None
         self._is_terminated = False
         self._said: list[str] = []
 
@@ -197,7 +220,6 @@ class _Work:
             cancel_on_sigterm(self._on_sigterm)
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-        ending: SageEnd | None = None
         # Much is loaded until a session is open, and none of it is garbage.
         gc.disable()
         async with SageAgent(
@@ -223,11 +245,16 @@ class _Work:
                 self._tell(look_of(sys.stderr).text(f"note: {_safe(note)}"))
             if chosen.fork is not None and chosen.prompt is None:
                 return self._forked()
-            async for event in self._events(sage):
-                self._show(event)
-                ending = event if isinstance(event, SageEnd) else ending
-        assert ending is not None
-        return self._ended(ending)
+            try:
+                async for event in self._events(sage):
+                    self._show(event)
+                    self._ending = event if isinstance(event, SageEnd) else self._ending
+            except asyncio.CancelledError:
+                # Here the turn has ended its commands, and what it came to is known.
+                self._ending = await sage.interrupted(self._signal)
+                raise
+        assert self._ending is not None
+        return self._ended(self._ending)
 
     async def _events(self, sage: SageAgent) -> AsyncIterator[SageEvent]:
         """Yield the events of what was cut off and of what is asked now. A turn that failed is gone
@@ -293,7 +320,7 @@ class _Work:
             self._said.clear()
         match event:
             case SageSession():
-                limit = "" if event.budget_usd is None else f", at most ${event.budget_usd:g}"
+                limit = self._limit(event.budget_usd)
                 verb = "goes on" if event.resumed else "begins"
                 line = f"session {event.session} {verb}: {event.model}, mode {event.mode}{limit}"
                 self._tell(look.text(line))
@@ -310,14 +337,22 @@ class _Work:
                 self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
             case SageQuote():
                 many = count(len(event.tasks), "sub-agent")
-                typical = f", typical ${event.typical_usd:.4f}" if event.typical_usd else ""
-                self._tell(look.text(f"{many}: at most ${event.worst_usd:.4f}{typical}"))
+                typical = f", typical {_usd(event.typical_usd)}" if event.typical_usd else ""
+                self._tell(look.text(f"{many}: at most {_usd(event.worst_usd)}{typical}"))
             case SageCompacted():
                 self._tell(look.text(_compaction(event)))
-            case SageCost():
-                self._spent = event
             case _:
                 pass
+
+    def _limit(self, at_most: float | None) -> str:
+        """Return what a session may spend; where its own budget is more than the settings allow,
+        both, and which one holds."""
+        if at_most is None:
+            return ""
+        wanted = self._chosen.budget
+        is_lower = wanted is not None and dollars(wanted) > round(at_most * NANOS)
+        why = f" (your settings allow no more; --budget is {wanted})" if is_lower else ""
+        return f", at most {_usd(at_most)}{why}"
 
     def _tell(self, line: str) -> None:
         if line:
@@ -329,15 +364,8 @@ class _Work:
         if ending.reason is EndReason.DONE:
             print(_safe(ending.text), flush=True)
         else:
-            is_contract = ending.reason in {EndReason.BUDGET, EndReason.LOOP}
-            told = _safe(f"{ending.reason}: {ending.error}: {ending.message}")
-            tone = Tone.ASK if is_contract else Tone.BAD
-            tell_error(told, "stopped" if is_contract else "error", tone)
-            again = self._again(ending.reason, 1 + math.ceil(ending.overspent_usd))
-            if ending.error == OutputTruncated.__name__:
-                again += f" --max-tokens {2 * self._max_tokens} -p 'Go on.'"
-            self._tell(f"  to go on, try: {again}")
-        spent = "" if ending.spent_usd is None else f"${ending.spent_usd:g} spent"
+            self._tell_why(ending)
+        spent = "" if ending.spent_usd is None else f"{_usd(ending.spent_usd)} spent"
         refused = f", {ending.refused} calls refused" if ending.refused else ""
         changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
         self._tell(f"{spent}{refused}{changed}")
@@ -347,19 +375,39 @@ class _Work:
             self._tell(look_of(sys.stderr).text(f"  note: {told}"))
         if ending.overspent_usd:
             self._tell(
-                f"  ${ending.overspent_usd:g} over the budget: the provider billed more than the "
-                "request and the limit of its answer allow; no further call is made, so check what "
-                "it counts"
+                f"  {_usd(ending.overspent_usd)} over the budget: the provider billed more than "
+                "the request and the limit of its answer allow; no further call is made, so check "
+                "what it counts"
             )
         if ending.not_undoable:
             what = "this turn" if ending.unrecorded >= ending.changed else "all of this turn"
             self._tell(f"  vega undo cannot take {what} back: {_safe(ending.not_undoable)}")
         if ending.changed > ending.unrecorded:
-            them = "the others" if ending.unrecorded else "them"
+            them = "it" if ending.changed == 1 else "them"
+            them = "the others" if ending.unrecorded else them
             self._tell(f"  to take {them} back, type: vega undo")
         for what in ending.lasting:
             self._tell(f"  vega undo cannot take back: {_safe(what)}")
         return EXIT_STATUS[ending.reason]
+
+    def _tell_why(self, ending: SageEnd) -> None:
+        """Tell why a turn did not come to its end, and what to type."""
+        is_stopped = ending.reason in _STOPPED
+        kind = "" if ending.reason in {EndReason.ERROR, EndReason.INTERRUPTED} else ending.reason
+        told = _safe(f"{kind}: {ending.message}" if kind else ending.message)
+        word, tone = ("stopped", Tone.ASK) if is_stopped else ("error", Tone.BAD)
+        tell_error(told, word, tone)
+        if self._session is None:
+            return
+        again = self._again(ending.reason, 1 + math.ceil(ending.overspent_usd))
+        if NO_PRICE in ending.message:  # no budget is too small: nothing can be counted
+            again = self._again(EndReason.ERROR)
+        if ending.error == OutputTruncated.__name__:
+            again += f" --max-tokens {2 * self._max_tokens} -p 'Go on.'"
+        self._tell(f"  to go on, try: {again}")
+        if ending.error in _UNANSWERED:
+            other = f"{self._again(EndReason.ERROR)} --model PROVIDER:NAME -p 'Go on.'"
+            self._tell(f"  to ask another model, try: {other}")
 
     def _again(self, reason: EndReason, dollars: int = 1) -> str:
         named = shlex.quote(self._session.session) if self._session else ""
@@ -369,11 +417,18 @@ class _Work:
         return f"vega code --resume {named}{more}"
 
     def interrupted(self) -> int:
-        """Tell that a signal ended it, and how to go on."""
-        tell_error("terminated" if self._is_terminated else "interrupted")
-        if self._session is not None:
-            self._tell(f"  to go on, try: {self._again(EndReason.ERROR)}")
+        """Tell that a signal ended it, and how to go on; for programs by the same last event as
+        every other end."""
+        if self._ending is None or self._ending.reason is not EndReason.INTERRUPTED:
+            self._ending = SageEnd(EndReason.INTERRUPTED, message=self._signal)
+        if self._chosen.json:
+            print(event_line(self._ending), flush=True)
+        self._ended(self._ending)
         return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
+
+    @property
+    def _signal(self) -> str:
+        return "terminated (SIGTERM)" if self._is_terminated else "interrupted (Ctrl-C, SIGINT)"
 
     def _on_sigterm(self) -> None:
         self._is_terminated = True
@@ -382,6 +437,10 @@ class _Work:
 def _safe(text: str) -> str:
     """Return the whole text, with what would steer a terminal spelled."""
     return sanitise(text, sys.maxsize)
+
+
+def _usd(amount: float) -> str:
+    return format_money(round(amount * NANOS))
 
 
 def _of_task(event: SageToolBegan | SageToolEnded) -> str:

@@ -310,6 +310,7 @@ class Gate:
             _keep(call, attempt, due, answered, account)
         except WorldError as error:
             outcome = health(error)
+            call.limiter.note_failure(error)
             due = None if error.phase is Phase.UNKNOWN else Money(0)
             call.limiter.note_retry_after(error, call.retry.max_wait_ms)
             raise

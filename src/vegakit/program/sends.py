@@ -312,7 +312,8 @@ class SendWorker(Worker):
                 return
             case Failed() | Refused() | Unknown():
                 failed = turn.on_model_failed(outcome)
-                action = TurnFailed(failed.error, _in_full(failed.reason, call))
+                reason = f"{failed.reason}{_tries(outcome, call)}"
+                action = TurnFailed(failed.error, _in_full(reason, call))
             case EffectCancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
         send.call = None
@@ -546,6 +547,12 @@ def _is_bound(action: TurnAction) -> bool:
 def _in_full(reason: str, call: Call) -> str:
     """Return why a call failed, with what was tried before it."""
     return "; ".join((reason, *call.unavailable))
+
+
+def _tries(outcome: Failed | Refused | Unknown, call: Call) -> str:
+    """Return how often a model was asked that failed each time, where it was more than once."""
+    asked = call.retry.attempts if isinstance(outcome, Failed) else 1
+    return f"; it was asked {asked} times" if asked > 1 else ""
 
 
 def _check(send: Send, body: AgentBody) -> Check | None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from vegakit.agent import CompactionRule, TurnRule
 from vegakit.host import Agent
-from vegakit.policy import TRANSIENT, Backoff, RetryRule
+from vegakit.policy import TRANSIENT, Backoff, BreakerRule, RetryRule
 from vegakit.ports import Model, Tool
 from vegakit.sage.patches import PATCHED_PATH
 
@@ -59,6 +59,9 @@ PATIENT = RetryRule(
 )
 """Nobody sits beside a session to start it again, so it waits out a storm of refusals, and asks
 again for an answer that broke off; one that may have been billed stays charged."""
+STEADY = BreakerRule(threshold=1_000)
+"""Of a session, in place of its model's: that one opens at the fifth failure in a row, and a
+session would end before it has tried as often as its patience says."""
 
 
 def coding_agent(
@@ -69,6 +72,7 @@ def coding_agent(
     tokens: int,
     *,
     retry: RetryRule | None,
+    breaker: BreakerRule | None,
     pinned: Mapping[str, str] | None = None,
 ) -> CodingAgent:
     """Return the agent of a turn or of a task. What it may spend is said by the budgets around it,
@@ -83,5 +87,6 @@ def coding_agent(
         history="summarise",
         on_exceed="allow",
         retry=retry,
+        breaker=breaker,
         pinned=tuple((pinned or {}).items()),
     )

@@ -1,12 +1,13 @@
 """The modes of a session and its events: one vocabulary for terminal, JSON and Python."""
 
+import re
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from vegakit.agent import REPEATED
+from vegakit.agent import REPEATED, CompactedHistory
 from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, VegaError
 from vegakit.policy import PermissionMode
 
@@ -50,6 +51,8 @@ class EndReason(StrEnum):
     """The same call had the same result five times in a row."""
     LIMIT = "limit"
     ERROR = "error"
+    INTERRUPTED = "interrupted"
+    """A signal stopped it, or it was cut off by a kill; the session goes on with it."""
 
 
 class SageSession(Struct, frozen=True, tag="session"):
@@ -169,9 +172,36 @@ def call_id(above: int | str, step: int, index: int) -> str:
     return f"{above}{mark}{step + 1}.{index}"
 
 
+_WRITING = ("write", "edit", "apply_patch")
+
+
+def compaction_event(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
+    """Return what is told of a summary, and of what it took the place of."""
+    read = set(history.paths.get("read", ()))
+    written = {path for tool in _WRITING for path in history.paths.get(tool, ())}
+    dropped = {
+        "turns": history.turns,
+        "tool_calls": sum(history.calls.values()),
+        "files_read": len(read),
+        "files_written": len(written),
+    }
+    return SageCompacted(dropped, tuple(pinned), history.bytes_before, history.bytes_after)
+
+
 def event_line(event: SageEvent) -> str:
     """Return an event as a line of JSON."""
     return msgspec.json.encode(event).decode()
+
+
+_OWN_PLACE = re.compile(r"^agent [^:]{1,80}: ")
+_OWN_BUDGET = re.compile(r"budget 'runtime:[^'/]*/[^']*'")
+"""Its own, and not one that sessions share, which has no run in its name."""
+
+
+def message_of(error: VegaError) -> str:
+    """Return what an error says to a person who sees one session: without the name of its agent,
+    and of its budget on the ledger, which name the only ones there are."""
+    return _OWN_BUDGET.sub("the budget of this session", _OWN_PLACE.sub("", str(error)))
 
 
 def reason_of(error: VegaError) -> EndReason:

@@ -49,16 +49,15 @@ from vegakit.host import (
 )
 from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars, to_usd
-from vegakit.policy import RetryRule
+from vegakit.policy import BreakerRule, RetryRule
 from vegakit.ports import Tool
-from vegakit.sage.coding_agent import PATCH_TOOL, PATIENT, PINNED_TOOL, coding_agent
+from vegakit.sage.coding_agent import PATIENT, PINNED_TOOL, STEADY, coding_agent
 from vegakit.sage.context import read_instructions, system_prompt
 from vegakit.sage.environment import check_workspace
 from vegakit.sage.events import (
     MODES,
     POLICIES,
     EndReason,
-    SageCompacted,
     SageCost,
     SageEnd,
     SageEvent,
@@ -69,6 +68,8 @@ from vegakit.sage.events import (
     SageToolEnded,
     SageTurn,
     call_id,
+    compaction_event,
+    message_of,
     reason_of,
 )
 from vegakit.sage.knowledge import Knowledge
@@ -78,6 +79,7 @@ from vegakit.sage.sessions import (
     SessionStore,
     TurnRecord,
     budget_text,
+    capped_rule,
     said_in,
     turn_key,
 )
@@ -89,7 +91,6 @@ from vegakit.tools import remove_left_stubs
 
 _MOST_TOLD = 256
 """Events that wait for who listens."""
-_WRITING = ("write", "edit", PATCH_TOOL)
 
 
 class SageAgent:
@@ -174,8 +175,12 @@ class SageAgent:
             await journal.aclose()
             raise
         # What somebody wrote into the settings holds; where they say nothing, patience does.
-        is_usual = settings.limits_for("").retry == RetryRule()
-        self.retry = PATIENT if is_usual else None
+        usual = settings.limits_for("")
+        self.retry = PATIENT if usual.retry == RetryRule() else None
+        self.breaker = STEADY if usual.breaker == BreakerRule() else None
+        parts["budget"] = capped_rule(
+            parts["budget"], known.budget if known else self._budget or ""
+        )
         self.runtime = Runtime(**parts)
         self._undo = TurnRecorder(self.folder, settings.data_path)
         with self._resuming(known):
@@ -394,6 +399,7 @@ class SageAgent:
             tuple(self._tools.values()),
             turn.max_tokens,
             retry=self.retry,
+            breaker=self.breaker,
             pinned=self._knowledge.pinned(),
         )
         with self.allowance():
@@ -456,7 +462,7 @@ class SageAgent:
                     turn.todo = content
                 return SageToolEnded(call, name, content, is_error)
             case CompactedHistory():
-                return _compacted(event, self._knowledge.pinned())
+                return compaction_event(event, self._knowledge.pinned())
             case _:
                 return event
 
@@ -517,16 +523,27 @@ class SageAgent:
         self._history = [*(() if turn.is_whole else self._history), *said_in(turn)]
 
     async def _end(
-        self, reason: EndReason, *, text: str = "", error: VegaError | None = None
+        self,
+        reason: EndReason,
+        *,
+        text: str = "",
+        error: VegaError | None = None,
+        message: str = "",
     ) -> SageEnd:
         spent = (await self._cost()).spent_usd
-        name, message = ("", "") if error is None else (error_name(error), str(error))
+        name = "" if error is None else error_name(error)
+        message = message if error is None else message_of(error)
         undo = self._undo
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
         notes, self._workspace.notes = self._workspace.notes, []
         told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes), undo.unrecorded)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
+
+    async def interrupted(self, why: str) -> SageEnd:
+        """Return the event that a turn ends with which was cancelled; `why` is told with it. The
+        session goes on with that turn."""
+        return await self._end(EndReason.INTERRUPTED, message=why)
 
     async def _cost(self) -> SageCost:
         with self.allowance():
@@ -559,18 +576,6 @@ class SageAgent:
     async def _keep(self) -> None:
         self.record.used_ms = self.runtime.clock.now()
         await self._sessions.keep(self.record)
-
-
-def _compacted(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
-    read = set(history.paths.get("read", ()))
-    written = {path for tool in _WRITING for path in history.paths.get(tool, ())}
-    dropped = {
-        "turns": history.turns,
-        "tool_calls": sum(history.calls.values()),
-        "files_read": len(read),
-        "files_written": len(written),
-    }
-    return SageCompacted(dropped, tuple(pinned), history.bytes_before, history.bytes_after)
 
 
 def _read_images(paths: Sequence[str | Path]) -> list[Media]:

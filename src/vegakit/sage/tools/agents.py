@@ -25,7 +25,7 @@ from vegakit.errors import InvalidMoneyError, ToolFailed, VegaError, error_name
 from vegakit.host import TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.ids import EffectKey
 from vegakit.money import Dollars, Money, dollars, format_money, to_usd
-from vegakit.policy import RetryRule, mark_untrusted, sanitise
+from vegakit.policy import BreakerRule, RetryRule, mark_untrusted, sanitise
 from vegakit.ports import Tool
 from vegakit.prices import DEFAULT_SEND_BUDGET, bill
 from vegakit.sage.coding_agent import CodingAgent, coding_agent
@@ -109,6 +109,7 @@ class TaskSession(Protocol):
     runtime: Runtime
     record: SageRecord
     retry: RetryRule | None
+    breaker: BreakerRule | None
     jobs: Jobs
 
     @property
@@ -249,6 +250,7 @@ class SubAgents:
             tools,
             max(1, self._session.current.max_tokens // _KINDS[kind].tokens_part),
             retry=self._session.retry,
+            breaker=self._session.breaker,
         )
 
     async def _answer(self, given: TaskArguments, task: str, part: Money, place: str) -> str:
