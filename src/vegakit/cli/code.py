@@ -58,6 +58,8 @@ _STOPPED = {EndReason.BUDGET, EndReason.LOOP, EndReason.INTERRUPTED}
 _UNANSWERED = {one.__name__ for one in (AgentFailed, CircuitOpen, RateLimited)}
 """Errors after which another model may answer."""
 _SHOWN = 100
+_NAME = re.compile(r"^[A-Z][A-Za-z]+: ")
+"""The name of an error, which the model reads."""
 
 
 def code_command(arguments: Sequence[str]) -> int:
@@ -332,7 +334,8 @@ class _Work:
                 begun = f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"
                 self._tell(look.text(f"{_of_task(event)}{begun}"))
             case SageToolEnded() if event.is_error:
-                why = middle(one_line(_safe(event.result)), _SHOWN, "…")
+                said = _NAME.sub("", _safe(event.result))
+                why = middle(one_line(said), 2 * _SHOWN, "…")
                 mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
                 self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
             case SageQuote():
