@@ -13,7 +13,9 @@ from tests.patience import PATIENCE_S
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of, wait_for
 from vegakit.conversation import Finish
-from vegakit.testing.provider import Failure, ProviderReply, ProviderToolCall
+from vegakit.sage import SageToolBegan, SageToolEnded, SageWaiting
+from vegakit.sage.coding_agent import Silence
+from vegakit.testing.provider import Failure, Hang, ProviderReply, ProviderToolCall
 
 LONG = ProviderReply(
     "I write it.",
@@ -113,7 +115,9 @@ def test_a_provider_that_fails_for_ever_is_told_with_its_words(tmp_path: Path, s
         ran = it.here("-p", "hi", "--session", "s")
         assert ran.returncode == 1
         assert len(it.bodies) == 7
-        first, *rest = ran.stderr.splitlines()[1:]
+        lines = ran.stderr.splitlines()
+        assert len([line for line in lines if "; try " in line]) == 6
+        first, *rest = lines[7:]
         assert re.match(
             r"error: anthropic:loopback failed \(\w+\): HTTP \d+: Try in an hour", first
         )
@@ -144,6 +148,59 @@ def test_another_model_goes_on_with_what_failed(tmp_path: Path) -> None:
         assert it.here("-p", "hi", "--session", "s").returncode == 1
         ran = it.here("--resume", "s", "--model", "anthropic:other", "-p", "Go on.")
         assert (ran.returncode, ran.stdout) == (0, "Done.\n"), ran.stderr
+
+
+def test_a_silent_model_is_told_of_and_asked_again(tmp_path: Path) -> None:
+    """At a tenth of what it may be silent, then at twice that, until it is given up."""
+    with scene(tmp_path, [Hang(), "Done."]) as it:
+        events = it.events("-p", "hi", "--timeout", "3s")
+        retry = next(n for n, e in enumerate(events) if e["type"] == "retry")
+        waits = [e for e in events[:retry] if e["type"] == "waiting"]
+        assert {(e["what"], e["limit_s"]) for e in waits} == {("smart", 3)}
+        dues = (0.3, 0.6, 1.2, 2.4)
+        assert all(e["waited_s"] >= due for e, due in zip(waits, dues, strict=False))
+        assert events[retry]["attempt"] == 2
+        assert "timeout" in events[retry]["message"]
+        assert events[-1]["text"] == "Done."
+
+
+def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
+    """The model or a tool; a provider that is asked again, in its own words."""
+    slow = calls(("shell", {"command": "sleep 1.2"}))
+    script = [Failure(529, "Too busy."), ProviderReply("", slow.calls, delay_ms=1_200), "Done."]
+    with scene(tmp_path, script) as it:
+        it.settings(QUICK)
+        told = it.here("-p", "hi", "--timeout", "10s").stderr
+        assert re.search(r"HTTP 529: Too busy\. \(request \w+\); try 2 of 7 in [\d.]+ s\n", told)
+        assert re.search(
+            r"waiting for smart for [\d.]+ s … \(after 10 s it is asked again\)\n", told
+        )
+        assert re.search(r"waiting for shell for [\d.]+ s …\n", told)
+
+
+def test_a_turn_goes_on_with_more_patience(tmp_path: Path) -> None:
+    """How long to wait is no part of what was asked: what was answered is not bought again."""
+    script = [calls(("todo", {"items": []})), Hang(), "Done."]
+    with scene(tmp_path, script) as it:
+        it.settings("[limits.default.retry]\nmax_attempts = 1\n")
+        end = it.events("-p", "hi", "--session", "s", "--timeout", "3s", status=1)[-1]
+        assert "timeout" in end["message"]
+        ran = it.here("--resume", "s", "--timeout", "1m")
+        assert (ran.returncode, ran.stdout, len(it.bodies)) == (0, "Done.\n", 3), ran.stderr
+
+
+def test_silence_begins_anew_with_what_is_told() -> None:
+    """But not with the news that nothing came; a sub-agent at work is its model."""
+    silence = Silence("smart", 1_000, 0)
+    assert (silence.due_ms, silence.tell(100).what, silence.due_ms) == (100, "smart", 200)
+    silence.heard(SageWaiting("smart", 0.1), 150)
+    assert silence.due_ms == 200
+    silence.heard(SageToolBegan("1.1.0", "task", {}), 300)
+    assert (silence.due_ms, silence.tell(400).what) == (400, "smart")
+    silence.heard(SageToolBegan("1.1.0/1.0", "shell", {}, "1.1.0"), 500)
+    assert silence.tell(600) == SageWaiting("shell", 0.1)
+    silence.heard(SageToolEnded("1.1.0/1.0", "shell", "", is_error=False), 700)
+    assert silence.tell(800) == SageWaiting("smart", 0.1, 1.0)
 
 
 # Signals and kills.

@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -22,12 +22,12 @@ from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.sessions import add_session_options, show_sessions
 from vegakit.concurrency import cancel_on_sigterm
-from vegakit.config import CutOffTools, resume_target
+from vegakit.config import CutOffTools, parse_duration_ms, resume_target
 from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
 from vegakit.host import NO_PRICE
 from vegakit.money import NANOS, dollars, format_money
-from vegakit.policy import sanitise
+from vegakit.policy import format_wait, sanitise
 from vegakit.sage import (
     EndReason,
     SageAgent,
@@ -36,10 +36,12 @@ from vegakit.sage import (
     SageEvent,
     SageMode,
     SageQuote,
+    SageRetry,
     SageSession,
     SageText,
     SageToolBegan,
     SageToolEnded,
+    SageWaiting,
     event_line,
 )
 from vegakit.sdk import Runtime
@@ -150,6 +152,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="the most tokens of one answer; 8000, or what the session has",
     )
+    parser.add_argument(
+        "--timeout",
+        type=_silence,
+        metavar="5m",
+        help="how long the model may say nothing before it is asked again; 5m",
+    )
     parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
@@ -177,6 +185,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _budget(text: str) -> str:
     amount(text.removeprefix("+"))
+    return text
+
+
+def _silence(text: str) -> str:
+    try:
+        parse_duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
@@ -236,6 +252,7 @@ class _Work:
             resend=chosen.resend,
             programs=chosen.programs,
             max_tokens=chosen.max_tokens,
+            timeout=chosen.timeout,
             on_question=self._asker() if at_terminal else None,
             on_refused=self._refused,
         ) as sage:
@@ -338,12 +355,8 @@ class _Work:
                 why = middle(one_line(said), 2 * _SHOWN, "…")
                 mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
                 self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
-            case SageQuote():
-                many = count(len(event.tasks), "sub-agent")
-                typical = f", typical {_usd(event.typical_usd)}" if event.typical_usd else ""
-                self._tell(look.text(f"{many}: at most {_usd(event.worst_usd)}{typical}"))
-            case SageCompacted():
-                self._tell(look.text(_compaction(event)))
+            case SageQuote() | SageRetry() | SageWaiting() | SageCompacted():
+                self._tell(look.text(_PROGRESS[type(event)](event)))
             case _:
                 pass
 
@@ -446,15 +459,39 @@ def _usd(amount: float) -> str:
     return format_money(round(amount * NANOS))
 
 
-def _of_task(event: SageToolBegan | SageToolEnded) -> str:
+def _of_task(event: SageToolBegan | SageToolEnded | SageRetry) -> str:
     """Return the mark of what a sub-agent does: the call that started it."""
     return f"  {event.task} " if event.task else ""
+
+
+def _quote(event: SageQuote) -> str:
+    typical = f", typical {_usd(event.typical_usd)}" if event.typical_usd else ""
+    return f"{count(len(event.tasks), 'sub-agent')}: at most {_usd(event.worst_usd)}{typical}"
+
+
+def _retry(event: SageRetry) -> str:
+    said, wait = one_line(_safe(event.message)), format_wait(round(1000 * event.wait_s))
+    return f"{_of_task(event)}{said}; try {event.attempt} of {event.attempts} in {wait}"
+
+
+def _waiting(event: SageWaiting) -> str:
+    waited, limit = (format_wait(round(1000 * s)) for s in (event.waited_s, event.limit_s))
+    again = f" (after {limit} it is asked again)" if event.limit_s else ""
+    return f"waiting for {event.what} for {waited} …{again}"
 
 
 def _compaction(event: SageCompacted) -> str:
     gone = ", ".join(f"{many:,} {what.replace('_', ' ')}" for what, many in event.dropped.items())
     size = f"{event.bytes_before:,} to {event.bytes_after:,} bytes"
     return f"the conversation was summed up, {size}; out of the model's sight: {gone}"
+
+
+_PROGRESS: dict[type[SageEvent], Callable[[Any], str]] = {
+    SageQuote: _quote,
+    SageRetry: _retry,
+    SageWaiting: _waiting,
+    SageCompacted: _compaction,
+}
 
 
 def _brief(arguments: Any) -> str:  # noqa: ANN401

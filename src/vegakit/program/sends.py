@@ -62,7 +62,13 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
-from vegakit.program.protocol import CallQueued, HistoryCompacted, ToolBegan, ToolEnded
+from vegakit.program.protocol import (
+    CallQueued,
+    CallRetried,
+    HistoryCompacted,
+    ToolBegan,
+    ToolEnded,
+)
 from vegakit.program.send_limits import (
     Guards,
     WaitUntil,
@@ -331,12 +337,20 @@ class SendWorker(Worker):
             self._commit(at, key)
             call.occurrence += 1
             self._core.wake_at(verdict.at_ms, TimerKind.SEND, at.path, at.message_id)
+            if isinstance(outcome, Failed):
+                self._tell_retry(at, call, outcome.reason, verdict)
             return True
         # That no time was left for a retry is known by this host alone, unless the outcome says so:
         # a run that goes on could decide otherwise, and not find the answer of the next model.
         if verdict.reason is GiveUpReason.DEADLINE or not (why := unavailable(outcome)):
             return False
         return self._fall_back(at, call, why, key)
+
+    def _tell_retry(self, at: OpenSend, call: Call, reason: str, verdict: RetryAt) -> None:
+        attempts, wait_ms = call.retry.rule.max_attempts, verdict.at_ms - self._core.now
+        model = call.request.model
+        news = CallRetried(at.path, model, reason, verdict.attempt, attempts, wait_ms)
+        self._core.out.append(news)
 
     def _verdict(
         self, at: OpenSend, call: Call, outcome: Failed | Refused | Unknown

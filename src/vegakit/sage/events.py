@@ -10,6 +10,7 @@ from msgspec import Struct
 from vegakit.agent import REPEATED, CompactedHistory
 from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, VegaError
 from vegakit.policy import PermissionMode
+from vegakit.program import CallRetried
 
 # Modes: what runs by itself, and what a person is asked about.
 
@@ -121,6 +122,26 @@ class SageCompacted(Struct, frozen=True, tag="compacted"):
     bytes_after: int
 
 
+class SageWaiting(Struct, frozen=True, tag="waiting"):
+    """Nothing was told for `waited_s`: the model says nothing, or tools are at work. A model that
+    is silent for `limit_s` is asked again; of tools it is 0."""
+
+    what: str
+    waited_s: float
+    limit_s: float = 0.0
+
+
+class SageRetry(Struct, frozen=True, tag="retry"):
+    """A model gave no answer, for the reason in `message`, and is asked again after `wait_s`."""
+
+    model: str
+    message: str
+    attempt: int
+    attempts: int
+    wait_s: float
+    task: str = ""
+
+
 class SageCost(Struct, frozen=True, tag="cost"):
     """The session has spent this much by now."""
 
@@ -160,6 +181,8 @@ SageEvent: TypeAlias = (
     | SageToolEnded
     | SageQuote
     | SageCompacted
+    | SageWaiting
+    | SageRetry
     | SageCost
     | SageEnd
 )
@@ -170,6 +193,17 @@ def call_id(above: int | str, step: int, index: int) -> str:
     model call that asked for it, the first is 1; and its index in that answer."""
     mark = "/" if isinstance(above, str) else "."
     return f"{above}{mark}{step + 1}.{index}"
+
+
+_TASK = re.compile(r"/[a-z]+ ([^/~]+)~[^/]*$")
+"""The end of the path of a sub-agent, named for the call that started it."""
+
+
+def retry_event(news: CallRetried) -> SageRetry:
+    """Return what is told of a call that is made again."""
+    found, wait_s = _TASK.search(news.path), news.wait_ms / 1000
+    task = found[1] if found else ""
+    return SageRetry(news.model, news.reason, news.attempt, news.attempts, wait_s, task)
 
 
 _WRITING = ("write", "edit", "apply_patch")

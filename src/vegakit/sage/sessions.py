@@ -149,6 +149,16 @@ class SessionStore:
         """Write a turn of a session."""
         await self._put(_TURNS, turn_key(record.run, number), to_json(turn))
 
+    async def copy_turns(
+        self, source: SageRecord, to: SageRecord, undone: Iterable[UndoneTurns]
+    ) -> None:
+        """Write the turns of a session that stand and came to an end as those of another."""
+        turns = await self.turns(source)
+        await self.rewind(source, turns, undone)
+        for number, turn in turns.items():
+            if not turn.undone_ms and (turn.messages or turn.failed):
+                await self.keep_turn(to, number, turn)
+
     async def rewind(
         self, record: SageRecord, turns: dict[int, TurnRecord], undone: Iterable[UndoneTurns]
     ) -> list[int]:

@@ -110,6 +110,7 @@ class TaskSession(Protocol):
     record: SageRecord
     retry: RetryRule | None
     breaker: BreakerRule | None
+    silent_ms: int
     jobs: Jobs
 
     @property
@@ -290,6 +291,7 @@ class SubAgents:
             max(1, self._session.current.max_tokens // _KINDS[kind].tokens_part),
             retry=self._session.retry,
             breaker=self._session.breaker,
+            silent_ms=self._session.silent_ms,
         )
 
     async def _answer(self, given: TaskArguments, task: str, part: Money, place: str) -> str:
