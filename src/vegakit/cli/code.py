@@ -18,6 +18,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec.json import encode
+
 from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.sessions import add_session_options, show_sessions
@@ -382,7 +384,7 @@ class _Work:
         else:
             self._tell_why(ending)
         spent = "" if ending.spent_usd is None else f"{_usd(ending.spent_usd)} spent"
-        refused = f", {ending.refused} calls refused" if ending.refused else ""
+        refused = f", {count(ending.refused, 'call')} refused" if ending.refused else ""
         changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
         self._tell(f"{spent}{refused}{changed}")
         for note in ending.notes:
@@ -494,11 +496,19 @@ _PROGRESS: dict[type[SageEvent], Callable[[Any], str]] = {
 }
 
 
+def _listed(value: Any) -> str:  # noqa: ANN401
+    """Return what is no text: steps as a list of them, other things as JSON."""
+    steps = cast("list[Any]", value) if isinstance(value, list) else []
+    if steps and all(isinstance(one, dict) and "text" in one for one in steps):
+        return ", ".join(f"[{'x' if one.get('done') else ' '}] {one['text']}" for one in steps)
+    return encode(value).decode()
+
+
 def _brief(arguments: Any) -> str:  # noqa: ANN401
     """Return what a call is about: its first argument, which is a path, a pattern or a command; of
     a task also its prompt."""
     if not isinstance(arguments, dict):
         return ""
     given = cast("dict[str, Any]", arguments)
-    about = [str(value) for value in given.values()] or [""]
+    about = [one if isinstance(one, str) else _listed(one) for one in given.values()] or [""]
     return " ".join(about[: 2 if "agent" in given else 1])
