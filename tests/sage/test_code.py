@@ -116,9 +116,9 @@ def test_a_bill_above_what_a_call_can_cost_is_told(tmp_path: Path) -> None:
         ran = it.here("--resume", "-p", "more")
         assert ran.returncode == 3
         assert len(it.bodies) == 1
-        assert "at most $0.1\n" in ran.stderr
+        assert "at most $0.10\n" in ran.stderr
         assert "overspent by $4.400001, because a provider billed more" in ran.stderr
-        assert "$4.4 over the budget: the provider billed more" in ran.stderr
+        assert "$4.400001 over the budget: the provider billed more" in ran.stderr
         assert "--budget '+$6'" in ran.stderr
         assert it.events("--resume", "--budget", "+$6")[-1]["text"] == "Two."
 

@@ -30,8 +30,16 @@ from vegakit.tools import ToolRights, is_protected
 
 _MOST_PATHS, _MOST_MATCHES, _LONGEST_MATCH = 500, 200, 300
 _USUAL_S, _SEARCH_S = 120, 30
-_OVERTIME = 124
-"""The exit code of `timeout` when it has ended its command."""
+_OVERTIME, _KILLED = 124, 137
+"""The exit codes of `timeout`: when it has ended its command, and when it had to kill it."""
+_GRACE_S = 1
+"""Between the signal that asks a command to end and the one that ends it."""
+_TOLD_LATE = {
+    _OVERTIME: "ended after {limit} s, its time limit: what it did until then stays done, the rest "
+    "was not done; give it more with timeout_s, or run it in the background",
+    _KILLED: "killed after {limit} s, its time limit: it did not end within {grace} s of being "
+    "asked to, so its outcome is unknown, and what it wrote may be partial; look before you go on",
+}
 
 
 class GlobArguments(Struct, forbid_unknown_fields=True):
@@ -165,10 +173,9 @@ class CommandTools:
         if given.background:
             return self._jobs.start([self._shell, "-c", given.command])
         limit = min(max(given.timeout_s, 1), LONGEST_COMMAND_S)
+        timed = ["timeout", "-k", str(_GRACE_S), str(limit)]
         async with self._workspace.changing(reach=Reach.FILES):
-            ran = await self._workspace.in_sandbox(
-                ["timeout", "-k", "1", str(limit), self._shell, "-c", given.command]
-            )
+            ran = await self._workspace.in_sandbox([*timed, self._shell, "-c", given.command])
         # Without the time it took: an equal result of an equal command must be equal text, or
         # nobody could tell that an agent goes round in a circle.
         shown = [
@@ -176,8 +183,16 @@ class CommandTools:
             for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
             if text.strip()
         ]
-        late = [f"ended after {limit} s"] if ran.exit_code == _OVERTIME else []
-        return "\n".join([*shown, *ran.notes, *late, f"exit code {ran.exit_code}"])
+        return "\n".join([*shown, *ran.notes, *_late(ran, limit), f"exit code {ran.exit_code}"])
+
+
+def _late(ran: CommandResult, limit: int) -> list[str]:
+    """Return what to tell of a command that was ended at its time limit. One that exits with the
+    same code by itself does so earlier."""
+    told = _TOLD_LATE.get(ran.exit_code)
+    if told is None or ran.duration_ms < 1000 * limit:
+        return []
+    return [told.format(limit=limit, grace=_GRACE_S)]
 
 
 async def list_files(workspace: Workspace, path: str) -> list[str]:
