@@ -397,7 +397,8 @@ def _covers(wanted: str, capability: str) -> bool:
 def _way_to(tree: Dependency, is_wanted: Callable[[str], bool]) -> tuple[str, ...] | None:
     """Return the shortest way to what is wanted below a node, without both ends; None if it is not
     there."""
-    ways, seen = [((), tree)], {tree.id}
+    start: tuple[tuple[str, ...], Dependency] = ((), tree)
+    ways, seen = [start], {tree.id}
     for way, at in ways:  # grows while it is walked, level by level
         for each in at.below.values():
             if is_wanted(each.id):
