@@ -22,6 +22,7 @@ from vegakit.cli.look import (
     table,
     tell_error,
 )
+from vegakit.contracts import NodeProgram, show_type
 from vegakit.errors import UserError
 from vegakit.vesper import (
     Dependency,
@@ -146,17 +147,30 @@ def _rows(repository: NodeRepository, only: list[Path] | None) -> Iterator[dict[
             node = repository.nodes[str(each)]
             if named is None or node.path in named:
                 yield {
-                    "node_id": str(each),
+                    **node_summary(node.program),
                     "name": name,
                     "version": each.version,
                     "newest": each == versions[-1],
                     "versions": [f"v{one.version}" for one in versions],
-                    "type": node.program.kind,
-                    "intent": node.program.intent,
                     "dependencies": node.table.metadata.dependencies,
                     "capabilities": capabilities_of(node),
                     "path": node.path,
                 }
+
+
+def node_summary(node: NodeProgram) -> dict[str, Any]:
+    """Return what a node takes, gives and promises, for programs."""
+    return {
+        "node_id": node.node_id,
+        "type": node.kind,
+        "intent": node.intent,
+        "inputs": {each.name: show_type(each.type) for each in node.inputs},
+        "outputs": {name: show_type(kind) for name, kind in node.outputs},
+        "errors": node.error_codes,
+        "steps": [step.name for step in node.steps],
+        "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
+        "most_operations": node.cost,
+    }
 
 
 # What depends on what.
