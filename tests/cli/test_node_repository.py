@@ -25,7 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def said(capsys: Captured, *words: str) -> tuple[int, str, str]:
     status = main(["node", *words])
-    return status, *capsys.readouterr()
+    out, err = capsys.readouterr()
+    return status, out, err
 
 
 def as_json(capsys: Captured, *words: str) -> Any:

@@ -25,7 +25,7 @@ from vegakit.cli.look import (
 from vegakit.contracts import NodeProgram, show_type
 from vegakit.errors import UserError
 from vegakit.vesper import (
-    Dependency,
+    NodeDependency,
     NodeFile,
     NodeRepository,
     capabilities_of,
@@ -207,7 +207,7 @@ def _write_lock(repository: NodeRepository, *, as_json: bool) -> None:
     print("\n".join(look_of(sys.stdout).marked(Sign.DONE, Tone.OK, said)))
 
 
-def _as_json(repository: NodeRepository, tree: Dependency) -> dict[str, Any]:
+def _as_json(repository: NodeRepository, tree: NodeDependency) -> dict[str, Any]:
     return {
         "node_id": tree.id,
         "digest": repository.digest(tree.id),
@@ -218,7 +218,7 @@ def _as_json(repository: NodeRepository, tree: Dependency) -> dict[str, Any]:
 
 
 def _drawn(
-    tree: Dependency, word: str, repository: NodeRepository, seen: set[str], margin: str = ""
+    tree: NodeDependency, word: str, repository: NodeRepository, seen: set[str], margin: str = ""
 ) -> Iterator[str]:
     """Yield a tree in lines. One that was drawn already is only named: several may depend on it."""
     wanted = ", ".join(capabilities_of(repository.nodes[tree.id]))
