@@ -31,6 +31,7 @@ from vegakit.cli.node_repository import (
     add_repository_actions,
     add_rollout_actions,
     folder_problems,
+    node_summary,
 )
 from vegakit.contracts import (
     NodeOutcome,
@@ -163,7 +164,7 @@ def _check(chosen: argparse.Namespace) -> int:
     nodes, wrong = _loaded(chosen.places)
     wrong += folder_problems(chosen.places, nodes, wrong)
     if chosen.json:
-        good = [{"path": node.path, "node": _summary(node.program)} for node in nodes]
+        good = [{"path": node.path, "node": node_summary(node.program)} for node in nodes]
         print_json({"nodes": good, "errors": [str(error) for error in wrong]})
         return 1 if wrong else 0
     look = look_of(sys.stdout)
@@ -176,22 +177,6 @@ def _check(chosen: argparse.Namespace) -> int:
     for error in wrong:
         tell_error(error)
     return 1 if wrong else 0
-
-
-def _summary(node: NodeProgram) -> dict[str, Any]:
-    return {
-        "node_id": node.node_id,
-        "type": node.kind,
-        "intent": node.intent,
-        "inputs": {each.name: show_type(each.type) for each in node.inputs},
-        "outputs": {name: show_type(kind) for name, kind in node.outputs},
-        "errors": node.error_codes,
-        "steps": [step.name for step in node.steps],
-        "capabilities": node.rules.capabilities,
-        "state": {each.name: each.table for each in node.states},
-        "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
-        "most_operations": node.cost,
-    }
 
 
 def _compile(chosen: argparse.Namespace) -> int:

@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _place() -> argparse.ArgumentParser:
+def _place() -> CommandParser:
     parser = CommandParser(add_help=False)
     parser.add_argument(
         "--store",

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         render_rollout_quote as render_rollout_quote,
     )
     from vegakit.vesper.repository import (
-        Dependency as Dependency,
+        NodeDependency as NodeDependency,
         NodeRepository as NodeRepository,
         capabilities_of as capabilities_of,
         compiler_version as compiler_version,
@@ -124,7 +124,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "repository": (
-            "Dependency NodeRepository capabilities_of compiler_version name_of node_digest"
+            "NodeDependency NodeRepository capabilities_of compiler_version name_of node_digest"
         ),
         "rollouts": "CheckedInput RolledOut rollout",
     },

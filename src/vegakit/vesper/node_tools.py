@@ -23,7 +23,7 @@ import inspect
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
@@ -334,7 +334,7 @@ _SOURCE = "node durations"
 
 
 class NodeDurations:
-    """How long runs of nodes took, by node and path; a runtime serves it with its metrics."""
+    """Counts how long runs of nodes took, by node and path; a runtime serves it with its metrics."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], list[int]] = {}
@@ -384,7 +384,7 @@ class NodeRun:
 @contextmanager
 def executed(
     node: NodeProgram, path: str, tracer: Tracer | None = None, *, counts: bool = True
-) -> Iterator[NodeRun]:
+) -> Generator[NodeRun]:
     """Record a block as a run of a node: a span, its duration, and what it ended with. Without a
     tracer it is that of the run of Vega that this is called in; outside of one nothing is recorded.
     Without `counts` somebody else counts it, as rollouts do."""
