@@ -701,9 +701,10 @@ def test_an_undo_is_finished_after_a_kill(work: Work) -> None:
                 if store.turns()[0].state == "done":  # killed before the plan was written
                     store.undo()
             assert differences(work.root, before) == []
-        for folder, saved in ((work.root, "w2"), (work.state, "kept")):
-            shutil.rmtree(folder)
-            (work.place / saved).rename(folder)
+        # Within the same folder: turns of one that is gone are not undone in its copy.
+        work.sh("find . -mindepth 1 -delete; cp -a ../w2/. .; rm -r ../w2")
+        shutil.rmtree(work.state)
+        (work.place / "kept").rename(work.state)
     assert kills >= 5
 
 
@@ -1048,3 +1049,59 @@ def test_turns_of_the_first_format_are_read(work: Work) -> None:
     work.store = None
     assert work.start().undo().restored == ("a",)
     assert work.get("a") == "1"
+
+
+# Another folder in the place of the one that the turns ran in.
+
+
+def replace_root(work: Work) -> None:
+    """Delete the workspace and make another at its path, as a new clone would be."""
+    shutil.rmtree(work.root)
+    work.root.mkdir()
+    work.put("readme", "of the new folder")
+
+
+def test_turns_of_a_folder_that_is_gone_are_refused(work: Work) -> None:
+    """Undo puts nothing of it into the folder that has its place now, unless it is told to."""
+    work.put("draft", "old")
+    work.start()
+    work.turn("rm draft; echo 1 > readme")
+    replace_root(work)
+    work.start()
+    before = copy(work.root, work.place / "before")
+    with pytest.raises(UserError, match=r"not the folder that these turns ran in.*add: --replaced"):
+        work.undo.undo()
+    assert differences(work.root, before) == []
+    work.turn("echo 2 > new")
+    assert work.undo.undo().restored == ("new",)
+    assert differences(work.root, before) == []
+    assert work.undo.undo(replaced=True).restored == ("draft",)
+    assert (work.get("draft"), work.get("readme")) == ("old", "of the new folder")
+    work.undo.redo()
+    assert not (work.root / "draft").exists()
+
+
+def test_what_was_cut_off_in_a_folder_that_is_gone_stays_so(work: Work) -> None:
+    """Neither an undo nor a turn goes on in another folder."""
+    work.sh("for i in 1 2 3 4 5 6; do echo $i > f$i; done")
+    work.start()
+    work.turn("rm f*; echo x > g")
+    work.undo.close()
+    assert kill_after(lambda: open_undo(work.root, work.state).undo(), 5)
+    replace_root(work)
+    work.start()
+    assert [turn.state for turn in work.undo.turns()] == ["done"]
+    work.undo.close()
+    child = os.fork()
+    if not child:
+        store = open_undo(work.root, work.state, hints=work.hints)
+        store.begin("cut off", whole=False)
+        with store.window(reach=Reach.FILES):
+            work.put("made", "1")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert work.get("made") == "1"
+    replace_root(work)
+    work.start()
+    assert sorted(path.name for path in work.root.iterdir()) == ["readme"]
+    assert next((turn.state, turn.paths) for turn in work.undo.turns()) == ("done", 0)

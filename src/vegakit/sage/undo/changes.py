@@ -14,11 +14,20 @@ wrote over it can be restored, and what they made of it since is known to be the
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
 from msgspec import msgpack
 
-from vegakit.sage.undo.records import FILE_TYPES, Change, PathEntry, TurnChanges, Unrestored
+from vegakit.sage.undo.records import (
+    FILE_TYPES,
+    Change,
+    PathEntry,
+    TurnChanges,
+    UndoTurn,
+    Unrestored,
+)
 
 OURS = ("turn", "command")
 """Whose a change is that a turn made: of a tool that named the path, or of a command."""
@@ -127,3 +136,27 @@ def pack(entry: PathEntry | None) -> bytes | None:
 def unpack(packed: bytes | None) -> PathEntry | None:
     """Return an entry that was kept."""
     return None if packed is None else _UNPACK.decode(packed)
+
+
+# Lists of turns.
+
+
+def told_by(facts: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the key of a turn, and what of it lasts."""
+    lasting: dict[str, str] = facts.get("lasting", {})
+    return facts.get("key", ""), tuple(what for what in lasting.values() if what)
+
+
+def once_each(turns: Iterable[UndoTurn]) -> Iterator[UndoTurn]:
+    """Yield turns, of those with one key the first."""
+    seen: set[str] = set()
+    for turn in turns:
+        if not turn.key or turn.key not in seen:
+            seen.add(turn.key)
+            yield turn
+
+
+def last_turns(standing: Sequence[UndoTurn], count: int) -> list[int]:
+    """Return the numbers of the last turns; those of one key count as one."""
+    wanted = {turn.key or str(turn.number) for turn in islice(once_each(standing), count)}
+    return [turn.number for turn in standing if (turn.key or str(turn.number)) in wanted]

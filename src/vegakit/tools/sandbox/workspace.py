@@ -6,11 +6,9 @@ whoever mounts a guard can tell whether it is still the same.
 """
 
 import asyncio
-import ctypes
 import errno
 import os
 import stat
-import struct
 import sys
 from collections import Counter
 from collections.abc import Collection, Coroutine, Generator, Iterator, Sequence
@@ -23,7 +21,7 @@ from msgspec import Struct, field
 
 from vegakit.errors import UserError
 from vegakit.ports import GuardsOutdatedError, PathGuard
-from vegakit.tools.openat import best_opener, flags
+from vegakit.tools.openat import best_opener, born_ns, flags
 from vegakit.tools.protected_names import (
     ABSENT_FILES,
     ABSENT_FOLDERS,
@@ -161,30 +159,10 @@ def identity_of(about: os.stat_result) -> Identity:
     return about.st_dev, about.st_ino
 
 
-_EMPTY_PATH, _NO_FOLLOW, _WANT_BIRTH = 0x1000, 0x100, 0x800
-_STATX_SIZE, _STATX_MASK, _STATX_BIRTH = 256, struct.Struct("=I"), struct.Struct("=qI")
-_BIRTH_AT = 80
-_statx: Any = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linux" else None
-"""Python's own stat does not tell on Linux when a file was made."""
-
-
 def known_as(fd: int, name: str, identity: Identity) -> Known:
     """Return the mark of `name` in the folder `fd`, or of the folder itself if there is no name.
     Where the file system does not tell when a file was made, that is 0."""
-    return fold_path(name), *identity, _born_ns(fd, name)
-
-
-def _born_ns(fd: int, name: str) -> int:
-    if _statx is None:
-        about = os.stat(name, dir_fd=fd, follow_symlinks=False) if name else os.fstat(fd)
-        return int(getattr(about, "st_birthtime", 0) * 1_000_000_000)
-    told = ctypes.create_string_buffer(_STATX_SIZE)
-    flags_ = _NO_FOLLOW | (0 if name else _EMPTY_PATH)
-    if _statx(fd, os.fsencode(name), flags_, _WANT_BIRTH, told):
-        return 0
-    (mask,) = _STATX_MASK.unpack_from(told)
-    seconds, nanoseconds = _STATX_BIRTH.unpack_from(told, _BIRTH_AT)
-    return seconds * 1_000_000_000 + nanoseconds if mask & _WANT_BIRTH else 0
+    return fold_path(name), *identity, born_ns(fd, name)
 
 
 def is_empty(fd: int, name: str, about: os.stat_result) -> bool:
