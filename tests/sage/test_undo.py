@@ -1051,6 +1051,59 @@ def test_turns_of_the_first_format_are_read(work: Work) -> None:
     assert work.get("a") == "1"
 
 
+# A command in the background, beside which a person works on.
+
+
+def test_what_a_person_saves_beside_a_job_is_kept_and_named(work: Work) -> None:
+    """Made or changed while only the job ran; what it removed comes back. `--overwrite` takes all
+    back."""
+    for name in "abcd":
+        work.put(name, "1")
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.JOB):
+        work.put("a", "person")
+        work.put("new", "person, or the job")
+        (work.root / "b").unlink()
+        work.let_stamps_move()
+        with work.undo.window(reach=Reach.FILES):
+            work.put("c", "a command")
+        work.let_stamps_move()
+        with work.undo.window(["d"]):
+            work.put("d", "an edit")
+    changes = work.undo.end(number)
+    assert (changes.changed, changes.deleted) == (("c", "d"), ("b",))
+    assert changes.by_jobs == changes.by_others == ("a", "new")
+    done = work.undo.undo()
+    assert (done.restored, done.by_commands) == (("b", "c", "d"), ("b", "c"))
+    assert {each.path for each in done.kept if "background" in each.reason} == {"a", "new"}
+    assert [work.get(name) for name in ("a", "b", "c", "d", "new")] == [
+        *("person", "1", "1", "1", "person, or the job")
+    ]
+    work.undo.redo()
+    assert not work.undo.undo(on_conflict="restore").kept
+    assert differences(work.root, before) == []
+
+
+@pytest.mark.parametrize("reach", [Reach.FILES, None])
+def test_what_a_tool_makes_of_a_save_beside_a_job_is_taken_back_to_it(
+    work: Work, reach: Reach | None
+) -> None:
+    """An edit of the same file, or a command, while the job still runs."""
+    work.put("a", "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.JOB):
+        work.put("a", "person")
+        work.let_stamps_move()
+        with work.undo.window(reach=reach) if reach else work.undo.window(["a"]):
+            work.put("a", "person, then the tool")
+    work.undo.end(number)
+    work.undo.undo()
+    assert work.get("a") == "person"
+
+
 # Another folder in the place of the one that the turns ran in.
 
 

@@ -101,6 +101,8 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
         if left:
             print(f"{count(len(left), 'path')} {title}")
             _show_paths(_with_reason(each) for each in left)
+    if done.kept and not is_redo:
+        print("to restore what was kept: vega undo --redo, then the same with --overwrite")
     short = f", but {'not all' if done.restored else 'none'} of its files are as they were before"
     if is_redo or not done.not_restored:
         short = ""

@@ -10,6 +10,8 @@ wrote over it can be restored, and what they made of it since is known to be the
 | the turn, others              | leaves it, and names it                              |
 | the turn, others, the turn    | restores what the others left, and names it          |
 | the turn, others: as it was   | nothing: it came and went, as the guards of a sandbox |
+
+What changed while only a command in the background ran counts as that of others.
 """
 
 import os
@@ -31,6 +33,11 @@ from vegakit.sage.undo.records import (
 
 OURS = ("turn", "command")
 """Whose a change is that a turn made: of a tool that named the path, or of a command."""
+DOUBTFUL = {
+    "shared": "a command of another session ran when it changed, so whose it is nobody knows",
+    "job": "it changed while a command ran in the background, so it may be your own change",
+}
+"""Whose a change is that undo keeps although the turn may have made it, with what it says then."""
 _UNPACK = msgpack.Decoder(PathEntry)
 
 
@@ -87,7 +94,8 @@ def _came_and_went(steps: list[tuple[bytes | None, bytes | None, str]]) -> bool:
     """Say whether a path is as it was, and nothing that others made is lost by it: a turn that puts
     back what was before them has taken theirs away."""
     is_as_before = steps[0][0] == steps[-1][1]
-    return is_as_before and (len(steps) == 1 or (len(steps) == 2 and steps[0][2] in OURS))
+    is_maybe_ours = steps[0][2] in (*OURS, "job")
+    return is_as_before and (len(steps) == 1 or (len(steps) == 2 and is_maybe_ours))
 
 
 def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
@@ -105,6 +113,7 @@ def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
         names_of(path for path, (_, after) in ours.items() if after is None),
         names_of(path for path, (_, by) in rows.items() if by not in OURS),
         named(lost.items()),
+        names_of(path for path, (_, by) in rows.items() if by == "job"),
     )
 
 

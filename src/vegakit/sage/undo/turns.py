@@ -34,6 +34,7 @@ from typing import Any, Self
 
 from vegakit.errors import UserError
 from vegakit.sage.undo.changes import (
+    DOUBTFUL,
     ChangeTable,
     last_turns,
     named,
@@ -74,7 +75,6 @@ from vegakit.tools import folder_mark
 
 _FULL_EVERY = 20
 """Turns after which every stamp is compared, whatever inotify said."""
-_SHARED = "a command of another session ran when it changed, so whose change it is nobody knows"
 
 
 def open_undo(
@@ -177,7 +177,7 @@ class UndoStore:
         `reach` says where it can write."""
         with self._lock:
             turn = self._the_open()
-            if all(each.ended for each in turn.windows):
+            if all(each.ended or each.reach is Reach.JOB for each in turn.windows):
                 # What others did until now, to a file that this tool may change next, is theirs;
                 # later one change of it could not be told from the other.
                 with self._transaction():
@@ -289,9 +289,10 @@ class UndoStore:
         rows = self._rows(chosen, force=on_conflict == "restore")
         plan = UndoPlan(self._scanner, self._contents, rows, on_conflict)
         check_git_locks(self._scanner.root, plan.goal)
-        for path in () if on_conflict == "restore" else self._by(chosen, "shared"):
-            if path not in plan.goal:
-                plan.kept.setdefault(os.fsdecode(path), _SHARED)
+        if on_conflict == "keep":
+            for whose, why in DOUBTFUL.items():
+                for path in self._by(chosen, whose) - plan.goal.keys():
+                    plan.kept.setdefault(os.fsdecode(path), why)
         for folder in self._moved_git(chosen):
             plan.not_restored[folder] = (
                 "git's own folder lies outside of the workspace: commits and index are as they are"
@@ -323,15 +324,14 @@ class UndoStore:
             " join turn on id=turn where turn>=? order by turn, step",
             (min(chosen),),
         )
-        mine = {"turn", "command", "undo", "redo", *(["shared"] if force else [])}
+        mine = {"turn", "command", "undo", "redo", *(DOUBTFUL if force else ())}
         for turn, path, before, after, by, stands in rows:
             ours = turn in chosen and by in mine
-            if ours or stands or by in ("person", "other", "shared"):
+            if ours or stands or by in ("person", "other", *DOUBTFUL):
                 yield path, unpack(before), unpack(after), ours
 
     def _by(self, chosen: Sequence[int], whose: str) -> set[bytes]:
-        """Return the paths of these turns whose change is somebody's: that of a `command`, or
-        `shared` with a session beside."""
+        """Return the paths of these turns whose change is somebody's, such as a `command`'s."""
         marks = ",".join("?" * len(chosen))
         rows = self._db.execute(
             f"select path from change where by=? and turn in ({marks})",  # noqa: S608
@@ -504,6 +504,8 @@ class UndoStore:
                 whose = "turn"
             else:
                 whose = turn.owner(path, at, beside.values(), guarded=guarded)
+            if whose == "job" and after is None:
+                whose = "command"  # must come back; what a person removed can be removed again
             rows[path] = (change, whose)
         self._changes.add(turn.number, rows)
         # Of these all is recorded now, once it is committed.

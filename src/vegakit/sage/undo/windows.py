@@ -4,7 +4,8 @@ A change is the turn's if a tool could have made it that ran when it was made. A
 paths makes none elsewhere. A command in the sandbox may write wherever nothing is guarded; what the
 sandbox guards, such as `.git` and `.env`, somebody outside of it changed. Of all else that changes
 while a command runs nobody can tell: it counts as the command's, undo says so, and a redo brings it
-back.
+back. A command in the background may run for an hour, in which a person goes on with their work:
+what changes while no other tool runs is kept, and named.
 """
 
 import os
@@ -71,6 +72,8 @@ class Reach(StrEnum):
     """Anywhere, as a server of somebody else's."""
     FILES = "files"
     """Where the sandbox guards nothing: a command."""
+    JOB = "job"
+    """As a command, but in the background, for so long that a person saves files meanwhile."""
     REPOSITORY = "repository"
     """As a command, and to the `.git` of the workspace."""
 
@@ -163,9 +166,9 @@ class OpenTurn:
 
     def owner(self, path: bytes, at: int, beside: Collection[ToolWindow], *, guarded: bool) -> str:
         """Return whose a change is that was made then: the turn's, by a tool that named it or by a
-        command, of others, or shared if tools of this turn and of a session beside may both have
-        made it. What a tool named is its own, also while a command runs that may change anything.
-        """
+        command, perhaps that of a job, of others, or shared if tools of this turn and of a session
+        beside may both have made it. What a tool named is its own, also while a command runs that
+        may change anything."""
         own = [
             each
             for each in self.windows
@@ -184,6 +187,8 @@ class OpenTurn:
             for each in beside
         ):
             return "shared"
+        if all(each.reach is Reach.JOB for each in own):
+            return "job"
         return "turn" if any(each.reach is Reach.WHOLE for each in own) else "command"
 
     def may_write(self, path: bytes, *, guarded: bool) -> bool:
