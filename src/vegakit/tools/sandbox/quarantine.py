@@ -221,9 +221,7 @@ class _QuarantineVisitor:
         if entry.inode() in self._inodes and self._was_known(fd, entry):
             return None
         self._note_uncovered(trail, entry.name)
-        if kind not in {ProtectionKind.TRUSTED, ProtectionKind.CREDENTIALS} or self._is_as_before(
-            fd, trail, entry
-        ):
+        if not self._is_acted_on(kind, trail) or self._is_as_before(fd, trail, entry):
             return entry.name
         if self._is_from_outside(trail, entry):
             self._notes.append(
@@ -232,6 +230,13 @@ class _QuarantineVisitor:
             )
             return None
         return self._rename(fd, trail, entry.name, "programs outside the sandbox act on that name")
+
+    def _is_acted_on(self, kind: ProtectionKind | None, trail: Trail) -> bool:
+        """Return whether a name of this kind is set aside here. An environment that came as a whole
+        is the command's own, and no tool of the person was set up to use it."""
+        if kind is ProtectionKind.INSTALLED:
+            return bool(trail) and trail[-1][1] in self._before.environments
+        return kind in {ProtectionKind.TRUSTED, ProtectionKind.CREDENTIALS}
 
     def _is_from_outside(self, trail: Trail, entry: "os.DirEntry[str]") -> bool:
         """Return whether a person has filled what we had made empty: the command found it mounted

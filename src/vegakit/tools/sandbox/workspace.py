@@ -25,6 +25,7 @@ from vegakit.tools.openat import best_opener, born_ns, flags
 from vegakit.tools.protected_names import (
     ABSENT_FILES,
     ABSENT_FOLDERS,
+    ENVIRONMENTS,
     SECRET_FILES,
     ProtectionKind,
     fold_path,
@@ -220,6 +221,8 @@ def trail_to(root: int, names: Sequence[str]) -> Trail:
 # a name that other programs act on; a bare repository    | may read it
 # such a name at the top where it is absent               | cannot make it
 # such a name made elsewhere                              | may make it; it is set aside afterwards
+# code that the person's tools run: `.venv/bin`           | may read it
+# more of that in the same environment                    | may make it; it is set aside afterwards
 # a file that has another name outside                    | may read it: it would change that too
 # a file of a runtime: `run.db`, one with `.spool` beside | may read it
 # its `-wal` and `-journal` where they are absent         | cannot make it
@@ -257,7 +260,8 @@ _STRENGTH = ("pin", "freeze", "hide")
 class WorkspaceScan(Struct):
     """The findings of a walk. Everything in `known` was there before; `repositories` are folders,
     known again without their names. `links` are known by name: those with a protected name, and
-    where they lead; `led_to` are secrets behind such links. Empty names at the top are guarded and
+    where they lead; `led_to` are secrets behind such links. `environments` are folders that
+    installed code lies in. Empty names at the top are guarded and
     not known again: perhaps they are the stubs of another process, which takes them away."""
 
     root: Identity = (0, 0)
@@ -269,6 +273,7 @@ class WorkspaceScan(Struct):
     led_to: set[Identity] = field(default_factory=set[Identity])
     repositories: set[Known] = field(default_factory=set[Known])
     absent: list[str] = field(default_factory=list[str])
+    environments: set[Identity] = field(default_factory=set[Identity])
 
 
 async def scan_workspace(
@@ -348,6 +353,8 @@ class _GuardCollector:
                 return []
         if not trail:
             self._present = names
+        elif fold_path(trail[-1][0]) in ENVIRONMENTS:
+            self.found.environments.add(trail[-1][1])
         below: list[str] = []
         ours = self._kept_by_runtimes(trail, entries, names)
         for entry in entries:
