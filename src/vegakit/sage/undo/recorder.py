@@ -23,7 +23,7 @@ from vegakit.concurrency import run_to_completion
 from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
 from vegakit.ports import Tool
-from vegakit.sage.undo.records import TurnChanges, UndoneTurns
+from vegakit.sage.undo.records import TurnChanges, UndoneTurns, UndoStoreInUseError
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.sage.undo.windows import Reach, window_beside
 from vegakit.tools import ToolRights, rights_of
@@ -125,6 +125,13 @@ class TurnRecorder:
         """Wait for the first recording, which is not cancelled with who waits for it."""
         try:
             await asyncio.shield(begun)
+        except UndoStoreInUseError:
+            self.problem = (
+                f"another session is open in {self._workspace}, and undo follows one at a time, so "
+                "what this one wrote counts as your own edits. To have undo for both, give each a "
+                "folder of its own: git worktree add ../NAME, then run it there"
+            )
+            return False
         except _FAILURES as error:
             self.problem = str(error)
             return False
