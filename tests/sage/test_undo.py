@@ -21,6 +21,8 @@ from vegakit.errors import StoreError, UserError
 from vegakit.sage import Restored, TurnChanges, UndoLimits, UndoStore, open_undo
 from vegakit.sage.undo.restoring import OnConflict
 from vegakit.sage.undo.windows import SILENCE_NS, Reach, window_beside, windows_beside
+from vegakit.tools.sandbox.quarantine import remove_stubs
+from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 MIB = 1 << 20
 Deed = str | Callable[[], object]
@@ -1083,6 +1085,36 @@ def test_what_a_person_saves_beside_a_job_is_kept_and_named(work: Work) -> None:
     ]
     work.undo.redo()
     assert not work.undo.undo(on_conflict="restore").kept
+    assert differences(work.root, before) == []
+
+
+def test_the_guards_of_a_sandbox_are_nobodys_change(work: Work) -> None:
+    """However often they come and go while others look; what is saved in one is the person's."""
+    work.put("a", "1")
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    stubs: dict[str, tuple[int, int]] = {}
+    with work.undo.window(reach=Reach.JOB):
+        for _ in range(3):
+            scan_workspace_sync(work.root, stubs=stubs)
+            with work.undo.window(["a"]):
+                work.put("a", "2")
+            for descriptor in remove_stubs(work.root, stubs):
+                os.close(descriptor)
+            with work.undo.window(["a"]):
+                work.put("a", "3")
+        scan_workspace_sync(work.root, stubs=stubs)
+    changes = work.undo.end(number)
+    assert (changes.changed, changes.created, changes.by_others) == (("a",), (), ())
+    for name in (".vscode/settings.json", ".envrc"):
+        work.put(name, "person")
+    for descriptor in remove_stubs(work.root, stubs):
+        os.close(descriptor)
+    done = work.undo.undo()
+    assert (done.restored, done.kept) == (("a",), ())
+    assert (work.get(".envrc"), work.get(".vscode/settings.json")) == ("person", "person")
+    work.sh("rm -r .envrc .vscode")
     assert differences(work.root, before) == []
 
 
