@@ -970,6 +970,28 @@ def test_what_a_command_makes_is_its_own_whatever_its_name(work: Work) -> None:
     assert work.get("d/.env") == "old"
 
 
+def test_what_a_command_goes_on_to_make_is_its_own(work: Work) -> None:
+    """Though a tool beside it looked meanwhile; a later command finds it guarded."""
+    work.put("a", "1")
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.FILES):
+        work.sh("mkdir -p .venv/bin; echo 1 > key.pem")
+        with work.undo.window(["a"]):
+            work.put("a", "2")
+        work.let_stamps_move()
+        work.sh("echo 1 > .venv/bin/x; echo 2 > key.pem")
+    work.let_stamps_move()
+    with work.undo.window(reach=Reach.FILES):
+        work.put("key.pem", "person")
+    assert work.undo.end(number).by_others == ("key.pem",)
+    assert names(work.undo.undo()) == ({"key.pem"}, set())
+    assert work.get("key.pem") == "person"
+    (work.root / "key.pem").unlink()
+    assert [one for one in differences(work.root, before) if "'a'" not in one] == []
+
+
 def test_a_tool_that_names_its_paths_changes_no_others(work: Work) -> None:
     """What somebody saves elsewhere at that moment is theirs."""
     work.put("b", "1")

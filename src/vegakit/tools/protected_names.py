@@ -24,6 +24,7 @@ of it: it is set aside. One that a command makes is left to it as a whole.
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from enum import StrEnum
 
 from vegakit.errors import CapabilityDenied
@@ -127,14 +128,16 @@ _CONFIG = """
     git fish nvim vim tmux pip uv curlrc lesskey autostart systemd mise mise.toml environment.d
     helix lefthook.yml lefthook.yaml lefthook.toml lefthook.json
 """
-_IN_CONFIG = {
+_IN_CONFIG: dict[str, ProtectionKind] = {
     **dict.fromkeys("gcloud gh hub rclone".split(), ProtectionKind.CREDENTIALS),
     **dict.fromkeys(_CONFIG.split(), ProtectionKind.TRUSTED),
 }
-_IN_ENVIRONMENT = dict.fromkeys("bin scripts pyvenv.cfg".split(), ProtectionKind.INSTALLED)
+_IN_ENVIRONMENT: dict[str, ProtectionKind] = dict.fromkeys(
+    "bin scripts pyvenv.cfg".split(), ProtectionKind.INSTALLED
+)
 _AT_START = dict.fromkeys("sitecustomize.py usercustomize.py".split(), ProtectionKind.INSTALLED)
 _IN_PACKAGES: dict[str, ProtectionKind] = {**_AT_START, "*.pth": ProtectionKind.INSTALLED}
-_BELOW: dict[str, dict[str, ProtectionKind]] = {
+_BELOW: dict[str, Mapping[str, ProtectionKind]] = {
     ".config": _IN_CONFIG,
     ".local": {"bin": ProtectionKind.TRUSTED},
     # Yarn runs the release that is kept there, with these plugins; editors the SDKs.

@@ -493,7 +493,7 @@ class UndoStore:
             after = change[1]
             # Objects of git always count: keeping them moved their stamps, and they go only with
             # their repository.
-            guarded = self._is_guarded(path, changes)
+            guarded = self._guarded_since(turn, path, changes)
             is_object = after is not None and after.kind == "g"
             at = self._scanner.moved_at(path)
             if cut_ns is not None and after is None:
@@ -511,12 +511,21 @@ class UndoStore:
         # Of these all is recorded now, once it is committed.
         self._read_words += [file for file, window in beside.items() if window.ended < looked]
 
-    def _is_guarded(self, path: bytes, changes: dict[bytes, Change]) -> bool:
-        """Say whether a command found a path guarded: it is what was there, in a folder that is
-        still the same. What was not there a command may have made."""
+    def _guarded_since(
+        self, turn: OpenTurn, path: bytes, changes: dict[bytes, Change]
+    ) -> int | None:
+        """Return since when commands find a path guarded: it is what was there, in a folder that is
+        still the same. What was not there a command may have made, and goes on to change although a
+        look of another tool has seen it meanwhile."""
         part = protected_part(path)
+        if not part:
+            return None
         before = changes[part][0] if part in changes else self._scanner.entry(part)
-        return bool(part) and before is not None and self._scanner.stands(parent_of(part))
+        if before is None:
+            turn.made.setdefault(os.fsdecode(part), self._scanner.moved_at(part))
+        if before is None or not self._scanner.stands(parent_of(part)):
+            return None
+        return turn.made.get(os.fsdecode(part), 0)
 
     def _trim(self) -> None:
         """Forget the oldest turns when there are too many, or when they take too much room."""

@@ -91,13 +91,15 @@ class ToolWindow(Struct):
         """Say whether the tool ran then."""
         return self.began <= at <= (self.ended or at)
 
-    def may_write(self, path: bytes, *, guarded: bool) -> bool:
-        """Say whether the tool can have changed a path, which the sandbox may have `guarded`."""
+    def may_write(self, path: bytes, *, guarded: int | None) -> bool:
+        """Say whether the tool can have changed a path. The sandbox guards it if it was there when
+        the tool began; `guarded` says since when, None if never."""
         if self.paths:
             return self.names(path)
         if self.reach is Reach.REPOSITORY and (path == b".git" or path.startswith(b".git/")):
             return True
-        return not guarded or self.reach in (Reach.WHOLE, Reach.ANY)
+        is_guarded = guarded is not None and guarded < self.began
+        return not is_guarded or self.reach in (Reach.WHOLE, Reach.ANY)
 
     def names(self, path: bytes) -> bool:
         """Say whether the tool named a path, or something below it."""
@@ -159,12 +161,16 @@ class OpenTurn:
     def __init__(self, facts: dict[str, Any], number: int = 0) -> None:
         self.facts, self.number = facts, number
         self.windows = msgspec.convert(facts.pop("windows", []), list[ToolWindow])
+        self.made: dict[str, int] = facts.setdefault("made", {})
+        """When names came in the turn that the sandbox would guard, had they been there before."""
 
     def written(self) -> dict[str, Any]:
         """Return all that is known of the turn, as it is kept."""
         return {**self.facts, "windows": msgspec.to_builtins(self.windows)}
 
-    def owner(self, path: bytes, at: int, beside: Collection[ToolWindow], *, guarded: bool) -> str:
+    def owner(
+        self, path: bytes, at: int, beside: Collection[ToolWindow], *, guarded: int | None
+    ) -> str:
         """Return whose a change is that was made then: the turn's, by a tool that named it or by a
         command, perhaps that of a job, of others, or shared if tools of this turn and of a session
         beside may both have made it. What a tool named is its own, also while a command runs that
@@ -191,7 +197,7 @@ class OpenTurn:
             return "job"
         return "turn" if any(each.reach is Reach.WHOLE for each in own) else "command"
 
-    def may_write(self, path: bytes, *, guarded: bool) -> bool:
+    def may_write(self, path: bytes, *, guarded: int | None) -> bool:
         """Say whether any tool of the turn can have changed a path."""
         return any(each.may_write(path, guarded=guarded) for each in self.windows)
 
