@@ -377,18 +377,20 @@ async def undo_turns(
     *,
     to: int | None = None,
     overwrite: bool = False,
+    replaced: bool = False,
     settings: Settings | None = None,
     on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
     """Take back the last turns, or all after turn `to`: what they wrote, and what was said in them.
-    What somebody else changed since is kept and named, unless `overwrite` says to restore it. A
-    session that is open in the folder may be about to end: it is waited for, and `on_wait` is
-    called first."""
+    What somebody else changed since is kept and named, unless `overwrite` says to restore it. If
+    another folder has taken the place of the one that they ran in, it is refused unless `replaced`
+    says so. A session that is open in the folder may be about to end: it is waited for, and
+    `on_wait` is called first."""
     on_conflict = "restore" if overwrite else "keep"
 
     def work(store: UndoStore) -> Restored:
         # One that was cut off was asked for before, and is done now.
-        return store.record() or store.undo(turns, on_conflict, to=to)
+        return store.record() or store.undo(turns, on_conflict, to=to, replaced=replaced)
 
     return await _rewound(folder, settings, work, on_wait)
 
@@ -397,14 +399,16 @@ async def redo_turns(
     folder: str | Path = ".",
     *,
     overwrite: bool = False,
+    replaced: bool = False,
     settings: Settings | None = None,
     on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
-    """Take back the last undo. An open session is waited for, as by `undo_turns`."""
+    """Take back the last undo. An open session is waited for, and a folder that has taken the place
+    of another is refused, as by `undo_turns`."""
 
     def work(store: UndoStore) -> Restored:
         store.record()
-        return store.redo("restore" if overwrite else "keep")
+        return store.redo("restore" if overwrite else "keep", replaced=replaced)
 
     return await _rewound(folder, settings, work, on_wait)
 
