@@ -334,7 +334,7 @@ _SOURCE = "node durations"
 
 
 class NodeDurations:
-    """Counts how long runs of nodes took, by node and path; served with the runtime's metrics."""
+    """Counts how long runs of nodes took, by node and path; a runtime serves it."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], list[int]] = {}
