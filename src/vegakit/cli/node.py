@@ -27,6 +27,7 @@ from vegakit.cli.look import (
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_proof import add_proof_actions
 from vegakit.contracts import (
     NodeOutcome,
     NodeProgram,
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "contract, in files of the suffix .vsp.",
     )
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="check | compile | run | test | diff | list"
+        dest="action", required=True, metavar="check | compile | run | test | diff | prove | list"
     )
     checking = _action(actions, "check", _check, "find what is wrong with nodes")
     checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     for each in (testing, differing):
         each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
+    add_proof_actions(actions, _action)
     listing = _action(actions, "list", _list, "list nodes")
     listing.add_argument("places", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
     return parser

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         show_value as show_value,
     )
     from vegakit.contracts.nodes import (
+        GUARD as GUARD,
         HANDLED as HANDLED,
         OPERATIONS as OPERATIONS,
         NodeInput as NodeInput,
@@ -117,16 +118,24 @@ if TYPE_CHECKING:
         clean_runs as clean_runs,
     )
     from vegakit.contracts.typed import (
+        Arithmetic as Arithmetic,
+        ArrayMade as ArrayMade,
+        Conditional as Conditional,
         Constant as Constant,
         Expression as Expression,
         FieldOf as FieldOf,
         FunctionCall as FunctionCall,
+        Inverted as Inverted,
         ItemLoop as ItemLoop,
         ItemOf as ItemOf,
         Logic as Logic,
         LoopKind as LoopKind,
+        Membership as Membership,
         NamedValue as NamedValue,
+        Negated as Negated,
+        RecordMade as RecordMade,
         Relation as Relation,
+        Rescaled as Rescaled,
         cost_of as cost_of,
         walk as walk,
     )
@@ -152,7 +161,7 @@ __getattr__, __dir__ = lazy_exports(
             "read_value show_type show_value"
         ),
         "nodes": (
-            "HANDLED NodeInput NodeOutcome NodeProblem NodeProgram NodeStatus NodeStep "
+            "GUARD HANDLED NodeInput NodeOutcome NodeProblem NodeProgram NodeStatus NodeStep "
             "OPERATIONS WrittenLine broken_outcome check_bounds clause_of first_broken "
             "interpret record_clauses step_expression"
         ),
@@ -163,8 +172,9 @@ __getattr__, __dir__ = lazy_exports(
             "clean_runs"
         ),
         "typed": (
-            "Constant Expression FieldOf FunctionCall ItemLoop ItemOf Logic LoopKind "
-            "NamedValue Relation cost_of walk"
+            "Arithmetic ArrayMade Conditional Constant Expression FieldOf FunctionCall Inverted "
+            "ItemLoop ItemOf Logic LoopKind Membership NamedValue Negated RecordMade Relation "
+            "Rescaled cost_of walk"
         ),
     },
 )

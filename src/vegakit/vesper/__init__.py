@@ -56,6 +56,15 @@ if TYPE_CHECKING:
         open_rollouts as open_rollouts,
         store_with_rollouts as store_with_rollouts,
     )
+    from vegakit.vesper.proofs import (
+        MOST_ITEMS as MOST_ITEMS,
+        SOLVER_EFFORT as SOLVER_EFFORT,
+        ClauseProof as ClauseProof,
+        NodeProof as NodeProof,
+        ProofLimits as ProofLimits,
+        ProofVerdict as ProofVerdict,
+        prove_node as prove_node,
+    )
     from vegakit.vesper.quotes import (
         QuotedStage as QuotedStage,
         RolloutQuote as RolloutQuote,
@@ -78,6 +87,9 @@ __getattr__, __dir__ = lazy_exports(
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
+        ),
+        "proofs": (
+            "ClauseProof MOST_ITEMS NodeProof ProofLimits ProofVerdict SOLVER_EFFORT prove_node"
         ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "rollouts": "CheckedInput RolledOut rollout",
