@@ -197,19 +197,19 @@ def _call(to: Translator, part: FunctionCall, names: Names, guard: Term) -> Numb
     values = [to.value(each, names, guard) for each in part.arguments]
     if part.function == "LENGTH" and isinstance(kind := part.arguments[0].type, TextType):
         return to.texts.length(values[0], kind.max_length)
-    return to.checked(part.type, _FUNCTIONS[part.function](to, *values), guard)
+    return to.checked(part.type, _FUNCTIONS[part.function](to, values), guard)
 
 
 def _seconds(to: Translator, start: Number, end: Number) -> Number:
     return to.terms.divided(to.terms.minus(end, start), known(_MICROSECONDS))[0]
 
 
-_FUNCTIONS: dict[str, Callable[..., Number]] = {
-    "ABS": lambda to, part: to.terms.absolute(part),
-    "LENGTH": lambda to, whole: to.count(whole),
-    "MAX": lambda to, left, right: to.terms.greatest(left, right),
-    "MIN": lambda to, left, right: to.terms.least(left, right),
-    "SECONDS": _seconds,
+_FUNCTIONS: dict[str, Callable[[Translator, list[Symbol]], Number]] = {
+    "ABS": lambda to, given: to.terms.absolute(given[0]),
+    "LENGTH": lambda to, given: to.count(given[0]),
+    "MAX": lambda to, given: to.terms.greatest(given[0], given[1]),
+    "MIN": lambda to, given: to.terms.least(given[0], given[1]),
+    "SECONDS": lambda to, given: _seconds(to, given[0], given[1]),
 }
 
 

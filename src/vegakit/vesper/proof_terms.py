@@ -115,13 +115,14 @@ class Terms:
 
     def is_part(self, part: Term, whole: Term) -> bool:
         """Return whether a condition is one of those of a conjunction."""
-        waiting = [whole]
-        while waiting:
-            each = waiting.pop()
-            if each is part or (each is not True and not self.is_known(part) and each.eq(part)):
+        waiting: list[Term] = [whole]
+        for each in waiting:  # which grows
+            if self.is_known(each):
+                continue
+            if not self.is_known(part) and each.eq(part):
                 return True
-            waiting += each.children() if self.z3.is_and(each) else []
-        return False
+            waiting.extend(each.children() if self.z3.is_and(each) else ())
+        return part is True
 
     # Variables, and what is known of them.
 

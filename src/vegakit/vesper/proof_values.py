@@ -236,7 +236,7 @@ class Values:
         """Return 1 under a condition and 0 otherwise. Those that are not something are what is left
         by those that are: written so, both counts add up without trying every item."""
         z3 = self.terms.z3
-        parts = condition.children() if z3.is_and(condition) else []
+        parts: list[Term] = condition.children() if z3.is_and(condition) else []
         if parts and z3.is_not(parts[-1]):
             given, opposite = self.terms.all_of(parts[:-1]), parts[-1].children()[0]
             return self._one_if(given) - self._one_if(self.terms.all_of((given, opposite)))

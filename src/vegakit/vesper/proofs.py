@@ -119,6 +119,8 @@ class _Prover:
     def run(self) -> NodeProof:
         names = {each.name: self._inputs.made(each.type, each.name) for each in self._node.inputs}
         names |= {f"old({name})": names[name] for name in self._node.changed}
+        # Of all inputs, also where they are not asked for: a counterexample has values for them.
+        self._assumed += [fact for facts in self._terms.facts.values() for fact in facts]
         self._assume_before(names)
         if not self._clauses and self._prove_steps(names):
             for clause in self._node.after:
