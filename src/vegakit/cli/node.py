@@ -27,6 +27,7 @@ from vegakit.cli.look import (
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_proof import add_proof_actions
 from vegakit.cli.node_repository import (
     add_repository_actions,
     add_rollout_actions,
@@ -85,12 +86,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         description="Check, compile, run, test and compare nodes: small functions under a "
         "contract, in files of the suffix .vsp. `vesper` is a second name of this command.",
     )
-    actions = parser.add_subparsers(
-        dest="action",
-        required=True,
-        metavar="check | compile | run | test | diff | list | deps | who-needs | status | promote "
-        "| demote | stop",
-    )
+    actions = parser.add_subparsers(dest="action", required=True)
     checking = _action(actions, "check", _check, "find what is wrong with nodes")
     checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
     compiling = _action(actions, "compile", _compile, "print a node as Python")
@@ -113,8 +109,10 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for each in (testing, differing):
         each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
+    add_proof_actions(actions, _action)
     add_repository_actions(actions, _action)
     add_rollout_actions(actions, arguments)
+    actions.metavar = " | ".join(actions.choices)
     return parser
 
 

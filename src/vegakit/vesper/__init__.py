@@ -81,6 +81,15 @@ if TYPE_CHECKING:
         open_rollouts as open_rollouts,
         store_with_rollouts as store_with_rollouts,
     )
+    from vegakit.vesper.proofs import (
+        MOST_ITEMS as MOST_ITEMS,
+        SOLVER_EFFORT as SOLVER_EFFORT,
+        ClauseProof as ClauseProof,
+        NodeProof as NodeProof,
+        ProofLimits as ProofLimits,
+        ProofVerdict as ProofVerdict,
+        prove_node as prove_node,
+    )
     from vegakit.vesper.quotes import (
         QuotedStage as QuotedStage,
         RolloutQuote as RolloutQuote,
@@ -103,7 +112,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
         "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
@@ -114,18 +122,22 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
         "node_rollouts": "NodeFailed NodeRollout node_agent node_rollout",
+        "node_tables": "node_schema",
         "node_tools": (
             "CallableNode NodeTool ResultCache callable_node outputs_of program_nodes "
             "show_signature"
         ),
-        "node_tables": "node_schema",
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
+        ),
+        "proofs": (
+            "MOST_ITEMS SOLVER_EFFORT ClauseProof NodeProof ProofLimits ProofVerdict prove_node"
         ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "repository": (
             "NodeDependency NodeRepository capabilities_of compiler_version name_of node_digest"
         ),
         "rollouts": "CheckedInput RolledOut rollout",
+        "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
     },
 )
