@@ -320,8 +320,8 @@ def _pieces(messages: list[Any]) -> Iterator[tuple[str, str]]:
     """Yield what was said, piece by piece, and of the result of an edit the path of its file."""
     edits: dict[str, str] = {}
     for message in messages:
-        content = message["content"]
-        for part in [content] if isinstance(content, str) else content:
+        content: Any = message["content"]
+        for part in cast("list[Any]", [content] if isinstance(content, str) else content):
             if part["type"] == "tool_use" and part["name"] == "edit":
                 edits[part["id"]] = part["input"]["path"]
             # Ids of calls are the provider's, which counts its requests.

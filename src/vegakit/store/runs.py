@@ -15,7 +15,7 @@ from vegakit.ids import ProgramId
 from vegakit.money import Money
 from vegakit.ports import Journal, Ledger, RunRecord, Store, TenantStore
 from vegakit.records import from_json
-from vegakit.store.journal import ForgottenRuns
+from vegakit.store.journal import ForgottenRuns, outcome_of
 from vegakit.store.seals import RowSeals
 
 
@@ -132,7 +132,7 @@ def summaries(
 def recorded_effect(row: tuple[Any, ...]) -> RecordedEffect:
     """Return a row of `RunQueries.effects`."""
     path, kind, outcome = row
-    return RecordedEffect(path, kind, outcome and from_json(EffectOutcome, outcome))
+    return RecordedEffect(path, kind, outcome_of(outcome))
 
 
 def recorded_call(row: tuple[Any, ...]) -> RecordedCall:
