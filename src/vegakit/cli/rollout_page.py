@@ -86,7 +86,14 @@ def _stages(one: RolloutStatus, look: Look) -> Iterator[str]:
 def _facts(one: RolloutStatus) -> Iterator[tuple[str, str]]:
     if one.held_because:
         yield "Held", f"{one_line(one.held_because)}; to let it go on, type: {_typed(one)}"
-    yield "Production", _counted(one.production)
+    if one.paused_because:
+        yield "Paused", one_line(one.paused_because)
+    if one.unavailable_because:
+        yield "Outage", one_line(one.unavailable_because)
+    missed = (
+        f"; {count(one.unavailable, 'call')} not compared, in outages" if one.unavailable else ""
+    )
+    yield "Production", _counted(one.production) + missed
     if one.generated.runs:
         yield "Generated", f"{_counted(one.generated)}; counted apart"
     if one.noise.runs or one.rule.calibration:

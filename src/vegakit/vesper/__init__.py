@@ -61,11 +61,8 @@ if TYPE_CHECKING:
         RolloutQuote as RolloutQuote,
         render_rollout_quote as render_rollout_quote,
     )
-    from vegakit.vesper.rollouts import (
-        CheckedInput as CheckedInput,
-        RolledOut as RolledOut,
-        rollout as rollout,
-    )
+    from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
+    from vegakit.vesper.shadows import CheckedInput as CheckedInput
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -80,6 +77,7 @@ __getattr__, __dir__ = lazy_exports(
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
-        "rollouts": "CheckedInput RolledOut rollout",
+        "rollouts": "RolledOut rollout",
+        "shadows": "CheckedInput",
     },
 )

@@ -66,9 +66,11 @@ def alert_of(machine: Rollout, change: StageChange, now_ms: int) -> RolloutAlert
     """Return what is told of a decision that the machine has made."""
     evidence, before, after = machine.evidence, STAGES[change.before], STAGES[change.after]
     key = key_of(machine.name, evidence.version, evidence.input_class)
-    detection = machine.detection() if change.after == LAST else ()
+    is_last = change.is_promotion and change.after == LAST
+    detection = machine.detection() if is_last else ()
     reason, by = _REDACTOR.redact(change.reason), _REDACTOR.redact(change.by)
     word = "promoted to" if change.is_promotion else "demoted to" if change.after else "stopped at"
+    word = "stays at" if change.after == change.before else word
     of_class = f" for {evidence.input_class}" if evidence.input_class else ""
     who = f", by {by}" if by else ""
     text = f"rollout {machine.name}{of_class}: {word} {stage_name(change.after)}{who}: {reason}"
@@ -123,13 +125,29 @@ class RolloutAlerts:
         webhook: str | None,
     ) -> None:
         self._tracer, self._clock, self._on_change = runtime.tracer, runtime.clock, on_change
+        self._outages: set[str] = set()
+        """Input classes whose outage is told, and not over."""
         self._webhook = None if webhook is None else Webhook(webhook, runtime.clock)
 
     def tell(self, machine: Rollout, change: StageChange) -> None:
         """Tell a decision that is in the store; nothing is waited for."""
-        alert = alert_of(machine, change, self._clock.now())
+        self._send(alert_of(machine, change, self._clock.now()))
+        self._on_change(change)
+
+    def watch_outage(self, machine: Rollout) -> None:
+        """Tell that a candidate often cannot be asked: once, until that is over. It is no decision,
+        so nobody is told of a change."""
+        word = machine.evidence.input_class
+        if not machine.unavailable_because:
+            self._outages.discard(word)
+        elif word not in self._outages:
+            self._outages.add(word)
+            stays = StageChange(machine.stage, machine.stage, machine.unavailable_because)
+            self._send(alert_of(machine, stays, self._clock.now()))
+
+    def _send(self, alert: RolloutAlert) -> None:
         said = "; ".join(filter(None, [alert.text, alert.detection_text]))
-        _log.log(logging.INFO if change.is_promotion else logging.WARNING, "%s", said)
+        _log.log(logging.INFO if alert.is_promotion else logging.WARNING, "%s", said)
         event = self._tracer.begin(CallKind.EVENT, said)
         event.attributes |= {
             "sir.node_id": alert.rollout,
@@ -141,7 +159,6 @@ class RolloutAlerts:
         self._tracer.end(event)
         if self._webhook is not None:
             self._webhook.send(alert)
-        self._on_change(change)
 
     async def aclose(self, *, waits: bool) -> None:
         """End the telling; with `waits`, what is in flight has its time."""

@@ -67,6 +67,9 @@ class RolloutStatus(Struct, frozen=True):
     candidate_share: float
     compared_share: float
     held_because: str
+    paused_because: str
+    unavailable: int
+    unavailable_because: str
     is_noisy: bool
     production: Tally
     generated: Tally
@@ -183,6 +186,9 @@ class StoredRollouts:
             stage.candidate_share,
             machine.rule.sample if machine.stage == LAST else stage.compared_share,
             machine.held_because,
+            machine.paused_because,
+            machine.unavailable,
+            machine.unavailable_because,
             machine.is_noisy,
             evidence.production,
             evidence.generated,

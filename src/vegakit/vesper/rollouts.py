@@ -13,7 +13,8 @@
 | `direct_only`    | the candidate          | for 1 %: the reference in the shadow, compared |
 
 A candidate that fails where it answers is counted as a difference, at once, and the reference
-answers. A failure that is not its own (no money, no room, no connection) brings no evidence. What
+answers. A failure that is not its own brings no evidence: without money nothing is compared, and a
+provider that is away is counted apart and told when that is frequent. What
 runs in the background is paid by the rollout's own budget, see `quotes`; when that is gone nothing
 is compared, and the reference answers, or at the last stage the candidate.
 """
@@ -26,13 +27,14 @@ from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
+    CandidateUnavailable,
     Compared,
     ComparisonsPaused,
     InputSource,
@@ -45,12 +47,7 @@ from vegakit.contracts import (
     RolloutRule,
     StageChange,
 )
-from vegakit.errors import (
-    Paused,
-    StoreError,
-    ToolCutOff,
-    UserError,
-)
+from vegakit.errors import Paused, StoreError, ToolCutOff, UserError
 from vegakit.host import Agent, ProgramSend, retry_store
 from vegakit.money import Dollars, Money
 from vegakit.records import digest128
@@ -62,7 +59,12 @@ from vegakit.vesper.comparisons import (
     exact,
     joint_errors,
 )
-from vegakit.vesper.evidence import RolloutEvidence, RolloutSubject, initial_rollout
+from vegakit.vesper.evidence import (
+    RolloutEvidence,
+    RolloutSubject,
+    initial_rollout,
+    tidy_calls,
+)
 from vegakit.vesper.monitoring import CountedPath, RolloutAlerts, RolloutMetrics
 from vegakit.vesper.paths import (
     CallInputs,
@@ -76,7 +78,14 @@ from vegakit.vesper.paths import (
     title_of,
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
-from vegakit.vesper.shadows import NOT_ITS_FAULT, ComparedCall, ShadowRuns
+from vegakit.vesper.shadows import (
+    CheckedInput,
+    ComparedCall,
+    ShadowRuns,
+    is_outage,
+    says_nothing,
+    unavailable,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,19 +102,6 @@ _Answered: TypeAlias = "tuple[object, Coroutine[Any, Any, None] | None]"
 """An answer, and the comparison that is to be made while the caller goes on."""
 
 _log = logging.getLogger(__name__)
-
-
-class CheckedInput(NamedTuple):
-    """Whether both paths agree on an input, None if nobody knows, and what they answered; a failure
-    is an answer, too."""
-
-    agrees: bool | None
-    reference: object
-    candidate: object
-
-
-def _answer_of(answer: PathAnswer | Exception) -> object:
-    return answer if isinstance(answer, Exception) else answer.output
 
 
 class RolledOut(Generic[P, T]):
@@ -186,6 +182,10 @@ class RolledOut(Generic[P, T]):
             for evidence in self._evidence.values():
                 await evidence.aclose()
                 self._metrics.forget(evidence)
+        if error is None and (journaled := self._runtime.journaled) is not None:
+            with suppress(StoreError):  # what is not tidied now is the next time
+                runs, now = await journaled.journal.runs(), self._runtime.clock.now()
+                await tidy_calls(self._runtime.store, self.name, runs, now)
 
     async def settle(self) -> None:
         """Wait until the comparisons that are in flight are counted."""
@@ -252,13 +252,13 @@ class RolledOut(Generic[P, T]):
         call.paid(candidate, "candidate")
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
-            return CheckedInput(None, reference, _answer_of(candidate))
+            return CheckedInput.of(None, reference, candidate)
         agrees = await self._shadows.is_same(call, reference, candidate)
         if agrees is None:
             await self._close(call)
         else:
             await self._record(call, Compared(agrees, source=InputSource.GENERATED))
-        return CheckedInput(agrees, reference.output, _answer_of(candidate))
+        return CheckedInput.of(agrees, reference, candidate)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Answer a call as the stage of the rollout says."""
@@ -376,7 +376,7 @@ class RolledOut(Generic[P, T]):
             return await self._verify(call)
         if call.route.answers_by_candidate:
             return await self._answer_by_candidate(call)
-        performed = await self._reference.perform(call.inputs, ToolLog())
+        performed = await self._reference.perform(call.inputs, call.log())
         if call.route.runs_candidate or call.route.repeats_reference:
             return performed.output, self._compare(call, performed)
         if call.route.mode is not RolloutMode.REFERENCE_ONLY:
@@ -391,22 +391,30 @@ class RolledOut(Generic[P, T]):
             # Nobody knows what the candidate has done, or it will do it when the run goes on: the
             # reference must not do it beside.
             raise
-        except NOT_ITS_FAULT as error:
-            failure: Exception = error
-            await self._close(call)
         except Exception as error:  # noqa: BLE001  (whatever it raises, the reference answers)
-            failure = error
+            # What the candidate did before it failed is done: the reference goes on from there.
+            call = call.by_reference(calls_before(error, log))
             # Counted before the fallback: the next call must not meet the same failure.
-            await self._record(call, Compared(agrees=False))
+            await self._fall_back(call, error)
+            fallback = await self._reference.perform(call.inputs, call.log())
+            return fallback.output, None
+        if call.route.is_compared:
+            return answer.output, self._compare_answer(call, answer)
+        await self._close(call)
+        return answer.output, None
+
+    async def _fall_back(self, call: ComparedCall, came: PathAnswer | Exception) -> None:
+        """Count what came of the candidate, and keep that the reference answers: with more money,
+        or a provider that is back, a run that goes on would else ask the candidate, which would do
+        once more what the reference did."""
+        if is_outage(came):
+            await self._record(call, unavailable(came))
+        elif isinstance(came, PathAnswer) or says_nothing(came):
+            await self._close(call, call.route)
         else:
-            if call.route.is_compared:
-                return answer.output, self._compare_answer(call, answer)
-            await self._close(call)
-            return answer.output, None
-        # What the candidate did before it failed is done: the reference goes on from there.
-        known = calls_before(failure, log)
-        fallback = await self._reference.perform(call.inputs, ToolLog(known=known))
-        return fallback.output, None
+            await self._record(call, Compared(agrees=False))
+        if call.is_kept:
+            await retry_store(self._runtime.clock, call.evidence.save_unsaved)
 
     async def _verify(self, call: ComparedCall) -> _Answered:
         """Answer with the candidate where both agree. Paths without tools run side by side."""
@@ -428,7 +436,8 @@ class RolledOut(Generic[P, T]):
             # It demotes nothing, so nobody waits until the store has it.
             return other.output, self._record(call, Compared(agrees, again, is_answer=True))
         if agrees is None:
-            await self._close(call)
+            # In a run that goes on the answer is the same one, whoever could answer by then.
+            await self._fall_back(call.by_reference(), other)
         else:
             await self._record(call, Compared(agrees, again))
         return performed.output, None
@@ -448,10 +457,12 @@ class RolledOut(Generic[P, T]):
         other = await self._shadows.run(self._candidate, call, performed)
         call.paid(other, "candidate")
         agrees = await self._shadows.is_same(call, performed, other)
-        if agrees is None:
-            await self._close(call)
-        else:
+        if agrees is not None:
             await self._record(call, Compared(agrees, again))
+        elif is_outage(other):
+            await self._record(call, unavailable(other))
+        else:
+            await self._close(call)
 
     async def _compare_answer(self, call: ComparedCall, answer: PathAnswer) -> None:
         """Compare what the candidate performed with the reference in the shadow."""
@@ -476,19 +487,30 @@ class RolledOut(Generic[P, T]):
         call.paid(again, "reference")
         return await self._shadows.is_same(call, performed, again)
 
-    async def _record(self, call: ComparedCall, event: Compared | ReferenceRepeated) -> None:
+    async def _record(
+        self, call: ComparedCall, event: Compared | ReferenceRepeated | CandidateUnavailable
+    ) -> None:
         try:
             id_ = call.id if call.is_kept else ""
-            event = structs.replace(event, costs=call.total())
+            if not isinstance(event, CandidateUnavailable):
+                event = structs.replace(event, costs=call.total())
             await call.evidence.record(event, id_, call.route)
         except StoreError as error:
             # This process has acted on it already; others hear nothing, and run the reference.
             _log.warning("rollout %s: evidence could not be kept: %s", self.name, error)
+        self._alerts.watch_outage(call.evidence.machine)
 
-    async def _close(self, call: ComparedCall) -> None:
-        if call.is_kept:
-            with suppress(StoreError):
-                await call.evidence.close_call(call.id)
+    async def _close(self, call: ComparedCall, route: RolloutRoute | None = None) -> None:
+        """Note that a call is over without evidence. How it was answered after all is waited for:
+        its effects are not to be performed again on another route."""
+        if not call.is_kept:
+            return
+        close = partial(call.evidence.close_call, call.id, route)
+        if route is not None:
+            await retry_store(self._runtime.clock, close)
+            return
+        with suppress(StoreError):
+            await close()
 
     async def _later(self, call: ComparedCall, comparison: Coroutine[Any, Any, None]) -> None:
         """Make a comparison while the caller goes on; it waits where too many are in flight, and in

@@ -4,34 +4,47 @@ and whether both answered the same.
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import NamedTuple
 
 from msgspec import structs
 
-from vegakit.contracts import CallCosts, PathCost, RolloutRoute
+from vegakit.contracts import CallCosts, CandidateUnavailable, PathCost, RolloutRoute
 from vegakit.errors import (
     BudgetExceeded,
     Cancelled,
     CircuitOpen,
     RateLimited,
     StoreError,
-    WorldError,
+    VegaError,
 )
 from vegakit.money import Money
 from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison
 from vegakit.vesper.evidence import RolloutEvidence
-from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer
+from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer, PerformedCall, ToolLog
 from vegakit.vesper.quotes import VerificationWallet
 
 COMPARISON_S = 600.0
 """A path that takes longer than this in the shadow is given up, without evidence."""
-NOT_ITS_FAULT = (BudgetExceeded, RateLimited, CircuitOpen, Cancelled, WorldError, StoreError)
-"""Failures that say nothing of a path."""
+_LONGEST_REASON = 200
 
 _log = logging.getLogger(__name__)
+
+
+def is_outage(error: object) -> bool:
+    """Return whether a provider could not be asked: it was away, or had no room. An answer that is
+    refused, cut off or of the wrong type is an answer."""
+    if isinstance(error, RateLimited | CircuitOpen):
+        return True
+    return isinstance(error, VegaError) and error.is_outage
+
+
+def says_nothing(error: object) -> bool:
+    """Return whether a failure is no evidence about the path that failed."""
+    return is_outage(error) or isinstance(error, BudgetExceeded | Cancelled | StoreError)
 
 
 class ComparedCall(NamedTuple):
@@ -51,9 +64,38 @@ class ComparedCall(NamedTuple):
         if isinstance(answer, PathAnswer) and self.inputs.send is None:
             self.costs.append(structs.replace(CallCosts(), **{path: PathCost(1, answer.nanos)}))
 
+    def by_reference(self, performed: Iterable[PerformedCall] = ()) -> "ComparedCall":
+        """Return the call as the reference answers it, which finds these tool calls done."""
+        return self._replace(route=self.route.by_reference(performed))
+
+    def log(self) -> ToolLog:
+        """Return a log for the path that answers, in which the tool calls that are done are
+        known."""
+        return ToolLog(known=[PerformedCall(*each) for each in self.route.performed])
+
     def total(self) -> CallCosts:
         """Return all that was paid."""
         return reduce(CallCosts.plus, self.costs, CallCosts())
+
+
+class CheckedInput(NamedTuple):
+    """Whether both paths agree on an input, None if nobody knows, and what they answered; a failure
+    is an answer, too."""
+
+    agrees: bool | None
+    reference: object
+    candidate: object
+
+    @classmethod
+    def of(cls, agrees: bool | None, *came: PathAnswer | Exception) -> "CheckedInput":
+        """Return it for what came of the reference and of the candidate."""
+        one, two = (each if isinstance(each, Exception) else each.output for each in came)
+        return cls(agrees, one, two)
+
+
+def unavailable(error: object) -> CandidateUnavailable:
+    """Return an outage as what a rollout is told."""
+    return CandidateUnavailable(str(error)[:_LONGEST_REASON])
 
 
 class ShadowRuns:
@@ -88,18 +130,17 @@ class ShadowRuns:
         self, call: ComparedCall, reference: PathAnswer, other: PathAnswer | Exception
     ) -> bool | None:
         """Return whether both answered and asked the same of the world; None if nobody knows."""
-        if isinstance(other, NOT_ITS_FAULT):
+        if says_nothing(other):
             return None
         if isinstance(other, Exception) or reference.effects != other.effects:
             return False
         try:
             with self._paying(call):
                 verdict = await self._compare.verdict(self._runtime, reference.output, other.output)
-        except NOT_ITS_FAULT:
-            return None
-        except Exception:  # noqa: BLE001  (user code may raise anything)
+        except Exception as error:  # noqa: BLE001  (user code may raise anything)
             # The caller has an answer, and must not lose it because two of them do not compare.
-            _log.exception("rollout %s: %s could not compare", self._name, self._compare.name)
+            if not says_nothing(error):
+                _log.exception("rollout %s: %s could not compare", self._name, self._compare.name)
             return None
         if call.inputs.send is None:
             call.costs.append(CallCosts(judge=verdict.cost))
