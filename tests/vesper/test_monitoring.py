@@ -299,6 +299,40 @@ def test_rollouts_are_counted_with_the_metrics_of_their_runtime() -> None:
     assert [line for line in lines if line.startswith('sir_confidence{node="e"')]
     assert not [line for line in lines if line.startswith('sir_confidence{node="d"')]
     assert lines.count("# TYPE sir_executions_total counter") == 1
+    assert lines.count("# TYPE sir_execution_duration_ms histogram") == 1
+
+
+def test_how_long_paths_take_is_served_by_path() -> None:
+    """In milliseconds, as the name says; a path that fails took its time, too."""
+
+    class Clock(SteadyClock):
+        passed_ms = 0
+
+        def now(self) -> int:
+            return super().now() + self.passed_ms
+
+    clock = Clock()
+
+    async def slow(number: int) -> int:
+        clock.passed_ms += 400
+        return number
+
+    async def slower(number: int) -> int:
+        clock.passed_ms += 20_000
+        raise LookupError(number)
+
+    async def work(rt: Runtime) -> str:
+        async with rollout(rt, "s", reference=slow, candidate=slower, rule=AT_ONCE) as asked:
+            await asked(1)
+            await asked.settle()
+            return rt.metrics_text()
+
+    lines = within(work, clock=clock).splitlines()
+    for path, below, above in (("reference", 250, 5_000), ("candidate", 10_000, 120_000)):
+        of_path = f'sir_execution_duration_ms_bucket{{node="s",path="{path}",le='
+        assert f'{of_path}"{below:.1f}"}} 0' in lines
+        assert f'{of_path}"{above:.1f}"}} 1' in lines
+        assert f'sir_execution_duration_ms_count{{node="s",path="{path}"}} 1' in lines
 
 
 # Inputs that were made for it, and what is kept for people.

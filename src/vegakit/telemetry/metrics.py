@@ -66,13 +66,16 @@ class Histogram:
         self.counts[bisect_left(_BOUNDS_MS, ms)] += 1
         self.sum_ms += ms
 
-    def samples(self, labels: Labels) -> Iterator[MetricSample]:
-        """Yield what was counted: the buckets are cumulative."""
+    def samples(self, labels: Labels, *, in_ms: bool = False) -> Iterator[MetricSample]:
+        """Yield what was counted, in seconds unless its name says otherwise: the buckets are
+        cumulative."""
         total = 0
-        for bound, count in zip((*BOUNDS_S, "+Inf"), self.counts, strict=True):
+        for bound, count in zip(
+            (*(_BOUNDS_MS if in_ms else BOUNDS_S), "+Inf"), self.counts, strict=True
+        ):
             total += count
             yield "_bucket", {**labels, "le": f"{bound}"}, total
-        yield "_sum", labels, self.sum_ms / 1000
+        yield "_sum", labels, self.sum_ms if in_ms else self.sum_ms / 1000
         yield "_count", labels, total
 
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         open_rollouts as open_rollouts,
         store_with_rollouts as store_with_rollouts,
     )
+    from vegakit.vesper.paths import CallInputs as CallInputs
     from vegakit.vesper.quotes import (
         QuotedStage as QuotedStage,
         RolloutQuote as RolloutQuote,
@@ -76,6 +77,7 @@ __getattr__, __dir__ = lazy_exports(
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),
+        "paths": "CallInputs",
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "rollouts": "RolledOut rollout",
         "shadows": "CheckedInput",

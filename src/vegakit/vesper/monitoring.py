@@ -10,7 +10,7 @@ and no other, by the rules that tools are held to.
 import asyncio
 import logging
 import random
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -26,7 +26,7 @@ from vegakit.policy import Backoff, Denied, Grant, parse_url
 from vegakit.ports import Clock
 from vegakit.records import digest128, to_json
 from vegakit.sdk import Runtime
-from vegakit.telemetry import Metric, MetricSample, Redactor
+from vegakit.telemetry import Histogram, Metric, MetricSample, Redactor
 from vegakit.tools import Http
 from vegakit.vesper.evidence import RolloutEvidence, key_of
 from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer, PerformedCall, ToolLog
@@ -269,8 +269,9 @@ _MOST_SERIES = 50
 class RolloutMetrics:
     """Counts of all rollouts of one runtime."""
 
-    def __init__(self) -> None:
-        self._executions: Counter[tuple[str, str]] = Counter()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)
         self._errors: Counter[tuple[str, str, str]] = Counter()
         self._watched: dict[str, RolloutEvidence] = {}
 
@@ -280,7 +281,7 @@ class RolloutMetrics:
         sources = runtime.activity.metric_sources
         found = sources.get(_SOURCE)
         if not isinstance(found, RolloutMetrics):
-            found = sources[_SOURCE] = cls()
+            found = sources[_SOURCE] = cls(runtime.clock)
         return found
 
     def watch(self, evidence: RolloutEvidence) -> None:
@@ -294,8 +295,8 @@ class RolloutMetrics:
             del self._watched[evidence.key]
 
     async def counted(self, node: str, path: str, run: Awaitable[T]) -> T:
-        """Count one run of a path, and its failure."""
-        self._executions[node, path] += 1
+        """Count one run of a path when it ends, how long it took, and its failure."""
+        began_ms = self._clock.now()
         try:
             return await run
         except Exception as error:
@@ -303,6 +304,8 @@ class RolloutMetrics:
             known = (node, path, kind) in self._errors or len(self._errors) < _MOST_SERIES
             self._errors[node, path, kind if known else "other"] += 1
             raise
+        finally:
+            self._durations[node, path].add(self._clock.now() - began_ms)
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all that is known now."""
@@ -311,8 +314,18 @@ class RolloutMetrics:
             "counter",
             "Runs of the two paths of rollouts, in the shadow too.",
             [
-                ("", {"node": node, "path": path}, count)
-                for (node, path), count in self._executions.items()
+                ("", {"node": node, "path": path}, sum(took.counts))
+                for (node, path), took in self._durations.items()
+            ],
+        )
+        yield Metric(
+            "sir_execution_duration_ms",
+            "histogram",
+            "How long runs of the two paths took, in the shadow too.",
+            [
+                sample
+                for (node, path), took in self._durations.items()
+                for sample in took.samples({"node": node, "path": path}, in_ms=True)
             ],
         )
         yield Metric(

@@ -205,13 +205,14 @@ class RolledOut(Generic[P, T]):
         """Return what comparisons have cost; answers that callers had are not in it."""
         return await self._wallet.spent()
 
-    async def quote(self, examples: Iterable[Any] = ()) -> RolloutQuote:
+    async def quote(self, examples: Iterable[Any] = (), *, asks: bool = True) -> RolloutQuote:
         """Return what verification costs at most and typically, and after how many calls the
         candidate pays for it. An example is a prompt, or a tuple of what a call takes: both paths
-        answer it in the shadow, to see what that costs. Without examples the calls so far say it.
+        answer it in the shadow, to see what that costs; without `asks` nobody does, and answers are
+        taken to be as long as they may. Without examples the calls so far say it.
         Nothing is counted as evidence, and the rollout need not be open."""
         machine = await self._machine_known()
-        return await self._wallet.quote(self.name, machine, examples)
+        return await self._wallet.quote(self.name, machine, examples, asks=asks)
 
     async def _machine_known(self) -> Rollout:
         """Return the state, also of a rollout that is not open."""
