@@ -1,6 +1,7 @@
 """Candidates that could not be asked: what the reference does for them is done once, and nobody is
 blamed for an outage."""
 
+import asyncio
 import logging
 import socket
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.vesper.test_monitoring import receiver
 from tests.vesper.test_rollouts import AT_ONCE, ORDERS, Shop, buyer, raised_to, within
 from vegakit.contracts import CandidateUnavailable, Compared, Evidence, Rollout, Tally
@@ -171,7 +173,9 @@ def test_frequent_outages_are_told_once(caplog: pytest.LogCaptureFixture) -> Non
         [alert], changes = within(work)
     assert changes == []
     assert (alert["before"], alert["after"], alert["is_promotion"]) == ("shadow", "shadow", False)
-    assert "could not be asked in 10 calls, while 0 were compared" in alert["text"]
+    assert (
+        "10 calls had no answer of the candidate to compare, while 0 were compared" in alert["text"]
+    )
     assert [one.getMessage() for one in caplog.records] == [alert["text"]]
 
 
@@ -187,3 +191,146 @@ def test_an_outage_is_over_after_a_hundred_calls() -> None:
     assert [told[at] for at in (209, 210)] == [False, True]
     assert machine.unavailable == 20
     assert machine.evidence.production == Tally(382)
+
+
+# Candidates that fail in ways of their own.
+
+
+async def same(number: int) -> int:
+    return number
+
+
+async def cancels(number: int) -> int:
+    raise asyncio.CancelledError
+
+
+async def exits(number: int) -> int:
+    raise SystemExit(3)
+
+
+async def hangs(number: int) -> int:
+    await asyncio.Event().wait()
+    return number
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("candidate", [cancels, exits, hangs])
+def test_whatever_a_candidate_does_the_caller_is_answered(
+    candidate: Any, mode: RolloutMode
+) -> None:
+    """By the reference; that it cancels itself, ends the process or hangs is a difference."""
+
+    async def work(rt: Runtime) -> Rollout:
+        rule = RolloutRule(calibration=0, sample=1.0, timeout_s=0.05)
+        async with rollout(rt, "s", reference=same, candidate=candidate, rule=rule) as asked:
+            await raised_to(asked, mode)
+            assert await asked(7) == 7
+            await asked.settle()
+            return asked.status()
+
+    state = within(work)
+    assert state.evidence.production == Tally(1, 1)
+    assert state.mode is RolloutMode.SHADOW
+
+
+def test_answers_that_cannot_be_compared_differ() -> None:
+    """Else a candidate that answers nothing, where the comparison expects fields, would pass."""
+
+    async def total(number: int) -> Any:
+        return {"total": number}
+
+    async def nothing(number: int) -> Any:
+        return None if number % 5 == 0 else {"total": number}
+
+    async def work(rt: Runtime) -> Tally:
+        async with rollout(
+            rt, "t", reference=total, candidate=nothing, rule=AT_ONCE,
+            compare=lambda one, two: one["total"] == two["total"],
+        ) as asked:  # fmt: skip
+            for number in range(10):
+                await asked(number)
+            await asked.settle()
+            return asked.status().evidence.production
+
+    assert within(work) == Tally(10, 2)
+
+
+def test_a_candidate_that_hangs_in_the_shadow_holds_nobody_up() -> None:
+    """Comparisons have so much room; calls beyond it are not compared, which is told, and nothing
+    is promoted meanwhile."""
+
+    async def work(rt: Runtime) -> Rollout:
+        is_over = asyncio.Event()
+
+        async def late(number: int) -> int:
+            await is_over.wait()
+            return number
+
+        async with rollout(rt, "s", reference=same, candidate=late, rule=AT_ONCE) as asked:
+            async with asyncio.timeout(PATIENCE_S):
+                assert [await asked(number) for number in range(200)] == [*range(200)]
+            is_over.set()
+            await asked.settle()
+            return asked.status()
+
+    state = within(work)
+    assert (state.evidence.production, state.unavailable) == (Tally(64), 136)
+    assert "64 comparisons are in flight" in state.unavailable_because
+
+
+@pytest.mark.parametrize("mode", [RolloutMode.DUAL_VERIFY, RolloutMode.DIRECT_ONLY])
+def test_callers_that_give_up_are_counted(mode: RolloutMode) -> None:
+    """A candidate is not promoted by the calls that it answers in time alone."""
+
+    async def work(rt: Runtime) -> Rollout:
+        async with rollout(rt, "s", reference=same, candidate=hangs, rule=EVERY) as asked:
+            await raised_to(asked, mode)
+            for number in range(10):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await asked(number)
+            await asked.settle()
+            return asked.status()
+
+    state = within(work)
+    assert (state.evidence.production, state.unavailable) == (Tally(), 10)
+    assert "the caller gave up" in state.unavailable_because
+
+
+def test_nothing_is_promoted_while_calls_are_often_not_compared() -> None:
+    """Those may be the ones that differ; it goes on when that is over."""
+    machine = Rollout("r", AT_ONCE, Evidence("v1", production=Tally(998)))
+    for _ in range(10):
+        machine.step(CandidateUnavailable("away"))
+    assert [machine.step(Compared(agrees=True)) for _ in range(3)] == [None] * 3
+    blocked = machine.next_stage()
+    assert blocked is not None
+    assert "10 calls had no answer" in blocked.blocked
+    changes = [machine.step(Compared(agrees=True)) for _ in range(200)]
+    assert [change.after for change in changes if change is not None] == [2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_caller_or_a_path_changes_is_compared_as_it_was(mode: RolloutMode) -> None:
+    """Comparisons are made later, on copies of the inputs and of the answer."""
+
+    def grow() -> Any:
+        async def grown(items: list[int]) -> dict[str, Any]:
+            items.append(len(items))
+            return {"items": [*items]}
+
+        return grown
+
+    async def work(rt: Runtime) -> Tally:
+        async with rollout(rt, "g", reference=grow(), candidate=grow(), rule=EVERY) as asked:
+            await raised_to(asked, mode)
+            for _ in range(5):
+                given = [7]
+                answer = await asked(given)
+                assert answer == {"items": [7, 1]}
+                answer["items"].clear()
+                given.clear()
+            await asked.settle()
+            return asked.status().evidence.production
+
+    assert within(work) == Tally(5)

@@ -82,7 +82,7 @@ class Reader:
 
     def answer(self, request: ModelRequest) -> ScriptedReply:
         if self.is_out:
-            return ScriptedReply(error=ErrorClass.REJECTED)
+            return ScriptedReply(error=ErrorClass.SERVER)
         self.asked += 1
         one, two = re.findall(r"<(?:first|second)>\n(.*?)\n</", _text(request), re.DOTALL)
         same = one.rpartition(":")[2].strip() == two.rpartition(":")[2].strip()

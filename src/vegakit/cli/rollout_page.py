@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vegakit.cli.look import Cell, Column, Look, Sign, Tone, count, moment, one_line, table
 from vegakit.contracts import LAST, MIN_SAMPLE, STAGES, Tally
-from vegakit.vesper import BoundPoint, RolloutStatus, percent, stage_name
+from vegakit.vesper import BoundPoint, KeptDifference, RolloutStatus, percent, stage_name
 
 _STOPPED, _SHADOW = 0, 1
 
@@ -36,9 +36,21 @@ def render_status(one: RolloutStatus, look: Look) -> Iterator[str]:
         yield ""
     for label, text in _facts(one):
         yield from look.fold(text, " " * 13, f"{label:<11}  ")
+    if one.differences:
+        yield ""
+        yield "Differed last"
+        for each in one.differences:
+            yield from _difference(each, look)
     if one.changes:
         yield ""
         yield _decisions(one, look)
+
+
+def _difference(each: KeptDifference, look: Look) -> Iterator[str]:
+    yield from look.fold(one_line(each.inputs), "     ", f"  {moment(each.at_ms)}  ")
+    for who, said in (("reference", each.reference), ("candidate", each.candidate)):
+        if said:
+            yield from look.fold(one_line(said), " " * 16, f"     {who:<9}  ")
 
 
 def _title(one: RolloutStatus, look: Look) -> Iterator[str]:

@@ -20,7 +20,8 @@ the stages below, and every call asks it for a route.
 | compared, the detector alarms, stage 2 or above | demote to shadow, held                         |
 | a person promotes, demotes, stops               | just that                                      |
 | the money for comparisons is gone               | none; the status says so until one is made     |
-| the candidate's provider is away                | none; counted, and told when it is frequent    |
+| the candidate had no answer to compare          | none; if that is frequent it is told, and the  |
+|                                                 | rollout goes no further until it is over       |
 
 Before the candidate is tried the reference is compared with itself. If it ever differs, or the
 comparison is declared to be noisy, disagreement of the candidate is counted beside the reference's
@@ -112,7 +113,8 @@ class RolloutRule(Struct, frozen=True):
     is true of it, `margin` what a candidate may add to a noisy reference, `sample` the share of
     calls that is still compared at the last stage, `calibration` the calls for which the reference
     is compared with itself first. It goes no further than `last`. `judge` is how often the judge
-    that compares is wrong, if there is one."""
+    that compares is wrong, if there is one. A candidate that has no answer after `timeout_s` has
+    failed. Of the last `differences`, inputs and answers are kept for people to look at."""
 
     is_noisy: bool = False
     margin: float = 0.01
@@ -121,6 +123,8 @@ class RolloutRule(Struct, frozen=True):
     calibration: int = 100
     last: RolloutMode = RolloutMode.DIRECT_ONLY
     judge: JudgeErrors | None = None
+    timeout_s: float = 120.0
+    differences: int = 5
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
@@ -207,8 +211,8 @@ class ComparisonsPaused(Struct, frozen=True, tag=True):
 
 
 class CandidateUnavailable(Struct, frozen=True, tag=True):
-    """A call was not compared: the provider of the candidate was away, or refused for want of room.
-    That says nothing of its answers."""
+    """A call was not compared: the provider of the candidate was away, too many comparisons were in
+    flight, or the caller gave up. That says nothing of its answers."""
 
     reason: str
 
@@ -306,7 +310,7 @@ class Rollout(Struct):
     paused_because: str = ""
     """Why calls are not compared at present; empty if they are."""
     unavailable: int = 0
-    """Calls that were not compared since the candidate could not be asked."""
+    """Calls that were not compared, since there was no answer of the candidate."""
     recent: Tally = Tally()
     """Of the last calls, up to a hundred: all, and those of them that were not compared."""
     unavailable_because: str = ""
@@ -400,7 +404,7 @@ class Rollout(Struct):
     def _told_unavailable(self, reason: str) -> str:
         missed = self.recent.failures
         return (
-            f"the candidate could not be asked in {missed} calls, while "
+            f"{missed} calls had no answer of the candidate to compare, while "
             f"{self.recent.runs - missed} were compared: {reason}"
         )
 
@@ -418,6 +422,9 @@ class Rollout(Struct):
     def _promotion(self) -> StageChange | None:
         after = self.stage + 1
         if self.held_because or after > LAST or self._is_last():
+            return None
+        # What is not compared is not known: those calls may be the ones that differ.
+        if self.unavailable_because:
             return None
         asked = STAGES[after]
         if self.answers < asked.answers or not self.is_shown_above(asked.threshold):
@@ -452,8 +459,8 @@ class Rollout(Struct):
         if after > LAST or self._is_last():
             return None
         asked = STAGES[after]
-        if self.stage == STOPPED or self.held_because:
-            why = self.held_because or "it is stopped"
+        if self.stage == STOPPED or self.held_because or self.unavailable_because:
+            why = self.held_because or self.unavailable_because or "it is stopped"
             return NextStage(after, asked.mode, asked.threshold, blocked=why)
         is_first = self.stage == SHADOW
         left = max(0, self.rule.calibration - self.evidence.noise.runs) if is_first else 0

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         judge as judge,
         same_set as same_set,
     )
-    from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
+    from vegakit.vesper.evidence import (
+        KeptDifference as KeptDifference,
+        RolloutRecord as RolloutRecord,
+    )
     from vegakit.vesper.monitoring import (
         RolloutAlert as RolloutAlert,
         Webhook as Webhook,
@@ -70,7 +73,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
         "comparisons": "Comparison by_field close exact ignored judge same_set",
-        "evidence": "RolloutRecord",
+        "evidence": "KeptDifference RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "node_files": "NodeFile find_nodes load_node node_schema parse_node",
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",

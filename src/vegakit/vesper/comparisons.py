@@ -37,6 +37,7 @@ from vegakit.errors import ContractViolated, UserError, did_you_mean
 from vegakit.host import Agent, AskCost, Reply, cost_of_ask
 from vegakit.records import canonical, digest128, from_json, to_json
 from vegakit.sdk import Runtime
+from vegakit.vesper.versions import function_version
 
 Same: TypeAlias = Callable[[Any, Any], "bool | Awaitable[bool]"]
 """A function of two answers, the reference's first."""
@@ -67,6 +68,8 @@ class Comparison(Struct, frozen=True):
     judge: "Judge | None" = None
     fields: Callable[[object, object], Iterator[ComparedPlace]] | None = None
     judges: "tuple[Judge, ...]" = ()
+    version: str = ""
+    """Of what users wrote; the name says all of our own ones."""
 
     def __call__(self, reference: object, candidate: object) -> bool:
         """Return whether both answers are the same. A comparison that fails has not shown that."""
@@ -117,7 +120,7 @@ def comparison_of(compare: "Comparison | Same") -> Comparison:
             f"compare is {compare!r:.60}; give exact(), close(…), same_set(), by_field(…), "
             "judge(…), or a function of two answers"
         )
-    return Comparison(f"{compare.__module__}.{name}", compare)
+    return Comparison(f"{compare.__module__}.{name}", compare, version=function_version(compare))
 
 
 def exact() -> Comparison:
@@ -183,8 +186,15 @@ def by_field(
         return all(how(one, two) for how, one, two in places(reference, candidate))
 
     names = ", ".join(f"{name}: {each.name}" for name, each in sorted(rules.items()))
+    versions = [each.version for _, each in sorted(rules.items())] + [other.version]
     judges = tuple(judge for each in (*rules.values(), other) for judge in each.judges)
-    return Comparison(f"by_field({names}; {other.name})", same, fields=places, judges=judges)
+    return Comparison(
+        f"by_field({names}; {other.name})",
+        same,
+        fields=places,
+        judges=judges,
+        version=digest128(versions) if any(versions) else "",
+    )
 
 
 def _check_fields(rules: Mapping[str, Comparison], place: str, reference: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ from vegakit.ids import ProgramId, begun_ms
 from vegakit.ports import Clock, RunRecord, Store
 from vegakit.records import from_json, to_json
 
-STATES, HISTORIES = "rollouts", "rollout-history"
+STATES, HISTORIES, DIFFERENCES = "rollouts", "rollout-history", "rollout-differences"
 """The kinds of the documents that people look at, each by the key of its rollout."""
 _PENDING, _DONE = "rollout-pending", "rollout-done"
 NEWS_MS = 1_000
@@ -94,6 +94,15 @@ class RolloutRecord(Struct):
     changes: list[RecordedChange] = field(default_factory=list[RecordedChange])
     subject: RolloutSubject = RolloutSubject()
     at_ms: int = 0
+
+
+class KeptDifference(Struct, frozen=True):
+    """A call on which the paths differed, in production: what was asked, and what both said."""
+
+    at_ms: int
+    inputs: str
+    reference: str
+    candidate: str
 
 
 class PendingCall(Struct, frozen=True, omit_defaults=True):
@@ -398,6 +407,19 @@ class RolloutEvidence:
         except StoreError as error:
             _log.info("rollout %s: a point of its history is lost: %s", self.key, error)
 
+    async def keep_difference(self, inputs: str, reference: str, candidate: str) -> None:
+        """Keep what the paths differed on, for people; of the last ones only."""
+        most = self._machine.rule.differences
+        one = KeptDifference(self._clock.now(), inputs, reference, candidate)
+        try:
+            for _ in range(_HISTORY_RETRIES if most else 0):
+                kept, version = await load_differences(self._store, self.key)
+                latest = to_json([*kept, one][-most:])
+                if await self._store.put(DIFFERENCES, self.key, latest, expected=version):
+                    return
+        except StoreError as error:
+            _log.info("rollout %s: what differed is not kept: %s", self.key, error)
+
     async def _state_for(self, batch: Sequence[_WaitingEvent]) -> tuple[RolloutRecord, int]:
         """Return the state to fold a batch into: while nobody else writes, as we wrote it last,
         since the store refuses what is based on an older one. What a person asks for is judged by
@@ -462,8 +484,8 @@ class RolloutEvidence:
     def _tell(self, change: StageChange) -> None:
         try:
             self._on_change(change)
-        except VegaError as error:  # an alert that fails must not undo what it tells
-            _log.warning("rollout %s: on_change failed: %s", self.key, error)
+        except Exception:  # noqa: BLE001  (an alert that fails must not undo what it tells)
+            _log.exception("rollout %s: on_change failed", self.key)
 
     def _of(self, call: str) -> str:
         return f"{self.key}/{call}"
@@ -528,6 +550,12 @@ def initial_rollout(name: str, rule: RolloutRule, version: str, input_class: str
 def key_of(name: str, version: str, input_class: str) -> str:
     """Return the key under which all documents of a rollout are kept."""
     return f"{name}/{version}/{input_class}"
+
+
+async def load_differences(store: Store, key: str) -> tuple[list[KeptDifference], int]:
+    """Return the last differences of a rollout, and the version of their document."""
+    found = await store.get(DIFFERENCES, key)
+    return ([], 0) if found is None else (from_json(list[KeptDifference], found[0]), found[1])
 
 
 async def load_history(store: Store, key: str) -> tuple[EvidenceHistory, int]:

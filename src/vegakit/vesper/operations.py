@@ -32,10 +32,12 @@ from vegakit.records import from_json
 from vegakit.store import journal_size, open_stores, show_place
 from vegakit.vesper.evidence import (
     STATES,
+    KeptDifference,
     RecordedChange,
     RolloutEvidence,
     RolloutRecord,
     RolloutSubject,
+    load_differences,
     load_history,
 )
 from vegakit.vesper.monitoring import RolloutAlert, alert_of, stage_name
@@ -82,6 +84,7 @@ class RolloutStatus(Struct, frozen=True):
     history: tuple[BoundPoint, ...]
     rule: RolloutRule
     at_ms: int
+    differences: tuple[KeptDifference, ...] = ()
 
 
 class FoundRollout(NamedTuple):
@@ -201,6 +204,7 @@ class StoredRollouts:
             tuple(_bounds(one, alpha) for one in [*points, now] if one.production.runs),
             machine.rule,
             record.at_ms,
+            tuple((await load_differences(found.store, key))[0]),
         )
 
     async def decide(

@@ -13,10 +13,9 @@
 | `direct_only`    | the candidate          | for 1 %: the reference in the shadow, compared |
 
 A candidate that fails where it answers is counted as a difference, at once, and the reference
-answers. A failure that is not its own brings no evidence: without money nothing is compared, and a
-provider that is away is counted apart and told when that is frequent. What
-runs in the background is paid by the rollout's own budget, see `quotes`; when that is gone nothing
-is compared, and the reference answers, or at the last stage the candidate.
+answers; a failure that says nothing of its answers is not, see `shadows`. What runs in the
+background is paid by the rollout's own budget, see `quotes`; when that is gone nothing is compared,
+and the reference answers, or at the last stage the candidate.
 """
 
 import asyncio
@@ -79,9 +78,12 @@ from vegakit.vesper.paths import (
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
 from vegakit.vesper.shadows import (
+    MAX_COMPARISONS,
     CheckedInput,
     ComparedCall,
+    ComparisonFlights,
     ShadowRuns,
+    came_of,
     is_outage,
     says_nothing,
     unavailable,
@@ -90,11 +92,6 @@ from vegakit.vesper.shadows import (
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_COMPARISONS = 64
-"""Comparisons in flight; a call that would begin one more waits for one to end."""
-
-_FOR_A_PERSON = (ToolCutOff, Paused)
-"""A person decides, and the run goes on from here."""
 _EQUALS: "WeakKeyDictionary[Runtime, Counter[str]]" = WeakKeyDictionary()
 """How many calls of a run were equal: of the run, since a rollout may be opened in it again."""
 
@@ -130,7 +127,7 @@ class RolledOut(Generic[P, T]):
         self._same, self._input_class = compare, input_class
         self._alerts = RolloutAlerts(runtime, on_change, webhook)
         self._subject = RolloutSubject(title_of(reference), title_of(candidate), compare.name)
-        paths = [self._reference.version, self._candidate.version, compare.name]
+        paths = [self._reference.version, self._candidate.version, compare.name, compare.version]
         self.version = digest128(paths)[:12]
         self._wallet = VerificationWallet(
             runtime, f"{name}/{self.version}", budget, self._reference, self._candidate, compare
@@ -138,8 +135,7 @@ class RolledOut(Generic[P, T]):
         self._shadows = ShadowRuns(runtime, name, compare, self._wallet)
         self._paused: set[str] = set()
         self._evidence: dict[str, RolloutEvidence] = {}
-        self._comparisons: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(MAX_COMPARISONS)
+        self._flights = ComparisonFlights(name)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -175,7 +171,7 @@ class RolledOut(Generic[P, T]):
             if error is None:
                 await self.settle()
             else:
-                await cancel_all([*self._comparisons])
+                await self._flights.cancel()
         finally:
             is_cancelled = isinstance(error, asyncio.CancelledError)
             await self._alerts.aclose(waits=not is_cancelled)
@@ -189,8 +185,7 @@ class RolledOut(Generic[P, T]):
 
     async def settle(self) -> None:
         """Wait until the comparisons that are in flight are counted."""
-        while self._comparisons:
-            await asyncio.wait(self._comparisons)
+        await self._flights.settle()
 
     def status(self, input_class: str = "") -> Rollout:
         """Return the state of the rollout, as this process knows it."""
@@ -310,7 +305,8 @@ class RolledOut(Generic[P, T]):
         except BaseException:
             self._wallet.give_back(held or Money(0))
             raise
-        return ComparedCall(id_, is_kept, inputs, route, evidence, held or Money(0), [])
+        before = inputs.copied() if route.is_verifying else inputs
+        return ComparedCall(id_, is_kept, inputs, route, evidence, held or Money(0), [], before)
 
     async def _take(
         self, evidence: RolloutEvidence, inputs: CallInputs, route: RolloutRoute
@@ -379,28 +375,33 @@ class RolledOut(Generic[P, T]):
             return await self._answer_by_candidate(call)
         performed = await self._reference.perform(call.inputs, call.log())
         if call.route.runs_candidate or call.route.repeats_reference:
-            return performed.output, self._compare(call, performed)
+            return performed.output, self._compare(call, performed.copied())
         if call.route.mode is not RolloutMode.REFERENCE_ONLY:
             await self._close(call)
         return performed.output, None
 
     async def _answer_by_candidate(self, call: ComparedCall) -> _Answered:
         log = ToolLog()
+        # With tools it is not cut off: nobody would know whether what it had begun was done.
+        timeout_s = None if self._candidate.tool_names else call.timeout_s
         try:
-            answer = await self._candidate.perform(call.inputs, log)
-        except _FOR_A_PERSON:
+            answer = await came_of(self._candidate.perform(call.inputs, log), timeout_s)
+        except asyncio.CancelledError:
+            self._count_given_up(call)
+            raise
+        if isinstance(answer, ToolCutOff | Paused):
             # Nobody knows what the candidate has done, or it will do it when the run goes on: the
             # reference must not do it beside.
-            raise
-        except Exception as error:  # noqa: BLE001  (whatever it raises, the reference answers)
+            raise answer
+        if isinstance(answer, Exception):
             # What the candidate did before it failed is done: the reference goes on from there.
-            call = call.by_reference(calls_before(error, log))
+            call = call.by_reference(calls_before(answer, log))
             # Counted before the fallback: the next call must not meet the same failure.
-            await self._fall_back(call, error)
+            await self._fall_back(call, answer)
             fallback = await self._reference.perform(call.inputs, call.log())
             return fallback.output, None
         if call.route.is_compared:
-            return answer.output, self._compare_answer(call, answer)
+            return answer.output, self._compare_answer(call, answer.copied())
         await self._close(call)
         return answer.output, None
 
@@ -413,7 +414,7 @@ class RolledOut(Generic[P, T]):
         elif isinstance(came, PathAnswer) or says_nothing(came):
             await self._close(call, call.route)
         else:
-            await self._record(call, Compared(agrees=False))
+            await self._record(call, Compared(agrees=False), None, came)
         if call.is_kept:
             await retry_store(self._runtime.clock, call.evidence.save_unsaved)
 
@@ -426,7 +427,11 @@ class RolledOut(Generic[P, T]):
             candidate = asyncio.ensure_future(self._shadows.run(self._candidate, call))
             try:
                 performed = await self._reference.perform(call.inputs, ToolLog())
-                other = await candidate
+                try:
+                    other = await asyncio.shield(candidate)
+                except asyncio.CancelledError:
+                    self._count_given_up(call)
+                    raise
             finally:
                 await cancel_all([candidate])
         call.paid(performed, "reference")
@@ -440,7 +445,7 @@ class RolledOut(Generic[P, T]):
             # In a run that goes on the answer is the same one, whoever could answer by then.
             await self._fall_back(call.by_reference(), other)
         else:
-            await self._record(call, Compared(agrees, again))
+            await self._record(call, Compared(agrees, again), performed, other)
         return performed.output, None
 
     # Comparisons.
@@ -459,7 +464,7 @@ class RolledOut(Generic[P, T]):
         call.paid(other, "candidate")
         agrees = await self._shadows.is_same(call, performed, other)
         if agrees is not None:
-            await self._record(call, Compared(agrees, again))
+            await self._record(call, Compared(agrees, again), performed, other)
         elif is_outage(other):
             await self._record(call, unavailable(other))
         else:
@@ -478,7 +483,8 @@ class RolledOut(Generic[P, T]):
         if agrees is None:
             await self._close(call)
         else:
-            await self._record(call, Compared(agrees, again, is_answer=True))
+            event = Compared(agrees, again, is_answer=True)
+            await self._record(call, event, reference, answer)
 
     async def _agrees_again(self, call: ComparedCall, performed: PathAnswer) -> bool | None:
         """Return whether the reference agrees with itself, if the route asks for that."""
@@ -489,8 +495,12 @@ class RolledOut(Generic[P, T]):
         return await self._shadows.is_same(call, performed, again)
 
     async def _record(
-        self, call: ComparedCall, event: Compared | ReferenceRepeated | CandidateUnavailable
+        self,
+        call: ComparedCall,
+        event: Compared | ReferenceRepeated | CandidateUnavailable,
+        *came: PathAnswer | Exception | None,
     ) -> None:
+        """Count what came of a call, and then keep what both paths said if they differ."""
         try:
             id_ = call.id if call.is_kept else ""
             if not isinstance(event, CandidateUnavailable):
@@ -500,6 +510,8 @@ class RolledOut(Generic[P, T]):
             # This process has acted on it already; others hear nothing, and run the reference.
             _log.warning("rollout %s: evidence could not be kept: %s", self.name, error)
         self._alerts.watch_outage(call.evidence.machine)
+        if came and isinstance(event, Compared) and not event.agrees:
+            self._flights.add(self._shadows.keep(call, *came))
 
     async def _close(self, call: ComparedCall, route: RolloutRoute | None = None) -> None:
         """Note that a call is over without evidence. How it was answered after all is waited for:
@@ -514,26 +526,23 @@ class RolledOut(Generic[P, T]):
             await close()
 
     async def _later(self, call: ComparedCall, comparison: Coroutine[Any, Any, None]) -> None:
-        """Make a comparison while the caller goes on; it waits where too many are in flight, and in
-        a program always."""
+        """Make a comparison while the caller goes on; in a program it waits. Where too many are
+        in flight, nothing is compared."""
         if call.inputs.send is not None:
             await comparison
             return
-        try:
-            await self._room.acquire()
-        except BaseException:
-            comparison.close()
-            raise
-        task = asyncio.create_task(comparison)
-        self._comparisons.add(task)
-        task.add_done_callback(partial(self._ended, call))
+        give_back = partial(self._wallet.give_back, call.held)
+        if not await self._flights.begin(comparison, give_back):
+            give_back()
+            self._count_missed(call, f"{MAX_COMPARISONS} comparisons are in flight, and none ends")
 
-    def _ended(self, call: ComparedCall, task: "asyncio.Task[None]") -> None:
-        self._wallet.give_back(call.held)
-        self._room.release()
-        self._comparisons.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("rollout %s: a comparison failed: %s", self.name, error, exc_info=error)
+    def _count_given_up(self, call: ComparedCall) -> None:
+        if call.route.is_compared or call.route.answers_by_candidate:
+            self._count_missed(call, "the caller gave up while the candidate had no answer")
+
+    def _count_missed(self, call: ComparedCall, reason: str) -> None:
+        """Count a call that is not compared, while the caller goes on."""
+        self._flights.add(self._record(call, unavailable(reason)))
 
 
 @overload
@@ -584,8 +593,7 @@ def rollout(
     the URL of `webhook`, by POST, without anybody waiting for it. `budget` caps all that
     comparisons spend ("$5", or "$5/day"), inside of the runtime's; answers that callers have are
     not in it."""
-    same = exact() if compare is None else comparison_of(compare)
-    rule = rule or RolloutRule()
+    how, rule = exact() if compare is None else comparison_of(compare), rule or RolloutRule()
     return RolledOut(
-        runtime, name, reference, candidate, same, rule, input_class, on_change, budget, webhook
+        runtime, name, reference, candidate, how, rule, input_class, on_change, budget, webhook
     )
