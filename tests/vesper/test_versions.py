@@ -47,12 +47,12 @@ async def sort_by(prompt: str, text: str) -> str:
     return prompt + text
 
 
-def with_tool(said: str) -> Agent[str]:
-    @tool(capabilities=[])
-    def look(place: str) -> str:
-        """Look somewhere."""
-        return said
-
+def with_tool(word: str, port: int = 0) -> Agent[str]:
+    """A tool of this code, which finds the world at a port."""
+    source = (
+        f"def made(port):\n    def look(place: str) -> str:\n        return port, place.{word}()\n"
+    )
+    look = tool(capabilities=[])(written(f"{source}    return look")(port))
     return Agent("a", model=ScriptedModel("yes", name="m"), tools=[look])
 
 
@@ -85,6 +85,11 @@ def test_whatever_changes_its_answers_is_another_candidate(made: Callable[[str],
     one, again, other = (version(made(word)) for word in ("lower", "lower", "upper"))
     assert one == again
     assert one != other
+
+
+def test_where_a_tool_finds_the_world_makes_no_other_candidate() -> None:
+    """It differs from process to process, and evidence would begin anew in each."""
+    assert version(with_tool("lower", 1)) == version(with_tool("lower", 2))
 
 
 def test_a_name_of_the_settings_is_the_model_that_it_stands_for() -> None:

@@ -295,7 +295,8 @@ def _told_break_even(quote: RolloutQuote) -> str:
         return f"no call saves: both paths are paid at {quote.stages[-1].mode}, its last stage"
     if quote.saves is None:
         return (
-            "what a call saves is not known yet; give quote(examples=[…]), or let calls come first"
+            "what a call saves is not known yet; give quote(examples=[…]), or --inputs where it is "
+            "started at a terminal, or let calls come first"
         )
     if quote.break_even_calls is None:
         return f"the candidate does not pay: a call costs {_told(Money(-quote.saves))} more with it"

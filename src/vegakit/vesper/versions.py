@@ -7,7 +7,8 @@ is written in code or settings is looked at, as it is when the rollout is declar
 | of                 | in its version                                                              |
 |--------------------|-----------------------------------------------------------------------------|
 | an agent           | the models that its names stand for, instructions, type of the answer,      |
-|                    | settings, and its tools as functions                                        |
+|                    | settings, and the code of its tools; not what they close over: that is      |
+|                    | often where this process finds the world, such as a port                    |
 | a function         | code, defaults, what it closes over; functions and constants of its own     |
 |                    | package that it names, and so on from there                                 |
 | `functools.partial`| the function and its arguments                                              |
@@ -40,7 +41,7 @@ def function_version(function: object) -> str:
 def agent_version(runtime: Runtime, agent: Agent[Any], specs: object) -> str:
     """Return the version of an agent with the tools of these specs."""
     settings = [agent.temperature, agent.max_tokens, agent.effort, agent.max_steps]
-    tools = [_Spelling().of(tool) for tool in agent.tools]
+    tools = [_code_of(tool) for tool in agent.tools]
     asked = [agent.instructions, agent.answer.spec, specs, settings]
     return digest128([models_of(runtime, agent), asked, tools])
 
@@ -52,6 +53,11 @@ def models_of(runtime: Runtime, agent: Agent[Any]) -> list[str]:
         return [model.name for model in runtime.model_registry.models_of(agent)]
     except UserError:  # whoever asks it is told
         return _named(agent)
+
+
+def _code_of(tool: object) -> object:
+    function = inspect.unwrap(tool) if callable(tool) else None
+    return _parts_of(function.__code__) if isinstance(function, FunctionType) else None
 
 
 def _named(agent: Agent[Any]) -> list[str]:
