@@ -260,7 +260,7 @@ def test_calls_of_runs_that_are_over_are_deleted() -> None:
         while more := await tidy_calls(store, "r", runs, NOW_MS, at_most=100):
             deleted += more
         left = {
-            run.program
+            str(run.program)
             for kind in ("rollout-pending", "rollout-done")
             for run in (*runs, unknown, unknown_for_long)
             for word in ("", "odd/even")

@@ -334,3 +334,23 @@ def test_what_a_caller_or_a_path_changes_is_compared_as_it_was(mode: RolloutMode
             return asked.status().evidence.production
 
     assert within(work) == Tally(5)
+
+
+def test_a_candidate_is_not_paid_for_what_cannot_be_compared() -> None:
+    """The budget holds the candidate and not the reference: of an input nobody is asked."""
+    free = ScriptedModel("yes", name="small")
+
+    async def work(rt: Runtime) -> Any:
+        async with rollout(
+            rt,
+            "c",
+            reference=costly(Shop(), ["yes"]),
+            candidate=Agent("a", model=free, max_tokens=5),
+            rule=AT_ONCE,
+        ) as asked:
+            return await asked.check("Is it?")
+
+    checked = within(work, budget="$0.05")
+    assert checked.agrees is None
+    assert "was not asked" in str(checked.candidate)
+    assert free.requests == []

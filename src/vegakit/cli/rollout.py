@@ -305,6 +305,11 @@ class InputLine(NamedTuple):
             return (), cast("dict[str, Any]", self.value)
         return (self.value,), {}
 
+    def call(self) -> CallInputs:
+        """Return it as a call."""
+        args, named = self.arguments()
+        return CallInputs(tuple(args), named)
+
 
 async def _start(chosen: argparse.Namespace) -> int:
     if chosen.at_once < 1:
@@ -330,7 +335,7 @@ async def _start(chosen: argparse.Namespace) -> int:
                 async with rolled:
                     report = StartReport(await rolled.begin(), quote, len(lines))
                     await _check_all(rolled, lines, chosen.at_once, report)
-                report.spent = await rt.spent()
+                report.spent = Money(int(await rt.spent()))
             own = StoredRollouts([rt.store], rt.clock, chosen.store or settings.journal_place)
             shown = [
                 one for one in await own.all() if (one.machine.name, one.version) == (name, version)
@@ -347,7 +352,7 @@ async def _quoted(
     rolled: RolledOut[..., Any], lines: Sequence[InputLine], rt: Runtime
 ) -> RolloutQuote:
     """Return the quote before anybody is asked; no more than the budget of this command."""
-    quote = await rolled.quote([CallInputs(*line.arguments()) for line in lines], asks=False)
+    quote = await rolled.quote([line.call() for line in lines], asks=False)
     left, most = await rt.remaining(), quote.examples_at_most
     if not lines or left is None or (most is not None and most <= left):
         return quote

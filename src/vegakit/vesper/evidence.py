@@ -23,7 +23,6 @@ it has no news, and the reference answers: whoever waits for the store waits for
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 from secrets import token_hex
 
 from msgspec import Struct, field, structs
@@ -499,14 +498,16 @@ async def tidy_calls(
 ) -> int:
     """Delete what is kept of calls that will not be made again, and return how many there were, of
     all versions and input classes of a rollout; whoever closes it next goes on."""
-    is_over, prefix, deleted = _over(runs, now_ms), f"{name}/", 0
+    is_over, deleted = _over(runs, now_ms), 0
+    prefix = f"{name}/"
     for kind in (_PENDING, _DONE):
         after = prefix
         while deleted < at_most:
             page = await store.keys(kind, after=after, limit=_PAGE)
-            if not page or not page[0].startswith(prefix):
+            own = [key for key in page if key.startswith(prefix)]
+            if not own:
                 break
-            for key in takewhile(lambda each: each.startswith(prefix), page):
+            for key in own:
                 place, _, call = key.rpartition("/")
                 after, run = key, call.partition(".")[0]
                 if not is_over(run):

@@ -46,7 +46,7 @@ from vegakit.contracts import (
     RolloutRule,
     StageChange,
 )
-from vegakit.errors import Paused, StoreError, ToolCutOff, UserError
+from vegakit.errors import Cancelled, Paused, StoreError, ToolCutOff, UserError
 from vegakit.host import Agent, ProgramSend, retry_store
 from vegakit.money import Dollars, Money
 from vegakit.records import digest128
@@ -243,12 +243,13 @@ class RolledOut(Generic[P, T]):
     async def _check(self, call: ComparedCall) -> "CheckedInput":
         nothing = PathAnswer(None)
         reference = await self._shadows.run(self._reference, call, nothing)
-        candidate = await self._shadows.run(self._candidate, call, nothing)
         call.paid(reference, "reference")
-        call.paid(candidate, "candidate")
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
-            return CheckedInput.of(None, reference, candidate)
+            not_asked = Cancelled("it was not asked, since the reference has no answer")
+            return CheckedInput.of(None, reference, not_asked)
+        candidate = await self._shadows.run(self._candidate, call, nothing)
+        call.paid(candidate, "candidate")
         agrees = await self._shadows.is_same(call, reference, candidate)
         if agrees is None:
             await self._close(call)
