@@ -1,4 +1,4 @@
-"""What a path or a comparison is, in words that change when its answers could: its version.
+"""Spells what a path or a comparison is, so that its version changes when its answers could.
 
 Evidence is of one version, so what is left out here lets evidence of one thing count for another,
 and what is put in and differs from process to process lets it begin anew each time. So only what
