@@ -1,113 +1,221 @@
-"""Versions: evidence of one thing does not count for another."""
+"""What a rollout is about: whatever could change an answer makes another version of it, and so does
+nothing else."""
 
 import functools
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.vesper.test_rollouts import double
+from tests.vesper.test_rollouts import within
+from vegakit.contracts import RolloutRule
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk import Runtime
 from vegakit.tools import tool
-from vegakit.vesper import by_field, close, rollout
+from vegakit.vesper import by_field, close, ignored, rollout
+from vegakit.vesper.versions import identity_of
+
+OLD = Agent("sorter", model="smart", max_tokens=10)
+Function = Callable[..., Any]
 
 
-def written(source: str) -> Any:
-    """The last function of a module of this text."""
-    names: dict[str, Any] = {"__name__": "theirs"}
-    exec(compile(source, "<theirs>", "exec"), names)
-    return [each for each in names.values() if callable(each)][-1]
+def made(source: str, **known: object) -> Any:
+    """Returns the `f` of a module of its own."""
+    names: dict[str, Any] = {"__name__": "made", **known}
+    exec(source, names)
+    return names["f"]
 
 
-def version(candidate: Any, compare: Any = None, **options: Any) -> str:
-    return rollout(
-        Runtime(**options), "d", reference=double, candidate=candidate, compare=compare
-    ).version
+def closing_over(value: object) -> Function:
+    async def answer(_question: str) -> object:
+        return value
+
+    return answer
 
 
-class Sorter:
-    def __init__(self, prompt: str) -> None:
-        self.prompt, self.asked = prompt, list[str]()
+def by_default(value: object) -> Function:
+    async def answer(_question: str, value: object = value) -> object:
+        return value
 
-    async def sort(self, text: str) -> str:
-        return self.prompt + text
-
-
-def closed_over(prompt: str) -> Any:
-    async def sort(text: str) -> str:
-        return prompt + text
-
-    return sort
+    return answer
 
 
-async def sort_by(prompt: str, text: str) -> str:
-    return prompt + text
+async def told(value: object, _question: str) -> object:
+    return value
 
 
-def with_tool(word: str, port: int = 0) -> Agent[str]:
-    """A tool of this code, which finds the world at a port."""
-    source = (
-        f"def made(port):\n    def look(place: str) -> str:\n        return port, place.{word}()\n"
+def decorated(function: Function) -> Function:
+    @functools.wraps(function)
+    async def answer(*given: object) -> object:
+        return await function(*given)
+
+    return answer
+
+
+class Answering:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    async def answer(self, _question: str) -> object:
+        return self.value
+
+
+HELPED = "def g(): return {!r}\nasync def f(q): return g()"
+TABLE = "K = {{'x': {!r}}}\nasync def f(q): return K['x']"
+READING = "K = {!r}\nasync def f(q): return K"
+CLASSY = "class G:\n    def g(self): return {!r}\nasync def f(q): return G().g()"
+
+CHANGES: dict[str, Callable[[str], Any]] = {
+    "its code": lambda word: made(f"async def f(q): return {word!r}"),
+    "a function inside": lambda word: made(f"async def f(q): return (lambda: {word!r})()"),
+    "a function that it calls": lambda word: made(HELPED.format(word)),
+    "a constant that it reads": lambda word: made(READING.format(word)),
+    "a table of constants": lambda word: made(TABLE.format(word)),
+    "a class that it uses": lambda word: made(CLASSY.format(word)),
+    "what it closes over": closing_over,
+    "a table that it closes over": lambda word: closing_over({"x": [word]}),
+    "a default": by_default,
+    "an argument of a partial": lambda word: functools.partial(told, word),
+    "the state of its object": lambda word: Answering(word).answer,
+    "what a decorator holds": lambda word: decorated(closing_over(word)),
+    "an agent that it asks": lambda word: closing_over(replace(OLD, instructions=word)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_function_is_what_it_does(change: str) -> None:
+    one, same, other = (CHANGES[change](word) for word in ("ok", "ok", "no"))
+    assert identity_of(one) == identity_of(same) != identity_of(other)
+
+
+def test_the_place_of_a_function_is_nothing_that_it_does() -> None:
+    one, other = made("async def f(q): return q"), made("# said\n\nasync def f(q): return q")
+    assert identity_of(one) == identity_of(other)
+
+
+def test_what_happened_so_far_is_nothing_that_it_does() -> None:
+    function = made("seen = []\nasync def f(q): seen.append(q)")
+    before = identity_of(function)
+    function.__globals__["seen"].append(1)
+    assert identity_of(function) == before
+
+
+def test_what_refers_to_itself_is_read_once() -> None:
+    ring: list[object] = []
+    ring.append(ring)
+    assert identity_of(closing_over(ring)) != identity_of(closing_over([[]]))
+
+
+def test_a_long_table_is_data() -> None:
+    assert identity_of(closing_over([*range(50_000)])) == identity_of(closing_over([0] * 50_000))
+
+
+def test_every_process_reads_the_same() -> None:
+    """Sets are in another order in each."""
+    script = (
+        "from tests.vesper.test_versions import *\n"
+        "print(*(identity_of(CHANGES[each]('ok')) for each in CHANGES), "
+        "identity_of(closing_over({'a', 'b', 'c'})))"
     )
-    look = tool(capabilities=[])(written(f"{source}    return look")(port))
-    return Agent("a", model=ScriptedModel("yes", name="m"), tools=[look])
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
 
 
-def same_as(value: object) -> Callable[[Any, Any], bool]:
-    return lambda one, _two: one == value
+def selling(word: str) -> Any:
+    @tool(capabilities=[])
+    def sell(item: str) -> str:
+        """Sell it."""
+        return made(f"def f(item): return {word!r}")(item)
+
+    return sell
 
 
-HELPER = "def clean(x): return x.{}()\nasync def f(x): return clean(x)"
-CONSTANT = "PROMPT = ('a', {})\nasync def f(x): return PROMPT, x"
-DEFAULT = "async def f(x, prompt={!r}): return prompt, x"
+def versions(*changes: dict[str, Any], **options: Any) -> list[str]:
+    async def version(rt: Runtime, change: dict[str, Any]) -> str:
+        given: dict[str, Any] = {
+            "reference": OLD,
+            "candidate": replace(OLD, model="fast"),
+            **change,
+        }
+        async with rollout(rt, "v", **given) as rolled:
+            return rolled.version
+
+    async def work(rt: Runtime) -> list[str]:
+        return [await version(rt, change) for change in changes]
+
+    return within(work, **{"models": lambda name: ScriptedModel("ok", name=name), **options})
 
 
 @pytest.mark.parametrize(
-    "made",
+    "change",
     [
-        lambda word: written(HELPER.format(word)),
-        lambda word: written(CONSTANT.format(repr(word))),
-        lambda word: written(DEFAULT.format(word)),
-        lambda word: written(DEFAULT.replace("x, prompt", "x, *, prompt").format(word)),
-        closed_over,
-        lambda word: functools.partial(sort_by, word),
-        lambda word: Sorter(word).sort,
-        with_tool,
-        lambda word: Agent("a", model=ScriptedModel("yes", name=word)),
+        {"candidate": replace(OLD, model="other")},
+        {"candidate": replace(OLD, model=["fast", "other"])},
+        {"reference": replace(OLD, instructions="Sort.")},
+        {"candidate": replace(OLD, model="fast", tools=[selling("a")])},
+        {"compare": close(0.5)},
+        {"compare": lambda _one, _two: True},
+        {"compare": by_field({"a": ignored()})},
+        {"compare": by_field({"a": lambda _one, _two: True})},
+        {"rule": RolloutRule(margin=0.05)},
+        {"rule": RolloutRule(alpha=0.01)},
     ],
-    ids=["helper", "constant", "default", "named", "closure", "partial", "method", "tool", "model"],
 )
-def test_whatever_changes_its_answers_is_another_candidate(made: Callable[[str], Any]) -> None:
-    """What is made anew in another process and is the same has the same version."""
-    one, again, other = (version(made(word)) for word in ("lower", "lower", "upper"))
-    assert one == again
-    assert one != other
+def test_whatever_could_change_an_answer_or_a_verdict_is_another_rollout(
+    change: dict[str, Any],
+) -> None:
+    before, after, again = versions({}, change, change)
+    assert before != after == again
 
 
-def test_where_a_tool_finds_the_world_makes_no_other_candidate() -> None:
-    """It differs from process to process, and evidence would begin anew in each."""
-    assert version(with_tool("lower", 1)) == version(with_tool("lower", 2))
+def test_a_tool_is_its_code_and_not_what_it_is_connected_to() -> None:
+    def connected(port: int, more: str) -> Any:
+        async def call(_item: str) -> str:
+            """Call."""
+            return f"{port}"
+
+        async def other(_item: str) -> str:
+            """Call."""
+            return f"{port}?"
+
+        call.__name__ = other.__name__ = "call"
+        return {"candidate": replace(OLD, tools=[other if more else call])}
+
+    one, same, other = versions(connected(1, ""), connected(2, ""), connected(1, "more"))
+    assert one == same != other
 
 
-def test_a_name_of_the_settings_is_the_model_that_it_stands_for() -> None:
-    """Pointed elsewhere, nothing is known of it."""
-    fast = Agent("a", model="fast")
-    versions = [
-        version(fast, models=lambda _name, model=model: ScriptedModel("yes", name=model))
-        for model in ("small", "small", "other")
-    ]
-    assert versions[0] == versions[1] != versions[2]
-    assert versions[0] == version(replace(fast, model=ScriptedModel("yes", name="small")))
+def test_an_alias_is_what_it_stands_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pointed at another model it is another candidate, which nobody has compared."""
+    monkeypatch.chdir(tmp_path)
+    for model in ("one", "two"):
+        (tmp_path / f"{model}.json").write_text('{"replies": ["ok"]}', encoding="utf-8")
+    monkeypatch.setenv("VEGA_MODELS_SMART", "scripted:one.json")
 
+    def opened(model: str) -> str:
+        monkeypatch.setenv("VEGA_MODELS_FAST", f"scripted:{model}.json")
 
-def test_a_comparison_of_ones_own_is_known_by_its_code() -> None:
-    """Also in a field; ours are known by their names."""
-    one, again, other = (version(double, same_as(value)) for value in (1, 1, 2))
-    assert one == again != other
-    fields = [by_field({"total": same_as(value)}) for value in (1, 1, 2)]
-    versions = [version(double, each) for each in fields]
-    assert versions[0] == versions[1] != versions[2]
-    assert version(double, close(0.1)) != version(double, close(0.2))
+        async def work(rt: Runtime) -> str:
+            async with rollout(
+                rt, "v", reference=OLD, candidate=replace(OLD, model="fast")
+            ) as rolled:
+                return rolled.version
+
+        return within(work)
+
+    first, same, second = opened("one"), opened("one"), opened("two")
+    assert first == same != second

@@ -37,7 +37,7 @@ from vegakit.errors import ContractViolated, UserError, did_you_mean
 from vegakit.host import Agent, AskCost, Reply, cost_of_ask
 from vegakit.records import canonical, digest128, from_json, to_json
 from vegakit.sdk import Runtime
-from vegakit.vesper.versions import function_version
+from vegakit.vesper.versions import agent_parts, function_version, models_of
 
 Same: TypeAlias = Callable[[Any, Any], "bool | Awaitable[bool]"]
 """A function of two answers, the reference's first."""
@@ -282,9 +282,7 @@ class Judge:
             tools=(),
             memory=None,
         )
-        models = [one if isinstance(one, str) else one.name for one in agent.models]
-        settings = [agent.temperature, agent.effort, agent.max_tokens]
-        self.version = digest128([models, self._agent.instructions, settings, [*pairs]])[:12]
+        self.version = digest128([agent_parts(self._agent), [*pairs]])[:12]
 
     async def ask(
         self, runtime: Runtime, reference: object, candidate: object
@@ -303,6 +301,10 @@ class Judge:
             return False, PathCost()
         return reply.output == "same", PathCost(1, int(reply.cost))
 
+    def models(self, runtime: Runtime) -> list[str]:
+        """Return the models that judge, whatever alias names them."""
+        return models_of(runtime, self._agent)
+
     async def bound(self, runtime: Runtime, answer_tokens: int) -> AskCost:
         """Return what one verdict may cost on answers of this length."""
         await runtime.model_registry.prepare_for(self._agent)
@@ -318,7 +320,8 @@ class Judge:
     async def measured(self, runtime: Runtime) -> JudgeTally:
         """Return how often it is wrong on the known pairs: asked once, and then kept in the store.
         An outage leaves nothing half measured."""
-        found = await runtime.store.get(_KIND, self.version)
+        key = digest128([self.version, self.models(runtime)])
+        found = await runtime.store.get(_KIND, key)
         if found is not None:
             return from_json(JudgeTally, found[0])
         room = asyncio.Semaphore(_AT_ONCE)
@@ -336,7 +339,7 @@ class Judge:
         counts = JudgeTally(
             Tally(len(same), same.count(False)), Tally(len(different), different.count(False))
         )
-        await runtime.store.put(_KIND, self.version, to_json(counts), expected=0)
+        await runtime.store.put(_KIND, key, to_json(counts), expected=0)
         return counts
 
 

@@ -261,7 +261,7 @@ class AgentPath:
         self._in_programs = {
             performs: replace(made, budget=None) for performs, made in self._agents.items()
         }
-        self.version = agent_version(runtime, agent, [tool.spec for tool in tools])
+        self.version = agent_version(runtime, agent)
 
     async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
         if inputs.send is not None:

@@ -128,7 +128,8 @@ class RolledOut(Generic[P, T]):
         self._alerts = RolloutAlerts(runtime, on_change, webhook)
         self._subject = RolloutSubject(title_of(reference), title_of(candidate), compare.name)
         paths = [self._reference.version, self._candidate.version, compare.name, compare.version]
-        self.version = digest128(paths)[:12]
+        judges, tested = [j.models(runtime) for j in compare.judges], [rule.margin, rule.alpha]
+        self.version = digest128([paths, judges, tested, rule.is_noisy])[:12]
         self._wallet = VerificationWallet(
             runtime, f"{name}/{self.version}", budget, self._reference, self._candidate, compare
         )
