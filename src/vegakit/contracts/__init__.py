@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     from vegakit.contracts.expressions import (
         ExpressionError as ExpressionError,
     )
+    from vegakit.contracts.node_llvm import (
+        NativeSource as NativeSource,
+        NotNative as NotNative,
+        llvm_source as llvm_source,
+        native_obstacle as native_obstacle,
+    )
     from vegakit.contracts.node_python import (
         HEADER as HEADER,
         python_name as python_name,
@@ -95,6 +101,7 @@ if TYPE_CHECKING:
         record_clauses as record_clauses,
         step_expression as step_expression,
     )
+    from vegakit.contracts.optimiser import RULES as RULES, optimised as optimised
     from vegakit.contracts.rollout import (
         LAST as LAST,
         STAGES as STAGES,
@@ -144,6 +151,7 @@ __getattr__, __dir__ = lazy_exports(
             "ArithmeticTrap BrokenClause Clause Evaluator TrapKind Verdict evaluate judge scale_of"
         ),
         "expressions": "ExpressionError",
+        "node_llvm": "NativeSource NotNative llvm_source native_obstacle",
         "node_python": "HEADER python_name python_source",
         "node_types": (
             "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType "
@@ -156,6 +164,7 @@ __getattr__, __dir__ = lazy_exports(
             "OPERATIONS WrittenLine broken_outcome check_bounds clause_of first_broken "
             "interpret record_clauses step_expression"
         ),
+        "optimiser": "RULES optimised",
         "rollout": (
             "LAST STAGES Compared ComparisonsPaused DetectionDelay NextStage PersonAction "
             "PersonDecided ReferenceRepeated Rollout RolloutEvent RolloutMode RolloutRoute "
