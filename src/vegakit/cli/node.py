@@ -27,11 +27,13 @@ from vegakit.cli.look import (
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_native import add_native_actions, native_legs, native_path
 from vegakit.contracts import (
     NodeOutcome,
     NodeProgram,
     NodeStatus,
     judge,
+    native_obstacle,
     python_source,
     show_type,
 )
@@ -49,9 +51,10 @@ from vegakit.vesper import (
 )
 
 _CASES = 10_000
-_PATHS: dict[str, type[DirectPath] | type[PythonPath]] = {
+_PATHS: dict[str, Callable[[NodeProgram], NodePath]] = {
     "python": PythonPath,
     "direct": DirectPath,
+    "native": native_path,
 }
 
 
@@ -69,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "contract, in files of the suffix .vsp.",
     )
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="check | compile | run | test | diff | list"
+        dest="action", required=True, metavar="check | compile | run | batch | test | diff | list"
     )
     checking = _action(actions, "check", _check, "find what is wrong with nodes")
     checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
@@ -84,14 +87,18 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--path", choices=[*_PATHS], default="python", help="which path answers; python"
     )
-    testing = _action(actions, "test", _test, "run both paths of nodes over random inputs")
+    testing = _action(actions, "test", _test, "run all paths of nodes over random inputs")
     testing.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
+    testing.add_argument(
+        "--no-optimise", dest="optimise", action="store_false", help="run nodes as they are written"
+    )
     differing = _action(actions, "diff", _diff, "run two versions of a node over random inputs")
     differing.add_argument("file", type=Path)
     differing.add_argument("other", type=Path)
     for each in (testing, differing):
         each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
+    add_native_actions(actions, _action)
     listing = _action(actions, "list", _list, "list nodes")
     listing.add_argument("places", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
     return parser
@@ -134,6 +141,8 @@ def _check(chosen: argparse.Namespace) -> int:
         clauses = count(len(program.before) + len(program.after), "clause")
         steps = count(len(program.steps), "step")
         said = f"{program.node_id}: {steps}, {clauses}, at most {program.cost:,} operations a run"
+        obstacle = native_obstacle(program)
+        said += f"; not native: {obstacle}" if obstacle else "; can be native"
         print("\n".join(look.marked(Sign.DONE, Tone.OK, said)))
     for error in wrong:
         tell_error(error)
@@ -151,6 +160,7 @@ def _summary(node: NodeProgram) -> dict[str, Any]:
         "steps": [step.name for step in node.steps],
         "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
         "most_operations": node.cost,
+        "not_native": native_obstacle(node),
     }
 
 
@@ -233,9 +243,9 @@ def _test(chosen: argparse.Namespace) -> int:
     look, reports = look_of(sys.stdout), list[NodeReport]()
     for node in nodes:
         program = node.program
-        report = compare_paths(
-            program, PythonPath(program), DirectPath(program), _cases(chosen), chosen.seed
-        )
+        legs: list[NodePath] = [PythonPath(program), DirectPath(program, optimise=chosen.optimise)]
+        more = native_legs(program, optimise=chosen.optimise)
+        report = compare_paths(program, *legs, _cases(chosen), chosen.seed, *more)
         reports.append(report)
         if not chosen.json:
             _show_report(report, look)
@@ -271,7 +281,7 @@ def _show_divergence(divergence: Divergence, look: Look) -> None:
     for name, value in (
         ("inputs", json.dumps(divergence.inputs)),
         ("reference", str(divergence.reference)),
-        ("candidate", str(divergence.candidate)),
+        (divergence.path or "candidate", str(divergence.candidate)),
     ):
         print("\n".join(look.fold(one_line(value), "    ", f"  {name}: ")))
 

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
         percent as percent,
         stage_name as stage_name,
     )
+    from vegakit.vesper.native import (
+        NATIVE_AFTER as NATIVE_AFTER,
+        HotPath as HotPath,
+        NativePath as NativePath,
+    )
     from vegakit.vesper.node_files import (
         NodeFile as NodeFile,
         find_nodes as find_nodes,
@@ -74,6 +79,7 @@ __getattr__, __dir__ = lazy_exports(
         "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
+        "native": "NATIVE_AFTER HotPath NativePath",
         "node_files": "NodeFile find_nodes load_node node_schema parse_node",
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
         "operations": (

@@ -3,9 +3,10 @@
 | path     | what runs                                 | decimals                |
 |----------|-------------------------------------------|-------------------------|
 | `python` | the generated module, the reference       | `decimal.Decimal`       |
-| `direct` | the interpreter                           | scaled integers of ours |
+| `direct` | the interpreter, of the optimised node    | scaled integers of ours |
+| `native` | machine code, of the optimised node       | 128 bits, in `native`   |
 
-Both are given the same inputs as JSON and read them with code of their own. They agree if their
+All are given the same inputs as JSON. They agree if their
 outcomes are equal: outputs to the digit, errors with their step, the first clause that is broken.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -35,6 +36,7 @@ from vegakit.contracts import (
     Value,
     first_broken,
     interpret,
+    optimised,
     python_name,
     python_source,
 )
@@ -50,14 +52,15 @@ class NodePath(Protocol):
 
 
 class DirectPath:
-    """The interpreter."""
+    """The interpreter, of the node as the optimiser leaves it or as it is written."""
 
-    def __init__(self, node: NodeProgram) -> None:
+    def __init__(self, node: NodeProgram, *, optimise: bool = True) -> None:
         self.node = node
+        self._program = optimised(node) if optimise else node
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types."""
-        return interpret(self.node, self.node.read_inputs(inputs))
+        return interpret(self._program, self.node.read_inputs(inputs))
 
 
 class PythonPath:
@@ -69,7 +72,7 @@ class PythonPath:
         names: dict[str, Any] = {"__name__": node.node_id}
         # Made by us from a checked node: no text of its file but quoted ones is in it.
         exec(compile(self.source, f"<node {node.node_id}>", "exec"), names)  # noqa: S102
-        self._function: Callable[..., dict[str, Any]] = names[node.node_id]
+        self.function: Callable[..., dict[str, Any]] = names[node.node_id]
         self._endings: dict[type[Exception], NodeStatus] = {
             names["NodeError"]: NodeStatus.ERROR,
             names["NodeStopped"]: NodeStatus.TRAP,
@@ -80,10 +83,8 @@ class PythonPath:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
         are not given take the defaults that the code has."""
         self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew below
-        kinds = {each.name: each.type for each in self.node.inputs}
-        given = {python_name(name): _native(kinds[name], each) for name, each in inputs.items()}
         try:
-            found = self._function(**given)
+            found = self.function(**self.arguments(inputs))
         except self._broken as error:
             kind, text = error.args
             return NodeOutcome(NodeStatus.BROKEN, None, f"{kind}: {text}")
@@ -92,6 +93,11 @@ class PythonPath:
             return NodeOutcome(self._endings[type(error)], None, reason, step)
         outputs = {name: _plain(kind, found[name]) for name, kind in self.node.outputs}
         return NodeOutcome(NodeStatus.SUCCESS, outputs)
+
+    def arguments(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return inputs as the generated function takes them."""
+        kinds = {each.name: each.type for each in self.node.inputs}
+        return {python_name(name): _native(kinds[name], each) for name, each in inputs.items()}
 
 
 def _native(kind: NodeType, given: Any) -> Any:  # noqa: ANN401
@@ -137,14 +143,16 @@ def _plain(kind: NodeType, value: Any) -> Any:  # noqa: ANN401
             return value
 
 
-class Divergence(Struct, frozen=True):
-    """Inputs over which two paths differ, made as simple as they still differ."""
+class Divergence(Struct, frozen=True, omit_defaults=True):
+    """Inputs over which two paths differ, made as simple as they still differ. `path` is the one
+    that differs from the reference, where there are several."""
 
     test_id: int
     node_id: str
     inputs: dict[str, Any]
     reference: NodeOutcome
     candidate: NodeOutcome
+    path: str = ""
 
 
 class NodeReport(Struct, frozen=True):
@@ -165,32 +173,55 @@ class NodeReport(Struct, frozen=True):
 
 
 def compare_paths(
-    node: NodeProgram, reference: NodePath, candidate: NodePath, cases: int, seed: int
+    node: NodeProgram,
+    reference: NodePath,
+    candidate: NodePath,
+    cases: int,
+    seed: int,
+    *more: NodePath,
 ) -> NodeReport:
-    """Run two paths over random inputs. Inputs that fit their types but not the preconditions are
-    among them: both paths have to refuse those alike."""
+    """Run two paths or more over random inputs. Inputs that fit their types but not the
+    preconditions are among them: all paths have to refuse those alike."""
     random = Random(seed)  # noqa: S311  (no secret: it has to be the same again)
     generator = InputGenerator(node, random)
     outcomes: Counter[str] = Counter()
     found, broken, differing = list[Divergence](), list[Divergence](), 0
-
-    def differ(inputs: Mapping[str, Any]) -> bool:
-        return reference.run(inputs) != candidate.run(inputs)
-
+    legs = _Legs(node, reference, (candidate, *more))
     for number in range(cases):
         values = generator.draw()
-        inputs = node.show_inputs(values)
-        first, second = reference.run(inputs), candidate.run(inputs)
-        outcomes[str(first.status)] += 1
-        if first != second:
+        case = legs.run(number, values)
+        outcomes[str(case.reference.status)] += 1
+        if case.path:
             differing += 1
             if len(found) < _MOST_SHOWN:
-                least = node.show_inputs(_shrunk(node, values, differ))
-                if all(least != each.inputs for each in found):
-                    found.append(_divergence(number, node, least, reference, candidate))
-        elif _breaks(node, values, first) and len(broken) < _MOST_SHOWN:
-            broken.append(_divergence(number, node, inputs, reference, candidate))
+                least = legs.run(number, _shrunk(node, values, legs.differ))
+                if all(least.inputs != each.inputs for each in found):
+                    found.append(least)
+        elif _breaks(node, values, case.reference) and len(broken) < _MOST_SHOWN:
+            broken.append(case)
     return NodeReport(node.node_id, cases, seed, dict(outcomes), differing, (*found,), (*broken,))
+
+
+class _Legs(NamedTuple):
+    """A reference and the paths that are held against it."""
+
+    node: NodeProgram
+    reference: NodePath
+    candidates: tuple[NodePath, ...]
+
+    def run(self, number: int, values: Mapping[str, Value]) -> Divergence:
+        """Return the outcome of the reference and that of the first path that differs, with its
+        name; without a name they agree."""
+        inputs = self.node.show_inputs(values)
+        wanted = self.reference.run(inputs)
+        for each in self.candidates:
+            if (outcome := each.run(inputs)) != wanted:
+                name = type(each).__name__.removesuffix("Path").lower()
+                return Divergence(number, self.node.node_id, inputs, wanted, outcome, name)
+        return Divergence(number, self.node.node_id, inputs, wanted, wanted)
+
+    def differ(self, values: Mapping[str, Value]) -> bool:
+        return bool(self.run(0, values).path)
 
 
 def _breaks(node: NodeProgram, values: Mapping[str, Value], outcome: NodeOutcome) -> bool:
@@ -198,24 +229,14 @@ def _breaks(node: NodeProgram, values: Mapping[str, Value], outcome: NodeOutcome
     return outcome.status is NodeStatus.BROKEN and first_broken(node.before, values) is None
 
 
-def _divergence(
-    number: int,
-    node: NodeProgram,
-    inputs: dict[str, Any],
-    reference: NodePath,
-    candidate: NodePath,
-) -> Divergence:
-    return Divergence(number, node.node_id, inputs, reference.run(inputs), candidate.run(inputs))
-
-
 def _shrunk(
-    node: NodeProgram, values: dict[str, Value], differ: Callable[[Mapping[str, Any]], bool]
+    node: NodeProgram, values: dict[str, Value], differ: Callable[[Mapping[str, Value]], bool]
 ) -> dict[str, Value]:
     """Return simpler inputs over which the paths still differ."""
     left = _MOST_SHRINKS
     candidates: Iterator[dict[str, Value]] = simpler_inputs(node, values)
     while left and (simpler := next(candidates, None)) is not None:
         left -= 1
-        if differ(node.show_inputs(simpler)):
+        if differ(simpler):
             values, candidates = simpler, simpler_inputs(node, simpler)
     return values
