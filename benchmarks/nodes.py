@@ -156,10 +156,9 @@ def figures(rounds: int) -> list[Figure]:
         single = f"{each.name}: path python beside path native, a call"
         found.append(Figure(single, f"{each.python / each.native:.2f} x"))
     most = max(each.break_even for each in made[: len(INTEGERS) + len(DECIMALS)])
-    holds = most <= NATIVE_AFTER * MOST_SHARE
-    found.append(
-        Figure("calls until compiling is paid", f"{most:,.0f}", f"<= {NATIVE_AFTER:,}", holds)
-    )
+    limit = NATIVE_AFTER * MOST_SHARE  # what a busy machine adds to it is not a finding
+    name = "calls until compiling is paid"
+    found.append(Figure(name, f"{most:,.0f}", f"<= {limit:,.0f}", most <= limit))
     return found
 
 

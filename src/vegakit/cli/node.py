@@ -243,9 +243,11 @@ def _test(chosen: argparse.Namespace) -> int:
     look, reports = look_of(sys.stdout), list[NodeReport]()
     for node in nodes:
         program = node.program
-        legs: list[NodePath] = [PythonPath(program), DirectPath(program, optimise=chosen.optimise)]
+        direct = DirectPath(program, optimise=chosen.optimise)
         more = native_legs(program, optimise=chosen.optimise)
-        report = compare_paths(program, *legs, _cases(chosen), chosen.seed, *more)
+        report = compare_paths(
+            program, PythonPath(program), direct, _cases(chosen), chosen.seed, *more
+        )
         reports.append(report)
         if not chosen.json:
             _show_report(report, look)

@@ -145,7 +145,8 @@ class _NodeEmitter:
         self._number, self._block = 0, "entry"
         self._names: dict[str, Operand] = {}
         self._texts: dict[str, int] = {}
-        self._where, self._trap = "", self._no_trap
+        self._where = ""
+        self._trap: Callable[[TrapKind], str] = self._no_trap
 
     def whole(self) -> NativeSource:
         node = self._node
@@ -251,7 +252,8 @@ class _NodeEmitter:
         # A clause that traps does not hold, so both leave by the same way.
         reason = f"{clause.kind}: {clause.text}"
         ending = self._ending(NodeOutcome(NodeStatus.BROKEN, None, reason))
-        self._where, self._trap = f"the {clause.kind} {clause.text!r}", lambda _: ending
+        self._where = f"the {clause.kind} {clause.text!r}"
+        self._trap = lambda _: ending
         self._end_if(self._not(self._scalar(clause.expression)), ending)
 
     def _step(self, step: NodeStep) -> None:
