@@ -1,10 +1,12 @@
 """`vega node`: check, compile, run, test and compare nodes, small functions under a contract.
 
-Nothing is asked of a model and no state is kept: each action reads its files, and says what it
-found. What is wrong in a file is told with its line.
+Each action reads its files, and says what it found; what is wrong in a file is told with its line.
+Only `run` touches the world, and only of a node with effects: over records in memory, or over those
+of `--state`, with what `--allow` grants.
 """
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -35,20 +37,31 @@ from vegakit.contracts import (
     python_source,
     show_type,
 )
-from vegakit.errors import SettingsError, UserError
+from vegakit.errors import CapabilityDenied, SettingsError, UserError
+from vegakit.host import as_audit
+from vegakit.policy import Grant
+from vegakit.store import RecordStore, open_records
 from vegakit.vesper import (
     DirectPath,
     Divergence,
     NodeFile,
+    NodeHost,
     NodePath,
     NodeReport,
     PythonPath,
     compare_paths,
     find_nodes,
+    grant_of,
     load_node,
+    put_records,
+    read_sensitively,
+    shown_clauses,
+    shown_outcome,
+    shown_records,
 )
 
 _CASES = 10_000
+_EXAMPLES = {"--inputs": "'{\"amount\": 5}'", "--records": "'{\"accounts\": []}'"}
 _PATHS: dict[str, type[DirectPath] | type[PythonPath]] = {
     "python": PythonPath,
     "direct": DirectPath,
@@ -84,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--path", choices=[*_PATHS], default="python", help="which path answers; python"
     )
+    _add_world(running)
     testing = _action(actions, "test", _test, "run both paths of nodes over random inputs")
     testing.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
     differing = _action(actions, "diff", _diff, "run two versions of a node over random inputs")
@@ -95,6 +109,23 @@ def _parser() -> argparse.ArgumentParser:
     listing = _action(actions, "list", _list, "list nodes")
     listing.add_argument("places", nargs="*", type=Path, default=[Path()], metavar="FILE|FOLDER")
     return parser
+
+
+def _add_world(running: argparse.ArgumentParser) -> None:
+    """Add what a node with effects needs."""
+    running.add_argument("--state", metavar="PLACE", help="a file or postgresql://…; in memory")
+    running.add_argument(
+        "--records", metavar="JSON", help='records to begin with, or @FILE: {"accounts": […]}'
+    )
+    running.add_argument(
+        "--allow", action="append", default=[], metavar="NAME", help="grant a capability"
+    )
+    running.add_argument(
+        "--secret", action="append", default=[], metavar="NAME=FILE", help="read a secret there"
+    )
+    running.add_argument("--user", default="", metavar="NAME", help="whom the audit names")
+    running.add_argument("--audit", type=Path, metavar="FILE", help="keep the audit there")
+    running.add_argument("--reveal", action="store_true", help="show what is sensitive, too")
 
 
 def _action(
@@ -149,6 +180,8 @@ def _summary(node: NodeProgram) -> dict[str, Any]:
         "outputs": {name: show_type(kind) for name, kind in node.outputs},
         "errors": node.error_codes,
         "steps": [step.name for step in node.steps],
+        "capabilities": node.rules.capabilities,
+        "state": {each.name: each.table for each in node.states},
         "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
         "most_operations": node.cost,
     }
@@ -173,13 +206,22 @@ def _compile(chosen: argparse.Namespace) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     node = load_node(chosen.file).program
-    inputs = _inputs(chosen.inputs)
+    inputs = _object("--inputs", chosen.inputs)
+    read_sensitively(node, inputs)
     values = node.read_inputs(inputs)
-    outcome = _PATHS[chosen.path](node).run(node.show_inputs(values))
+    given = node.show_inputs(values)
+    left: dict[str, Any] | None = None
+    if node.has_effects:
+        outcome, left = _run_in_world(node, given, chosen)
+    else:
+        outcome = _PATHS[chosen.path](node).run(given)
     # The interpreter's names and values, whichever path answered: they say what was looked at.
     broken = judge(node.before, values).broken if outcome.status is NodeStatus.BROKEN else ()
+    if not chosen.reveal:
+        outcome, broken = shown_outcome(node, outcome), shown_clauses(node, broken)
     if chosen.json:
-        print_json({**_outcome(outcome), "path": chosen.path, "broken": to_builtins(broken)})
+        told = {**_outcome(outcome), "path": chosen.path, "broken": to_builtins(broken)}
+        print_json(told if left is None else {**told, "records": left})
     elif outcome.status is NodeStatus.SUCCESS:
         print(json.dumps(outcome.outputs, indent=2))
     else:
@@ -187,8 +229,68 @@ def _run(chosen: argparse.Namespace) -> int:
     return 0 if outcome.status is NodeStatus.SUCCESS else 1
 
 
-def _inputs(given: str) -> dict[str, Any]:
-    """Return the inputs of a command line. Numbers with a point stay texts, since a float would not
+def _run_in_world(
+    node: NodeProgram, given: dict[str, Any], chosen: argparse.Namespace
+) -> tuple[NodeOutcome, dict[str, Any] | None]:
+    """Run a node with effects; of records in memory return those that are left, too."""
+    records = open_records(chosen.state)
+    try:
+        put_records(node, records, _object("--records", chosen.records or "{}"))
+        grant = grant_of([*chosen.allow, *([] if chosen.state else ["database"])])
+        secrets = dict(_secret(each) for each in chosen.secret)
+        outcome = asyncio.run(_hosted(node, given, records, grant, secrets, chosen))
+        if chosen.state:
+            return outcome, None
+        return outcome, shown_records(node, records, reveal=chosen.reveal)
+    except CapabilityDenied as error:
+        missing = " ".join(f"--allow {name}" for name in node.rules.capabilities)
+        raise UserError(f"{error}; type: {missing}") from None
+    finally:
+        records.close()
+
+
+async def _hosted(
+    node: NodeProgram,
+    given: dict[str, Any],
+    records: RecordStore,
+    grant: Grant,
+    secrets: dict[str, Path],
+    chosen: argparse.Namespace,
+) -> NodeOutcome:
+    audit = as_audit(chosen.audit)
+    host = NodeHost(
+        records,
+        grant=grant,
+        path=_PATHS[chosen.path],
+        secrets=lambda name: _read_secret(name, secrets),
+        audit=audit,
+        user=chosen.user,
+    )
+    try:
+        return await host.run(node, given)
+    finally:
+        if audit is not None:
+            await audit.aclose()
+
+
+def _secret(given: str) -> tuple[str, Path]:
+    name, sign, path = given.partition("=")
+    if not sign:
+        raise UserError(f"--secret {given[:40]!a} names no file; type: --secret NAME=FILE")
+    return name, Path(path)
+
+
+def _read_secret(name: str, secrets: dict[str, Path]) -> str:
+    if name not in secrets:
+        raise UserError(f"the secret {name} is not given; type: --secret {name}=FILE")
+    try:
+        return secrets[name].read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{secrets[name]} cannot be read: {error}; name another file") from None
+
+
+def _object(option: str, given: str) -> dict[str, Any]:
+    """Return an object of a command line. Numbers with a point stay texts, since a float would not
     be exact."""
     try:
         text = Path(given[1:]).read_text("utf-8") if given.startswith("@") else given
@@ -197,10 +299,10 @@ def _inputs(given: str) -> dict[str, Any]:
         raise UserError(f"{given[1:]} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"--inputs is no JSON: {error}; type for example: --inputs '{{\"amount\": 5}}'"
+            f"{option} is no JSON: {error}; type for example: {option} {_EXAMPLES[option]}"
         ) from None
     if not isinstance(read, dict):
-        raise UserError("--inputs is no object; type for example: --inputs '{\"amount\": 5}'")
+        raise UserError(f"{option} is no object; type for example: {option} {_EXAMPLES[option]}")
     return read  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -48,6 +48,19 @@ if TYPE_CHECKING:
     from vegakit.contracts.expressions import (
         ExpressionError as ExpressionError,
     )
+    from vegakit.contracts.node_operations import (
+        CAPABILITIES as CAPABILITIES,
+        EFFECTS as EFFECTS,
+        OPERATIONS as OPERATIONS,
+        REMOTE as REMOTE,
+        SECRET_PREFIX as SECRET_PREFIX,
+        EffectContext as EffectContext,
+        capabilities_of as capabilities_of,
+        covers_capability as covers_capability,
+        step_effect as step_effect,
+        step_expression as step_expression,
+        tree_capability as tree_capability,
+    )
     from vegakit.contracts.node_python import (
         HEADER as HEADER,
         python_name as python_name,
@@ -78,22 +91,37 @@ if TYPE_CHECKING:
         show_value as show_value,
     )
     from vegakit.contracts.nodes import (
+        FAILURES as FAILURES,
         HANDLED as HANDLED,
-        OPERATIONS as OPERATIONS,
+        LOCK as LOCK,
+        TOUCHED as TOUCHED,
+        EffectAnswer as EffectAnswer,
+        NodeEffect as NodeEffect,
         NodeInput as NodeInput,
         NodeOutcome as NodeOutcome,
         NodeProblem as NodeProblem,
         NodeProgram as NodeProgram,
+        NodeRules as NodeRules,
+        NodeRun as NodeRun,
         NodeStatus as NodeStatus,
         NodeStep as NodeStep,
+        Sensitivity as Sensitivity,
+        StateRecords as StateRecords,
+        StepEffect as StepEffect,
         WrittenLine as WrittenLine,
         broken_outcome as broken_outcome,
         check_bounds as check_bounds,
         clause_of as clause_of,
+        finish as finish,
         first_broken as first_broken,
         interpret as interpret,
+        read_answer as read_answer,
         record_clauses as record_clauses,
-        step_expression as step_expression,
+        sensitivity_of as sensitivity_of,
+        start_run as start_run,
+        touched_effect as touched_effect,
+        touched_type as touched_type,
+        trapped as trapped,
     )
     from vegakit.contracts.rollout import (
         LAST as LAST,
@@ -128,6 +156,7 @@ if TYPE_CHECKING:
         NamedValue as NamedValue,
         Relation as Relation,
         cost_of as cost_of,
+        substituted as substituted,
         walk as walk,
     )
 
@@ -144,6 +173,10 @@ __getattr__, __dir__ = lazy_exports(
             "ArithmeticTrap BrokenClause Clause Evaluator TrapKind Verdict evaluate judge scale_of"
         ),
         "expressions": "ExpressionError",
+        "node_operations": (
+            "CAPABILITIES EFFECTS OPERATIONS REMOTE SECRET_PREFIX EffectContext capabilities_of "
+            "covers_capability step_effect step_expression tree_capability"
+        ),
         "node_python": "HEADER python_name python_source",
         "node_types": (
             "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType "
@@ -152,9 +185,11 @@ __getattr__, __dir__ = lazy_exports(
             "read_value show_type show_value"
         ),
         "nodes": (
-            "HANDLED NodeInput NodeOutcome NodeProblem NodeProgram NodeStatus NodeStep "
-            "OPERATIONS WrittenLine broken_outcome check_bounds clause_of first_broken "
-            "interpret record_clauses step_expression"
+            "FAILURES HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
+            "NodeProblem NodeProgram NodeRules NodeRun NodeStatus NodeStep Sensitivity "
+            "StateRecords StepEffect WrittenLine broken_outcome check_bounds clause_of finish "
+            "first_broken interpret read_answer record_clauses sensitivity_of start_run "
+            "touched_effect touched_type trapped"
         ),
         "rollout": (
             "LAST STAGES Compared ComparisonsPaused DetectionDelay NextStage PersonAction "
@@ -164,7 +199,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "typed": (
             "Constant Expression FieldOf FunctionCall ItemLoop ItemOf Logic LoopKind "
-            "NamedValue Relation cost_of walk"
+            "NamedValue Relation cost_of substituted walk"
         ),
     },
 )

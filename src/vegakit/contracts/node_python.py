@@ -29,7 +29,7 @@ from vegakit.contracts.node_types import (
     show_decimal,
     show_instant,
 )
-from vegakit.contracts.nodes import GUARD, NodeProgram, NodeStep
+from vegakit.contracts.nodes import GUARD, NodeProgram, NodeStep, StepEffect
 from vegakit.contracts.typed import (
     Arithmetic,
     ArrayMade,
@@ -110,6 +110,35 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
     return run
 ''',
+    "_stepwise": '''\
+_EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
+
+
+def _stepwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a function where decimals have room for every exact result. Each time that it asks for
+    something outside, who runs it is given back the context that was there."""
+
+    @wraps(function)
+    def run(**inputs: Any) -> Any:
+        steps, answer = function(**inputs), None
+        while True:
+            with localcontext(_EXACT):
+                try:
+                    request = steps.send(answer)
+                except StopIteration as end:
+                    return end.value
+            answer = yield request
+
+    return run
+''',
+    "_perform": '''\
+def _perform(step: str, operation: str, **arguments: Any) -> Generator[Any, Any, Any]:
+    """Ask who runs this for something outside, and wait: it answers with a failure and a value."""
+    failure, value = yield step, operation, arguments
+    if failure:
+        raise NodeTrap(failure)
+    return value
+''',
     "_int": '''\
 def _int(value: int) -> int:
     """Check that an integer fits 64 bits."""
@@ -183,8 +212,8 @@ _RESERVED = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "timedelta", "datetime", "reduce"}
 )
 _RESERVED_CLASSES = _RESERVED | frozenset(
-    """Any Callable ContractBroken Context Decimal Iterable Literal NodeError NodeStopped NodeTrap
-    TypedDict""".split()
+    """Any Callable ContractBroken Context Decimal Generator Iterable Literal NodeError NodeStopped
+    NodeTrap TypedDict""".split()
 )
 
 
@@ -208,7 +237,8 @@ def class_name(node_id: str) -> str:
 def python_source(node: NodeProgram, origin: str) -> str:
     """Return a module with a function of the name of the node. `origin` is the file it is from."""
     body = "\n".join([*_records(node), *_function(node)])
-    helpers = [text for name, text in _HELPERS.items() if f"{name}(" in body or name == "_exact"]
+    first = "_stepwise" if node.has_effects else "_exact"
+    helpers = [text for name, text in _HELPERS.items() if f"{name}(" in body or name == first]
     helpers += [_HELPERS["_int"]] if "_int" in body and _HELPERS["_int"] not in helpers else []
     blocks = "\n\n".join([_TROUBLE, *helpers])
     head = [
@@ -227,7 +257,7 @@ def _doc(text: str) -> str:
 
 
 _IMPORTS = (
-    ("collections.abc", ("Callable", "Iterable")),
+    ("collections.abc", ("Callable", "Generator", "Iterable")),
     ("datetime", ("datetime", "timedelta")),
     ("decimal", ("ROUND_HALF_EVEN", "Context", "Decimal", "localcontext")),
     ("functools", ("reduce", "wraps")),
@@ -276,7 +306,7 @@ def _annotation(kind: NodeType) -> str:
 
 
 def _function(node: NodeProgram) -> Iterator[str]:
-    yield "@_exact"
+    yield "@_stepwise" if node.has_effects else "@_exact"
     yield f"def {node.node_id}("
     yield "    *,"
     for each in node.inputs:
@@ -284,13 +314,24 @@ def _function(node: NodeProgram) -> Iterator[str]:
         if each.has_default:
             default = f" = {_constant(each.type, each.default)}"
         yield f"    {python_name(each.name)}: {_annotation(each.type)}{default},"
-    yield f") -> {class_name(node.node_id)}Outputs:"
+    outputs = f"{class_name(node.node_id)}Outputs"
+    yield f") -> {f'Generator[Any, Any, {outputs}]' if node.has_effects else outputs}:"
     yield f'    """{_doc(node.intent)}"""'
     for name in node.changed:
         yield f"    {python_name(f'old({name})')} = {python_name(name)}"
     yield from map(_checked, node.before)
+    unlocked = node.locks
     for step in node.steps:
         yield from _step(step, is_new=step.name not in node.changed)
+        if step.effect is not None:
+            locks = unlocked if step.effect.state else ()
+            yield from _effect(step, step.effect, locks)
+            unlocked = unlocked if not step.effect.state else ()
+    for state in node.states:
+        name = python_name(state.name)
+        yield f'\n    {name}_ = yield from _perform("", "touched", state="{state.name}")'
+        old = python_name(f"old({state.name})")
+        yield f'    {old}, {name} = {name}_["before"], {name}_["after"]'
     yield from map(_checked, node.after)
     yield "    return {"
     for name, _ in node.outputs:
@@ -313,6 +354,19 @@ def _step(step: NodeStep, *, is_new: bool) -> Iterator[str]:
         # A changed input has its type already, and Python lets nobody repeat it.
         kind = f": {_annotation(step.expression.type)}" if is_new else ""
         yield f"        {python_name(step.name)}{kind} = {python_expression(step.expression)}"
+
+
+def _effect(
+    step: NodeStep, effect: StepEffect, locks: tuple[tuple[str, Expression], ...]
+) -> Iterator[str]:
+    if locks:
+        keys = ", ".join(f'["{state}", {python_expression(key)}]' for state, key in locks)
+        yield f'        yield from _perform("{step.name}", "lock", keys=[{keys}])'
+    given = [f"{name}={text!r}" for name, text in effect.fixed]
+    given += [f"{name}={python_expression(part)}" for name, part in effect.arguments]
+    asked = ", ".join([f'"{step.name}"', f'"{step.operation}"', *given])
+    kind = _annotation(effect.result)
+    yield f"        {python_name(step.name)}: {kind} = yield from _perform({asked})"
 
 
 def _brief(text: str) -> str:

@@ -10,17 +10,19 @@
 | `broken`  | a clause of the contract does not hold                  | its kind and its text  |
 
 An output is the step of its name. A step may have the name of an input if an output has it, too:
-the node changes it, and `old(name)` is what it was. Steps have no effects and no order but that in
-which they are written.
+the node changes it, and `old(name)` is what it was.
+
+A run is a machine: where a step touches the world it yields a `NodeEffect` and is sent the answer,
+so that who runs it decides what is carried out. A node without such steps never yields.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from vegakit.contracts.checker import NameScope, check_expression, fit, name_fault
+from vegakit.contracts.checker import NameScope, check_expression
 from vegakit.contracts.evaluation import (
     ArithmeticTrap,
     BrokenClause,
@@ -33,15 +35,10 @@ from vegakit.contracts.node_types import (
     BOOLEAN,
     ArrayType,
     CollectionType,
-    DecimalType,
-    EnumType,
-    IntegerType,
     MapType,
     NodeType,
     NodeValueError,
     RecordType,
-    TextType,
-    TimestampType,
     Value,
     read_value,
     show_type,
@@ -55,9 +52,10 @@ from vegakit.contracts.typed import (
     ItemOf,
     LoopKind,
     NamedValue,
+    RecordMade,
     cost_of,
     item_type,
-    most_items,
+    parts_of,
     substituted,
     weight,
 )
@@ -66,8 +64,12 @@ from vegakit.errors import UserError, did_you_mean
 MAX_WEIGHT = 20_000_000
 """The most characters and values that the outputs of a node may have."""
 GUARD = "guard"
-HANDLED = (GUARD, "overflow", "division_by_zero", "missing")
+FAILURES = ("missing", "exists", "wrong_state", "failed")
+"""The ways in which the world refuses what a step asks of it."""
+HANDLED = (GUARD, "overflow", "division_by_zero", *FAILURES)
 """What a step may declare an error code for."""
+LOCK, TOUCHED = "lock", "touched"
+"""What a node asks for beside its steps: that records are locked, and those that it touched."""
 
 
 class NodeProblem(UserError):  # noqa: N818  (a place and a reason; the file's name is added above)
@@ -94,9 +96,34 @@ class NodeInput(Struct, frozen=True):
     has_default: bool = False
 
 
+class StateRecords(Struct, frozen=True):
+    """Records that a node reads and writes by their key: the rows of a table."""
+
+    name: str
+    table: str
+    key: str
+    record: RecordType
+
+    @property
+    def key_type(self) -> NodeType:
+        """Return the type of the key."""
+        return dict(self.record.fields)[self.key]
+
+
+class StepEffect(Struct, frozen=True):
+    """What a step asks of the world: `fixed` arguments stand in the file, the others are computed;
+    `result` is the type of the answer, and `capability` what it needs, as the file names it."""
+
+    arguments: tuple[tuple[str, Expression], ...]
+    result: NodeType
+    capability: str = ""
+    fixed: tuple[tuple[str, str], ...] = ()
+    state: str = ""
+
+
 class NodeStep(Struct, frozen=True):
-    """A step: its guards, then its value; `errors` are the codes by what goes wrong. One without an
-    expression only guards."""
+    """A step: its guards, then its value or its effect; `errors` are the codes by what goes wrong.
+    One without an expression and an effect only guards."""
 
     name: str
     operation: str
@@ -104,6 +131,26 @@ class NodeStep(Struct, frozen=True):
     expression: Expression | None
     guards: tuple[Clause, ...] = ()
     errors: dict[str, str] = {}
+    effect: StepEffect | None = None
+
+    @property
+    def result(self) -> NodeType | None:
+        """Return the type of its value; None of a step that only guards."""
+        if self.effect is not None:
+            return self.effect.result
+        return None if self.expression is None else self.expression.type
+
+
+class NodeRules(Struct, frozen=True):
+    """What a node may do, and how its runs are kept. `sensitive` are names of inputs, outputs and
+    fields of state, as in `accounts.owner`; `key` is the input that names a request."""
+
+    capabilities: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+    audit_level: str = "none"
+    key: str = ""
+    timeout_s: int = 0
 
 
 class NodeProgram(Struct, frozen=True):
@@ -119,6 +166,35 @@ class NodeProgram(Struct, frozen=True):
     steps: tuple[NodeStep, ...]
     after: tuple[Clause, ...]
     records: tuple[RecordType, ...] = ()
+    states: tuple[StateRecords, ...] = ()
+    rules: NodeRules = NodeRules()
+    callees: tuple["NodeProgram", ...] = ()
+
+    @property
+    def has_effects(self) -> bool:
+        """Return whether a run may ask something of the world."""
+        return any(step.effect is not None for step in self.steps)
+
+    @property
+    def locks(self) -> tuple[tuple[str, Expression], ...]:
+        """Return the keys that are known before the first record is read. They are locked at once,
+        in one order, so that no two runs wait for each other."""
+        inputs = {each.name for each in self.inputs} - {*self.changed}
+        found: dict[tuple[str, Expression], None] = {}
+        for step in self.steps:
+            if step.effect is not None and step.effect.state:
+                key = dict(step.effect.arguments)["key"]
+                if _root(key) in inputs:
+                    found[step.effect.state, key] = None
+        return (*found,)
+
+    def state(self, name: str) -> StateRecords:
+        """Return the records of a name."""
+        return next(each for each in self.states if each.name == name)
+
+    def callee(self, node_id: str) -> "NodeProgram":
+        """Return a node that steps call."""
+        return next(each for each in self.callees if each.node_id == node_id)
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -131,6 +207,8 @@ class NodeProgram(Struct, frozen=True):
         """Return the most steps that a run may take."""
         clauses = [*self.before, *self.after, *(one for step in self.steps for one in step.guards)]
         values = [step.expression for step in self.steps if step.expression is not None]
+        for step in self.steps:
+            values += [part for _, part in step.effect.arguments] if step.effect else []
         return sum(cost_of(one) for one in [*(clause.expression for clause in clauses), *values])
 
     def read_inputs(self, given: Mapping[str, object]) -> dict[str, Value]:
@@ -163,13 +241,32 @@ class NodeStatus(StrEnum):
     BROKEN = "broken"
 
 
+class NodeEffect(Struct, frozen=True, omit_defaults=True):
+    """What a run asks of the world; values are as JSON has them."""
+
+    step: str
+    operation: str
+    arguments: dict[str, Any]
+    capability: str = ""
+
+
+class EffectAnswer(Struct, frozen=True):
+    """The answer of the world: a value, or one of `FAILURES`."""
+
+    value: Any = None
+    failure: str = ""
+
+
 class NodeOutcome(Struct, frozen=True, omit_defaults=True):
-    """The end of a run. Two paths agree if these are equal: values are as JSON has them."""
+    """The end of a run. Two paths agree if these are equal: values are as JSON has them, and
+    `effects` are in the order in which they were asked for."""
 
     status: NodeStatus
     outputs: dict[str, Any] | None = None
     reason: str = ""
     step: str = ""
+    effects: tuple[NodeEffect, ...] = ()
+    transaction_id: str = ""
 
     def __str__(self) -> str:
         where = f" at step {self.step}" if self.step else ""
@@ -178,26 +275,113 @@ class NodeOutcome(Struct, frozen=True, omit_defaults=True):
         )
 
 
+NodeRun: TypeAlias = Generator[NodeEffect, EffectAnswer, NodeOutcome]
+"""A run that waits for answers; it returns its outcome."""
+
+
 def interpret(node: NodeProgram, inputs: Mapping[str, Value]) -> NodeOutcome:
-    """Run a node over inputs that were read."""
+    """Run a node without effects over inputs that were read."""
+    return finish(node, start_run(node, inputs))
+
+
+def finish(node: NodeProgram, run: NodeRun) -> NodeOutcome:
+    """Return the outcome of a run that asks for nothing."""
+    try:
+        next(run)
+    except StopIteration as end:
+        return end.value
+    run.close()
+    raise UserError(
+        f"{node.node_id} has effects, which nobody carries out here; run it with NodeHost, or with "
+        "`vega node run --state …`"
+    )
+
+
+def start_run(  # noqa: C901  (one loop, read from top to bottom)
+    node: NodeProgram, inputs: Mapping[str, Value]
+) -> NodeRun:
+    """Return the machine of a run over inputs that were read."""
     names: dict[str, Value] = {**inputs, **{f"old({name})": inputs[name] for name in node.changed}}
     if broken := first_broken(node.before, names):
         return broken_outcome(broken)
+    unlocked = node.locks
     for step in node.steps:
         try:
             if not all(evaluate(guard.expression, names) for guard in step.guards):
                 return NodeOutcome(NodeStatus.ERROR, None, step.errors[GUARD], step.name)
             if step.expression is not None:
                 names[step.name] = evaluate(step.expression, names)
+            if step.effect is not None and step.effect.state and unlocked:
+                yield _lock(step, unlocked, names)
+                unlocked = ()
+            effect = _asked(step, step.effect, names) if step.effect is not None else None
         except ArithmeticTrap as trap:
             return trapped(step, trap.kind)
+        if step.effect is None or effect is None:
+            continue
+        answer = read_answer(step.effect.result, (yield effect))
+        if answer.failure:
+            return trapped(step, answer.failure)
+        names[step.name] = answer.value
+    for state in node.states:
+        answer = read_answer(touched_type(node, state), (yield touched_effect(state)))
+        names |= {f"old({state.name})": answer.value["before"], state.name: answer.value["after"]}
     if broken := first_broken(node.after, names):
         return broken_outcome(broken)
     outputs = {name: show_value(kind, names[name]) for name, kind in node.outputs}
     return NodeOutcome(NodeStatus.SUCCESS, outputs)
 
 
-def trapped(step: NodeStep, kind: TrapKind) -> NodeOutcome:
+def _lock(
+    step: NodeStep, keys: tuple[tuple[str, Expression], ...], names: Mapping[str, Value]
+) -> NodeEffect:
+    known = [[state, evaluate_shown(key, names)] for state, key in keys]
+    return NodeEffect(step.name, LOCK, {"keys": known})
+
+
+def _asked(step: NodeStep, effect: StepEffect, names: Mapping[str, Value]) -> NodeEffect:
+    computed = {name: evaluate_shown(part, names) for name, part in effect.arguments}
+    return NodeEffect(step.name, step.operation, dict(effect.fixed) | computed, effect.capability)
+
+
+def evaluate_shown(part: Expression, names: Mapping[str, Value]) -> Any:  # noqa: ANN401
+    """Return the value of an expression as JSON has it."""
+    return show_value(part.type, evaluate(part, names))
+
+
+def read_answer(kind: NodeType, answer: EffectAnswer) -> EffectAnswer:
+    """Return an answer as it is inside. What does not fit its type is a failure: the world is not
+    trusted to keep the types of a node."""
+    if answer.failure:
+        return answer
+    try:
+        return EffectAnswer(read_value(kind, answer.value, "the answer"))
+    except NodeValueError:
+        return EffectAnswer(failure="failed")
+
+
+def touched_effect(state: StateRecords) -> NodeEffect:
+    """Return the question for the records that a run touched."""
+    return NodeEffect("", TOUCHED, {"state": state.name})
+
+
+def touched_type(node: NodeProgram, state: StateRecords) -> RecordType:
+    """Return the type of the records that a run touched, before and after it, in the order of their
+    keys. There are no more than steps, so that a clause over them is bounded as all others are."""
+    steps = sum(step.effect is not None and step.effect.state == state.name for step in node.steps)
+    records = ArrayType(state.record, max(1, steps))
+    return RecordType((("before", records), ("after", records)))
+
+
+def _root(part: Expression) -> str:
+    """Return the name that a path of fields begins with; nothing of other expressions, which may
+    trap."""
+    while isinstance(part, FieldOf):
+        part = part.record
+    return part.name if isinstance(part, NamedValue) else ""
+
+
+def trapped(step: NodeStep, kind: TrapKind | str) -> NodeOutcome:
     """Return the outcome of a trap in a step."""
     if kind in step.errors:
         return NodeOutcome(NodeStatus.ERROR, None, step.errors[kind], step.name)
@@ -260,168 +444,6 @@ def record_clauses(
             yield Clause(clause.kind, clause.text, clause.line, looped)
 
 
-# Operations: what a step does, as an expression.
-
-Parameters = Mapping[str, WrittenLine]
-
-
-class StepContext(NamedTuple):
-    """The parts of an operation. `wanted` is the type that the step is declared to have."""
-
-    line: int
-    parameters: Parameters
-    scope: NameScope
-    wanted: NodeType | None
-
-    def value(
-        self, key: str, scope: NameScope | None = None, wanted: NodeType | None = None
-    ) -> Expression:
-        """Return the expression of a parameter."""
-        return expression_of(self.parameters[key], scope or self.scope, wanted, key)
-
-    def over(self) -> tuple[Expression, str, NameScope]:
-        """Return the collection of a loop, the name of its items, and the scope with it."""
-        over, name = self.value("over"), self.name("as")
-        if not isinstance(over.type, CollectionType):
-            raise NodeProblem(
-                self.parameters["over"].line,
-                f"over is a {show_type(over.type)}; a collection is needed",
-            )
-        return over, name, self.scope.having(name, item_type(over.type))
-
-    def name(self, key: str) -> str:
-        written = self.parameters[key]
-        if fault := name_fault(written.text, self.scope.names):
-            raise NodeProblem(written.line, f"{key}: {fault}")
-        return written.text
-
-
-def _compute(step: StepContext) -> Expression:
-    return step.value("value", wanted=step.wanted)
-
-
-def _map(step: StepContext) -> Expression:
-    over, name, scope = step.over()
-    wanted = step.wanted.item if isinstance(step.wanted, ArrayType) else None
-    body = step.value("value", scope, wanted)
-    kind = ArrayType(body.type, most_items(over.type))
-    return ItemLoop(kind, LoopKind.MAP, name, over, body)
-
-
-def _sum(step: StepContext) -> Expression:
-    over, name, scope = step.over()
-    body = step.value("value", scope, step.wanted)
-    if not isinstance(body.type, IntegerType | DecimalType):
-        raise NodeProblem(step.parameters["value"].line, "only numbers are summed")
-    return ItemLoop(body.type, LoopKind.SUM, name, over, body)
-
-
-def _filter(step: StepContext) -> Expression:
-    over, name, scope = step.over()
-    kind = _items_of(over)
-    return ItemLoop(kind, LoopKind.FILTER, name, over, step.value("where", scope, BOOLEAN))
-
-
-def _items_of(over: Expression) -> ArrayType:
-    assert isinstance(over.type, CollectionType)
-    return ArrayType(item_type(over.type), over.type.max_items)
-
-
-def _sort(step: StepContext) -> Expression:
-    over, name, scope = step.over()
-    body = step.value("by", scope)
-    if not isinstance(body.type, IntegerType | DecimalType | TextType | EnumType | TimestampType):
-        raise NodeProblem(step.parameters["by"].line, f"a {show_type(body.type)} has no order")
-    order = step.parameters.get("descending", WrittenLine("false", step.line))
-    if order.text not in ("true", "false"):
-        raise NodeProblem(order.line, "descending is true or false")
-    kind = LoopKind.SORT_DESCENDING if order.text == "true" else LoopKind.SORT
-    return ItemLoop(_items_of(over), kind, name, over, body)
-
-
-def _group(step: StepContext) -> Expression:
-    over, name, scope = step.over()
-    body = step.value("by", scope)
-    if not isinstance(body.type, IntegerType | TextType | EnumType):
-        raise NodeProblem(step.parameters["by"].line, "groups are by string, integer or enum")
-    items = _items_of(over)
-    return ItemLoop(MapType(body.type, items, items.max_items), LoopKind.GROUP, name, over, body)
-
-
-def _reduce(step: StepContext) -> Expression:
-    over, name, scope = step.over()
-    start = step.value("start", wanted=step.wanted)
-    total = step.name("total")
-    if total == name:
-        raise NodeProblem(step.parameters["total"].line, "as and total are two different names")
-    body = step.value("value", scope.having(total, start.type), start.type)
-    return ItemLoop(start.type, LoopKind.REDUCE, name, over, body, start, total)
-
-
-def _lookup(step: StepContext) -> Expression:
-    whole = step.value("in")
-    match whole.type:
-        case MapType(key=key, value=value):
-            return ItemOf(value, whole, step.value("key", wanted=key))
-        case ArrayType(item=item):
-            return ItemOf(item, whole, step.value("key", wanted=IntegerType()))
-        case other:
-            raise NodeProblem(
-                step.parameters["in"].line, f"in is a {show_type(other)}; a map or array is needed"
-            )
-
-
-class OperationRow(NamedTuple):
-    """An operation: how its expression is made, the parameters it needs and those it may have."""
-
-    made: Callable[[StepContext], Expression] | None
-    needs: tuple[str, ...]
-    takes: tuple[str, ...] = ()
-
-
-OPERATIONS: dict[str, OperationRow] = {
-    "compute": OperationRow(_compute, ("value",)),
-    "check": OperationRow(None, ()),
-    "map": OperationRow(_map, ("over", "as", "value")),
-    "filter": OperationRow(_filter, ("over", "as", "where")),
-    "reduce": OperationRow(_reduce, ("over", "as", "total", "start", "value")),
-    "sort": OperationRow(_sort, ("over", "as", "by"), ("descending",)),
-    "group": OperationRow(_group, ("over", "as", "by")),
-    "sum": OperationRow(_sum, ("over", "as", "value")),
-    "lookup": OperationRow(_lookup, ("in", "key")),
-}
-
-
-def step_expression(
-    operation: WrittenLine, parameters: Parameters, scope: NameScope, wanted: NodeType | None
-) -> Expression | None:
-    """Return what a step computes, of the wanted type; None of one that only guards."""
-    if operation.text not in OPERATIONS:
-        raise NodeProblem(
-            operation.line,
-            f"there is no operation {operation.text[:40]!a}; "
-            f"{did_you_mean(operation.text, OPERATIONS)}",
-        )
-    row = OPERATIONS[operation.text]
-    for key, written in parameters.items():
-        if key not in (*row.needs, *row.takes):
-            known = did_you_mean(key, (*row.needs, *row.takes))
-            raise NodeProblem(written.line, f"{operation.text} takes no {key[:40]!a}; {known}")
-    if missing := [key for key in row.needs if key not in parameters]:
-        raise NodeProblem(operation.line, f"{operation.text} needs {', '.join(missing)}; add it")
-    if row.made is None:
-        return None
-    found = row.made(StepContext(operation.line, parameters, scope, wanted))
-    fitted = found if wanted is None else fit(found, wanted)
-    if fitted is None:
-        raise NodeProblem(
-            operation.line,
-            f"this step gives a {show_type(found.type)}, and {show_type(wanted or found.type)} is "
-            "needed; use ROUND(…) on decimals, or change the type",
-        )
-    return fitted
-
-
 def check_bounds(node: NodeProgram, line: int) -> NodeProgram:
     """Return a node whose cost and outputs are bounded, or raise `NodeProblem`."""
     if node.cost > MAX_COST:
@@ -437,3 +459,64 @@ def check_bounds(node: NodeProgram, line: int) -> NodeProgram:
             "allowed; bound their types, as in array<string<40>, 50>",
         )
     return node
+
+
+# Sensitive values: what is computed of them is sensitive, too. Which way a guard went is not.
+
+
+class Sensitivity(NamedTuple):
+    """What is sensitive in a node: `names` of inputs, steps and outputs; `fields` of steps that
+    hold a record of which only some are; `arguments` of what steps ask for."""
+
+    names: frozenset[str]
+    fields: Mapping[str, frozenset[str]]
+    arguments: Mapping[str, frozenset[str]]
+
+
+def sensitivity_of(node: NodeProgram) -> Sensitivity:
+    """Return what holds something sensitive, or is made of it."""
+    names = {name for name in node.rules.sensitive if "." not in name}
+    of_states: dict[str, set[str]] = {}
+    for name in node.rules.sensitive:
+        state, point, field = name.partition(".")
+        of_states.setdefault(state, set()).update([field] if point else [])
+    fields, arguments = dict[str, frozenset[str]](), dict[str, frozenset[str]]()
+    for step in node.steps:
+        if step.expression is not None and _reveals(step.expression, names, fields):
+            names.add(step.name)
+        if step.effect is None:
+            continue
+        secret = frozenset(of_states.get(step.effect.state, ()))
+        hidden = {
+            argument
+            for argument, part in step.effect.arguments
+            if _reveals(part, names, fields)
+            or (isinstance(part, RecordMade) and secret & {name for name, _ in part.fields})
+        }
+        arguments[step.name] = frozenset(hidden)
+        if hidden and not step.effect.state:
+            names.add(step.name)  # what was answered may repeat what was asked
+        elif step.effect.state:
+            fields[step.name] = secret | _fields_made(step.effect, names, fields)
+    return Sensitivity(frozenset(names), fields, arguments)
+
+
+def _fields_made(
+    effect: StepEffect, names: set[str], fields: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the fields that a step writes something sensitive to."""
+    records = [part for _, part in effect.arguments if isinstance(part, RecordMade)]
+    return frozenset(
+        name for part in records for name, inner in part.fields if _reveals(inner, names, fields)
+    )
+
+
+def _reveals(part: Expression, names: set[str], fields: Mapping[str, frozenset[str]]) -> bool:
+    """Return whether a value depends on something sensitive."""
+    match part:
+        case NamedValue(name=name):
+            return name in names or bool(fields.get(name))
+        case FieldOf(record=NamedValue(name=name), name=field) if name in fields:
+            return name in names or field in fields[name]
+        case _:
+            return any(_reveals(inner, names, fields) for inner in parts_of(part))

@@ -38,6 +38,17 @@ if TYPE_CHECKING:
         PostgresMemory as PostgresMemory,
         PostgresStore as PostgresStore,
     )
+    from vegakit.store.records import (
+        MemoryRecords as MemoryRecords,
+        PostgresRecords as PostgresRecords,
+        RecordsConflict as RecordsConflict,
+        RecordsTimeout as RecordsTimeout,
+        RecordStore as RecordStore,
+        RecordTransaction as RecordTransaction,
+        SqlDialect as SqlDialect,
+        SqliteRecords as SqliteRecords,
+        open_records as open_records,
+    )
     from vegakit.store.redis import (
         RedisBus as RedisBus,
     )
@@ -77,6 +88,10 @@ __getattr__, __dir__ = lazy_exports(
         "journal": "ForgottenRuns RetentionRule",
         "memory": "MemoryJournal MemoryLedger MemoryStore ReplayJournal",
         "postgres": "PostgresJournal PostgresLedger PostgresMemory PostgresStore",
+        "records": (
+            "MemoryRecords PostgresRecords RecordStore RecordTransaction RecordsConflict "
+            "RecordsTimeout SqlDialect SqliteRecords open_records"
+        ),
         "redis": "RedisBus",
         "registry": (
             "forget_runs journal_size list_runs open_bus open_journal open_ledger open_stores "

@@ -3,7 +3,7 @@ under a contract with two independent paths (host).
 
 `rollout(…)` runs what is trusted and what shall replace it, compares them as you say, and moves
 traffic by `vegakit.contracts`; the evidence is kept in the store of the runtime. `load_node(…)`
-reads a node, which `PythonPath` and `DirectPath` run.
+reads a node, which `PythonPath` and `DirectPath` run; `NodeHost` runs one with effects.
 """
 
 from vegakit.lazy import lazy_exports
@@ -37,8 +37,17 @@ if TYPE_CHECKING:
         NodeFile as NodeFile,
         find_nodes as find_nodes,
         load_node as load_node,
-        node_schema as node_schema,
         parse_node as parse_node,
+    )
+    from vegakit.vesper.node_host import (
+        NodeHost as NodeHost,
+        ask_with as ask_with,
+        grant_of as grant_of,
+        put_records as put_records,
+        read_sensitively as read_sensitively,
+        shown_clauses as shown_clauses,
+        shown_outcome as shown_outcome,
+        shown_records as shown_records,
     )
     from vegakit.vesper.node_paths import (
         DirectPath as DirectPath,
@@ -48,6 +57,7 @@ if TYPE_CHECKING:
         PythonPath as PythonPath,
         compare_paths as compare_paths,
     )
+    from vegakit.vesper.node_tables import node_schema as node_schema
     from vegakit.vesper.operations import (
         BoundPoint as BoundPoint,
         FoundRollout as FoundRollout,
@@ -74,8 +84,13 @@ __getattr__, __dir__ = lazy_exports(
         "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
-        "node_files": "NodeFile find_nodes load_node node_schema parse_node",
+        "node_files": "NodeFile find_nodes load_node parse_node",
+        "node_host": (
+            "NodeHost ask_with grant_of put_records read_sensitively shown_clauses shown_outcome "
+            "shown_records"
+        ),
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
+        "node_tables": "node_schema",
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),

@@ -56,9 +56,14 @@ _TEXTS = ("", "a", "b", "ab", "é", "Z z", "\U0001f600")
 class InputGenerator:
     """Draws inputs, the same ones for the same random numbers."""
 
-    def __init__(self, node: NodeProgram, random: Random) -> None:
+    def __init__(
+        self, node: NodeProgram, random: Random, near: Mapping[str, Value] | None = None
+    ) -> None:
+        """Values are often drawn beside those of `near`, which are inputs of the node."""
         self._node, self._random = node, random
-        self._bounds = bounds_of(node.before)
+        # Of records a node only says what holds after: drawn are those of which it held before.
+        about_records = (each for each in node.after if each.kind.startswith("constraint of "))
+        self._bounds = bounds_of((*node.before, *about_records))
         constants = [each for part in _expressions(node) for each in _constants(part)]
         self._texts = (*_TEXTS, *(each.value for each in constants if _is(each, TextType)))
         self._constants = [Fraction(0), Fraction(1)] + [
@@ -69,18 +74,26 @@ class InputGenerator:
         self._instants = [each.value for each in constants if _is(each, TimestampType)] + [0]
         self._numbers, self._drawn = self._constants[:2], list[str]()
         self._wild = False
+        for each in node.inputs if near is not None else ():
+            assert near is not None
+            if isinstance(each.type, TimestampType):
+                self._instants.append(near[each.name])
+            elif isinstance(each.type, IntegerType | DecimalType):
+                scale = each.type.scale if isinstance(each.type, DecimalType) else 0
+                self._numbers.append(Fraction(near[each.name], 10**scale))
 
     def draw(self) -> dict[str, Value]:
         """Return inputs; most of them satisfy what has to hold before."""
         self._wild = self._random.random() < _WILD
         left = 1 if self._wild else _TRIES
         while True:
-            drawn = {each.name: self._value(each.type, each.name) for each in self._node.inputs}
+            drawn = {each.name: self.value(each.type, each.name) for each in self._node.inputs}
             left -= 1
             if not left or first_broken(self._node.before, drawn) is None:
                 return drawn
 
-    def _value(self, kind: NodeType, path: str) -> Value:
+    def value(self, kind: NodeType, path: str) -> Value:
+        """Return a value of a type; `path` is where it stands."""
         return _DRAWS[type(kind)](self, kind, path)
 
     def _range(self, path: str, low: int, high: int, scale: int) -> tuple[int, int]:
@@ -185,22 +198,22 @@ class InputGenerator:
     def array(self, kind: ArrayType, path: str) -> Value:
         """Return items within the bounds on their number."""
         size = self._length(path, kind.max_items)
-        return tuple(self._value(kind.item, f"{path}[]") for _ in range(size))
+        return tuple(self.value(kind.item, f"{path}[]") for _ in range(size))
 
     def set(self, kind: SetType, path: str) -> Value:
         """Return different items, as many as were drawn differently."""
         size = self._length(path, kind.max_items)
-        return frozenset(self._value(kind.item, f"{path}[]") for _ in range(size))
+        return frozenset(self.value(kind.item, f"{path}[]") for _ in range(size))
 
     def map(self, kind: MapType, path: str) -> Value:
         """Return values by key."""
         size = self._length(path, kind.max_items)
-        keys = [self._value(kind.key, f"{path}[]") for _ in range(size)]
-        return {key: self._value(kind.value, f"{path}[].") for key in keys}
+        keys = [self.value(kind.key, f"{path}[]") for _ in range(size)]
+        return {key: self.value(kind.value, f"{path}[].") for key in keys}
 
     def record(self, kind: RecordType, path: str) -> Value:
         """Return a value for each field."""
-        return {name: self._value(part, f"{path}.{name}") for name, part in kind.fields}
+        return {name: self.value(part, f"{path}.{name}") for name, part in kind.fields}
 
 
 _KINDS: tuple[Callable[[InputGenerator, int, int, int], int], ...] = (
@@ -235,6 +248,7 @@ def _expressions(node: NodeProgram) -> Iterator[Expression]:
         yield from (guard.expression for guard in step.guards)
         if step.expression is not None:
             yield step.expression
+        yield from (part for _, part in (step.effect.arguments if step.effect else ()))
 
 
 def _constants(part: Expression) -> Iterator[Constant]:

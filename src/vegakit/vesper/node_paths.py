@@ -6,47 +6,71 @@
 | `direct` | the interpreter                           | scaled integers of ours |
 
 Both are given the same inputs as JSON and read them with code of their own. They agree if their
-outcomes are equal: outputs to the digit, errors with their step, the first clause that is broken.
+outcomes are equal: outputs to the digit, errors with their step, the first clause that is broken,
+and what they ask of the world, in its order.
+
+`StateWorld` answers what a run asks about records, over any `Records`; a test imagines the records
+and all other answers, so that nothing is carried out.
 """
 
+import json
 from base64 import b64decode, b64encode
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.contracts import (
+    LOCK,
+    TOUCHED,
     ArrayType,
     BytesType,
     DecimalType,
+    EffectAnswer,
     IntegerType,
     MapType,
+    NodeEffect,
     NodeOutcome,
     NodeProgram,
+    NodeRun,
     NodeStatus,
     NodeType,
     RecordType,
     SetType,
+    StateRecords,
     TimestampType,
     Value,
+    finish,
     first_broken,
     interpret,
     python_name,
     python_source,
+    read_answer,
+    show_value,
+    start_run,
+    touched_type,
 )
 from vegakit.vesper.node_inputs import InputGenerator, simpler_inputs
 
 _MOST_SHOWN, _MOST_SHRINKS = 5, 2_000
+_IMAGINED_MISSING, _IMAGINED_FAILURES = 0.05, 0.05
 
 
 class NodePath(Protocol):
     """A way to run a node over inputs as JSON has them."""
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome: ...
+
+
+class EffectPath(NodePath, Protocol):
+    """A path that also runs nodes with effects: `start` returns the machine of a run."""
+
+    def start(self, inputs: Mapping[str, Any]) -> NodeRun: ...
 
 
 class DirectPath:
@@ -58,6 +82,10 @@ class DirectPath:
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types."""
         return interpret(self.node, self.node.read_inputs(inputs))
+
+    def start(self, inputs: Mapping[str, Any]) -> NodeRun:
+        """Return the machine of a run, which asks for its effects."""
+        return start_run(self.node, self.node.read_inputs(inputs))
 
 
 class PythonPath:
@@ -79,19 +107,69 @@ class PythonPath:
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
         are not given take the defaults that the code has."""
-        self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew below
-        kinds = {each.name: each.type for each in self.node.inputs}
-        given = {python_name(name): _native(kinds[name], each) for name, each in inputs.items()}
+        if self.node.has_effects:
+            return finish(self.node, self.start(inputs))
         try:
-            found = self._function(**given)
-        except self._broken as error:
-            kind, text = error.args
-            return NodeOutcome(NodeStatus.BROKEN, None, f"{kind}: {text}")
-        except (*self._endings,) as error:
-            reason, step = error.args
-            return NodeOutcome(self._endings[type(error)], None, reason, step)
+            found = self._function(**self._given(inputs))
+        except (self._broken, *self._endings) as error:
+            return self._ended(error)
+        return self._success(found)
+
+    def start(self, inputs: Mapping[str, Any]) -> NodeRun:
+        """Return the machine of a run, which asks for its effects."""
+        run: Any = self._function(**self._given(inputs)) if self.node.has_effects else None
+        if run is None:
+            return self.run(inputs)
+        answer: tuple[str, Any] | None = None
+        while True:
+            try:
+                asked = run.send(answer)
+            except StopIteration as end:
+                return self._success(end.value)
+            except (self._broken, *self._endings) as error:
+                return self._ended(error)
+            effect, kind = self._effect(*asked)
+            reply = yield effect
+            failure = read_answer(kind, reply).failure if kind is not None else ""
+            value = None if failure or kind is None else _native(kind, reply.value)
+            answer = (failure, value)
+
+    def _given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew
+        kinds = {each.name: each.type for each in self.node.inputs}
+        return {python_name(name): _native(kinds[name], each) for name, each in inputs.items()}
+
+    def _ended(self, error: Exception) -> NodeOutcome:
+        reason, rest = error.args
+        if isinstance(error, self._broken):
+            return NodeOutcome(NodeStatus.BROKEN, None, f"{reason}: {rest}")
+        return NodeOutcome(self._endings[type(error)], None, reason, rest)
+
+    def _success(self, found: Mapping[str, Any]) -> NodeOutcome:
         outputs = {name: _plain(kind, found[name]) for name, kind in self.node.outputs}
         return NodeOutcome(NodeStatus.SUCCESS, outputs)
+
+    def _effect(
+        self, name: str, operation: str, arguments: dict[str, Any]
+    ) -> tuple[NodeEffect, NodeType | None]:
+        """Return what the code asks for as JSON, and the type of the answer; a lock has none."""
+        if operation == TOUCHED:
+            state = self.node.state(arguments["state"])
+            return NodeEffect(name, operation, arguments), touched_type(self.node, state)
+        if operation == LOCK:
+            keys = [
+                [state, _plain(self.node.state(state).key_type, key)]
+                for state, key in arguments["keys"]
+            ]
+            return NodeEffect(name, operation, {"keys": keys}), None
+        effect = next(step.effect for step in self.node.steps if step.name == name)
+        assert effect is not None
+        kinds = {argument: part.type for argument, part in effect.arguments}
+        plain = {
+            argument: _plain(kinds[argument], value) if argument in kinds else value
+            for argument, value in arguments.items()
+        }
+        return NodeEffect(name, operation, plain, effect.capability), effect.result
 
 
 def _native(kind: NodeType, given: Any) -> Any:  # noqa: ANN401
@@ -137,6 +215,182 @@ def _plain(kind: NodeType, value: Any) -> Any:  # noqa: ANN401
             return value
 
 
+# What a run asks for.
+
+Perform: TypeAlias = Callable[[NodeEffect], EffectAnswer]
+
+
+def drive(run: NodeRun, perform: Perform) -> NodeOutcome:
+    """Carry out what a run asks for, and return its outcome with all of that."""
+    asked, answer = list[NodeEffect](), None
+    while True:
+        try:
+            # The first time there is nothing to answer.
+            effect = next(run) if answer is None else run.send(answer)
+        except StopIteration as end:
+            return replace(end.value, effects=(*asked,))
+        asked.append(effect)
+        answer = perform(effect)
+
+
+def call_answer(outcome: NodeOutcome) -> EffectAnswer:
+    """Return what a node that calls another is answered: the outputs, or that it failed."""
+    if outcome.status is not NodeStatus.SUCCESS:
+        return EffectAnswer(failure="failed")
+    return EffectAnswer(outcome.outputs)
+
+
+class Records(Protocol):
+    """Records of tables within one transaction, as JSON has them. What is read stays locked until
+    the transaction ends."""
+
+    def load(self, state: StateRecords, keys: Collection[Any]) -> Mapping[Any, dict[str, Any]]:
+        """Return those that there are, by key."""
+        ...
+
+    def update(self, state: StateRecords, key: Any, record: dict[str, Any]) -> None: ...  # noqa: ANN401
+
+    def insert(self, state: StateRecords, key: Any, record: dict[str, Any]) -> None: ...  # noqa: ANN401
+
+
+class StateWorld:
+    """Answers what one run of a node asks about its records, and remembers how they were."""
+
+    def __init__(self, node: NodeProgram, records: Records) -> None:
+        self._node, self._records = node, records
+        self._before: dict[str, dict[Any, dict[str, Any] | None]] = defaultdict(dict)
+        self.answers: dict[str, Perform] = {
+            LOCK: self._lock,
+            TOUCHED: self._touched,
+            "read": self._read,
+            "write": self._write,
+            "insert": self._insert,
+            "transition": self._transition,
+        }
+
+    def _lock(self, effect: NodeEffect) -> EffectAnswer:
+        """Lock in the order of tables and keys, whoever asks: so nobody waits in a circle."""
+        wanted: dict[str, set[Any]] = defaultdict(set)
+        for name, key in effect.arguments["keys"]:
+            wanted[name].add(key)
+        for state in sorted(self._node.states, key=lambda each: each.table):
+            if wanted[state.name]:
+                self._records.load(state, sorted(wanted[state.name]))
+        return EffectAnswer(value=True)
+
+    def _found(self, effect: NodeEffect) -> tuple[StateRecords, Any, dict[str, Any] | None]:
+        state, key = self._node.state(effect.arguments["state"]), effect.arguments["key"]
+        record = self._records.load(state, [key]).get(key)
+        self._before[state.name].setdefault(key, record)
+        return state, key, record
+
+    def _read(self, effect: NodeEffect) -> EffectAnswer:
+        _, _, record = self._found(effect)
+        return EffectAnswer(failure="missing") if record is None else EffectAnswer(record)
+
+    def _write(self, effect: NodeEffect) -> EffectAnswer:
+        state, key, record = self._found(effect)
+        if record is None:
+            return EffectAnswer(failure="missing")
+        changed = record | effect.arguments["set"]
+        self._records.update(state, key, changed)
+        return EffectAnswer(changed)
+
+    def _insert(self, effect: NodeEffect) -> EffectAnswer:
+        state, key, record = self._found(effect)
+        if record is not None:
+            return EffectAnswer(failure="exists")
+        made = {state.key: key} | effect.arguments["value"]
+        self._records.insert(state, key, made)
+        return EffectAnswer(made)
+
+    def _transition(self, effect: NodeEffect) -> EffectAnswer:
+        state, key, record = self._found(effect)
+        if record is None:
+            return EffectAnswer(failure="missing")
+        field = effect.arguments["field"]
+        if record[field] not in effect.arguments["before"].split(", "):
+            return EffectAnswer(failure="wrong_state")
+        changed = record | {field: effect.arguments["after"]}
+        self._records.update(state, key, changed)
+        return EffectAnswer(changed)
+
+    def _touched(self, effect: NodeEffect) -> EffectAnswer:
+        """Return the records that were touched. Those that a node called from this one changed are
+        read again here."""
+        state = self._node.state(effect.arguments["state"])
+        before = self._before[state.name]
+        after = self._records.load(state, sorted(before))
+        return EffectAnswer(
+            {
+                "before": [before[key] for key in sorted(before) if before[key] is not None],
+                "after": [after[key] for key in sorted(before) if key in after],
+            }
+        )
+
+
+class _ImaginedWorld:
+    """The world of a test: records and answers are drawn from the inputs, the same for each path.
+    Nothing is carried out."""
+
+    def __init__(
+        self,
+        node: NodeProgram,
+        inputs: Mapping[str, Any],
+        seed: str,
+        kept: "dict[tuple[str, Any], dict[str, Any] | None] | None" = None,
+    ) -> None:
+        self._node, self._inputs = node, inputs
+        self._seed = f"{seed} {json.dumps(inputs, sort_keys=True)}"
+        self._kept = {} if kept is None else kept
+        self._state = StateWorld(node, self)
+        self._inserted = {
+            step.effect.state for step in node.steps if step.effect and step.operation == "insert"
+        }
+
+    def __call__(self, effect: NodeEffect) -> EffectAnswer:
+        if effect.operation in self._state.answers:
+            return self._state.answers[effect.operation](effect)
+        if effect.operation == "call":
+            callee = self._node.callee(effect.arguments["node"])
+            given = effect.arguments["inputs"]
+            world = _ImaginedWorld(callee, given, self._seed, self._kept)
+            return call_answer(drive(DirectPath(callee).start(given), world))
+        step = next(step for step in self._node.steps if step.name == effect.step)
+        assert step.effect is not None
+        random = self._random(effect.step)
+        if step.operation != "secret" and random.random() < _IMAGINED_FAILURES:
+            return EffectAnswer(failure="failed")
+        drawn = self._generator(random).value(step.effect.result, effect.step)
+        return EffectAnswer(show_value(step.effect.result, drawn))
+
+    def _generator(self, random: Random) -> InputGenerator:
+        return InputGenerator(self._node, random, self._node.read_inputs(self._inputs))
+
+    def _random(self, *of: object) -> Random:
+        return Random(f"{self._seed} {of}")  # noqa: S311  (no secret: it has to be the same again)
+
+    def load(self, state: StateRecords, keys: Collection[Any]) -> Mapping[Any, dict[str, Any]]:
+        for key in keys:
+            if (state.table, key) not in self._kept:
+                self._kept[state.table, key] = self._drawn(state, key)
+        found = {key: self._kept[state.table, key] for key in keys}
+        return {key: record for key, record in found.items() if record is not None}
+
+    def _drawn(self, state: StateRecords, key: Any) -> dict[str, Any] | None:  # noqa: ANN401
+        random = self._random(state.table, key)
+        missing = 0.5 if state.name in self._inserted else _IMAGINED_MISSING
+        if random.random() < missing:
+            return None
+        drawn = self._generator(random).value(state.record, f"{state.name}[]")
+        return {**show_value(state.record, drawn), state.key: key}
+
+    def update(self, state: StateRecords, key: Any, record: dict[str, Any]) -> None:  # noqa: ANN401
+        self._kept[state.table, key] = record
+
+    insert = update
+
+
 class Divergence(Struct, frozen=True):
     """Inputs over which two paths differ, made as simple as they still differ."""
 
@@ -171,6 +425,7 @@ def compare_paths(
     among them: both paths have to refuse those alike."""
     random = Random(seed)  # noqa: S311  (no secret: it has to be the same again)
     generator = InputGenerator(node, random)
+    reference, candidate = (_imagining(node, path, seed) for path in (reference, candidate))
     outcomes: Counter[str] = Counter()
     found, broken, differing = list[Divergence](), list[Divergence](), 0
 
@@ -191,6 +446,22 @@ def compare_paths(
         elif _breaks(node, values, first) and len(broken) < _MOST_SHOWN:
             broken.append(_divergence(number, node, inputs, reference, candidate))
     return NodeReport(node.node_id, cases, seed, dict(outcomes), differing, (*found,), (*broken,))
+
+
+class _ImaginingPath:
+    """A path whose effects are imagined."""
+
+    def __init__(self, path: EffectPath, node: NodeProgram, seed: int) -> None:
+        self._path, self._node, self._seed = path, node, seed
+
+    def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
+        world = _ImaginedWorld(self._node, inputs, str(self._seed))
+        return drive(self._path.start(inputs), world)
+
+
+def _imagining(node: NodeProgram, path: NodePath, seed: int) -> NodePath:
+    """Return a path that performs nothing; of a node without effects it is the path itself."""
+    return _ImaginingPath(cast("EffectPath", path), node, seed) if node.has_effects else path
 
 
 def _breaks(node: NodeProgram, values: Mapping[str, Value], outcome: NodeOutcome) -> bool:
