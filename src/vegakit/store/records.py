@@ -27,6 +27,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vegakit.contracts import (
+    SCALARS,
     BooleanType,
     BytesType,
     DecimalType,
@@ -39,7 +40,6 @@ from vegakit.contracts import (
     read_value,
     show_value,
 )
-from vegakit.contracts.node_types import SCALARS
 from vegakit.errors import StoreError
 from vegakit.store.sqlite.connection import BUSY_S, connect, sqlite_error
 from vegakit.store.thread import Format

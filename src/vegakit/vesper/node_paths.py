@@ -67,7 +67,7 @@ class NodePath(Protocol):
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome: ...
 
 
-class EffectPath(NodePath, Protocol):
+class SteppedPath(NodePath, Protocol):
     """A path that also runs nodes with effects: `start` returns the machine of a run."""
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun: ...
@@ -451,7 +451,7 @@ def compare_paths(
 class _ImaginingPath:
     """A path whose effects are imagined."""
 
-    def __init__(self, path: EffectPath, node: NodeProgram, seed: int) -> None:
+    def __init__(self, path: SteppedPath, node: NodeProgram, seed: int) -> None:
         self._path, self._node, self._seed = path, node, seed
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
@@ -461,7 +461,7 @@ class _ImaginingPath:
 
 def _imagining(node: NodeProgram, path: NodePath, seed: int) -> NodePath:
     """Return a path that performs nothing; of a node without effects it is the path itself."""
-    return _ImaginingPath(cast("EffectPath", path), node, seed) if node.has_effects else path
+    return _ImaginingPath(cast("SteppedPath", path), node, seed) if node.has_effects else path
 
 
 def _breaks(node: NodeProgram, values: Mapping[str, Value], outcome: NodeOutcome) -> bool:

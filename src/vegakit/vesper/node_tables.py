@@ -56,7 +56,7 @@ class IdempotentTable(_NodeTable, frozen=True, kw_only=True):
 
 
 class PerformanceTable(_NodeTable, frozen=True, kw_only=True):
-    """What a run may take. The timeout ends a run with effects; the others are for those who watch
+    """The time and memory of a run. The timeout ends a run with effects; the others are for those who watch
     nodes."""
 
     expected_latency_ms: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
