@@ -142,8 +142,8 @@ class NodeStep(Struct, frozen=True):
 
 
 class NodeRules(Struct, frozen=True):
-    """The rules of a node: its rights, and how its runs are kept. `sensitive` are names of inputs, outputs and
-    fields of state, as in `accounts.owner`; `key` is the input that names a request."""
+    """The rules of a node: its rights, and how its runs are kept. `sensitive` are names of inputs,
+    outputs and fields of state, as in `accounts.owner`; `key` is the input that names a request."""
 
     capabilities: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
