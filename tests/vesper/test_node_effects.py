@@ -198,9 +198,8 @@ async def test_http_reaches_the_declared_host_with_a_secret_that_is_never_shown(
     answer = json.dumps({"id": "ch_1", "paid": True}).encode()
     async with Server(reply(answer)) as server:
         node = _node(REMOTE.replace("PORT", str(server.port)))
-        host = NodeHost(
-            grant=grant_of([*node.rules.capabilities]), secrets={"card_key": "s3cr3t"}.get
-        )  # pyright: ignore[reportArgumentType]
+        granted = grant_of([*node.rules.capabilities])
+        host = NodeHost(grant=granted, secrets=lambda name: {"card_key": "s3cr3t"}[name])
         outcome = await host.run(node, {"amount": "9.99"})
     assert outcome.outputs == {"id": "ch_1"}
     assert "s3cr3t" not in repr(outcome)
@@ -416,7 +415,7 @@ def test_the_tables_of_operations_are_whole() -> None:
 
 
 async def test_a_timeout_ends_a_run_and_keeps_nothing() -> None:
-    """Also if it is over just before the end."""
+    """Between any two things that it asks for."""
 
     class _Late:
         def __init__(self) -> None:

@@ -13,7 +13,7 @@ from campaigns.nodes import FOLDER
 from tests.store.postgres import asked, own_schema, url_of
 from vegakit.contracts import NodeOutcome, NodeProgram, StateRecords
 from vegakit.errors import StoreError, UserError
-from vegakit.store import RecordsConflict, RecordStore, open_records
+from vegakit.store import MemoryRecords, RecordsConflict, RecordStore, open_records
 from vegakit.vesper import DirectPath, NodeHost, PythonPath, grant_of, load_node, parse_node
 
 GIVEN = {"request_id": "r1", "source_id": "a", "target_id": "b", "amount": "30.00"}
@@ -356,3 +356,36 @@ def test_transfers_survive_kills(schema: str) -> None:
 def test_a_planted_fault_shows(fault: str, schema: str) -> None:
     """Without the lock money is made or lost; without the key a request counts twice."""
     assert play(Round(url_of(schema), 120, accounts=2, fault=fault)).wrong_accounts
+
+
+class _SlowKeep(MemoryRecords):
+    """A place where the last thing before the end takes a day; it is the clock as well."""
+
+    late = False
+
+    def now(self) -> int:
+        return 86_400_000 * self.late
+
+    async def wait_until(self, at_ms: int) -> None: ...
+
+    @contextmanager
+    def transaction(self, timeout_s: float) -> Generator[Any]:
+        with super().transaction(timeout_s) as records:
+            keep = records.keep
+
+            def slowly(node: str, request: str, outcome: str) -> None:
+                keep(node, request, outcome)
+                self.late = True
+
+            records.keep = slowly  # pyright: ignore[reportAttributeAccessIssue]
+            yield records
+
+
+async def test_what_is_late_at_the_end_is_not_kept() -> None:
+    """The last look at the clock is just before the transaction ends."""
+    node, slow = _transfer(), _SlowKeep()
+    state = _begun(slow, node)
+    host = NodeHost(slow, grant=grant_of(["database"]), clock=slow)
+    outcome = await host.run(node, GIVEN)
+    assert (outcome.status, outcome.reason) == ("trap", "timeout")
+    assert _balances(slow, state) == {"a": "100.00", "b": "5.00"}

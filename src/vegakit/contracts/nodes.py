@@ -304,7 +304,7 @@ def start_run(  # noqa: C901  (one loop, read from top to bottom)
     names: dict[str, Value] = {**inputs, **{f"old({name})": inputs[name] for name in node.changed}}
     if broken := first_broken(node.before, names):
         return broken_outcome(broken)
-    unlocked = node.locks
+    unlocked = node.locks if node.states else ()
     for step in node.steps:
         try:
             if not all(evaluate(guard.expression, names) for guard in step.guards):
