@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         DECIMAL_LIMIT as DECIMAL_LIMIT,
         INTEGER_MAX as INTEGER_MAX,
         INTEGER_MIN as INTEGER_MIN,
+        SCALARS as SCALARS,
         ArrayType as ArrayType,
         BooleanType as BooleanType,
         BytesType as BytesType,
@@ -196,9 +197,10 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "node_python": "HEADER python_name python_source",
         "node_types": (
-            "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType INTEGER_MAX "
-            "INTEGER_MIN IntegerType MapType NodeType NodeTypeError NodeValueError RecordType "
-            "SetType TextType TimestampType Value parse_type read_value show_type show_value"
+            "DECIMAL_LIMIT INTEGER_MAX INTEGER_MIN SCALARS ArrayType BooleanType BytesType "
+            "DecimalType EnumType IntegerType MapType NodeType NodeTypeError NodeValueError "
+            "RecordType SetType TextType TimestampType Value parse_type read_value show_type "
+            "show_value"
         ),
         "nodes": (
             "FAILURES GUARD HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "

@@ -111,7 +111,7 @@ class StateRecords(Struct, frozen=True):
 
 
 class StepEffect(Struct, frozen=True):
-    """What a step asks of the world: `fixed` arguments stand in the file, the others are computed;
+    """A step asks this of the world: `fixed` arguments stand in the file, the others are computed;
     `result` is the type of the answer, and `capability` what it needs, as the file names it."""
 
     arguments: tuple[tuple[str, Expression], ...]
@@ -142,8 +142,8 @@ class NodeStep(Struct, frozen=True):
 
 
 class NodeRules(Struct, frozen=True):
-    """What a node may do, and how its runs are kept. `sensitive` are names of inputs, outputs and
-    fields of state, as in `accounts.owner`; `key` is the input that names a request."""
+    """The rules of a node: its rights, and how its runs are kept. `sensitive` are names of inputs,
+    outputs and fields of state, as in `accounts.owner`; `key` is the input that names a request."""
 
     capabilities: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class NodeStatus(StrEnum):
 
 
 class NodeEffect(Struct, frozen=True, omit_defaults=True):
-    """What a run asks of the world; values are as JSON has them."""
+    """A run asks this of the world; values are as JSON has them."""
 
     step: str
     operation: str
@@ -304,7 +304,7 @@ def start_run(  # noqa: C901  (one loop, read from top to bottom)
     names: dict[str, Value] = {**inputs, **{f"old({name})": inputs[name] for name in node.changed}}
     if broken := first_broken(node.before, names):
         return broken_outcome(broken)
-    unlocked = node.locks
+    unlocked = node.locks if node.states else ()
     for step in node.steps:
         try:
             if not all(evaluate(guard.expression, names) for guard in step.guards):
@@ -465,7 +465,7 @@ def check_bounds(node: NodeProgram, line: int) -> NodeProgram:
 
 
 class Sensitivity(NamedTuple):
-    """What is sensitive in a node: `names` of inputs, steps and outputs; `fields` of steps that
+    """The sensitive parts of a node: `names` of inputs, steps and outputs; `fields` of steps that
     hold a record of which only some are; `arguments` of what steps ask for."""
 
     names: frozenset[str]

@@ -30,7 +30,6 @@ from vegakit.contracts import (
     LOCK,
     TOUCHED,
     ArrayType,
-    BooleanType,
     BytesType,
     DecimalType,
     EffectAnswer,
@@ -70,7 +69,7 @@ class NodePath(Protocol):
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome: ...
 
 
-class EffectPath(NodePath, Protocol):
+class SteppedPath(NodePath, Protocol):
     """A path that also runs nodes with effects: `start` returns the machine of a run."""
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun: ...
@@ -134,8 +133,9 @@ class PythonPath:
                 return self._ended(error)
             effect, kind = self._effect(*asked)
             reply = yield effect
-            failure = read_answer(kind, reply).failure
-            answer = (failure, None if failure else _native(kind, reply.value))
+            failure = read_answer(kind, reply).failure if kind is not None else ""
+            value = None if failure or kind is None else _native(kind, reply.value)
+            answer = (failure, value)
 
     def _given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew
@@ -158,8 +158,8 @@ class PythonPath:
 
     def _effect(
         self, name: str, operation: str, arguments: dict[str, Any]
-    ) -> tuple[NodeEffect, NodeType]:
-        """Return what the code asks for as JSON, and the type of the answer."""
+    ) -> tuple[NodeEffect, NodeType | None]:
+        """Return what the code asks for as JSON, and the type of the answer; a lock has none."""
         if operation == TOUCHED:
             state = self.node.state(arguments["state"])
             return NodeEffect(name, operation, arguments), touched_type(self.node, state)
@@ -168,7 +168,7 @@ class PythonPath:
                 [state, _plain(self.node.state(state).key_type, key)]
                 for state, key in arguments["keys"]
             ]
-            return NodeEffect(name, operation, {"keys": keys}), BooleanType()
+            return NodeEffect(name, operation, {"keys": keys}), None
         effect = next(step.effect for step in self.node.steps if step.name == name)
         assert effect is not None
         kinds = {argument: part.type for argument, part in effect.arguments}
@@ -460,7 +460,7 @@ def compare_paths(
 class _ImaginingPath:
     """A path whose effects are imagined."""
 
-    def __init__(self, path: EffectPath, node: NodeProgram, seed: int) -> None:
+    def __init__(self, path: SteppedPath, node: NodeProgram, seed: int) -> None:
         self._path, self._node, self._seed = path, node, seed
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
@@ -470,7 +470,7 @@ class _ImaginingPath:
 
 def _imagining(node: NodeProgram, path: NodePath, seed: int) -> NodePath:
     """Return a path that performs nothing; of a node without effects it is the path itself."""
-    return _ImaginingPath(cast("EffectPath", path), node, seed) if node.has_effects else path
+    return _ImaginingPath(cast("SteppedPath", path), node, seed) if node.has_effects else path
 
 
 class _Legs(NamedTuple):
