@@ -27,6 +27,7 @@ from vegakit.cli.look import (
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_debug import WorldActions, add_debug_actions
 from vegakit.cli.node_repository import (
     add_repository_actions,
     add_rollout_actions,
@@ -47,11 +48,13 @@ from vegakit.store import RecordStore, open_records
 from vegakit.vesper import (
     DirectPath,
     Divergence,
+    MakePath,
     NodeFile,
     NodeHost,
     NodePath,
     NodeReport,
     PythonPath,
+    TraceRecorder,
     compare_paths,
     find_nodes,
     grant_of,
@@ -61,10 +64,15 @@ from vegakit.vesper import (
     shown_clauses,
     shown_outcome,
     shown_records,
+    write_trace,
 )
 
 _CASES = 10_000
-_EXAMPLES = {"--inputs": "'{\"amount\": 5}'", "--records": "'{\"accounts\": []}'"}
+_EXAMPLES = {
+    "--inputs": "'{\"amount\": 5}'",
+    "--records": "'{\"accounts\": []}'",
+    "--answers": '\'{"charge": "accepted"}\'',
+}
 _PATHS: dict[str, type[DirectPath] | type[PythonPath]] = {
     "python": PythonPath,
     "direct": DirectPath,
@@ -87,8 +95,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     actions = parser.add_subparsers(
         dest="action",
         required=True,
-        metavar="check | compile | run | test | diff | list | deps | who-needs | status | promote "
-        "| demote | stop",
+        metavar="check | compile | run | test | diff | debug | replay | list | deps | who-needs | "
+        "status | promote | demote | stop",
     )
     checking = _action(actions, "check", _check, "find what is wrong with nodes")
     checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
@@ -103,6 +111,9 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     running.add_argument(
         "--path", choices=[*_PATHS], default="python", help="which path answers; python"
     )
+    running.add_argument(
+        "--trace", type=Path, metavar="TRACE.json", help="record the run, for vega node replay"
+    )
     _add_world(running)
     testing = _action(actions, "test", _test, "run both paths of nodes over random inputs")
     testing.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
@@ -112,6 +123,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for each in (testing, differing):
         each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
+    world = WorldActions(_add_world, _run_in_world, _object, _diff)
+    add_debug_actions(actions, _action, world)
     add_repository_actions(actions, _action)
     add_rollout_actions(actions, arguments)
     return parser
@@ -212,16 +225,22 @@ def _compile(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    node = load_node(chosen.file).program
+    file = load_node(chosen.file)
+    node = file.program
     inputs = _object("--inputs", chosen.inputs)
     read_sensitively(node, inputs)
     values = node.read_inputs(inputs)
     given = node.show_inputs(values)
+    recorder = TraceRecorder(node, _PATHS[chosen.path])
+    make = recorder if chosen.trace else _PATHS[chosen.path]
     left: dict[str, Any] | None = None
     if node.has_effects:
-        outcome, left = _run_in_world(node, given, chosen)
+        outcome, left = _run_in_world(node, given, chosen, make)
     else:
-        outcome = _PATHS[chosen.path](node).run(given)
+        outcome = make(node).run(given)
+    if chosen.trace:
+        trace = recorder.trace(file, chosen.path, given, outcome, reveal=chosen.reveal)
+        write_trace(trace, chosen.trace)
     # The interpreter's names and values, whichever path answered: they say what was looked at.
     broken = judge(node.before, values).broken if outcome.status is NodeStatus.BROKEN else ()
     if not chosen.reveal:
@@ -237,7 +256,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _run_in_world(
-    node: NodeProgram, given: dict[str, Any], chosen: argparse.Namespace
+    node: NodeProgram, given: dict[str, Any], chosen: argparse.Namespace, make: MakePath
 ) -> tuple[NodeOutcome, dict[str, Any] | None]:
     """Run a node with effects; of records in memory return those that are left, too."""
     records = open_records(chosen.state)
@@ -245,7 +264,7 @@ def _run_in_world(
         put_records(node, records, _object("--records", chosen.records or "{}"))
         grant = grant_of([*chosen.allow, *([] if chosen.state else ["database"])])
         secrets = dict(_secret(each) for each in chosen.secret)
-        outcome = asyncio.run(_hosted(node, given, records, grant, secrets, chosen))
+        outcome = asyncio.run(_hosted(node, given, records, grant, secrets, make, chosen))
         if chosen.state:
             return outcome, None
         return outcome, shown_records(node, records, reveal=chosen.reveal)
@@ -262,13 +281,14 @@ async def _hosted(
     records: RecordStore,
     grant: Grant,
     secrets: dict[str, Path],
+    make: MakePath,
     chosen: argparse.Namespace,
 ) -> NodeOutcome:
     audit = as_audit(chosen.audit)
     host = NodeHost(
         records,
         grant=grant,
-        path=_PATHS[chosen.path],
+        path=make,
         secrets=lambda name: _read_secret(name, secrets),
         audit=audit,
         user=chosen.user,

@@ -14,6 +14,7 @@ and all other answers, so that nothing is carried out.
 """
 
 import json
+import sys
 from base64 import b64decode, b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -40,6 +41,7 @@ from vegakit.contracts import (
     NodeProgram,
     NodeRun,
     NodeStatus,
+    NodeStep,
     NodeType,
     RecordType,
     SetType,
@@ -74,11 +76,24 @@ class EffectPath(NodePath, Protocol):
     def start(self, inputs: Mapping[str, Any]) -> NodeRun: ...
 
 
+StepWatch: TypeAlias = Callable[[str, Any], None]
+"""Is told the name and the value of each step that ended well; of one that only guards None."""
+
+
 class DirectPath:
     """The interpreter."""
 
     def __init__(self, node: NodeProgram) -> None:
         self.node = node
+        self._told: StepWatch = lambda _step, _value: None
+
+    def watch(self, told: StepWatch) -> None:
+        """Tell somebody the steps of the runs that start from now on."""
+        self._told = told
+
+    def _seen(self, step: NodeStep, names: Mapping[str, Value]) -> None:
+        kind = step.result
+        self._told(step.name, None if kind is None else show_value(kind, names[step.name]))
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types."""
@@ -86,7 +101,7 @@ class DirectPath:
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun:
         """Return the machine of a run, which asks for its effects."""
-        return start_run(self.node, self.node.read_inputs(inputs))
+        return start_run(self.node, self.node.read_inputs(inputs), self._seen)
 
 
 class PythonPath:
@@ -95,7 +110,7 @@ class PythonPath:
     def __init__(self, node: NodeProgram, source: str | None = None) -> None:
         self.node = node
         self.source = python_source(node, node.node_id) if source is None else source
-        names: dict[str, Any] = {"__name__": node.node_id}
+        names = self._names = dict[str, Any]({"__name__": node.node_id})
         # Made by us from a checked node: no text of its file but quoted ones is in it.
         exec(compile(self.source, f"<node {node.node_id}>", "exec"), names)  # noqa: S102
         self._function: Callable[..., dict[str, Any]] = names[node.node_id]
@@ -104,6 +119,22 @@ class PythonPath:
             names["NodeStopped"]: NodeStatus.TRAP,
         }
         self._broken: type[Exception] = names["ContractBroken"]
+        self._step: Any = names["_Step"]
+
+    def watch(self, told: StepWatch) -> None:
+        """Tell somebody the steps of the runs that start from now on. The code is not changed for
+        it: the `with` of each step says when it ends, and its value is a variable by then."""
+        kinds = {step.name: step.result for step in self.node.steps}
+
+        class WatchedStep(self._step):
+            def __exit__(self, kind: object, error: object, trace: object) -> None:
+                super().__exit__(kind, error, trace)
+                if error is None:
+                    made, variables = kinds[self.name], sys._getframe(1).f_locals  # noqa: SLF001
+                    value = None if made is None else variables[python_name(self.name)]
+                    told(self.name, None if made is None else _plain(made, value))
+
+        self._names["_Step"] = WatchedStep
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
