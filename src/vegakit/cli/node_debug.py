@@ -18,7 +18,7 @@ from msgspec import to_builtins
 from vegakit.cli.look import Look, Sign, Tone, look_of, one_line, print_json, tell_error
 from vegakit.contracts import NodeOutcome, NodeProgram
 from vegakit.errors import UserError, did_you_mean
-from vegakit.money import format_money
+from vegakit.money import format_money, to_usd
 from vegakit.vesper import (
     DebuggedNode,
     DebugStop,
@@ -368,10 +368,18 @@ class _Prompt:
 
     def _as_json(self, stop: DebugStop) -> dict[str, Any]:
         moments = {
-            name: None if moment is None else to_builtins(shown_moment(moment, self._shown))
+            name: None if moment is None else _plain(shown_moment(moment, self._shown))
             for name, moment in zip(self._names, stop.moments, strict=True)
         }
         return {"position": stop.position, "reason": stop.reason, "moments": moments}
+
+
+def _plain(moment: Moment) -> dict[str, Any]:
+    plain = to_builtins(moment)
+    for name in ("cost", "spent"):
+        if nanos := plain.pop(f"{name}_nanos", 0):
+            plain[f"{name}_usd"] = to_usd(nanos)
+    return plain
 
 
 def _brief(value: Any) -> str:  # noqa: ANN401
@@ -392,7 +400,7 @@ def _replay(chosen: argparse.Namespace, world: WorldActions) -> int:
         raise UserError("--apply keeps an expression; type: --modify 'step NAME: EXPRESSION'")
     fix = new_version(file, fixes[0]) if fixes else None
     node = file.program if fix is None else fix.node
-    shown = Redaction(file.program, reveal=chosen.reveal)
+    shown = Redaction(file.program, reveal=chosen.reveal and trace.revealed)
     values = {
         step_named(node, each.step).name: each.value for each in changes if not each.expression
     }

@@ -9,7 +9,7 @@ records are computed from those that were seen, and whatever else is new is refu
 made up.
 
 What is sensitive is left out of a trace, unless the run was told to reveal it. Who replays such a
-trace gives it again.
+trace gives it again; a field of a record that no expression looks at is left blank instead.
 """
 
 import json
@@ -25,18 +25,32 @@ from vegakit.contracts import (
     LOCK,
     SECRET_PREFIX,
     TOUCHED,
+    ArrayType,
+    BooleanType,
     Constant,
+    DecimalType,
     EffectAnswer,
+    EnumType,
+    FieldOf,
+    IntegerType,
+    ItemLoop,
+    MapType,
+    NamedValue,
     NodeEffect,
     NodeOutcome,
     NodeProgram,
     NodeRun,
     NodeStatus,
     NodeStep,
+    NodeType,
     NodeValueError,
+    RecordType,
+    SetType,
     StateRecords,
+    TimestampType,
     read_value,
     sensitivity_of,
+    walk,
 )
 from vegakit.errors import UserError, did_you_mean
 from vegakit.vesper.node_files import NodeFile
@@ -88,6 +102,7 @@ class NodeTrace(Struct, frozen=True):
     steps: tuple[TracedStep, ...]
     effects: tuple[TracedEffect, ...]
     outcome: NodeOutcome
+    revealed: bool = False
     v: int = TRACE_VERSION
 
     def value_of(self, step: str) -> Any:  # noqa: ANN401
@@ -202,6 +217,7 @@ class TraceRecorder:
                 for each in self.effects
             ),
             replace(shown.outcome(outcome), effects=()),
+            reveal,
         )
 
 
@@ -385,6 +401,7 @@ class RecordedWorld:
         self._given = given or {}
         self._state = StateWorld(node, self._records)
         self._shown = Redaction(node, reveal=False)
+        self._looked_at = _fields_looked_at(node)
         self._asked, self._is_same = 0, True
         self.spent = 0
         """The nano-dollars that the answers so far cost when they were recorded."""
@@ -393,10 +410,32 @@ class RecordedWorld:
         """Answer, or raise a `UserError` for what nobody knows."""
         recorded = self._recorded(effect)
         self._asked += 1
-        answer = self._answered(effect, recorded)
+        answer = self._filled(effect, self._answered(effect, recorded))
         self.spent += 0 if recorded is None else recorded.spent_nanos
         given_openly(answer.value, f"the answer to step {effect.step or 'the end of the run'}")
         return answer
+
+    def _filled(self, effect: NodeEffect, answer: EffectAnswer) -> EffectAnswer:
+        """Return an answer in which what a trace left out is blank, as far as nobody looks at it:
+        the run does not depend on it then."""
+        state = effect.arguments.get("state")
+        if answer.value is None or self._looked_at is None or state is None:
+            return answer
+        record = self._node.state(state).record
+
+        def filled(row: dict[str, Any]) -> dict[str, Any]:
+            return {
+                name: _blank(kind) if row[name] == HIDDEN and self._is_idle(name) else row[name]
+                for name, kind in record.fields
+            }
+
+        if effect.operation == TOUCHED:
+            sides = cast("dict[str, list[Any]]", answer.value).items()
+            return EffectAnswer({side: [filled(row) for row in rows] for side, rows in sides})
+        return EffectAnswer(filled(answer.value))
+
+    def _is_idle(self, field: str) -> bool:
+        return self._looked_at is not None and field not in self._looked_at
 
     def _recorded(self, effect: NodeEffect) -> TracedEffect | None:
         """Return the same question of the trace. After one that differs only those are the same
@@ -447,6 +486,56 @@ class RecordedWorld:
                 raise
             return recorded.answer
         return computed if recorded is None or self._given else recorded.answer
+
+
+def _fields_looked_at(node: NodeProgram) -> set[str] | None:
+    """Return the names of all fields that expressions of a node look at; None where one looks at a
+    record as a whole."""
+    clauses = [*node.before, *node.after, *(one for step in node.steps for one in step.guards)]
+    whole = [clause.expression for clause in clauses]
+    for step in node.steps:
+        whole += [step.expression] if step.expression is not None else []
+        whole += [part for _, part in step.effect.arguments] if step.effect is not None else []
+    parts = [part for each in whole for part in walk(each)]
+    opened = {id(part.record) for part in parts if isinstance(part, FieldOf)}
+    opened |= {id(part.over) for part in parts if isinstance(part, ItemLoop)}
+    for part in parts:
+        if isinstance(part, NamedValue) and id(part) not in opened and _has_records(part.type):
+            return None
+    return {part.name for part in parts if isinstance(part, FieldOf)}
+
+
+def _has_records(kind: NodeType) -> bool:
+    match kind:
+        case RecordType():
+            return True
+        case ArrayType(item=inner) | MapType(value=inner):
+            return _has_records(inner)
+        case _:
+            return False
+
+
+def _blank(kind: NodeType) -> Any:  # noqa: ANN401
+    """Return a value of a type that says nothing."""
+    match kind:
+        case IntegerType():
+            return 0
+        case DecimalType():
+            return "0"
+        case BooleanType():
+            return False
+        case TimestampType():
+            return "1970-01-01T00:00:00Z"
+        case EnumType(choices=choices):
+            return choices[0]
+        case ArrayType() | SetType():
+            return []
+        case MapType():
+            return {}
+        case RecordType(fields=fields):
+            return {name: _blank(part) for name, part in fields}
+        case _:
+            return ""
 
 
 # Changes.
