@@ -238,11 +238,9 @@ def _run(chosen: argparse.Namespace) -> int:
         outcome, left = _run_in_world(node, given, chosen, make)
     else:
         outcome = make(node).run(given)
-    if chosen.trace:
-        trace = recorder.trace(file, chosen.path, given, outcome, reveal=chosen.reveal)
-        write_trace(trace, chosen.trace)
     # The interpreter's names and values, whichever path answered: they say what was looked at.
     broken = judge(node.before, values).broken if outcome.status is NodeStatus.BROKEN else ()
+    ended = outcome
     if not chosen.reveal:
         outcome, broken = shown_outcome(node, outcome), shown_clauses(node, broken)
     if chosen.json:
@@ -252,6 +250,9 @@ def _run(chosen: argparse.Namespace) -> int:
         print(json.dumps(outcome.outputs, indent=2))
     else:
         tell_error(_told(node, outcome, [str(each) for each in broken]))
+    if chosen.trace:
+        trace = recorder.trace(file, chosen.path, given, ended, reveal=chosen.reveal)
+        write_trace(trace, chosen.trace)
     return 0 if outcome.status is NodeStatus.SUCCESS else 1
 
 

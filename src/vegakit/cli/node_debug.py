@@ -36,6 +36,7 @@ from vegakit.vesper import (
     TraceRecorder,
     WatchedPath,
     beside_trace,
+    compiler_version,
     debugged_trace,
     load_node,
     new_version,
@@ -412,6 +413,7 @@ def _replay(chosen: argparse.Namespace, world: WorldActions) -> int:
             {
                 "node_id": node.node_id,
                 "changed": node_digest(file) != trace.digest,
+                "compiler_changed": compiler_version() != trace.compiler,
                 "differs": found.differs,
                 **to_builtins(found),
             }
@@ -476,6 +478,8 @@ def _replayed_live(
 def _show_replay(found: Replay, trace: NodeTrace, file: NodeFile, look: Look) -> None:
     if node_digest(file) != trace.digest:
         tell_error(f"{file.path} has changed since {trace.node_id} was recorded", "note", Tone.ASK)
+    if compiler_version() != trace.compiler:
+        tell_error("it was recorded by another version of vega", "note", Tone.ASK)
     for each in found.steps:
         sides = [
             "nothing" if one is None else _brief(one.value) for one in (each.recorded, each.now)

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
         MomentKind as MomentKind,
         NodeDebugger as NodeDebugger,
         parse_breakpoint as parse_breakpoint,
+        read_plain as read_plain,
         shown_moment as shown_moment,
+        step_named as step_named,
+        with_value as with_value,
     )
     from vegakit.vesper.node_files import (
         NodeFile as NodeFile,
@@ -103,10 +106,7 @@ if TYPE_CHECKING:
         TracedEffect as TracedEffect,
         TraceRecorder as TraceRecorder,
         WatchedPath as WatchedPath,
-        read_plain as read_plain,
         read_trace as read_trace,
-        step_named as step_named,
-        with_value as with_value,
         write_trace as write_trace,
     )
     from vegakit.vesper.operations import (
@@ -145,7 +145,7 @@ __getattr__, __dir__ = lazy_exports(
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "node_debugger": (
             "Breakpoint DebugStop DebuggedNode Moment MomentKind NodeDebugger parse_breakpoint "
-            "shown_moment"
+            "read_plain shown_moment step_named with_value"
         ),
         "node_files": "NodeFile find_nodes load_node parse_node",
         "node_host": (
@@ -158,8 +158,8 @@ __getattr__, __dir__ = lazy_exports(
             "replayed steps_before write_version"
         ),
         "node_traces": (
-            "KnownRecords NodeTrace Redaction TraceRecorder TracedEffect WatchedPath read_plain "
-            "read_trace step_named with_value write_trace"
+            "KnownRecords NodeTrace Redaction TraceRecorder TracedEffect WatchedPath read_trace "
+            "write_trace"
         ),
         "node_rollouts": "NodeFailed NodeRollout node_agent node_rollout",
         "node_tools": (

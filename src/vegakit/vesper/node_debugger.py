@@ -17,6 +17,7 @@ Verdicts are those of the interpreter over the values of the path that is looked
 path is generated Python: so a path that goes wrong is judged by another one.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -29,12 +30,15 @@ from vegakit.contracts import (
     TOUCHED,
     BooleanType,
     Clause,
+    Constant,
     EffectAnswer,
     ExpressionError,
     NameScope,
     NodeEffect,
     NodeOutcome,
     NodeProgram,
+    NodeStep,
+    NodeValueError,
     Value,
     check_expression,
     first_broken,
@@ -51,8 +55,6 @@ from vegakit.vesper.node_traces import (
     Redaction,
     TracedEffect,
     WatchedPath,
-    step_named,
-    with_value,
 )
 
 
@@ -248,15 +250,19 @@ def parse_breakpoint(text: str, node: NodeProgram, *, is_comparative: bool) -> B
         return Breakpoint(word, _condition(found[1].strip(), node))
     steps = [step.name for step in node.steps]
     if word in steps:
-        return Breakpoint(word, lambda _, moment: _at_step(word, moment))
+        return Breakpoint(word, _at_step(word))
     raise UserError(
         f"{word[:60]!a} is no breakpoint; {did_you_mean(word, [*_NAMED, *steps])} "
         "Or type spend=$0.01, or 'input: amount > 100'"
     )
 
 
-def _at_step(name: str, moment: Moment) -> str:
-    return f"step {name}" if moment.kind is MomentKind.STEP and moment.step == name else ""
+def _at_step(name: str) -> StopWhen:
+    def stops(_: WatchedRun, moment: Moment) -> str:
+        is_there = moment.kind is MomentKind.STEP and moment.step == name
+        return f"step {name}" if is_there else ""
+
+    return stops
 
 
 def _spend(limit: Money) -> StopWhen:
@@ -281,6 +287,46 @@ def _condition(text: str, node: NodeProgram) -> StopWhen:
         return f"input: {text}" if holds else ""
 
     return stops
+
+
+# Changes.
+
+
+def step_named(node: NodeProgram, word: str) -> NodeStep:
+    """Return a step by its name, or by its number from 1."""
+    for number, step in enumerate(node.steps, 1):
+        if word in (step.name, str(number)):
+            return step
+    names = [step.name for step in node.steps]
+    raise UserError(
+        f"{node.node_id} has no step {word[:40]!a}; {did_you_mean(word, names)} "
+        f"Or give its number, 1 to {len(names)}"
+    )
+
+
+def with_value(node: NodeProgram, step: NodeStep, value: Any) -> NodeProgram:  # noqa: ANN401
+    """Return a node in which a step has a value, whatever it computes. What a step asks the world
+    stays: its answer is given to the world of the run."""
+    kind = step.result
+    if kind is None:
+        raise UserError(f"step {step.name} only guards and has no value; change another one")
+    try:
+        read = read_value(kind, value, step.name)
+    except NodeValueError as error:
+        raise UserError(f"step {error}") from None
+    if step.effect is not None:
+        return node
+    fixed = replace(step, expression=Constant(kind, read))
+    steps = tuple(fixed if each.name == step.name else each for each in node.steps)
+    return replace(node, steps=steps)
+
+
+def read_plain(text: str) -> Any:  # noqa: ANN401
+    """Return a value as it is typed: JSON, numbers with a point as text, or else a text."""
+    try:
+        return json.loads(text, parse_float=str)
+    except (ValueError, RecursionError):
+        return text
 
 
 # Going through.

@@ -14,12 +14,12 @@ and all other answers, so that nothing is carried out.
 """
 
 import json
-import sys
 from base64 import b64decode, b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from inspect import currentframe
 from random import Random
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -124,13 +124,21 @@ class PythonPath:
     def watch(self, told: StepWatch) -> None:
         """Tell somebody the steps of the runs that start from now on. The code is not changed for
         it: the `with` of each step says when it ends, and its value is a variable by then."""
-        kinds = {step.name: step.result for step in self.node.steps}
+        kinds, plain = {step.name: step.result for step in self.node.steps}, self._step
 
-        class WatchedStep(self._step):
+        class WatchedStep:
+            def __init__(self, name: str, **errors: str) -> None:
+                self.name, self.plain = name, plain(name, **errors)
+
+            def __enter__(self) -> None: ...
+
             def __exit__(self, kind: object, error: object, trace: object) -> None:
-                super().__exit__(kind, error, trace)
+                self.plain.__exit__(kind, error, trace)
                 if error is None:
-                    made, variables = kinds[self.name], sys._getframe(1).f_locals  # noqa: SLF001
+                    made, frame = kinds[self.name], currentframe()
+                    assert frame is not None
+                    assert frame.f_back is not None
+                    variables = frame.f_back.f_locals
                     value = None if made is None else variables[python_name(self.name)]
                     told(self.name, None if made is None else _plain(made, value))
 

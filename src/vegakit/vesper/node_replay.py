@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from vegakit.contracts import NodeEffect, NodeOutcome, NodeProgram
 from vegakit.errors import UserError
-from vegakit.vesper.node_debugger import DebuggedNode, MomentKind
+from vegakit.vesper.node_debugger import DebuggedNode, MomentKind, read_plain, step_named
 from vegakit.vesper.node_files import NODE_SUFFIX, NodeFile, parse_node
+from vegakit.vesper.node_host import read_sensitively
 from vegakit.vesper.node_paths import DirectPath
 from vegakit.vesper.node_traces import (
     KnownRecords,
@@ -28,8 +29,6 @@ from vegakit.vesper.node_traces import (
     Redaction,
     TracedStep,
     given_openly,
-    read_plain,
-    step_named,
 )
 from vegakit.vesper.repository import NodeRepository, name_of
 
@@ -166,6 +165,7 @@ def debugged_trace(
     given = {**trace.inputs, **inputs}
     for name, value in given.items():
         given_openly(value, f"the input {name}")
+    read_sensitively(node, given)
     records = KnownRecords.traced(node, trace.effects)
     return DebuggedNode(node, given, (DirectPath,), records, trace.effects, {**answers})
 
@@ -239,8 +239,9 @@ def _with_scalars(text: str, changes: Mapping[tuple[str, ...], str]) -> str:
 
 def _scalar(node: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401  (the library has no types)
     for key in path:
-        if isinstance(node.value, list) and node.id == "sequence":
-            node = next(each for each in node.value if _scalar(each, ("step",)).value == key)
+        parts: Any = node.value
+        if node.id == "sequence":
+            node = next(each for each in parts if _scalar(each, ("step",)).value == key)
         else:
-            node = next(value for name, value in node.value if name.value == key)
+            node = next(value for name, value in parts if name.value == key)
     return node

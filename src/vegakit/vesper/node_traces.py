@@ -14,6 +14,7 @@ trace gives it again; a field of a record that no expression looks at is left bl
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -27,7 +28,6 @@ from vegakit.contracts import (
     TOUCHED,
     ArrayType,
     BooleanType,
-    Constant,
     DecimalType,
     EffectAnswer,
     EnumType,
@@ -41,15 +41,14 @@ from vegakit.contracts import (
     NodeProgram,
     NodeRun,
     NodeStatus,
-    NodeStep,
     NodeType,
-    NodeValueError,
     RecordType,
     SetType,
     StateRecords,
     TimestampType,
     read_value,
     sensitivity_of,
+    show_value,
     walk,
 )
 from vegakit.errors import UserError, did_you_mean
@@ -198,7 +197,12 @@ class TraceRecorder:
         *,
         reveal: bool,
     ) -> NodeTrace:
-        """Return the trace of the run that was recorded."""
+        """Return the trace of the run that was recorded, or raise `UserError` if none was."""
+        if outcome.status is NodeStatus.SUCCESS and len(self.steps) < len(self._node.steps):
+            raise UserError(
+                "there was no run to record: this request was carried out before; give it a key "
+                "of its own"
+            )
         shown = Redaction(self._node, reveal=reveal)
         return NodeTrace(
             self._node.node_id,
@@ -326,8 +330,9 @@ class KnownRecords:
                 )
             state = node.state(name)
             for number, row in enumerate(rows):
-                read_value(state.record, row, f"{name}[{number}]")
-                made.update(state, row[state.key], row)
+                read = read_value(state.record, row, f"{name}[{number}]")
+                record = show_value(state.record, read)
+                made.update(state, record[state.key], record)
         return made
 
     @classmethod
@@ -340,7 +345,8 @@ class KnownRecords:
                 continue
             state = node.state(name)
             if each.effect.operation == TOUCHED:
-                for row in (each.answer.value or {}).get("before", ()):
+                touched: dict[str, list[dict[str, Any]]] = each.answer.value or {}
+                for row in touched.get("before", ()):
                     made.update(state, row[state.key], row)
             elif (known := _before(each)) is not _UNKNOWN:
                 made._kept.setdefault((state.table, each.effect.arguments["key"]), known)
@@ -419,14 +425,14 @@ class RecordedWorld:
         """Return an answer in which what a trace left out is blank, as far as nobody looks at it:
         the run does not depend on it then."""
         state = effect.arguments.get("state")
-        if answer.value is None or self._looked_at is None or state is None:
+        if not isinstance(answer.value, dict) or self._looked_at is None or state is None:
             return answer
-        record = self._node.state(state).record
+        kinds = dict(self._node.state(state).record.fields)
 
-        def filled(row: dict[str, Any]) -> dict[str, Any]:
+        def filled(row: Any) -> Any:  # noqa: ANN401
             return {
-                name: _blank(kind) if row[name] == HIDDEN and self._is_idle(name) else row[name]
-                for name, kind in record.fields
+                name: _blank(kinds[name]) if value == HIDDEN and self._is_idle(name) else value
+                for name, value in cast("dict[str, Any]", row).items()
             }
 
         if effect.operation == TOUCHED:
@@ -473,11 +479,13 @@ class RecordedWorld:
 
     def _of_records(self, effect: NodeEffect, recorded: TracedEffect | None) -> EffectAnswer:
         if effect.step in self._given:
-            value = self._given[effect.step]
+            state, value = self._node.state(effect.arguments["state"]), self._given[effect.step]
+            if effect.operation != "read":
+                with suppress(UserError):
+                    self._state.answers[effect.operation](effect)  # remembers how it was
+            self._records.update(state, effect.arguments["key"], value)
             if effect.operation != "read":
                 return EffectAnswer(value)
-            state = self._node.state(effect.arguments["state"])
-            self._records.update(state, effect.arguments["key"], value)
         try:
             # Also where the answer is known: what follows may ask about the same records.
             computed = self._state.answers[effect.operation](effect)
@@ -536,43 +544,3 @@ def _blank(kind: NodeType) -> Any:  # noqa: ANN401
             return {name: _blank(part) for name, part in fields}
         case _:
             return ""
-
-
-# Changes.
-
-
-def step_named(node: NodeProgram, word: str) -> NodeStep:
-    """Return a step by its name, or by its number from 1."""
-    for number, step in enumerate(node.steps, 1):
-        if word in (step.name, str(number)):
-            return step
-    names = [step.name for step in node.steps]
-    raise UserError(
-        f"{node.node_id} has no step {word[:40]!a}; {did_you_mean(word, names)} "
-        f"Or give its number, 1 to {len(names)}"
-    )
-
-
-def with_value(node: NodeProgram, step: NodeStep, value: Any) -> NodeProgram:  # noqa: ANN401
-    """Return a node in which a step has a value, whatever it computes. What a step asks the world
-    stays: its answer is given to the world of the run."""
-    kind = step.result
-    if kind is None:
-        raise UserError(f"step {step.name} only guards and has no value; change another one")
-    try:
-        read = read_value(kind, value, step.name)
-    except NodeValueError as error:
-        raise UserError(f"step {error}") from None
-    if step.effect is not None:
-        return node
-    fixed = replace(step, expression=Constant(kind, read))
-    steps = tuple(fixed if each.name == step.name else each for each in node.steps)
-    return replace(node, steps=steps)
-
-
-def read_plain(text: str) -> Any:  # noqa: ANN401
-    """Return a value as it is typed: JSON, numbers with a point as text, or else a text."""
-    try:
-        return json.loads(text, parse_float=str)
-    except (ValueError, RecursionError):
-        return text
