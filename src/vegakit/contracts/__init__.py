@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         Sensitivity as Sensitivity,
         StateRecords as StateRecords,
         StepEffect as StepEffect,
+        StepSeen as StepSeen,
         WrittenLine as WrittenLine,
         broken_outcome as broken_outcome,
         check_bounds as check_bounds,
@@ -205,8 +206,8 @@ __getattr__, __dir__ = lazy_exports(
         "nodes": (
             "FAILURES GUARD HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
             "NodeProblem NodeProgram NodeRules NodeRun NodeStatus NodeStep Sensitivity "
-            "StateRecords StepEffect WrittenLine broken_outcome check_bounds clause_of finish "
-            "first_broken interpret read_answer record_clauses sensitivity_of start_run "
+            "StateRecords StepEffect StepSeen WrittenLine broken_outcome check_bounds clause_of "
+            "finish first_broken interpret read_answer record_clauses sensitivity_of start_run "
             "touched_effect touched_type trapped"
         ),
         "optimiser": "RULES optimised",

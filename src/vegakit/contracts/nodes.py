@@ -16,7 +16,7 @@ A run is a machine: where a step touches the world it yields a `NodeEffect` and 
 so that who runs it decides what is carried out. A node without such steps never yields.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -277,6 +277,8 @@ class NodeOutcome(Struct, frozen=True, omit_defaults=True):
 
 NodeRun: TypeAlias = Generator[NodeEffect, EffectAnswer, NodeOutcome]
 """A run that waits for answers; it returns its outcome."""
+StepSeen: TypeAlias = Callable[[NodeStep, Mapping[str, Value]], None]
+"""Is told each step that ended well, with all values by then."""
 
 
 def interpret(node: NodeProgram, inputs: Mapping[str, Value]) -> NodeOutcome:
@@ -298,9 +300,9 @@ def finish(node: NodeProgram, run: NodeRun) -> NodeOutcome:
 
 
 def start_run(  # noqa: C901  (one loop, read from top to bottom)
-    node: NodeProgram, inputs: Mapping[str, Value]
+    node: NodeProgram, inputs: Mapping[str, Value], seen: StepSeen = lambda _step, _names: None
 ) -> NodeRun:
-    """Return the machine of a run over inputs that were read."""
+    """Return the machine of a run over inputs that were read; `seen` watches its steps."""
     names: dict[str, Value] = {**inputs, **{f"old({name})": inputs[name] for name in node.changed}}
     if broken := first_broken(node.before, names):
         return broken_outcome(broken)
@@ -317,12 +319,12 @@ def start_run(  # noqa: C901  (one loop, read from top to bottom)
             effect = _asked(step, step.effect, names) if step.effect is not None else None
         except ArithmeticTrap as trap:
             return trapped(step, trap.kind)
-        if step.effect is None or effect is None:
-            continue
-        answer = read_answer(step.effect.result, (yield effect))
-        if answer.failure:
-            return trapped(step, answer.failure)
-        names[step.name] = answer.value
+        if step.effect is not None and effect is not None:
+            answer = read_answer(step.effect.result, (yield effect))
+            if answer.failure:
+                return trapped(step, answer.failure)
+            names[step.name] = answer.value
+        seen(step, names)
     for state in node.states:
         answer = read_answer(touched_type(node, state), (yield touched_effect(state)))
         names |= {f"old({state.name})": answer.value["before"], state.name: answer.value["after"]}

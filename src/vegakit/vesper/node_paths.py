@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from inspect import currentframe
 from random import Random
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -40,6 +41,7 @@ from vegakit.contracts import (
     NodeProgram,
     NodeRun,
     NodeStatus,
+    NodeStep,
     NodeType,
     RecordType,
     SetType,
@@ -75,12 +77,26 @@ class SteppedPath(NodePath, Protocol):
     def start(self, inputs: Mapping[str, Any]) -> NodeRun: ...
 
 
+StepWatch: TypeAlias = Callable[[str, Any], None]
+"""Is told the name and the value of each step that ended well; of one that only guards None."""
+
+
 class DirectPath:
     """The interpreter, of the node as the optimiser leaves it or as it is written."""
 
     def __init__(self, node: NodeProgram, *, optimise: bool = True) -> None:
         self.node = node
         self._program = optimised(node) if optimise else node
+        self._told: StepWatch = lambda _step, _value: None
+
+    def watch(self, told: StepWatch) -> None:
+        """Tell somebody the steps of the runs that start from now on."""
+        # The optimiser leaves out steps and makes others: who watches wants those of the file.
+        self._told, self._program = told, self.node
+
+    def _seen(self, step: NodeStep, names: Mapping[str, Value]) -> None:
+        kind = step.result
+        self._told(step.name, None if kind is None else show_value(kind, names[step.name]))
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types."""
@@ -88,7 +104,7 @@ class DirectPath:
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun:
         """Return the machine of a run, which asks for its effects."""
-        return start_run(self._program, self.node.read_inputs(inputs))
+        return start_run(self._program, self.node.read_inputs(inputs), self._seen)
 
 
 class PythonPath:
@@ -97,7 +113,7 @@ class PythonPath:
     def __init__(self, node: NodeProgram, source: str | None = None) -> None:
         self.node = node
         self.source = python_source(node, node.node_id) if source is None else source
-        names: dict[str, Any] = {"__name__": node.node_id}
+        names = self._names = dict[str, Any]({"__name__": node.node_id})
         # Made by us from a checked node: no text of its file but quoted ones is in it.
         exec(compile(self.source, f"<node {node.node_id}>", "exec"), names)  # noqa: S102
         self.function: Callable[..., dict[str, Any]] = names[node.node_id]
@@ -106,6 +122,30 @@ class PythonPath:
             names["NodeStopped"]: NodeStatus.TRAP,
         }
         self._broken: type[Exception] = names["ContractBroken"]
+        self._step: Any = names["_Step"]
+
+    def watch(self, told: StepWatch) -> None:
+        """Tell somebody the steps of the runs that start from now on. The code is not changed for
+        it: the `with` of each step says when it ends, and its value is a variable by then."""
+        kinds, plain = {step.name: step.result for step in self.node.steps}, self._step
+
+        class WatchedStep:
+            def __init__(self, name: str, **errors: str) -> None:
+                self.name, self.plain = name, plain(name, **errors)
+
+            def __enter__(self) -> None: ...
+
+            def __exit__(self, kind: object, error: object, trace: object) -> None:
+                self.plain.__exit__(kind, error, trace)
+                if error is None:
+                    made, frame = kinds[self.name], currentframe()
+                    assert frame is not None
+                    assert frame.f_back is not None
+                    variables = frame.f_back.f_locals
+                    value = None if made is None else variables[python_name(self.name)]
+                    told(self.name, None if made is None else _plain(made, value))
+
+        self._names["_Step"] = WatchedStep
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
