@@ -252,6 +252,10 @@ rollouts size="":
 nodes size="":
     python -m campaigns.nodes {{size}}
 
+# Which sample nodes are proved, 500 random inputs for each, or 100,000 with `full`, a second solver, and planted faults
+prove size="":
+    python -m campaigns.proofs {{size}}
+
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:
     python -m benchmarks.sandbox

@@ -10,7 +10,8 @@ commits it. `vega code --resume` goes on until the turn is done. Beside a run th
 | what                 | holds if                                                               |
 |----------------------|------------------------------------------------------------------------|
 | transcript           | the last request of each conversation is the same, but for results that |
-|                      | say "outcome unknown", and what is told of AGENTS.md                   |
+|                      | say "outcome unknown", what is told of AGENTS.md, and the line of a    |
+|                      | later edit in a file whose edit before was told as unknown             |
 | effects              | what a command or an edit writes is there once, or not at all if it    |
 |                      | was cut off                                                            |
 | answers              | one that was acted on is not asked for again                           |
@@ -293,19 +294,40 @@ def differences(killed: Transcripts, whole: Transcripts) -> Iterator[str]:
         if len(mine) != len(theirs):
             yield f"{prompt}: {len(mine)} pieces instead of {len(theirs)}"
             continue
-        for one, other in zip(mine, theirs, strict=True):
-            is_told = UNKNOWN in one and "tool_result" in one
-            if one != other and not is_told:
+        cut: Counter[str] = Counter()
+        for (one, edited), (other, _) in zip(mine, theirs, strict=True):
+            if UNKNOWN in one and "tool_result" in one:
+                cut[edited] += 1
+            elif one != other and not _is_higher(one, other, cut):
                 yield f"{prompt}: {one[:300]} instead of {other[:300]}"
 
 
-def _pieces(messages: list[Any]) -> Iterator[str]:
+_EDITED = re.compile(r"(?<=edited )(?P<path>\S+) at line (?P<line>\d+)")
+
+
+def _is_higher(one: str, other: str, cut: Mapping[str, int]) -> bool:
+    """Whether two results tell of the same edit of a file, the first of them higher up by no more
+    lines than edits of this file were told as unknown before: each would have added one line."""
+    mine, theirs = _EDITED.search(one), _EDITED.search(other)
+    if mine is None or theirs is None or mine["path"] != theirs["path"]:
+        return False
+    missing = int(theirs["line"]) - int(mine["line"])
+    is_same = _EDITED.sub("", one) == _EDITED.sub("", other)
+    return is_same and 0 < missing <= cut.get(mine["path"], 0)
+
+
+def _pieces(messages: list[Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was said, piece by piece, and of the result of an edit the path of its file."""
+    edits: dict[str, str] = {}
     for message in messages:
-        content = message["content"]
-        for part in [content] if isinstance(content, str) else content:
+        content: Any = message["content"]
+        for part in cast("list[Any]", [content] if isinstance(content, str) else content):
+            if part["type"] == "tool_use" and part["name"] == "edit":
+                edits[part["id"]] = part["input"]["path"]
             # Ids of calls are the provider's, which counts its requests.
             piece = json.dumps({k: v for k, v in _plain(part).items() if not k.endswith("id")})
-            yield _SURROUNDINGS.sub("", _NEWS.sub("", piece))
+            edited = edits.get(part.get("tool_use_id", ""), "")
+            yield _SURROUNDINGS.sub("", _NEWS.sub("", piece)), edited
 
 
 def _plain(value: Any) -> Any:

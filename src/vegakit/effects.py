@@ -19,6 +19,7 @@ leave out what is at its default, so that a field added later changes no digest.
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.conversation import ModelRequest
 from vegakit.errors import ProgramChanged
@@ -201,6 +202,9 @@ def digest_of(request: EffectRequest) -> Digest:
     question."""
     match request:
         case CallModel(asked, stream=stream):
+            if asked.settings.timeout_ms is not None:
+                # How long to wait is not what is asked: who goes on may be more patient.
+                asked = replace(asked, settings=replace(asked.settings, timeout_ms=None))
             return Digest(digest128(["CallModel", asked, stream]))
         case CallTool(tool, arguments):
             return Digest(digest128(["CallTool", tool, arguments]))

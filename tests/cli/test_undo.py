@@ -94,3 +94,20 @@ def test_what_changed_while_a_command_ran_is_told(
     assert main(["undo", "--redo"]) == 0
     assert "while a command ran" not in capsys.readouterr().out
     assert (work / "a").read_text() == "a command, or a person"
+
+
+def test_another_folder_at_the_same_path_is_left_alone(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The refusal says what to type; that does it."""
+    other = work.with_name("other")
+    other.mkdir()
+    (other / "b").write_text("new")
+    gone = work.rename(work.with_name("gone"))
+    monkeypatch.chdir(other.rename(work))
+    assert main(["undo"]) == 1
+    assert "another has its place" in capsys.readouterr().err
+    assert (work / "b").read_text() == "new"
+    assert main(["undo", "--replaced"]) == 0
+    assert not (work / "b").exists()
+    assert (gone / "b").exists()

@@ -158,6 +158,51 @@ def test_a_part_is_never_passed_and_the_session_goes_on(tmp_path: Path) -> None:
         assert 0.02 < spent <= 0.06
 
 
+def tasks_of(answer: Callable[[ProviderRequest], int]) -> Callable[[ProviderRequest], Any]:
+    """Answer with as many tasks as are wanted after what was said before, each of which looks and
+    then answers."""
+
+    def say(request: ProviderRequest) -> Any:
+        if "part" in request.text:
+            return "Found." if request.tool_results else GREP
+        wanted = answer(request)
+        return calls(*(task(f"part {n}", "work") for n in range(wanted))) if wanted else "Done."
+
+    return say
+
+
+def test_a_small_cap_is_split_so_that_each_task_can_call(tmp_path: Path) -> None:
+    """A quarter of it would be too little for one call of each."""
+    with scene(tmp_path, tasks_of(lambda r: 0 if r.tool_results else 3)) as it:
+        events = it.events("-p", "Go.", "--budget", "$0.40")
+        assert [e["is_error"] for e in ended(events)] == [False] * 3
+        (quote,) = [e for e in events if e["type"] == "quote"]
+        assert 0.1 < quote["worst_usd"] < 0.4
+        kinds = [e["type"] for e in events]
+        assert kinds.index("quote") < next(i for i, e in enumerate(events) if e.get("task"))
+
+
+def test_tasks_that_no_split_is_enough_for_are_refused_with_how_many_fit(tmp_path: Path) -> None:
+    """None was started or quoted; the model asks for as many as it was told, which are done."""
+    told: list[int] = []
+
+    def many(request: ProviderRequest) -> int:
+        results = [text_of(one) for one in it.results(request.body)]
+        if len(results) == 3:
+            assert "none of 3 was started" in results[0]
+            assert {*results} == {results[0]}
+            told.append(int(results[0].partition("ask for ")[2].split()[0]))
+        return 0 if len(results) > 3 else told[0] if told else 3
+
+    with scene(tmp_path, tasks_of(many)) as it:
+        events = it.events("-p", "Go.", "--budget", "$0.20")
+        (fit,) = told
+        assert 1 <= fit < 3
+        assert [e["is_error"] for e in ended(events)] == [True] * 3 + [False] * fit
+        assert len([e for e in events if e["type"] == "quote"]) == 1
+        assert events[-1]["spent_usd"] <= 0.2
+
+
 def test_a_part_holds_over_a_kill(tmp_path: Path) -> None:
     """What was billed before it counts, and what was in flight counts in full."""
 
@@ -257,11 +302,14 @@ def test_an_interrupt_ends_sub_agents_and_their_children(short_path: Path) -> No
     nap = f"60.{os.getpid()}"
     slow = calls(("shell", {"command": f"sleep {nap}; touch late"}))
     script = {"wait": slow, "Go": [calls(task("wait a", "work"), task("wait b", "work")), "Done."]}
-    with scene(short_path, script) as it, it.start("-p", "Go.", "--json") as life:
+    started = ("-p", "Go.", "--json", "--budget", "$0.50")
+    with scene(short_path, script) as it, it.start(*started) as life:
         within(PATIENCE_S, lambda: len(sleepers(nap)) == 2)
         shown = it.vega(command="ps")
         assert "work 1.1.0" in shown.stdout, shown
         assert "work 1.1.1" in shown.stdout
+        # What it may spend is its own budget, and not that of the settings, which is $10.
+        assert "at most $0.5000:" in it.vega(command="tree").stdout
         life.send_signal(signal.SIGINT)
         within(GONE_S, lambda: not sleepers(nap))
         life.communicate()

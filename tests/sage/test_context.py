@@ -219,6 +219,47 @@ def test_searches_pass_over_what_git_ignores(tmp_path: Path) -> None:
         assert "correct the pattern" in wrong
 
 
+NAMED = {
+    "a folder that is passed over": ("node_modules", "node_modules/p/node_modules/q/i.js"),
+    "one in it": ("node_modules/p", "node_modules/p/node_modules/q/i.js"),
+    "a link in it": ("node_modules/linked", "node_modules/linked/node_modules/q/i.js"),
+    "one that git ignores, where a file is tracked": ("made", "made/deep/i.js"),
+    "a file": ("made/deep/i.js", "made/deep/i.js"),
+}
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_a_folder_that_is_named_is_searched(tmp_path: Path, *, repository: bool) -> None:
+    """Whatever its name and whatever git says; a search without it tells what it left out."""
+    looks = [("grep", {"pattern": "needle", "path": path}) for path, _ in NAMED.values()]
+    looks += [("glob", {"pattern": "**/i.js", "path": path}) for path, _ in [*NAMED.values()][:-1]]
+    nothing = [("grep", {"pattern": "needle"}), ("glob", {"pattern": "**/i.js"})]
+    with scene(tmp_path, [calls(*looks[:5]), calls(*looks[5:], *nothing), "Done."]) as it:
+        for name in ("node_modules/p/node_modules/q/i.js", "made/deep/i.js"):
+            (it.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (it.folder / name).write_text("needle\n")
+        (it.folder / "made/kept").touch()
+        (it.folder / "node_modules/linked").symlink_to("p")
+        (it.folder / ".env").write_text("needle\n")
+        if repository:
+            git(it.folder, "init", "-q")
+            (it.folder / ".gitignore").write_text("made/\n.env\n")
+            git(it.folder, "add", "-f", "made/kept")
+        it.events("-p", "Look.", "--mode", "plan")
+        *found, grep, glob = searched(it, -1)
+        wanted = [path for _, path in NAMED.values()]
+        assert [path in said for path, said in zip([*wanted, *wanted], found, strict=False)] == (
+            [True] * 9
+        )
+        if repository:
+            left_out = "not searched, as ignored: made/deep, node_modules (name one in path"
+            assert left_out in grep
+            assert left_out in glob
+        else:
+            assert "made/deep/i.js" in grep
+            assert "made/deep/i.js" in glob
+
+
 @pytest.mark.parametrize("index", [b"", b"DIRC no index", b"\0" * 5_000])
 def test_a_broken_repository_is_searched_too(index: bytes, tmp_path: Path) -> None:
     wanted = calls(("glob", {"pattern": "**/*.py"}), ("grep", {"pattern": "needle"}))

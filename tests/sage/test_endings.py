@@ -3,14 +3,19 @@ signals, and what a person and a model are told then."""
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.patience import PATIENCE_S
 from tests.sage.scene import calls, scene
-from tests.sage.test_code import wait_for
+from tests.sage.test_code import text_of, wait_for
 from vegakit.conversation import Finish
-from vegakit.testing.provider import ProviderReply, ProviderToolCall
+from vegakit.sage import SageToolBegan, SageToolEnded, SageWaiting
+from vegakit.sage.coding_agent import Silence
+from vegakit.testing.provider import Failure, Hang, ProviderReply, ProviderToolCall
 
 LONG = ProviderReply(
     "I write it.",
@@ -90,3 +95,238 @@ def test_a_project_does_not_answer_for_the_model_unless_it_is_trusted(tmp_path: 
         ran = it.here("-p", "And now?", "--model", "scripted:evil.json")
         assert ran.stdout == "It is safe.\n"
         assert not it.bodies
+
+
+# Providers that fail.
+
+QUICK = """
+[limits.default.retry]
+max_attempts = 7
+backoff = "exponential(1ms, 2.0, 2ms)"
+on = ["overloaded", "server"]
+"""
+
+
+@pytest.mark.parametrize("status", [529, 500])
+def test_a_provider_that_fails_for_ever_is_told_with_its_words(tmp_path: Path, status: int) -> None:
+    """Its status and message, how often it was asked, and what to type; no breaker comes before."""
+    with scene(tmp_path, Failure(status, "Try in an hour.")) as it:
+        it.settings(QUICK)
+        ran = it.here("-p", "hi", "--session", "s")
+        assert ran.returncode == 1
+        assert len(it.bodies) == 7
+        lines = ran.stderr.splitlines()
+        assert len([line for line in lines if "; try " in line]) == 6
+        first, *rest = lines[7:]
+        assert re.match(
+            r"error: anthropic:loopback failed \(\w+\): HTTP \d+: Try in an hour", first
+        )
+        assert f"HTTP {status}" in first
+        assert rest[:3] == [
+            "  it was asked 7 times",
+            "  to go on, try: vega code --resume s",
+            "  to ask another model, try: vega code --resume s --model PROVIDER:NAME -p 'Go on.'",
+        ]
+
+
+def test_a_breaker_of_the_settings_says_what_opened_it(tmp_path: Path) -> None:
+    with scene(tmp_path, Failure(529, "Try in an hour.")) as it:
+        it.settings(f"{QUICK}[limits.default.breaker]\nthreshold = 2\n")
+        end = it.events("-p", "hi", status=1)[-1]
+        assert (end["error"], len(it.bodies)) == ("CircuitOpen", 2)
+        assert "HTTP 529: Try in an hour." in end["message"]
+
+
+def test_another_model_goes_on_with_what_failed(tmp_path: Path) -> None:
+    """As the message says."""
+
+    def answer(request: Any) -> Any:
+        return Failure(529) if request.model == "loopback" else "Done."
+
+    with scene(tmp_path, answer) as it:
+        it.settings(f'{QUICK}[prices."anthropic:other"]\ninput = "$1"\noutput = "$5"\n')
+        assert it.here("-p", "hi", "--session", "s").returncode == 1
+        ran = it.here("--resume", "s", "--model", "anthropic:other", "-p", "Go on.")
+        assert (ran.returncode, ran.stdout) == (0, "Done.\n"), ran.stderr
+
+
+def test_a_silent_model_is_told_of_and_asked_again(tmp_path: Path) -> None:
+    """At a tenth of what it may be silent, then at twice that, until it is given up."""
+    with scene(tmp_path, [Hang(), "Done."]) as it:
+        events = it.events("-p", "hi", "--timeout", "3s")
+        retry = next(n for n, e in enumerate(events) if e["type"] == "retry")
+        waits = [e for e in events[:retry] if e["type"] == "waiting"]
+        assert {(e["what"], e["limit_s"]) for e in waits} == {("smart", 3)}
+        dues = (0.3, 0.6, 1.2, 2.4)
+        assert all(e["waited_s"] >= due for e, due in zip(waits, dues, strict=False))
+        assert events[retry]["attempt"] == 2
+        assert "timeout" in events[retry]["message"]
+        assert events[-1]["text"] == "Done."
+
+
+def test_who_waits_at_a_terminal_is_told_for_what(tmp_path: Path) -> None:
+    """The model or a tool; a provider that is asked again, in its own words."""
+    slow = calls(("shell", {"command": "sleep 1.2"}))
+    script = [Failure(529, "Too busy."), ProviderReply("", slow.calls, delay_ms=1_200), "Done."]
+    with scene(tmp_path, script) as it:
+        it.settings(QUICK)
+        told = it.here("-p", "hi", "--timeout", "10s").stderr
+        assert re.search(r"HTTP 529: Too busy\. \(request \w+\); try 2 of 7 in [\d.]+ s\n", told)
+        assert re.search(
+            r"waiting for smart for [\d.]+ s … \(after 10 s it is asked again\)\n", told
+        )
+        assert re.search(r"waiting for shell for [\d.]+ s …\n", told)
+
+
+def test_a_turn_goes_on_with_more_patience(tmp_path: Path) -> None:
+    """How long to wait is no part of what was asked: what was answered is not bought again."""
+    script = [calls(("todo", {"items": []})), Hang(), "Done."]
+    with scene(tmp_path, script) as it:
+        it.settings("[limits.default.retry]\nmax_attempts = 1\n")
+        end = it.events("-p", "hi", "--session", "s", "--timeout", "3s", status=1)[-1]
+        assert "timeout" in end["message"]
+        ran = it.here("--resume", "s", "--timeout", "1m")
+        assert (ran.returncode, ran.stdout, len(it.bodies)) == (0, "Done.\n", 3), ran.stderr
+
+
+def test_silence_begins_anew_with_what_is_told() -> None:
+    """But not with the news that nothing came; a sub-agent at work is its model."""
+    silence = Silence("smart", 1_000, 0)
+    assert (silence.due_ms, silence.tell(100).what, silence.due_ms) == (100, "smart", 200)
+    silence.heard(SageWaiting("smart", 0.1), 150)
+    assert silence.due_ms == 200
+    silence.heard(SageToolBegan("1.1.0", "task", {}), 300)
+    assert (silence.due_ms, silence.tell(400).what) == (400, "smart")
+    silence.heard(SageToolBegan("1.1.0/1.0", "shell", {}, "1.1.0"), 500)
+    assert silence.tell(600) == SageWaiting("shell", 0.1)
+    silence.heard(SageToolEnded("1.1.0/1.0", "shell", "", is_error=False), 700)
+    assert silence.tell(800) == SageWaiting("smart", 0.1, 1.0)
+
+
+# Signals and kills.
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_with_the_last_event_too(tmp_path: Path, sent: signal.Signals) -> None:
+    """It names the reason, what was spent, and what was changed; the exit status is as ever."""
+    slow = calls(("shell", {"command": "touch ran; sleep 60"}))
+    with scene(tmp_path, slow) as it, it.start("-p", "Wait.", "--json") as life:
+        wait_for(it.folder / "ran")
+        life.send_signal(sent)
+        out, err = life.communicate(timeout=4 * PATIENCE_S)
+        assert life.returncode == 128 + sent, err
+        *_, end = map(json.loads, out.splitlines())
+        assert (end["type"], end["reason"]) == ("end", "interrupted")
+        assert sent.name in end["message"]
+        assert end["spent_usd"] > 0
+        assert end["changed"] == 1
+
+
+def test_an_interrupt_says_how_to_go_on_and_to_undo(tmp_path: Path) -> None:
+    slow = calls(("shell", {"command": "touch ran; sleep 60"}))
+    with scene(tmp_path, slow) as it, it.start("-p", "Wait.", "--session", "s") as life:
+        wait_for(it.folder / "ran")
+        life.send_signal(signal.SIGINT)
+        _, err = life.communicate(timeout=4 * PATIENCE_S)
+        assert (
+            "stopped: interrupted (Ctrl-C, SIGINT)\n  to go on, try: vega code --resume s\n" in err
+        )
+        assert "1 path changed\n  to take it back, type: vega undo\n" in err
+
+
+def test_what_was_cut_off_is_exported_by_the_journal(tmp_path: Path) -> None:
+    """All that was said and done, and that it is not the end; then the same with its end."""
+    look = calls(("grep", {"pattern": "x"}), ("todo", {"items": [{"text": "t"}]}), text="I look.")
+    slow = calls(("shell", {"command": "touch ran; sleep 60"}))
+    with scene(tmp_path, {"Wait": [look, slow, "Done."]}) as it:
+        with it.start("-p", "Wait.", "--session", "s") as life:
+            wait_for(it.folder / "ran")
+            working = it.events("--export", "s")
+            life.kill()
+        events = it.events("--export", "s")
+        told = [(e["type"], e.get("id", "")) for e in events]
+        assert told == [
+            ("session", ""),
+            ("turn", ""),
+            ("text", ""),
+            ("tool_began", "1.1.0"),
+            ("tool_began", "1.1.1"),
+            ("tool_ended", "1.1.0"),
+            ("tool_ended", "1.1.1"),
+            ("tool_began", "1.2.0"),
+            ("end", ""),
+        ]
+        assert working == events[:-1]
+        assert events[-1]["reason"] == "interrupted"
+        page = it.here("--export", "s").stdout
+        assert page.index("I look.") < page.index("[ ] t") < page.index("*interrupted: cut off")
+        it.events("--resume", "s")
+        after = it.events("--export", "s")
+        assert after[: len(events) - 1] == events[:-1]
+        assert after[-1]["text"] == "Done."
+
+
+def test_what_was_said_in_a_turn_that_failed_is_exported(tmp_path: Path) -> None:
+    same = calls(("shell", {"command": "false"}), text="Once more.")
+    with scene(tmp_path, same) as it:
+        it.events("-p", "Go.", "--session", "s", status=4)
+        page = it.here("--export", "s").stdout
+        assert page.count("Once more.") == 5
+        assert "*loop: " in page
+
+
+# Commands that do not end.
+
+
+def test_a_command_that_had_to_be_killed_is_told_as_unknown(tmp_path: Path) -> None:
+    """One that ends when it is asked to is told otherwise, and so is one with the same code."""
+    stays = "trap '' TERM; echo half; while :; do sleep 0.1; done"
+    asked = [("shell", {"command": c, "timeout_s": 1}) for c in (stays, "sleep 60", "exit 137")]
+    with scene(tmp_path, [calls(*asked), "Done."]) as it:
+        it.events("-p", "Go.")
+        killed, ended, own = map(text_of, it.results(it.bodies[1]))
+        assert "half" in killed
+        assert "killed after 1 s" in killed
+        assert "outcome is unknown" in killed
+        assert "may be partial" in killed
+        assert "ended after 1 s" in ended
+        assert "unknown" not in ended
+        assert own == "exit code 137"
+
+
+# What a person is told, word by word.
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--image", "none.png"), "error: --image none.png is not a file\n  give the path of one"),
+        (("--budget", "+$1"), "a new one has all of it: --budget '$1', or add: --resume SESSION"),
+        (("--budget", "$12"), "at most $10.00 (your settings allow no more; --budget is $12)"),
+    ],
+)
+def test_what_is_told_is_in_the_words_of_the_command(
+    words: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    with scene(tmp_path, "Hi.") as it:
+        assert told in it.here("-p", "hi", *words).stderr
+
+
+def test_a_model_without_a_price_needs_a_price_and_no_budget(tmp_path: Path) -> None:
+    """What to type works once the price is there."""
+    with scene(tmp_path, "Hi.") as it:
+        words = ("-p", "hi", "--model", "anthropic:new", "--session", "s")
+        ran = it.here(*words, "--budget", "$1")
+        assert ran.returncode == 3
+        assert '[prices."anthropic:new"]' in ran.stderr
+        assert "to go on, try: vega code --resume s\n" in ran.stderr
+        it.settings('[prices."anthropic:new"]\ninput = "$1"\noutput = "$5"\n')
+        assert it.here("--resume", "s").stdout == "Hi.\n"
+
+
+def test_a_refusal_for_want_of_money_names_the_session_and_nothing_inner(tmp_path: Path) -> None:
+    with scene(tmp_path, "Hi.") as it:
+        told = it.here("-p", "hi", "--budget", "$0.01").stderr
+        assert "stopped: budget: a call of anthropic:loopback could cost $0.0" in told
+        assert "the budget of this session has $0.01 left of $0.01" in told
+        assert "runtime:" not in told

@@ -65,6 +65,51 @@ def test_another_transcript_is_found() -> None:
     assert [*differences({PROMPTS[0]: whole[PROMPTS[0]][:2]}, whole)]
 
 
+def said(name: str, call: str, **given: str) -> dict[str, Any]:
+    used = {"type": "tool_use", "id": call, "name": name, "input": given}
+    return {"role": "assistant", "content": [used]}
+
+
+def result(call: str, text: str) -> dict[str, Any]:
+    returned = {"type": "tool_result", "tool_use_id": call, "content": text}
+    return {"role": "user", "content": [returned]}
+
+
+FIRST, SECOND = said("edit", "1", path="a.txt"), said("edit", "2", path="a.txt")
+SHELL = said("shell", "3", command="echo x")
+WHOLE = [
+    *(FIRST, result("1", "edited a.txt at line 2")),
+    *(SECOND, result("2", "edited a.txt at line 3")),
+    *(SHELL, result("3", "exit code 0")),
+]
+CUT, HIGHER = result("1", "outcome unknown: …"), result("2", "edited a.txt at line 2")
+
+
+@pytest.mark.parametrize(
+    ("killed", "is_right"),
+    [
+        ([FIRST, CUT, SECOND, HIGHER, *WHOLE[4:]], True),
+        ([FIRST, CUT, *WHOLE[2:]], True),
+        # Nobody was told of a cut, or of one in another file, or it is more than one line.
+        ([*WHOLE[:2], SECOND, HIGHER, *WHOLE[4:]], False),
+        ([*WHOLE[:4], SHELL, result("3", "exit code 1")], False),
+        ([FIRST, CUT, SECOND, result("2", "edited a.txt at line 1"), *WHOLE[4:]], False),
+        ([FIRST, CUT, SECOND, result("2", "edited a.txt at line 4"), *WHOLE[4:]], False),
+        ([FIRST, CUT, SECOND, result("2", "edited b.txt at line 2"), *WHOLE[4:]], False),
+        ([SHELL, result("3", "outcome unknown: …"), SECOND, HIGHER, *WHOLE[4:]], False),
+        # A message is lost, or a tool is called twice.
+        ([FIRST, CUT, SECOND, HIGHER], False),
+        ([FIRST, CUT, SECOND, HIGHER, *WHOLE[4:], *WHOLE[4:]], False),
+        ([FIRST, CUT, SECOND, HIGHER, SECOND, HIGHER], False),
+    ],
+)
+def test_only_the_line_of_an_edit_after_one_that_was_told_as_unknown_may_differ(
+    killed: list[dict[str, Any]], *, is_right: bool
+) -> None:
+    found = [*differences({PROMPTS[0]: killed}, {PROMPTS[0]: WHOLE})]
+    assert (not found) == is_right, found
+
+
 def test_an_effect_that_is_doubled_or_lost_is_found(tmp_path: Path) -> None:
     make_workspace(tmp_path)
     every = "m1 m3 m4 n1 A1 A3 C1 C3 D1 D3 E1 E3"

@@ -563,7 +563,8 @@ def job(action: str, number: int = 1, wait_s: int = 30) -> Any:
 
 
 def test_a_job_runs_beside_and_is_read_and_stopped(tmp_path: Path) -> None:
-    """While it runs other commands do, too; what it wrote is undone."""
+    """While it runs other commands do, too. What it wrote while no other tool ran may be the
+    person's: it is kept, named at the end of the turn and by undo, and taken back if asked."""
     script = [
         background("echo one; echo $$ > made; until [ -f go ]; do sleep 0.05; done; echo two; cat"),
         job("read"),
@@ -578,7 +579,7 @@ def test_a_job_runs_beside_and_is_read_and_stopped(tmp_path: Path) -> None:
         "Done.",
     ]
     with scene(tmp_path, script) as it:
-        it.events("-p", "Go.")
+        end = it.events("-p", "Go.")[-1]
         began, one, _, two, _, ended, _, stopped, still, unknown = said(it)
         assert began.startswith("job 1 runs")
         assert "one" in one
@@ -589,7 +590,15 @@ def test_a_job_runs_beside_and_is_read_and_stopped(tmp_path: Path) -> None:
         assert stopped == still == "job 3 was stopped"
         assert "there is no job 4 (there are: 1, 2, 3)" in unknown
         assert set(tree(it.folder)) == {"made", "go"}
-        assert it.vega(command="undo").returncode == 0
+        assert (end["changed"], end["unrecorded"]) == (2, 1)
+        assert "in the background, 1 of 2, which may be yours: made; to" in end["not_undoable"]
+        ran = it.vega(command="undo")
+        assert ran.returncode == 0
+        assert "made: it changed while a command ran in the background" in ran.stdout
+        assert "vega undo --redo, then the same with --overwrite" in ran.stdout
+        assert set(tree(it.folder)) == {"made"}
+        assert it.vega("--redo", command="undo").returncode == 0
+        assert it.vega("--overwrite", command="undo").returncode == 0
         assert tree(it.folder) == {}
 
 

@@ -21,6 +21,8 @@ from vegakit.errors import StoreError, UserError
 from vegakit.sage import Restored, TurnChanges, UndoLimits, UndoStore, open_undo
 from vegakit.sage.undo.restoring import OnConflict
 from vegakit.sage.undo.windows import SILENCE_NS, Reach, window_beside, windows_beside
+from vegakit.tools.sandbox.quarantine import remove_stubs
+from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
 MIB = 1 << 20
 Deed = str | Callable[[], object]
@@ -701,9 +703,10 @@ def test_an_undo_is_finished_after_a_kill(work: Work) -> None:
                 if store.turns()[0].state == "done":  # killed before the plan was written
                     store.undo()
             assert differences(work.root, before) == []
-        for folder, saved in ((work.root, "w2"), (work.state, "kept")):
-            shutil.rmtree(folder)
-            (work.place / saved).rename(folder)
+        # Within the same folder: turns of one that is gone are not undone in its copy.
+        work.sh("find . -mindepth 1 -delete; cp -a ../w2/. .; rm -r ../w2")
+        shutil.rmtree(work.state)
+        (work.place / "kept").rename(work.state)
     assert kills >= 5
 
 
@@ -967,6 +970,28 @@ def test_what_a_command_makes_is_its_own_whatever_its_name(work: Work) -> None:
     assert work.get("d/.env") == "old"
 
 
+def test_what_a_command_goes_on_to_make_is_its_own(work: Work) -> None:
+    """Though a tool beside it looked meanwhile; a later command finds it guarded."""
+    work.put("a", "1")
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.FILES):
+        work.sh("mkdir -p .venv/bin; echo 1 > key.pem")
+        with work.undo.window(["a"]):
+            work.put("a", "2")
+        work.let_stamps_move()
+        work.sh("echo 1 > .venv/bin/x; echo 2 > key.pem")
+    work.let_stamps_move()
+    with work.undo.window(reach=Reach.FILES):
+        work.put("key.pem", "person")
+    assert work.undo.end(number).by_others == ("key.pem",)
+    assert names(work.undo.undo()) == ({"key.pem"}, set())
+    assert work.get("key.pem") == "person"
+    (work.root / "key.pem").unlink()
+    assert [one for one in differences(work.root, before) if "'a'" not in one] == []
+
+
 def test_a_tool_that_names_its_paths_changes_no_others(work: Work) -> None:
     """What somebody saves elsewhere at that moment is theirs."""
     work.put("b", "1")
@@ -1048,3 +1073,142 @@ def test_turns_of_the_first_format_are_read(work: Work) -> None:
     work.store = None
     assert work.start().undo().restored == ("a",)
     assert work.get("a") == "1"
+
+
+# A command in the background, beside which a person works on.
+
+
+def test_what_a_person_saves_beside_a_job_is_kept_and_named(work: Work) -> None:
+    """Made or changed while only the job ran; what it removed comes back. `--overwrite` takes all
+    back."""
+    for name in "abcd":
+        work.put(name, "1")
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.JOB):
+        work.put("a", "person")
+        work.put("new", "person, or the job")
+        (work.root / "b").unlink()
+        work.let_stamps_move()
+        with work.undo.window(reach=Reach.FILES):
+            work.put("c", "a command")
+        work.let_stamps_move()
+        with work.undo.window(["d"]):
+            work.put("d", "an edit")
+    changes = work.undo.end(number)
+    assert (changes.changed, changes.deleted) == (("c", "d"), ("b",))
+    assert changes.by_jobs == changes.by_others == ("a", "new")
+    done = work.undo.undo()
+    assert (done.restored, done.by_commands) == (("b", "c", "d"), ("b", "c"))
+    assert {each.path for each in done.kept if "background" in each.reason} == {"a", "new"}
+    assert [work.get(name) for name in ("a", "b", "c", "d", "new")] == [
+        *("person", "1", "1", "1", "person, or the job")
+    ]
+    work.undo.redo()
+    assert not work.undo.undo(on_conflict="restore").kept
+    assert differences(work.root, before) == []
+
+
+def test_the_guards_of_a_sandbox_are_nobodys_change(work: Work) -> None:
+    """However often they come and go while others look; what is saved in one is the person's."""
+    work.put("a", "1")
+    work.start()
+    before = copy(work.root, work.place / "before")
+    number = work.undo.begin("a turn", whole=False)
+    stubs: dict[str, tuple[int, int]] = {}
+    with work.undo.window(reach=Reach.JOB):
+        for _ in range(3):
+            scan_workspace_sync(work.root, stubs=stubs)
+            with work.undo.window(["a"]):
+                work.put("a", "2")
+            for descriptor in remove_stubs(work.root, stubs):
+                os.close(descriptor)
+            with work.undo.window(["a"]):
+                work.put("a", "3")
+        scan_workspace_sync(work.root, stubs=stubs)
+    changes = work.undo.end(number)
+    assert (changes.changed, changes.created, changes.by_others) == (("a",), (), ())
+    for name in (".vscode/settings.json", ".envrc"):
+        work.put(name, "person")
+    for descriptor in remove_stubs(work.root, stubs):
+        os.close(descriptor)
+    done = work.undo.undo()
+    assert (done.restored, done.kept) == (("a",), ())
+    assert (work.get(".envrc"), work.get(".vscode/settings.json")) == ("person", "person")
+    work.sh("rm -r .envrc .vscode")
+    assert differences(work.root, before) == []
+
+
+@pytest.mark.parametrize("reach", [Reach.FILES, None])
+def test_what_a_tool_makes_of_a_save_beside_a_job_is_taken_back_to_it(
+    work: Work, reach: Reach | None
+) -> None:
+    """An edit of the same file, or a command, while the job still runs."""
+    work.put("a", "1")
+    work.start()
+    number = work.undo.begin("a turn", whole=False)
+    with work.undo.window(reach=Reach.JOB):
+        work.put("a", "person")
+        work.let_stamps_move()
+        with work.undo.window(reach=reach) if reach else work.undo.window(["a"]):
+            work.put("a", "person, then the tool")
+    work.undo.end(number)
+    work.undo.undo()
+    assert work.get("a") == "person"
+
+
+# Another folder in the place of the one that the turns ran in.
+
+
+def replace_root(work: Work) -> None:
+    """Delete the workspace and make another at its path, as a new clone would be."""
+    shutil.rmtree(work.root)
+    work.root.mkdir()
+    work.put("readme", "of the new folder")
+
+
+def test_turns_of_a_folder_that_is_gone_are_refused(work: Work) -> None:
+    """Undo puts nothing of it into the folder that has its place now, unless it is told to."""
+    work.put("draft", "old")
+    work.start()
+    work.turn("rm draft; echo 1 > readme")
+    replace_root(work)
+    work.start()
+    before = copy(work.root, work.place / "before")
+    with pytest.raises(UserError, match=r"not the folder that these turns ran in.*add: --replaced"):
+        work.undo.undo()
+    assert differences(work.root, before) == []
+    work.turn("echo 2 > new")
+    assert work.undo.undo().restored == ("new",)
+    assert differences(work.root, before) == []
+    assert work.undo.undo(replaced=True).restored == ("draft",)
+    assert (work.get("draft"), work.get("readme")) == ("old", "of the new folder")
+    work.undo.redo()
+    assert not (work.root / "draft").exists()
+
+
+def test_what_was_cut_off_in_a_folder_that_is_gone_stays_so(work: Work) -> None:
+    """Neither an undo nor a turn goes on in another folder."""
+    work.sh("for i in 1 2 3 4 5 6; do echo $i > f$i; done")
+    work.start()
+    work.turn("rm f*; echo x > g")
+    work.undo.close()
+    assert kill_after(lambda: open_undo(work.root, work.state).undo(), 5)
+    replace_root(work)
+    work.start()
+    assert [turn.state for turn in work.undo.turns()] == ["done"]
+    work.undo.close()
+    child = os.fork()
+    if not child:
+        store = open_undo(work.root, work.state, hints=work.hints)
+        store.begin("cut off", whole=False)
+        with store.window(reach=Reach.FILES):
+            work.put("made", "1")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert work.get("made") == "1"
+    replace_root(work)
+    work.start()
+    assert sorted(path.name for path in work.root.iterdir()) == ["readme"]
+    assert next((turn.state, turn.paths) for turn in work.undo.turns()) == ("done", 0)

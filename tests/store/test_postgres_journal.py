@@ -24,7 +24,12 @@ from vegakit.ports import KeptOutcome, RunRecord
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 from vegakit.store.postgres import PostgresJournal
-from vegakit.store.postgres.journal import forget_runs, list_runs, recorded_calls
+from vegakit.store.postgres.journal import (
+    forget_runs,
+    list_runs,
+    recorded_calls,
+    recorded_effects,
+)
 from vegakit.store.spool import RunFiles
 from vegakit.testing.journal import _at
 from vegakit.testing.ledger import LEDGER_CHECKS, LedgerCheck
@@ -211,6 +216,9 @@ def test_its_runs_are_seen_from_outside_and_forgotten(schema: str) -> None:
     assert [call.process[:2] for call in recorded_calls(url)] == ["a~", "a~"]
     assert sum(call.charged for call in recorded_calls(url)) == sum(run.spent for run in runs)
     first, second = (run.run.program for run in runs)
+    (effect,) = recorded_effects(url, first)
+    assert (effect.kind, isinstance(effect.outcome, Answered)) == ("CallModel", True)
+    assert recorded_effects(url, "none") == []
     assert forget_runs(url, 0, 1_000_000, dry_run=True).runs == ()
     assert forget_runs(url, 0, 1, dry_run=True).runs == (first, second)
     assert runs[1].ended_ms

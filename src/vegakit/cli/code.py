@@ -13,32 +13,37 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.json import encode
 
 from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.sessions import add_session_options, show_sessions
 from vegakit.concurrency import cancel_on_sigterm
-from vegakit.config import CutOffTools, resume_target
+from vegakit.config import CutOffTools, parse_duration_ms, resume_target
 from vegakit.control import Question, render_question
-from vegakit.errors import OutputTruncated, UserError
-from vegakit.policy import sanitise
+from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
+from vegakit.host import NO_PRICE
+from vegakit.money import NANOS, dollars, format_money
+from vegakit.policy import format_wait, sanitise
 from vegakit.sage import (
     EndReason,
     SageAgent,
     SageCompacted,
-    SageCost,
     SageEnd,
     SageEvent,
     SageMode,
     SageQuote,
+    SageRetry,
     SageSession,
     SageText,
     SageToolBegan,
     SageToolEnded,
+    SageWaiting,
     event_line,
 )
 from vegakit.sdk import Runtime
@@ -49,9 +54,16 @@ EXIT_STATUS = {
     EndReason.BUDGET: 3,
     EndReason.LOOP: 4,
     EndReason.LIMIT: 5,
+    EndReason.INTERRUPTED: 128 + signal.SIGINT,
 }
-"""2 is wrong usage, as everywhere; 128 and more is a signal."""
+"""2 is wrong usage, as everywhere; 128 and more is a signal: 143 for SIGTERM."""
+_STOPPED = {EndReason.BUDGET, EndReason.LOOP, EndReason.INTERRUPTED}
+"""What somebody wanted, and no fault."""
+_UNANSWERED = {one.__name__ for one in (AgentFailed, CircuitOpen, RateLimited)}
+"""Errors after which another model may answer."""
 _SHOWN = 100
+_NAME = re.compile(r"^[A-Z][A-Za-z]+: ")
+"""The name of an error, which the model reads."""
 
 
 def code_command(arguments: Sequence[str]) -> int:
@@ -63,14 +75,38 @@ def code_command(arguments: Sequence[str]) -> int:
         return look
     if chosen.prompt is None and chosen.resume is None and chosen.fork is None:
         parser.error("the following arguments are required: -p PROMPT")
+    _check_prompt(chosen)
+    _check_budget(chosen)
+    work = _Work(chosen)
+    try:
+        return asyncio.run(work.go())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return work.interrupted()
+    finally:
+        gc.enable()
+
+
+def _check_prompt(chosen: argparse.Namespace) -> None:
     if chosen.prompt is not None and not chosen.prompt.strip():
         raise UserError("the prompt is empty; say what to do: vega code -p 'Fix the failing test.'")
     if chosen.prompt is None and chosen.image:
         raise UserError("an image goes with a prompt; add: -p 'What is on it?'")
+    for image in chosen.image:
+        if not Path(image).is_file():
+            raise UserError(f"--image {image} is not a file; give the path of one that exists")
     if chosen.prompt is None and chosen.max_tokens is not None and chosen.fork is None:
         raise UserError(
             "a turn that goes on keeps the longest answer that it began with; add a prompt: "
             "-p 'Go on.'"
+        )
+
+
+def _check_budget(chosen: argparse.Namespace) -> None:
+    """Tell what is added to a session that goes on from the budget of a new one."""
+    if chosen.resume is None and (chosen.budget or "").startswith("+"):
+        raise UserError(
+            f"--budget '{chosen.budget}' adds to the budget of a session that goes on; a new one "
+            f"has all of it: --budget '{chosen.budget.removeprefix('+')}', or add: --resume SESSION"
         )
     chosen.raised = None
     if chosen.resume is not None and chosen.budget is not None:
@@ -79,13 +115,6 @@ def code_command(arguments: Sequence[str]) -> int:
                 f"a session has its budget already; to add to it, type: --budget '+{chosen.budget}'"
             )
         chosen.raised, chosen.budget = chosen.budget.removeprefix("+"), None
-    work = _Work(chosen)
-    try:
-        return asyncio.run(work.go())
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return work.interrupted()
-    finally:
-        gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,6 +160,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="the most tokens of one answer; 8000, or what the session has",
     )
+    parser.add_argument(
+        "--timeout",
+        type=_silence,
+        metavar="5m",
+        help="how long the model may say nothing before it is asked again; 5m",
+    )
     parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
@@ -158,6 +193,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _budget(text: str) -> str:
     amount(text.removeprefix("+"))
+    return text
+
+
+def _silence(text: str) -> str:
+    try:
+        parse_duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
@@ -194,7 +237,7 @@ class _Work:
         self._chosen = chosen
         self._session: SageSession | None = None
         self._max_tokens = 0
-        self._spent: SageCost | None = None
+        self._ending: SageEnd | None = None
         self._is_terminated = False
         self._said: list[str] = []
 
@@ -203,7 +246,6 @@ class _Work:
             cancel_on_sigterm(self._on_sigterm)
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-        ending: SageEnd | None = None
         # Much is loaded until a session is open, and none of it is garbage.
         gc.disable()
         async with SageAgent(
@@ -219,6 +261,7 @@ class _Work:
             programs=chosen.programs,
             nodes=chosen.nodes,
             max_tokens=chosen.max_tokens,
+            timeout=chosen.timeout,
             on_question=self._asker() if at_terminal else None,
             on_refused=self._refused,
         ) as sage:
@@ -230,11 +273,16 @@ class _Work:
                 self._tell(look_of(sys.stderr).text(f"note: {_safe(note)}"))
             if chosen.fork is not None and chosen.prompt is None:
                 return self._forked()
-            async for event in self._events(sage):
-                self._show(event)
-                ending = event if isinstance(event, SageEnd) else ending
-        assert ending is not None
-        return self._ended(ending)
+            try:
+                async for event in self._events(sage):
+                    self._show(event)
+                    self._ending = event if isinstance(event, SageEnd) else self._ending
+            except asyncio.CancelledError:
+                # Here the turn has ended its commands, and what it came to is known.
+                self._ending = await sage.interrupted(self._signal)
+                raise
+        assert self._ending is not None
+        return self._ended(self._ending)
 
     async def _events(self, sage: SageAgent) -> AsyncIterator[SageEvent]:
         """Yield the events of what was cut off and of what is asked now. A turn that failed is gone
@@ -300,7 +348,7 @@ class _Work:
             self._said.clear()
         match event:
             case SageSession():
-                limit = "" if event.budget_usd is None else f", at most ${event.budget_usd:g}"
+                limit = self._limit(event.budget_usd)
                 verb = "goes on" if event.resumed else "begins"
                 line = f"session {event.session} {verb}: {event.model}, mode {event.mode}{limit}"
                 self._tell(look.text(line))
@@ -312,19 +360,24 @@ class _Work:
                 begun = f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"
                 self._tell(look.text(f"{_of_task(event)}{begun}"))
             case SageToolEnded() if event.is_error:
-                why = middle(one_line(_safe(event.result)), _SHOWN, "…")
+                said = _NAME.sub("", _safe(event.result))
+                why = middle(one_line(said), 2 * _SHOWN, "…")
                 mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
                 self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
-            case SageQuote():
-                many = count(len(event.tasks), "sub-agent")
-                typical = f", typical ${event.typical_usd:.4f}" if event.typical_usd else ""
-                self._tell(look.text(f"{many}: at most ${event.worst_usd:.4f}{typical}"))
-            case SageCompacted():
-                self._tell(look.text(_compaction(event)))
-            case SageCost():
-                self._spent = event
+            case SageQuote() | SageRetry() | SageWaiting() | SageCompacted():
+                self._tell(look.text(_PROGRESS[type(event)](event)))
             case _:
                 pass
+
+    def _limit(self, at_most: float | None) -> str:
+        """Return what a session may spend; where its own budget is more than the settings allow,
+        both, and which one holds."""
+        if at_most is None:
+            return ""
+        wanted = self._chosen.budget
+        is_lower = wanted is not None and dollars(wanted) > round(at_most * NANOS)
+        why = f" (your settings allow no more; --budget is {wanted})" if is_lower else ""
+        return f", at most {_usd(at_most)}{why}"
 
     def _tell(self, line: str) -> None:
         if line:
@@ -336,16 +389,9 @@ class _Work:
         if ending.reason is EndReason.DONE:
             print(_safe(ending.text), flush=True)
         else:
-            is_contract = ending.reason in {EndReason.BUDGET, EndReason.LOOP}
-            told = _safe(f"{ending.reason}: {ending.error}: {ending.message}")
-            tone = Tone.ASK if is_contract else Tone.BAD
-            tell_error(told, "stopped" if is_contract else "error", tone)
-            again = self._again(ending.reason, 1 + math.ceil(ending.overspent_usd))
-            if ending.error == OutputTruncated.__name__:
-                again += f" --max-tokens {2 * self._max_tokens} -p 'Go on.'"
-            self._tell(f"  to go on, try: {again}")
-        spent = "" if ending.spent_usd is None else f"${ending.spent_usd:g} spent"
-        refused = f", {ending.refused} calls refused" if ending.refused else ""
+            self._tell_why(ending)
+        spent = "" if ending.spent_usd is None else f"{_usd(ending.spent_usd)} spent"
+        refused = f", {count(ending.refused, 'call')} refused" if ending.refused else ""
         changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
         self._tell(f"{spent}{refused}{changed}")
         for note in ending.notes:
@@ -354,19 +400,39 @@ class _Work:
             self._tell(look_of(sys.stderr).text(f"  note: {told}"))
         if ending.overspent_usd:
             self._tell(
-                f"  ${ending.overspent_usd:g} over the budget: the provider billed more than the "
-                "request and the limit of its answer allow; no further call is made, so check what "
-                "it counts"
+                f"  {_usd(ending.overspent_usd)} over the budget: the provider billed more than "
+                "the request and the limit of its answer allow; no further call is made, so check "
+                "what it counts"
             )
         if ending.not_undoable:
             what = "this turn" if ending.unrecorded >= ending.changed else "all of this turn"
             self._tell(f"  vega undo cannot take {what} back: {_safe(ending.not_undoable)}")
         if ending.changed > ending.unrecorded:
-            them = "the others" if ending.unrecorded else "them"
+            them = "it" if ending.changed == 1 else "them"
+            them = "the others" if ending.unrecorded else them
             self._tell(f"  to take {them} back, type: vega undo")
         for what in ending.lasting:
             self._tell(f"  vega undo cannot take back: {_safe(what)}")
         return EXIT_STATUS[ending.reason]
+
+    def _tell_why(self, ending: SageEnd) -> None:
+        """Tell why a turn did not come to its end, and what to type."""
+        is_stopped = ending.reason in _STOPPED
+        kind = "" if ending.reason in {EndReason.ERROR, EndReason.INTERRUPTED} else ending.reason
+        told = _safe(f"{kind}: {ending.message}" if kind else ending.message)
+        word, tone = ("stopped", Tone.ASK) if is_stopped else ("error", Tone.BAD)
+        tell_error(told, word, tone)
+        if self._session is None:
+            return
+        again = self._again(ending.reason, 1 + math.ceil(ending.overspent_usd))
+        if NO_PRICE in ending.message:  # no budget is too small: nothing can be counted
+            again = self._again(EndReason.ERROR)
+        if ending.error == OutputTruncated.__name__:
+            again += f" --max-tokens {2 * self._max_tokens} -p 'Go on.'"
+        self._tell(f"  to go on, try: {again}")
+        if ending.error in _UNANSWERED:
+            other = f"{self._again(EndReason.ERROR)} --model PROVIDER:NAME -p 'Go on.'"
+            self._tell(f"  to ask another model, try: {other}")
 
     def _again(self, reason: EndReason, dollars: int = 1) -> str:
         named = shlex.quote(self._session.session) if self._session else ""
@@ -376,11 +442,18 @@ class _Work:
         return f"vega code --resume {named}{more}"
 
     def interrupted(self) -> int:
-        """Tell that a signal ended it, and how to go on."""
-        tell_error("terminated" if self._is_terminated else "interrupted")
-        if self._session is not None:
-            self._tell(f"  to go on, try: {self._again(EndReason.ERROR)}")
+        """Tell that a signal ended it, and how to go on; for programs by the same last event as
+        every other end."""
+        if self._ending is None or self._ending.reason is not EndReason.INTERRUPTED:
+            self._ending = SageEnd(EndReason.INTERRUPTED, message=self._signal)
+        if self._chosen.json:
+            print(event_line(self._ending), flush=True)
+        self._ended(self._ending)
         return 128 + (signal.SIGTERM if self._is_terminated else signal.SIGINT)
+
+    @property
+    def _signal(self) -> str:
+        return "terminated (SIGTERM)" if self._is_terminated else "interrupted (Ctrl-C, SIGINT)"
 
     def _on_sigterm(self) -> None:
         self._is_terminated = True
@@ -391,9 +464,29 @@ def _safe(text: str) -> str:
     return sanitise(text, sys.maxsize)
 
 
-def _of_task(event: SageToolBegan | SageToolEnded) -> str:
+def _usd(amount: float) -> str:
+    return format_money(round(amount * NANOS))
+
+
+def _of_task(event: SageToolBegan | SageToolEnded | SageRetry) -> str:
     """Return the mark of what a sub-agent does: the call that started it."""
     return f"  {event.task} " if event.task else ""
+
+
+def _quote(event: SageQuote) -> str:
+    typical = f", typical {_usd(event.typical_usd)}" if event.typical_usd else ""
+    return f"{count(len(event.tasks), 'sub-agent')}: at most {_usd(event.worst_usd)}{typical}"
+
+
+def _retry(event: SageRetry) -> str:
+    said, wait = one_line(_safe(event.message)), format_wait(round(1000 * event.wait_s))
+    return f"{_of_task(event)}{said}; try {event.attempt} of {event.attempts} in {wait}"
+
+
+def _waiting(event: SageWaiting) -> str:
+    waited, limit = (format_wait(round(1000 * s)) for s in (event.waited_s, event.limit_s))
+    again = f" (after {limit} it is asked again)" if event.limit_s else ""
+    return f"waiting for {event.what} for {waited} …{again}"
 
 
 def _compaction(event: SageCompacted) -> str:
@@ -402,11 +495,27 @@ def _compaction(event: SageCompacted) -> str:
     return f"the conversation was summed up, {size}; out of the model's sight: {gone}"
 
 
+_PROGRESS: dict[type[SageEvent], Callable[[Any], str]] = {
+    SageQuote: _quote,
+    SageRetry: _retry,
+    SageWaiting: _waiting,
+    SageCompacted: _compaction,
+}
+
+
+def _listed(value: Any) -> str:  # noqa: ANN401
+    """Return what is no text: steps as a list of them, other things as JSON."""
+    steps = cast("list[Any]", value) if isinstance(value, list) else []
+    if steps and all(isinstance(one, dict) and "text" in one for one in steps):
+        return ", ".join(f"[{'x' if one.get('done') else ' '}] {one['text']}" for one in steps)
+    return encode(value).decode()
+
+
 def _brief(arguments: Any) -> str:  # noqa: ANN401
     """Return what a call is about: its first argument, which is a path, a pattern or a command; of
     a task also its prompt."""
     if not isinstance(arguments, dict):
         return ""
     given = cast("dict[str, Any]", arguments)
-    about = [str(value) for value in given.values()] or [""]
+    about = [one if isinstance(one, str) else _listed(one) for one in given.values()] or [""]
     return " ".join(about[: 2 if "agent" in given else 1])

@@ -303,7 +303,7 @@ def lsp_command(arguments: Sequence[str]) -> int:
         raise UserError("an editor is served with an extra; type: pip install 'vegakit[lsp]'")
     from vegakit.cli.lsp_server import serve
 
-    serve()
+    serve(lambda path, text: signatures_of(nodes_at(path, text)))
     return 0
 
 

@@ -4,18 +4,18 @@ Open documents are read from the editor, everything else of the project from its
 pygls, so only `vega lsp` imports it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeAlias
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
-from vegakit.cli.compiler import nodes_at, signatures_of
 from vegakit.errors import UserError
-from vegakit.lang import Diagnostic, check_program, format_source, parse
+from vegakit.lang import Diagnostic, Signature, check_program, format_source, parse
 from vegakit.sdk import Source
 
 _SEVERITIES = {
@@ -29,22 +29,26 @@ _BYTES = {
 }
 
 
-def serve() -> None:
+NodesOf: TypeAlias = Callable[[Path, str], "Mapping[str, Signature] | None"]
+"""Returns what the nodes that a program declares take and give, by its path and its text."""
+
+
+def serve(nodes_of: NodesOf) -> None:
     """Serve an editor on stdin and stdout."""
-    made().start_io()
+    made(nodes_of).start_io()
 
 
-def made() -> LanguageServer:
+def made(nodes_of: NodesOf) -> LanguageServer:
     """Return the language server."""
     server = LanguageServer("vega", version("vegakit"))
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def on_open(params: types.DidOpenTextDocumentParams) -> None:  # pyright: ignore[reportUnusedFunction]
-        _tell(server, params.text_document.uri)
+        _tell(server, params.text_document.uri, nodes_of)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def on_change(params: types.DidChangeTextDocumentParams) -> None:  # pyright: ignore[reportUnusedFunction]
-        _tell(server, params.text_document.uri)
+        _tell(server, params.text_document.uri, nodes_of)
 
     @server.feature(types.TEXT_DOCUMENT_FORMATTING)
     def on_format(params: types.DocumentFormattingParams) -> list[types.TextEdit]:  # pyright: ignore[reportUnusedFunction]
@@ -54,9 +58,9 @@ def made() -> LanguageServer:
     return server
 
 
-def _tell(server: LanguageServer, uri: str) -> None:
+def _tell(server: LanguageServer, uri: str, nodes_of: NodesOf) -> None:
     document = server.workspace.get_text_document(uri)
-    name, found = _checked(server, document)
+    name, found = _checked(server, document, nodes_of)
     here = [one for one in found if one.file == name]
     text, encoding = document.source, _encoding(server)
     server.text_document_publish_diagnostics(
@@ -66,13 +70,15 @@ def _tell(server: LanguageServer, uri: str) -> None:
     )
 
 
-def _checked(server: LanguageServer, document: TextDocument) -> tuple[str, Sequence[Diagnostic]]:
+def _checked(
+    server: LanguageServer, document: TextDocument, nodes_of: NodesOf
+) -> tuple[str, Sequence[Diagnostic]]:
     path = to_fs_path(document.uri) if document.uri.startswith("file:") else None
     if path is None:
         return "main.vega", check_program(document.source, "main.vega", lambda _: None)[1]
     source = Source(Path(path))
     try:
-        nodes = signatures_of(nodes_at(Path(path), document.source))
+        nodes = nodes_of(Path(path), document.source)
         read = _read(server, source)
         return source.name, check_program(document.source, source.name, read, tools=nodes)[1]
     except UserError as error:

@@ -28,10 +28,12 @@ from vegakit.cli.look import (
 )
 from vegakit.cli.main import CommandParser
 from vegakit.cli.node_debug import WorldActions, add_debug_actions
+from vegakit.cli.node_proof import add_proof_actions
 from vegakit.cli.node_repository import (
     add_repository_actions,
     add_rollout_actions,
     folder_problems,
+    node_summary,
 )
 from vegakit.contracts import (
     NodeOutcome,
@@ -92,12 +94,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         description="Check, compile, run, test and compare nodes: small functions under a "
         "contract, in files of the suffix .vsp. `vesper` is a second name of this command.",
     )
-    actions = parser.add_subparsers(
-        dest="action",
-        required=True,
-        metavar="check | compile | run | test | diff | debug | replay | list | deps | who-needs | "
-        "status | promote | demote | stop",
-    )
+    actions = parser.add_subparsers(dest="action", required=True)
     checking = _action(actions, "check", _check, "find what is wrong with nodes")
     checking.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
     compiling = _action(actions, "compile", _compile, "print a node as Python")
@@ -125,8 +122,10 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
     world = WorldActions(_add_world, _run_in_world, _object, _diff)
     add_debug_actions(actions, _action, world)
+    add_proof_actions(actions, _action)
     add_repository_actions(actions, _action)
     add_rollout_actions(actions, arguments)
+    actions.metavar = " | ".join(actions.choices)
     return parser
 
 
@@ -176,7 +175,7 @@ def _check(chosen: argparse.Namespace) -> int:
     nodes, wrong = _loaded(chosen.places)
     wrong += folder_problems(chosen.places, nodes, wrong)
     if chosen.json:
-        good = [{"path": node.path, "node": _summary(node.program)} for node in nodes]
+        good = [{"path": node.path, "node": node_summary(node.program)} for node in nodes]
         print_json({"nodes": good, "errors": [str(error) for error in wrong]})
         return 1 if wrong else 0
     look = look_of(sys.stdout)
@@ -189,22 +188,6 @@ def _check(chosen: argparse.Namespace) -> int:
     for error in wrong:
         tell_error(error)
     return 1 if wrong else 0
-
-
-def _summary(node: NodeProgram) -> dict[str, Any]:
-    return {
-        "node_id": node.node_id,
-        "type": node.kind,
-        "intent": node.intent,
-        "inputs": {each.name: show_type(each.type) for each in node.inputs},
-        "outputs": {name: show_type(kind) for name, kind in node.outputs},
-        "errors": node.error_codes,
-        "steps": [step.name for step in node.steps],
-        "capabilities": node.rules.capabilities,
-        "state": {each.name: each.table for each in node.states},
-        "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
-        "most_operations": node.cost,
-    }
 
 
 def _compile(chosen: argparse.Namespace) -> int:

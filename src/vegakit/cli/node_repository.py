@@ -22,9 +22,10 @@ from vegakit.cli.look import (
     table,
     tell_error,
 )
+from vegakit.contracts import NodeProgram, show_type
 from vegakit.errors import UserError
 from vegakit.vesper import (
-    Dependency,
+    NodeDependency,
     NodeFile,
     NodeRepository,
     capabilities_of,
@@ -146,17 +147,32 @@ def _rows(repository: NodeRepository, only: list[Path] | None) -> Iterator[dict[
             node = repository.nodes[str(each)]
             if named is None or node.path in named:
                 yield {
-                    "node_id": str(each),
+                    **node_summary(node.program),
                     "name": name,
                     "version": each.version,
                     "newest": each == versions[-1],
                     "versions": [f"v{one.version}" for one in versions],
-                    "type": node.program.kind,
-                    "intent": node.program.intent,
                     "dependencies": node.table.metadata.dependencies,
                     "capabilities": capabilities_of(node),
                     "path": node.path,
                 }
+
+
+def node_summary(node: NodeProgram) -> dict[str, Any]:
+    """Return what a node takes, gives and promises, for programs."""
+    return {
+        "node_id": node.node_id,
+        "type": node.kind,
+        "intent": node.intent,
+        "inputs": {each.name: show_type(each.type) for each in node.inputs},
+        "outputs": {name: show_type(kind) for name, kind in node.outputs},
+        "errors": node.error_codes,
+        "steps": [step.name for step in node.steps],
+        "capabilities": node.rules.capabilities,
+        "state": {each.name: each.table for each in node.states},
+        "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
+        "most_operations": node.cost,
+    }
 
 
 # What depends on what.
@@ -193,7 +209,7 @@ def _write_lock(repository: NodeRepository, *, as_json: bool) -> None:
     print("\n".join(look_of(sys.stdout).marked(Sign.DONE, Tone.OK, said)))
 
 
-def _as_json(repository: NodeRepository, tree: Dependency) -> dict[str, Any]:
+def _as_json(repository: NodeRepository, tree: NodeDependency) -> dict[str, Any]:
     return {
         "node_id": tree.id,
         "digest": repository.digest(tree.id),
@@ -204,7 +220,7 @@ def _as_json(repository: NodeRepository, tree: Dependency) -> dict[str, Any]:
 
 
 def _drawn(
-    tree: Dependency, word: str, repository: NodeRepository, seen: set[str], margin: str = ""
+    tree: NodeDependency, word: str, repository: NodeRepository, seen: set[str], margin: str = ""
 ) -> Iterator[str]:
     """Yield a tree in lines. One that was drawn already is only named: several may depend on it."""
     wanted = ", ".join(capabilities_of(repository.nodes[tree.id]))

@@ -29,13 +29,11 @@ def undo_command(arguments: Sequence[str]) -> int:
         raise UserError("--turns: at least one turn is undone; type: vega undo --turns 1")
     if chosen.list:
         return _show_turns(asyncio.run(undoable_turns()), as_json=chosen.json)
+    rights = {"overwrite": chosen.overwrite, "replaced": chosen.replaced}
     if chosen.redo:
-        done = asyncio.run(redo_turns(overwrite=chosen.overwrite, on_wait=_say_waiting))
+        done = asyncio.run(redo_turns(**rights, on_wait=_say_waiting))
     else:
-        undoing = undo_turns(
-            chosen.turns, to=chosen.to, overwrite=chosen.overwrite, on_wait=_say_waiting
-        )
-        done = asyncio.run(undoing)
+        done = asyncio.run(undo_turns(chosen.turns, to=chosen.to, **rights, on_wait=_say_waiting))
     if chosen.json:
         print_json(done)
     else:
@@ -63,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     either.add_argument("--list", action="store_true", help="show the turns, the latest first")
     parser.add_argument(
         "--overwrite", action="store_true", help="restore also what somebody else changed since"
+    )
+    parser.add_argument(
+        "--replaced",
+        action="store_true",
+        help="also if another folder has taken the place of the one that the turns ran in",
     )
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     return parser
@@ -98,6 +101,8 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
         if left:
             print(f"{count(len(left), 'path')} {title}")
             _show_paths(_with_reason(each) for each in left)
+    if done.kept and not is_redo:
+        print("to restore what was kept: vega undo --redo, then the same with --overwrite")
     short = f", but {'not all' if done.restored else 'none'} of its files are as they were before"
     if is_redo or not done.not_restored:
         short = ""

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     )
     from vegakit.contracts.nodes import (
         FAILURES as FAILURES,
+        GUARD as GUARD,
         HANDLED as HANDLED,
         LOCK as LOCK,
         TOUCHED as TOUCHED,
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from vegakit.contracts.rollout import (
         LAST as LAST,
         STAGES as STAGES,
+        CandidateUnavailable as CandidateUnavailable,
         Compared as Compared,
         ComparisonsPaused as ComparisonsPaused,
         DetectionDelay as DetectionDelay,
@@ -146,16 +148,24 @@ if TYPE_CHECKING:
         clean_runs as clean_runs,
     )
     from vegakit.contracts.typed import (
+        Arithmetic as Arithmetic,
+        ArrayMade as ArrayMade,
+        Conditional as Conditional,
         Constant as Constant,
         Expression as Expression,
         FieldOf as FieldOf,
         FunctionCall as FunctionCall,
+        Inverted as Inverted,
         ItemLoop as ItemLoop,
         ItemOf as ItemOf,
         Logic as Logic,
         LoopKind as LoopKind,
+        Membership as Membership,
         NamedValue as NamedValue,
+        Negated as Negated,
+        RecordMade as RecordMade,
         Relation as Relation,
+        Rescaled as Rescaled,
         cost_of as cost_of,
         substituted as substituted,
         walk as walk,
@@ -166,9 +176,9 @@ __getattr__, __dir__ = lazy_exports(
     {
         "checker": "NameScope check_expression name_fault",
         "confidence": (
-            "ALPHA CALLS_BETWEEN_ALARMS MIN_SAMPLE CallCosts Confidence Evidence "
-            "EvidenceHistory EvidencePoint FaultDetector InputSource JudgeErrors "
-            "JudgeTally PairedTally PathCost Tally calls_to_alarm difference_of"
+            "ALPHA CALLS_BETWEEN_ALARMS MIN_SAMPLE CallCosts Confidence Evidence EvidenceHistory "
+            "EvidencePoint FaultDetector InputSource JudgeErrors JudgeTally PairedTally PathCost "
+            "Tally calls_to_alarm difference_of"
         ),
         "evaluation": (
             "ArithmeticTrap BrokenClause Clause Evaluator TrapKind Verdict evaluate judge scale_of"
@@ -180,27 +190,27 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "node_python": "HEADER python_name python_source",
         "node_types": (
-            "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType "
-            "INTEGER_MAX INTEGER_MIN IntegerType MapType NodeType NodeTypeError "
-            "NodeValueError RecordType SetType TextType TimestampType Value parse_type "
-            "read_value show_type show_value"
+            "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType INTEGER_MAX "
+            "INTEGER_MIN IntegerType MapType NodeType NodeTypeError NodeValueError RecordType "
+            "SetType TextType TimestampType Value parse_type read_value show_type show_value"
         ),
         "nodes": (
-            "FAILURES HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
+            "FAILURES GUARD HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
             "NodeProblem NodeProgram NodeRules NodeRun NodeStatus NodeStep Sensitivity "
             "StateRecords StepEffect StepSeen WrittenLine broken_outcome check_bounds clause_of "
             "finish first_broken interpret read_answer record_clauses sensitivity_of start_run "
             "touched_effect touched_type trapped"
         ),
         "rollout": (
-            "LAST STAGES Compared ComparisonsPaused DetectionDelay NextStage PersonAction "
-            "PersonDecided ReferenceRepeated Rollout RolloutEvent RolloutMode RolloutRoute "
-            "RolloutRule RolloutStage StageChange calls_to_detection calls_to_stages "
-            "clean_runs"
+            "LAST STAGES CandidateUnavailable Compared ComparisonsPaused DetectionDelay "
+            "NextStage PersonAction PersonDecided ReferenceRepeated Rollout RolloutEvent "
+            "RolloutMode RolloutRoute RolloutRule RolloutStage StageChange "
+            "calls_to_detection calls_to_stages clean_runs"
         ),
         "typed": (
-            "Constant Expression FieldOf FunctionCall ItemLoop ItemOf Logic LoopKind "
-            "NamedValue Relation cost_of substituted walk"
+            "Arithmetic ArrayMade Conditional Constant Expression FieldOf FunctionCall Inverted "
+            "ItemLoop ItemOf Logic LoopKind Membership NamedValue Negated RecordMade Relation "
+            "Rescaled cost_of substituted walk"
         ),
     },
 )

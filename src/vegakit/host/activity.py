@@ -21,6 +21,7 @@ from vegakit.program import (
     BreakerClosed,
     BreakerOpened,
     CallQueued,
+    CallRetried,
     CostAlert,
     News,
     OverlapReport,
@@ -211,6 +212,8 @@ def _news_line(news: News) -> str:
             return f"{path} has spent {format_money(spent)}; its mark was {format_money(alert_at)}"
         case CallQueued(path, _, limit, wait_ms, reason):
             return f"{path} waits for {limit}: {reason}, about {format_wait(wait_ms)}"
+        case CallRetried(path, _, reason, attempt, attempts, _):
+            return f"{path}: {reason}; attempt {attempt} of {attempts} follows"
         case BreakerOpened(name):
             return f"the breaker of {name} opened"
         case BreakerClosed(name):
@@ -252,7 +255,7 @@ def _news_fields(news: News) -> tuple[str, str, Money]:
             return "stuck", f"nothing happened for {for_ms / 1000:.0f} s", Money(0)
         case CostAlert(_, spent, alert_at):
             return "cost alert", f"the mark was {format_money(alert_at)}", spent
-        case BreakerOpened() | BreakerClosed() | CallQueued():
+        case BreakerOpened() | BreakerClosed() | CallQueued() | CallRetried():
             return *_limit_fields(news), Money(0)
         case Printed(_, text):
             return "printed", text, Money(0)
@@ -262,7 +265,9 @@ def _news_fields(news: News) -> tuple[str, str, Money]:
             return _speculation_fields(news)
 
 
-def _limit_fields(news: BreakerOpened | BreakerClosed | CallQueued) -> tuple[str, str]:
+def _limit_fields(
+    news: BreakerOpened | BreakerClosed | CallQueued | CallRetried,
+) -> tuple[str, str]:
     match news:
         case BreakerOpened(name):
             return "breaker opened", name
@@ -270,6 +275,8 @@ def _limit_fields(news: BreakerOpened | BreakerClosed | CallQueued) -> tuple[str
             return "breaker closed", name
         case CallQueued(_, _, limit, wait_ms, reason):
             return "queued", f"for {limit}: {reason}, about {format_wait(wait_ms)}"
+        case CallRetried(_, _, reason, attempt, attempts, _):
+            return "retried", f"{reason}; attempt {attempt} of {attempts}"
 
 
 def _speculation_fields(news: WastedCost | OverlapReport) -> tuple[str, str, Money]:

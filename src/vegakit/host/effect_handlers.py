@@ -39,16 +39,18 @@ from vegakit.events import Answered, CallKind, CallStatus, EffectOutcome, Failed
 from vegakit.host.agents import Agent, StreamEvent, TextChunk, ValueTool, current_process
 from vegakit.host.approvals import Approvals, Caller, ToolUse
 from vegakit.host.gate import Account, ModelCall, WaitAsked
+from vegakit.host.limiter import OnQueued
 from vegakit.host.local import EffectHandler
 from vegakit.host.services import HostServices, ProgramSend
 from vegakit.ids import EffectKey, Pid, pid_of
 from vegakit.money import Money
-from vegakit.policy import Notice, Untrusted, WaitReason, mark_untrusted, sanitise
+from vegakit.policy import Notice, RetryAt, Untrusted, WaitReason, mark_untrusted, sanitise
 from vegakit.ports import Tool
 from vegakit.program import (
     NOW,
     AgentReply,
     CallQueued,
+    CallRetried,
     MessageFailed,
     News,
     Outcome,
@@ -386,9 +388,8 @@ class EffectHandlers:
         process = self.contexts.process_of(effect)
         current_process.set(process)
 
-        def on_queued(wait_ms: int, reason: WaitReason) -> None:
-            self.tell(CallQueued(process, model.name, model.name, wait_ms, reason))
-
+        retry = rt.model_registry.retry_of(agent, model)
+        on_queued, on_retry = self._waits_of(process, model.name, retry.max_attempts)
         scope = await rt.budgets.ready(request.scope or rt.budgets.root)
         call = ModelCall(
             model,
@@ -396,7 +397,7 @@ class EffectHandlers:
             effect.key,
             scope,
             rt.model_registry.limiter_of(model),
-            rt.model_registry.retry_of(agent, model),
+            retry,
             stream=request.stream,
             deadline_ms=effect.deadline_ms,
             wait_for_budget=request.wait_for_budget,
@@ -406,6 +407,7 @@ class EffectHandlers:
             own_breaker=agent.breaker is not None,
             max_wait_ms=agent.max_wait_ms,
             on_queued=on_queued,
+            on_retry=on_retry,
             bound=(request.tokens, request.worst_case) if self.counted else None,
         )
         buffer = self._heard_at_once(effect.key, context)
@@ -444,6 +446,20 @@ class EffectHandlers:
         if traced.reply is None:
             raise BugError(f"{model.name} ended its answer without a reply")
         return Answered(traced.reply, Money(account.charged), tuple(account.pieces))
+
+    def _waits_of(
+        self, process: str, model: str, attempts: int
+    ) -> tuple[OnQueued, Callable[[WorldError, RetryAt, int], object]]:
+        """Return what tells that a call waits for its turn, and that it is made again."""
+
+        def on_queued(wait_ms: int, reason: WaitReason) -> None:
+            self.tell(CallQueued(process, model, model, wait_ms, reason))
+
+        def on_retry(error: WorldError, verdict: RetryAt, wait_ms: int) -> None:
+            number, reason = verdict.attempt, str(error)
+            self.tell(CallRetried(process, model, reason, number, attempts, wait_ms))
+
+        return on_queued, on_retry
 
     def _heard_at_once(
         self, key: EffectKey, context: AskContext

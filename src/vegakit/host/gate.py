@@ -46,6 +46,7 @@ from vegakit.policy import (
     InsufficientBudget,
     Notice,
     Reserved,
+    RetryAt,
     RetryRule,
     Settlement,
     format_wait,
@@ -118,6 +119,8 @@ class ModelCall(NamedTuple):
     max_wait_ms: int | None = None
     """How long it may wait for its turn; None: as long as it takes."""
     on_queued: OnQueued = unqueued
+    on_retry: Callable[[WorldError, RetryAt, int], object] = lambda _error, _at, _ms: None
+    """Told why it is asked again, when, and in how many milliseconds that is."""
     bound: tuple[int, Money] | None = None
     """Tokens and cost that it can come to at most, where the program has counted with this model
     and its price."""
@@ -265,6 +268,7 @@ class Gate:
                     raise
                 if error.retry_after_ms is not None:
                     account.notices.append(WaitAsked(call.model.name, error.retry_after_ms))
+                call.on_retry(error, verdict, max(0, verdict.at_ms - self._clock.now()))
                 await self._clock.wait_until(verdict.at_ms)
 
     async def _attempt(
@@ -310,6 +314,7 @@ class Gate:
             _keep(call, attempt, due, answered, account)
         except WorldError as error:
             outcome = health(error)
+            call.limiter.note_failure(error)
             due = None if error.phase is Phase.UNKNOWN else Money(0)
             call.limiter.note_retry_after(error, call.retry.max_wait_ms)
             raise

@@ -110,6 +110,7 @@ class Limiter:
         self._clock = clock
         self._waiting: dict[str, asyncio.Event] = {}
         self._quiet_until = 0
+        self._last_failure = ""
 
     @property
     def waiting(self) -> int:
@@ -151,7 +152,12 @@ class Limiter:
         if isinstance(verdict, Permit):
             return verdict
         self._free(who)
-        raise CircuitOpen(describe_open_breaker(self.name, verdict.wait_ms))
+        raise CircuitOpen(describe_open_breaker(self.name, verdict.wait_ms, self._last_failure))
+
+    def note_failure(self, error: WorldError) -> None:
+        """Remember what the provider said: who is refused because of it is told."""
+        if health(error) is CallHealth.FAILURE:
+            self._last_failure = str(error)
 
     def leave(self, who: str, permit: Permit | None, outcome: CallHealth) -> BreakerChange | None:
         """Free the slot, and tell the breaker how the call went."""

@@ -244,6 +244,7 @@ def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
         reason = f"{who}: {reason}"
     error = rebuild_error(failed.error, reason)
     error.cause, error.messages = failed.cause, failed.messages
+    error.is_outage = failed.is_outage
     if isinstance(error, RateLimited):
         error.wait_s = _wait_s(failure)
     if not is_refusal:  # the refusal says nothing that the error does not
@@ -451,7 +452,7 @@ def read_media(path: str | Path) -> Media:
     if kind is None:
         raise UserError(f"{file}: its ending does not say what it is; name it like photo.png")
     if not file.is_file():
-        raise UserError(f"{file} is not a file; files= takes paths of files that exist")
+        raise UserError(f"{file} is not a file; give the path of one that exists")
     if (size := file.stat().st_size) > _MAX_BYTES:
         raise UserError(f"{file} has {size:,} bytes; at most {_MAX_BYTES:,} can be sent")
     return Media(kind, file.read_bytes())

@@ -44,10 +44,12 @@ def describe_oversized_call(who: str, tokens: int, burst: int) -> str:
     )
 
 
-def describe_open_breaker(who: str, wait_ms: int) -> str:
-    """Return the error text for a call that an open breaker refuses."""
+def describe_open_breaker(who: str, wait_ms: int, last: str = "") -> str:
+    """Return the error text for a call that an open breaker refuses; `last` is the failure before,
+    where it is known: without it nobody could tell what to fix."""
+    cause = f"; the last failure: {last}" if last else ""
     return (
-        f"{who} has failed too often and is left alone for {wait_ms} ms more; "
+        f"{who} has failed too often and is left alone for {wait_ms} ms more{cause}; "
         "catch CircuitOpen, or use another model meanwhile"
     )
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         BreakerClosed as BreakerClosed,
         BreakerOpened as BreakerOpened,
         CallQueued as CallQueued,
+        CallRetried as CallRetried,
         CancelAsk as CancelAsk,
         ChildSpec as ChildSpec,
         CostAlert as CostAlert,
@@ -138,6 +139,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "protocol": (
             "Action Answer AskOnce AskPerson AskProcess BreakerClosed BreakerOpened CallQueued "
+            "CallRetried "
             "CancelAsk ChildSpec CostAlert DeferReply Demonitor Event Exit GroupSpec "
             "HistoryCompacted Link MachineEnded Monitor Monitored News OverlapReport Post Printed "
             "ProcessExited ProcessRestarted ProcessSpawned ProcessSpec ProcessStuck ReducerAction "

@@ -393,6 +393,18 @@ class CallQueued(Struct, frozen=True, tag=True):
     reason: WaitReason
 
 
+class CallRetried(Struct, frozen=True, tag=True):
+    """A call of `model` failed for this reason, and is made for the `attempt`-th time in
+    `wait_ms`; at most `attempts` are made."""
+
+    path: str
+    model: str
+    reason: str
+    attempt: int
+    attempts: int
+    wait_ms: int
+
+
 class BreakerOpened(Struct, frozen=True, tag=True):
     """The breaker of an agent or of a model has opened."""
 
@@ -414,6 +426,7 @@ News: TypeAlias = (
     | BreakerOpened
     | BreakerClosed
     | CallQueued
+    | CallRetried
     | Printed
     | TraceNote
     | WastedCost

@@ -62,7 +62,13 @@ from vegakit.program.messages import (
     problem_of,
     tool_outcome,
 )
-from vegakit.program.protocol import CallQueued, HistoryCompacted, ToolBegan, ToolEnded
+from vegakit.program.protocol import (
+    CallQueued,
+    CallRetried,
+    HistoryCompacted,
+    ToolBegan,
+    ToolEnded,
+)
 from vegakit.program.send_limits import (
     Guards,
     WaitUntil,
@@ -223,8 +229,9 @@ class SendWorker(Worker):
                 self._call_tools(at, action)
             case Finished():
                 self._finish(at, action)
-            case TurnFailed(error, reason):
-                self._fail(at, MessageFailed(error, reason, cause=cause))
+            case TurnFailed(error, reason, is_outage):
+                failure = MessageFailed(error, reason, cause=cause, is_outage=is_outage)
+                self._fail(at, failure)
 
     def _ask_model(self, at: OpenSend, action: AskModel | Summarise) -> None:
         at.send.call = call = self._call(at, action.step, action.request, action.tokens)
@@ -312,7 +319,8 @@ class SendWorker(Worker):
                 return
             case Failed() | Refused() | Unknown():
                 failed = turn.on_model_failed(outcome)
-                action = TurnFailed(failed.error, _in_full(failed.reason, call))
+                reason = _in_full(f"{failed.reason}{_tries(outcome, call)}", call)
+                action = msgspec.structs.replace(failed, reason=reason)
             case EffectCancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
         send.call = None
@@ -330,12 +338,20 @@ class SendWorker(Worker):
             self._commit(at, key)
             call.occurrence += 1
             self._core.wake_at(verdict.at_ms, TimerKind.SEND, at.path, at.message_id)
+            if isinstance(outcome, Failed):
+                self._tell_retry(at, call, outcome.reason, verdict)
             return True
         # That no time was left for a retry is known by this host alone, unless the outcome says so:
         # a run that goes on could decide otherwise, and not find the answer of the next model.
         if verdict.reason is GiveUpReason.DEADLINE or not (why := unavailable(outcome)):
             return False
         return self._fall_back(at, call, why, key)
+
+    def _tell_retry(self, at: OpenSend, call: Call, reason: str, verdict: RetryAt) -> None:
+        attempts, wait_ms = call.retry.rule.max_attempts, verdict.at_ms - self._core.now
+        model = call.request.model
+        news = CallRetried(at.path, model, reason, verdict.attempt, attempts, wait_ms)
+        self._core.out.append(news)
 
     def _verdict(
         self, at: OpenSend, call: Call, outcome: Failed | Refused | Unknown
@@ -546,6 +562,12 @@ def _is_bound(action: TurnAction) -> bool:
 def _in_full(reason: str, call: Call) -> str:
     """Return why a call failed, with what was tried before it."""
     return "; ".join((reason, *call.unavailable))
+
+
+def _tries(outcome: Failed | Refused | Unknown, call: Call) -> str:
+    """Return how often a model was asked that failed each time, where it was more than once."""
+    asked = call.retry.attempts if isinstance(outcome, Failed) else 1
+    return f"; it was asked {asked} times" if asked > 1 else ""
 
 
 def _check(send: Send, body: AgentBody) -> Check | None:

@@ -82,6 +82,7 @@ was sent."""
 _REST_OF_STREAM_S = 0.05
 """How long the end of an HTTP body is waited for once the answer in it is whole. That is seldom:
 providers send it with the last event."""
+_THEIRS = 500
 _FORBIDDEN = 403
 _GIVEN_UP = frozenset({408, 499, 504, 524})
 """Statuses by which a gateway says that it waited no longer: who it asked may have answered."""
@@ -389,6 +390,9 @@ class ProviderModel:
             )
         else:
             failure = self._wire.failure(answer.status, body)
+        if answer.status >= _THEIRS:  # by its number their status page and other people name it
+            said = failure.message or "it gave no reason"
+            failure = WireFailure(failure.kind, f"HTTP {answer.status}: {said}")
         phase = Phase.UNKNOWN if answer.status in _GIVEN_UP else Phase.ANSWERED
         if answer.status == _FORBIDDEN and failure.message:
             # It is seldom about the key: a model or a project may not be used.

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
         SageEvent as SageEvent,
         SageMode as SageMode,
         SageQuote as SageQuote,
+        SageRetry as SageRetry,
         SageSession as SageSession,
         SageText as SageText,
         SageToolBegan as SageToolBegan,
         SageToolEnded as SageToolEnded,
         SageTurn as SageTurn,
+        SageWaiting as SageWaiting,
         event_line as event_line,
     )
     from vegakit.sage.history import (
@@ -88,8 +90,8 @@ __getattr__, __dir__ = lazy_exports(
         "vegakit.ports": "Tool",
         "edits": "Edited replace_each replace_once",
         "events": (
-            "EndReason SageCompacted SageCost SageEnd SageEvent SageMode SageQuote SageSession "
-            "SageText SageToolBegan SageToolEnded SageTurn event_line"
+            "EndReason SageCompacted SageCost SageEnd SageEvent SageMode SageQuote SageRetry "
+            "SageSession SageText SageToolBegan SageToolEnded SageTurn SageWaiting event_line"
         ),
         "patches": "FilePatch Patched apply_parts read_patch",
         "history": (

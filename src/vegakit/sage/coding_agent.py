@@ -1,14 +1,16 @@
-"""Make the agent of a turn or of a task: its bounds, its patience, and what it never forgets."""
+"""Make the agent of a turn or of a task: its bounds, its patience, and what it never forgets; and
+tell who waits for it that nothing comes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from vegakit.agent import CompactionRule, TurnRule
 from vegakit.host import Agent
-from vegakit.policy import TRANSIENT, Backoff, RetryRule
-from vegakit.ports import Model, Tool
+from vegakit.policy import TRANSIENT, Backoff, BreakerRule, RetryRule
+from vegakit.ports import Clock, Model, Tool
+from vegakit.sage.events import SageCost, SageEvent, SageToolBegan, SageToolEnded, SageWaiting
 from vegakit.sage.patches import PATCHED_PATH
 
 _MOST_STEPS, _MOST_CALLS = 400, 4_000
@@ -23,15 +25,19 @@ _ASSUMED_WINDOW = 128_000
 """Tokens of a window that nobody knows. A request counts as the most tokens that its bytes can be,
 so what is summed up here is in truth about a quarter of it, and fits the windows of small models,
 too."""
+SILENT_S = 300
+"""A model that says nothing for this long is asked again. Models that think first, and slow ones
+at home with a long prompt, take a minute or two; who takes longer has most often lost the call."""
 PINNED_TOOL, PATCH_TOOL = "todo", "apply_patch"
 
 
 @dataclass(frozen=True)
 class CodingAgent(Agent[str]):
     """An agent that may call many tools in a turn, is stopped when it goes in a circle, and keeps
-    what is `pinned` when its conversation is summed up."""
+    what is `pinned` when its conversation is summed up. Its model may be silent for `silent_ms`."""
 
     pinned: tuple[tuple[str, str], ...] = ()
+    silent_ms: int = 1000 * SILENT_S
 
     def rule_for(self, model: Model) -> TurnRule:
         """Return the rule of a turn, with the bounds of a coding agent."""
@@ -41,7 +47,7 @@ class CodingAgent(Agent[str]):
             most = min(most, max(1, rule.context_tokens // 4))
         return replace(
             rule,
-            settings=replace(rule.settings, max_tokens=most),
+            settings=replace(rule.settings, max_tokens=most, timeout_ms=self.silent_ms),
             max_tool_calls=_MOST_CALLS,
             identical_results=_SAME_RESULTS,
             truncated_replies=_CUT_ANSWERS,
@@ -55,10 +61,14 @@ PATIENT = RetryRule(
     max_attempts=8,
     backoff=Backoff(200, 2.0, 20_000),
     on=tuple(sorted(TRANSIENT)),
+    total_ms=3_000 * SILENT_S,
     speak_again=True,
 )
 """Nobody sits beside a session to start it again, so it waits out a storm of refusals, and asks
 again for an answer that broke off; one that may have been billed stays charged."""
+STEADY = BreakerRule(threshold=1_000)
+"""Of a session, in place of its model's: that one opens at the fifth failure in a row, and a
+session would end before it has tried as often as its patience says."""
 
 
 def coding_agent(
@@ -69,6 +79,8 @@ def coding_agent(
     tokens: int,
     *,
     retry: RetryRule | None,
+    breaker: BreakerRule | None,
+    silent_ms: int,
     pinned: Mapping[str, str] | None = None,
 ) -> CodingAgent:
     """Return the agent of a turn or of a task. What it may spend is said by the budgets around it,
@@ -83,5 +95,51 @@ def coding_agent(
         history="summarise",
         on_exceed="allow",
         retry=retry,
+        breaker=breaker,
         pinned=tuple((pinned or {}).items()),
+        silent_ms=silent_ms,
     )
+
+
+class Silence:
+    """Counts how long nothing was told in a turn, and tells so at a tenth of what a model may be
+    silent, then at twice that, and so on."""
+
+    def __init__(self, model: str, limit_ms: int, now: int) -> None:
+        self._model, self._limit_ms, self._since = model, limit_ms, now
+        self._tools: dict[str, str] = {}
+        self._told = 0
+
+    @property
+    def due_ms(self) -> int:
+        """Return when to tell next, if nothing comes before."""
+        return self._since + self._limit_ms * 2**self._told // 10
+
+    def heard(self, event: SageEvent, now: int) -> None:
+        """Begin anew: something was told. What a tool is at, it need not say."""
+        match event:
+            case SageWaiting() | SageCost():
+                return
+            case SageToolBegan():
+                self._tools[event.id] = event.name
+            case SageToolEnded():
+                self._tools.pop(event.id, None)
+            case _:
+                pass
+        self._since, self._told = now, 0
+
+    def tell(self, now: int) -> SageWaiting:
+        """Return what is waited for: the tools at work, or else the model."""
+        self._told += 1
+        at_work = sorted({name for name in self._tools.values() if name != "task"})
+        waited_s, limit_s = (now - self._since) / 1000, self._limit_ms / 1000
+        if at_work:
+            return SageWaiting(", ".join(at_work), waited_s)
+        return SageWaiting(self._model, waited_s, limit_s)
+
+    async def watch(self, clock: Clock, put: Callable[[SageEvent], object]) -> None:
+        """Tell each time that it is due, until cancelled."""
+        while True:
+            await clock.wait_until(self.due_ms)
+            if (now := clock.now()) >= self.due_ms:
+                put(self.tell(now))

@@ -1,14 +1,16 @@
 """The modes of a session and its events: one vocabulary for terminal, JSON and Python."""
 
+import re
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from vegakit.agent import REPEATED
+from vegakit.agent import REPEATED, CompactedHistory
 from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, VegaError
 from vegakit.policy import PermissionMode
+from vegakit.program import CallRetried
 
 # Modes: what runs by itself, and what a person is asked about.
 
@@ -50,6 +52,8 @@ class EndReason(StrEnum):
     """The same call had the same result five times in a row."""
     LIMIT = "limit"
     ERROR = "error"
+    INTERRUPTED = "interrupted"
+    """A signal stopped it, or it was cut off by a kill; the session goes on with it."""
 
 
 class SageSession(Struct, frozen=True, tag="session"):
@@ -118,6 +122,26 @@ class SageCompacted(Struct, frozen=True, tag="compacted"):
     bytes_after: int
 
 
+class SageWaiting(Struct, frozen=True, tag="waiting"):
+    """Nothing was told for `waited_s`: the model says nothing, or tools are at work. A model that
+    is silent for `limit_s` is asked again; of tools it is 0."""
+
+    what: str
+    waited_s: float
+    limit_s: float = 0.0
+
+
+class SageRetry(Struct, frozen=True, tag="retry"):
+    """A model gave no answer, for the reason in `message`, and is asked again after `wait_s`."""
+
+    model: str
+    message: str
+    attempt: int
+    attempts: int
+    wait_s: float
+    task: str = ""
+
+
 class SageCost(Struct, frozen=True, tag="cost"):
     """The session has spent this much by now."""
 
@@ -157,6 +181,8 @@ SageEvent: TypeAlias = (
     | SageToolEnded
     | SageQuote
     | SageCompacted
+    | SageWaiting
+    | SageRetry
     | SageCost
     | SageEnd
 )
@@ -169,9 +195,47 @@ def call_id(above: int | str, step: int, index: int) -> str:
     return f"{above}{mark}{step + 1}.{index}"
 
 
+_TASK = re.compile(r"/[a-z]+ ([^/~]+)~[^/]*$")
+"""The end of the path of a sub-agent, named for the call that started it."""
+
+
+def retry_event(news: CallRetried) -> SageRetry:
+    """Return what is told of a call that is made again."""
+    found, wait_s = _TASK.search(news.path), news.wait_ms / 1000
+    task = found[1] if found else ""
+    return SageRetry(news.model, news.reason, news.attempt, news.attempts, wait_s, task)
+
+
+_WRITING = ("write", "edit", "apply_patch")
+
+
+def compaction_event(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
+    """Return what is told of a summary, and of what it took the place of."""
+    read = set(history.paths.get("read", ()))
+    written = {path for tool in _WRITING for path in history.paths.get(tool, ())}
+    dropped = {
+        "turns": history.turns,
+        "tool_calls": sum(history.calls.values()),
+        "files_read": len(read),
+        "files_written": len(written),
+    }
+    return SageCompacted(dropped, tuple(pinned), history.bytes_before, history.bytes_after)
+
+
 def event_line(event: SageEvent) -> str:
     """Return an event as a line of JSON."""
     return msgspec.json.encode(event).decode()
+
+
+_OWN_PLACE = re.compile(r"^agent [^:]{1,80}: ")
+_OWN_BUDGET = re.compile(r"budget 'runtime:[^'/]*/[^']*'")
+"""Its own, and not one that sessions share, which has no run in its name."""
+
+
+def message_of(error: VegaError) -> str:
+    """Return what an error says to a person who sees one session: without the name of its agent,
+    and of its budget on the ledger, which name the only ones there are."""
+    return _OWN_BUDGET.sub("the budget of this session", _OWN_PLACE.sub("", str(error)))
 
 
 def reason_of(error: VegaError) -> EndReason:

@@ -10,19 +10,31 @@ The store of undo has the truth, the marks follow from it; so a kill in between 
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
+from vegakit.agent import ToolOutcome
 from vegakit.config import Settings, load
-from vegakit.conversation import AssistantMessage, Message, Text, ToolMessage, UserMessage
+from vegakit.conversation import (
+    AssistantMessage,
+    Message,
+    ModelReply,
+    Text,
+    ToolMessage,
+    UserMessage,
+)
 from vegakit.errors import UserError
+from vegakit.events import Answered
 from vegakit.money import parse_allowance, to_usd
 from vegakit.sage.events import (
+    EndReason,
     SageEnd,
     SageEvent,
     SageSession,
@@ -35,7 +47,14 @@ from vegakit.sage.events import (
 from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord
 from vegakit.sage.undo.records import Restored, UndoStoreInUseError, UndoTurn
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
-from vegakit.store import RunSummary, journal_size, list_runs, open_journal
+from vegakit.store import (
+    RecordedEffect,
+    RunSummary,
+    journal_size,
+    list_runs,
+    open_journal,
+    recorded_effects,
+)
 from vegakit.tools import remove_left_stubs
 
 # Records.
@@ -132,10 +151,14 @@ async def export_session(
 ) -> list[SageEvent]:
     """Return what happened in a session as its events, turn by turn; without a name that of the
     session that was used last. A piece of text is whole here, and what it cost stands at the end of
-    a turn."""
-    async with _opened(folder, settings) as (sessions, _):
+    a turn. One that was cut off is told as far as the journal has it."""
+    async with _opened(folder, settings) as (sessions, chosen):
         record = await sessions.named(name)
         turns = _standing(await sessions.turns(record))
+    cut: dict[int, list[SageEvent]] = {}
+    for number, turn in turns.items():
+        if not turn.messages and not turn.failed:
+            cut[number] = await asyncio.to_thread(_cut_off, chosen, record, number, turn)
     budget = to_usd(parse_allowance(record.budget).amount) if record.budget else None
     resumed = len(turns) > 1
     opened = SageSession(
@@ -143,7 +166,11 @@ async def export_session(
     )
     return [
         opened,
-        *(event for number, turn in turns.items() for event in turn_events(number, turn)),
+        *(
+            event
+            for number, turn in turns.items()
+            for event in cut.get(number) or turn_events(number, turn)
+        ),
     ]
 
 
@@ -256,14 +283,57 @@ def turn_events(number: int, turn: TurnRecord) -> Iterator[SageEvent]:
         yield turn.end
 
 
+_PLACE = re.compile(r"(?P<agent>[^/]+)~[^/]*#(\d+)/send \d+:\d+\[(\d+)\](?:\[(\d+)\])?@(\d+)")
+"""The path of a model call by its step, and of a tool call by its step and its index there. Those
+of sub-agents have more names before; only their last answer is told."""
+
+
+def _cut_off(
+    settings: Settings, record: SageRecord, number: int, turn: TurnRecord
+) -> list[SageEvent]:
+    """Return what the journal has of a turn that did not come to an end."""
+    is_running = any(one.is_running for one in _runs(settings) if one.run.program == record.run)
+    found = recorded_effects(settings.journal_place, record.run)
+    told = [SageTurn(number, turn.prompt), *recorded_events(number, found)]
+    cut = SageEnd(EndReason.INTERRUPTED, message="cut off; the session goes on with this turn")
+    return told if is_running else [*told, cut]
+
+
+def recorded_events(number: int, effects: Iterable[RecordedEffect]) -> Iterator[SageEvent]:
+    """Yield what was said and done in a turn by the outcomes of its calls, step by step."""
+    found: dict[tuple[int, int], tuple[tuple[int, int], Any]] = {}
+    for effect in effects:
+        place = _PLACE.fullmatch(effect.path)
+        if place and place["agent"] == f"sage {number}" and isinstance(effect.outcome, Answered):
+            _, again, step, index, occurrence = place.groups()
+            key, which = (int(step), int(index or -1)), (int(again), int(occurrence))
+            # A call that was made again is known by its last outcome.
+            if key not in found or found[key][0] < which:
+                found[key] = which, effect.outcome.value
+    steps = sorted(step for step, index in found if index < 0)
+    for step in steps:
+        said = convert(found[step, -1][1], ModelReply).message
+        # An answer without calls is the last one, or else a summary, which is told to nobody.
+        if said.text and (said.tool_calls or step == steps[-1]):
+            yield SageText(said.text)
+        for index, call in enumerate(said.tool_calls):
+            yield SageToolBegan(call_id(number, step, index), call.name, call.arguments)
+        for index, call in enumerate(said.tool_calls):
+            if (step, index) in found:
+                ended = convert(found[step, index][1], ToolOutcome)
+                which = call_id(number, step, index)
+                yield SageToolEnded(which, call.name, ended.content, ended.is_error)
+
+
 def _own_messages(turn: TurnRecord) -> Sequence[Message]:
-    """Return what was said after the prompt. Where older messages were summed up in this turn,
-    `messages` are the whole conversation."""
-    for at in range(len(turn.messages) - 1, -1, -1):
-        message = turn.messages[at]
+    """Return what was said after the prompt, also in a turn that failed. Where older messages were
+    summed up in this turn, `messages` are the whole conversation."""
+    said = turn.messages or turn.partial
+    for at in range(len(said) - 1, -1, -1):
+        message = said[at]
         if isinstance(message, UserMessage) and Text(turn.text) in message.parts:
-            return turn.messages[at + 1 :]
-    return turn.messages
+            return said[at + 1 :]
+    return said
 
 
 def _lines(event: SageEvent) -> Iterator[str]:
@@ -282,8 +352,8 @@ def _lines(event: SageEvent) -> Iterator[str]:
         case SageToolEnded():
             yield f"{event.name} {'failed' if event.is_error else 'returned'}:\n"
             yield from _fenced(event.result, "text")
-        case SageEnd() if event.error:
-            yield f"*{event.reason}: {event.error}: {event.message}*\n"
+        case SageEnd() if event.reason is not EndReason.DONE:
+            yield f"*{event.reason}: {event.message}*\n"
         case _:
             pass
 
@@ -307,18 +377,20 @@ async def undo_turns(
     *,
     to: int | None = None,
     overwrite: bool = False,
+    replaced: bool = False,
     settings: Settings | None = None,
     on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
     """Take back the last turns, or all after turn `to`: what they wrote, and what was said in them.
-    What somebody else changed since is kept and named, unless `overwrite` says to restore it. A
-    session that is open in the folder may be about to end: it is waited for, and `on_wait` is
-    called first."""
+    What somebody else changed since is kept and named, unless `overwrite` says to restore it. If
+    another folder has taken the place of the one that they ran in, it is refused unless `replaced`
+    says so. A session that is open in the folder may be about to end: it is waited for, and
+    `on_wait` is called first."""
     on_conflict = "restore" if overwrite else "keep"
 
     def work(store: UndoStore) -> Restored:
         # One that was cut off was asked for before, and is done now.
-        return store.record() or store.undo(turns, on_conflict, to=to)
+        return store.record() or store.undo(turns, on_conflict, to=to, replaced=replaced)
 
     return await _rewound(folder, settings, work, on_wait)
 
@@ -327,14 +399,16 @@ async def redo_turns(
     folder: str | Path = ".",
     *,
     overwrite: bool = False,
+    replaced: bool = False,
     settings: Settings | None = None,
     on_wait: Callable[[], object] | None = None,
 ) -> Rewound:
-    """Take back the last undo. An open session is waited for, as by `undo_turns`."""
+    """Take back the last undo. An open session is waited for, and a folder that has taken the place
+    of another is refused, as by `undo_turns`."""
 
     def work(store: UndoStore) -> Restored:
         store.record()
-        return store.redo("restore" if overwrite else "keep")
+        return store.redo("restore" if overwrite else "keep", replaced=replaced)
 
     return await _rewound(folder, settings, work, on_wait)
 

@@ -9,15 +9,18 @@ turn that told it: a turn that is undone takes it along, and it is told again.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vegakit.conversation import Media, Message, ToolMessage
+from vegakit.errors import UserError
+from vegakit.host import read_media
 from vegakit.sage.context import changes, pinned_parts, read_instructions
 from vegakit.sage.environment import environment_notes, environment_of
 from vegakit.sage.events import MODES_TOLD, SageMode
 from vegakit.sage.sessions import SageRecord, TurnRecord
 from vegakit.sage.skills import SkillSet
+from vegakit.sage.tools import IMAGE_TYPES
 
 
 class Knowledge:
@@ -98,3 +101,13 @@ def _results_in(messages: tuple[Message, ...]) -> Iterator[str]:
     for message in messages:
         if isinstance(message, ToolMessage):
             yield from (result.content for result in message.results)
+
+
+def read_images(paths: Sequence[str | Path]) -> list[Media]:
+    """Return the images that go with a prompt; it reads files, so call it in a thread."""
+    found = [read_media(path) for path in paths]
+    for path, media in zip(paths, found, strict=True):
+        if media.media_type not in IMAGE_TYPES:
+            known = ", ".join(kind.removeprefix("image/") for kind in IMAGE_TYPES)
+            raise UserError(f"{path} is {media.media_type}; an image is one of {known}")
+    return found

@@ -35,7 +35,7 @@ from vegakit.config import (
     user_config_dir,
 )
 from vegakit.control import Question
-from vegakit.conversation import Media, Message
+from vegakit.conversation import Message
 from vegakit.errors import CapabilityDenied, UserError, VegaError, error_name
 from vegakit.host import (
     PermissionPolicy,
@@ -45,20 +45,19 @@ from vegakit.host import (
     ToolCalled,
     ToolReturned,
     TurnEnded,
-    read_media,
+    seconds_of,
 )
 from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars, to_usd
-from vegakit.policy import RetryRule
+from vegakit.policy import BreakerRule, RetryRule
 from vegakit.ports import Tool
-from vegakit.sage.coding_agent import PATCH_TOOL, PATIENT, PINNED_TOOL, coding_agent
+from vegakit.sage.coding_agent import PATIENT, PINNED_TOOL, SILENT_S, STEADY, Silence, coding_agent
 from vegakit.sage.context import read_instructions, system_prompt
 from vegakit.sage.environment import check_workspace
 from vegakit.sage.events import (
     MODES,
     POLICIES,
     EndReason,
-    SageCompacted,
     SageCost,
     SageEnd,
     SageEvent,
@@ -69,27 +68,30 @@ from vegakit.sage.events import (
     SageToolEnded,
     SageTurn,
     call_id,
+    compaction_event,
+    message_of,
     reason_of,
+    retry_event,
 )
-from vegakit.sage.knowledge import Knowledge
+from vegakit.sage.knowledge import Knowledge, read_images
 from vegakit.sage.sessions import (
     MOST_TOKENS,
     SageRecord,
     SessionStore,
     TurnRecord,
     budget_text,
+    capped_rule,
     said_in,
     turn_key,
 )
 from vegakit.sage.skills import SkillSet, find_skills
-from vegakit.sage.tools import IMAGE_TYPES, Jobs, SageTool, ToolRegistry, Workspace, session_tools
+from vegakit.sage.tools import Jobs, SageTool, ToolRegistry, Workspace, session_tools
 from vegakit.sage.undo.recorder import TurnRecorder, lasting_effect
-from vegakit.sdk import Ask, Runtime, runtime_arguments
+from vegakit.sdk import Ask, CallRetried, Runtime, runtime_arguments
 from vegakit.tools import remove_left_stubs
 
 _MOST_TOLD = 256
 """Events that wait for who listens."""
-_WRITING = ("write", "edit", PATCH_TOOL)
 
 
 class SageAgent:
@@ -104,9 +106,9 @@ class SageAgent:
     that were cut off are made again. With `programs` the agent of a new session may write programs
     and run them, and with `nodes` call the nodes of this folder of the workspace. `max_tokens` is
     the most that an answer of the model may have, 8,000 if it is not given; a session that goes on
-    keeps its own, and so does a turn. `tools` are yours beside its own, under the same modes and
-    rules; give the same ones when it goes on: every request begins
-    with them."""
+    keeps its own, and so does a turn. `timeout` is how long the model may say nothing before it is
+    asked again, five minutes if it is not given. `tools` are yours beside its own, under the same
+    modes and rules; give the same ones when it goes on: every request begins with them."""
 
     def __init__(
         self,
@@ -123,6 +125,7 @@ class SageAgent:
         programs: bool = False,
         nodes: str = "",
         max_tokens: int | None = None,
+        timeout: float | str | None = None,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         on_question: Callable[[Runtime, Question], object] | None = None,
         on_refused: Callable[[Question], object] | None = None,
@@ -135,6 +138,9 @@ class SageAgent:
         if max_tokens is not None and max_tokens < 1:
             raise UserError(f"max_tokens is at least 1; got {max_tokens}; leave it out for 8,000")
         self._model, self._session, self._max_tokens = model, session, max_tokens
+        self.silent_ms = round(1000 * (SILENT_S if timeout is None else seconds_of(timeout)))
+        if self.silent_ms < 1:
+            raise UserError(f"timeout is above 0; got {timeout}; write it like '5m'")
         self._mode = None if mode is None else SageMode(mode)
         self._resume, self._resend = resume, resend
         self._fork, self._more_tools = fork, tools
@@ -176,8 +182,12 @@ class SageAgent:
             await journal.aclose()
             raise
         # What somebody wrote into the settings holds; where they say nothing, patience does.
-        is_usual = settings.limits_for("").retry == RetryRule()
-        self.retry = PATIENT if is_usual else None
+        usual = settings.limits_for("")
+        self.retry = PATIENT if usual.retry == RetryRule() else None
+        self.breaker = STEADY if usual.breaker == BreakerRule() else None
+        parts["budget"] = capped_rule(
+            parts["budget"], known.budget if known else self._budget or ""
+        )
         self.runtime = Runtime(**parts)
         self._undo = TurnRecorder(self.folder, settings.data_path)
         with self._resuming(known):
@@ -284,16 +294,13 @@ class SageAgent:
         self._tools = ToolRegistry((*own, *self._more_tools))
         await self._load_turns()
         self.runtime.on(Question, self._on_asked)
+        self.runtime.on(CallRetried, lambda news: self._told and self._told.push(retry_event(news)))
         await self._keep()
 
     async def _copy_turns(self, source: SageRecord, to: SageRecord, outputs: Path) -> None:
         """Copy the turns that stand and came to an end, and the outputs of commands that they name.
         One that was cut off stays with the session whose journal has the rest of it."""
-        turns = await self._sessions.turns(source)
-        await self._sessions.rewind(source, turns, await self._undo.undone())
-        for number, turn in turns.items():
-            if not turn.undone_ms and (turn.messages or turn.failed):
-                await self._sessions.keep_turn(to, number, turn)
+        await self._sessions.copy_turns(source, to, await self._undo.undone())
         kept = outputs.parent / source.run
         if await asyncio.to_thread(kept.is_dir):
             await asyncio.to_thread(shutil.copytree, kept, outputs, dirs_exist_ok=True)
@@ -350,7 +357,7 @@ class SageAgent:
         """Carry out a turn, and yield what happens; the last event is a `SageEnd`. `images` are
         files that the agent sees with the prompt. A turn before that failed is told to the agent as
         such; one that was cut off is for `go_on`."""
-        media = tuple(await asyncio.to_thread(_read_images, images))
+        media = tuple(await asyncio.to_thread(read_images, images))
         if self._last is not None and not self._last.messages:
             self._remember(self._last)
         number = self.record.turns + 1
@@ -361,7 +368,7 @@ class SageAgent:
         await self._sessions.keep_turn(self.record, number, turn)
         self.record.turns, self._last, self._last_number = number, turn, number
         await self._keep()
-        async with aclosing(self._events(number, turn)) as events:
+        async with aclosing(self._heard(number, turn)) as events:
             async for event in events:
                 yield event
 
@@ -375,8 +382,16 @@ class SageAgent:
         # turn would wait for them in vain.
         for question in self.runtime.interrupts():
             self._on_asked(question)
-        async with aclosing(self._events(self._last_number, self._last)) as events:
+        async with aclosing(self._heard(self._last_number, self._last)) as events:
             async for event in events:
+                yield event
+
+    async def _heard(self, number: int, turn: TurnRecord) -> AsyncGenerator[SageEvent]:
+        now = self.runtime.clock.now
+        self._silence = Silence(self.record.model, self.silent_ms, now())
+        async with aclosing(self._events(number, turn)) as events:
+            async for event in events:
+                self._silence.heard(event, now())
                 yield event
 
     async def _with_news(self, said: str) -> str:
@@ -397,6 +412,8 @@ class SageAgent:
             tuple(self._tools.values()),
             turn.max_tokens,
             retry=self.retry,
+            breaker=self.breaker,
+            silent_ms=self.silent_ms,
             pinned=self._knowledge.pinned(),
         )
         with self.allowance():
@@ -459,7 +476,7 @@ class SageAgent:
                     turn.todo = content
                 return SageToolEnded(call, name, content, is_error)
             case CompactedHistory():
-                return _compacted(event, self._knowledge.pinned())
+                return compaction_event(event, self._knowledge.pinned())
             case _:
                 return event
 
@@ -495,14 +512,16 @@ class SageAgent:
                 told.close()
 
         passing = asyncio.create_task(pass_on())
+        watching = asyncio.create_task(self._silence.watch(self.runtime.clock, told.push))
         try:
             async for event in told:
                 yield event
             await passing
         finally:
             told.close()
-            passing.cancel()
-            await run_to_completion(asyncio.wait([passing]))
+            for task in (passing, watching):
+                task.cancel()
+            await run_to_completion(asyncio.wait([passing, watching]))
 
     def _finish(self, turn: TurnRecord, conversation: tuple[Message, ...]) -> None:
         turn.failed, turn.partial = "", ()
@@ -520,16 +539,27 @@ class SageAgent:
         self._history = [*(() if turn.is_whole else self._history), *said_in(turn)]
 
     async def _end(
-        self, reason: EndReason, *, text: str = "", error: VegaError | None = None
+        self,
+        reason: EndReason,
+        *,
+        text: str = "",
+        error: VegaError | None = None,
+        message: str = "",
     ) -> SageEnd:
         spent = (await self._cost()).spent_usd
-        name, message = ("", "") if error is None else (error_name(error), str(error))
+        name = "" if error is None else error_name(error)
+        message = message if error is None else message_of(error)
         undo = self._undo
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
         notes, self._workspace.notes = self._workspace.notes, []
         told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes), undo.unrecorded)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
+
+    async def interrupted(self, why: str) -> SageEnd:
+        """Return the event that a turn ends with which was cancelled; `why` is told with it. The
+        session goes on with that turn."""
+        return await self._end(EndReason.INTERRUPTED, message=why)
 
     async def _cost(self) -> SageCost:
         with self.allowance():
@@ -562,27 +592,6 @@ class SageAgent:
     async def _keep(self) -> None:
         self.record.used_ms = self.runtime.clock.now()
         await self._sessions.keep(self.record)
-
-
-def _compacted(history: CompactedHistory, pinned: dict[str, str]) -> SageCompacted:
-    read = set(history.paths.get("read", ()))
-    written = {path for tool in _WRITING for path in history.paths.get(tool, ())}
-    dropped = {
-        "turns": history.turns,
-        "tool_calls": sum(history.calls.values()),
-        "files_read": len(read),
-        "files_written": len(written),
-    }
-    return SageCompacted(dropped, tuple(pinned), history.bytes_before, history.bytes_after)
-
-
-def _read_images(paths: Sequence[str | Path]) -> list[Media]:
-    found = [read_media(path) for path in paths]
-    for path, media in zip(paths, found, strict=True):
-        if media.media_type not in IMAGE_TYPES:
-            known = ", ".join(kind.removeprefix("image/") for kind in IMAGE_TYPES)
-            raise UserError(f"{path} is {media.media_type}; an image is one of {known}")
-    return found
 
 
 def _mode_of(settings: Settings) -> SageMode:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.conversation import (
     AssistantMessage,
@@ -22,6 +23,7 @@ from vegakit.conversation import (
 )
 from vegakit.errors import UserError
 from vegakit.money import Dollars, dollars, parse_allowance
+from vegakit.policy import ScopeRule
 from vegakit.ports import Store
 from vegakit.records import digest128, from_json, to_json
 from vegakit.sage.events import SageEnd, SageMode
@@ -149,6 +151,16 @@ class SessionStore:
         """Write a turn of a session."""
         await self._put(_TURNS, turn_key(record.run, number), to_json(turn))
 
+    async def copy_turns(
+        self, source: SageRecord, to: SageRecord, undone: Iterable[UndoneTurns]
+    ) -> None:
+        """Write the turns of a session that stand and came to an end as those of another."""
+        turns = await self.turns(source)
+        await self.rewind(source, turns, undone)
+        for number, turn in turns.items():
+            if not turn.undone_ms and (turn.messages or turn.failed):
+                await self.keep_turn(to, number, turn)
+
     async def rewind(
         self, record: SageRecord, turns: dict[int, TurnRecord], undone: Iterable[UndoneTurns]
     ) -> list[int]:
@@ -188,6 +200,16 @@ def budget_text(amount: str | float | Decimal) -> str:
         parse_allowance(amount)
         return amount
     return str(Dollars.of_nanos(dollars(amount) // 1000 * 1000))
+
+
+def capped_rule(rule: ScopeRule, budget: str) -> ScopeRule:
+    """Return the rule of a run with the budget of its session as its cap, if that is lower: what
+    `vega ps` shows of a session is never more than it may spend. A budget for a time is shared, and
+    stays."""
+    cap = parse_allowance(budget).amount if budget else None
+    if cap is None or rule.window is not None or (rule.cap is not None and rule.cap <= cap):
+        return rule
+    return replace(rule, cap=cap)
 
 
 def turn_key(run: str, number: int) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         BreakerClosed as BreakerClosed,
         BreakerOpened as BreakerOpened,
         CallQueued as CallQueued,
+        CallRetried as CallRetried,
         CostAlert as CostAlert,
         ProcessExited as ProcessExited,
         ProcessRestarted as ProcessRestarted,
@@ -91,8 +92,8 @@ __getattr__, __dir__ = lazy_exports(
             "ToolCalled ToolReturned TurnEnded run_program"
         ),
         "vegakit.program": (
-            "BreakerClosed BreakerOpened CallQueued CostAlert ProcessExited ProcessRestarted "
-            "ProcessSpawned ProcessStuck"
+            "BreakerClosed BreakerOpened CallQueued CallRetried CostAlert ProcessExited "
+            "ProcessRestarted ProcessSpawned ProcessStuck"
         ),
         "ask": "Ask",
         "composition": "RuntimeOptions adopt runtime_arguments",

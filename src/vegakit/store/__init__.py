@@ -62,10 +62,12 @@ if TYPE_CHECKING:
         open_stores as open_stores,
         open_tenants as open_tenants,
         recorded_calls as recorded_calls,
+        recorded_effects as recorded_effects,
         show_place as show_place,
     )
     from vegakit.store.runs import (
         RecordedCall as RecordedCall,
+        RecordedEffect as RecordedEffect,
         RunSummary as RunSummary,
     )
     from vegakit.store.sqlite import (
@@ -95,9 +97,9 @@ __getattr__, __dir__ = lazy_exports(
         "redis": "RedisBus",
         "registry": (
             "forget_runs journal_size list_runs open_bus open_journal open_ledger open_stores "
-            "open_tenants recorded_calls show_place"
+            "open_tenants recorded_calls recorded_effects show_place"
         ),
-        "runs": "RecordedCall RunSummary",
+        "runs": "RecordedCall RecordedEffect RunSummary",
         "sqlite": "ReplyCache SqliteJournal SqliteLedger SqliteMemory SqliteStore",
     },
 )

@@ -288,7 +288,7 @@ class SqlJournal(ABC, Generic[ThreadT]):
                 return ClaimResult(None, changed), lambda: _insert(handle, row)
             commit = not speculative and not known.committed
             write = _change(handle, known._replace(committed=True)) if commit else _nothing
-            return ClaimResult(_outcome_of(known.outcome), changed), write
+            return ClaimResult(outcome_of(known.outcome), changed), write
 
         return self._thread.do(work)
 
@@ -471,10 +471,11 @@ def _row_of(handle: JournalHandle, key: EffectKey) -> EffectRow | None:
 
 
 def _found(row: EffectRow | None) -> RecordedOutcome | None:
-    return None if row is None else (Digest(row.digest), _outcome_of(row.outcome))
+    return None if row is None else (Digest(row.digest), outcome_of(row.outcome))
 
 
-def _outcome_of(text: str | None) -> EffectOutcome | None:
+def outcome_of(text: str | None) -> EffectOutcome | None:
+    """Return a recorded outcome; None where there is none."""
     return None if text is None else from_json(_OUTCOME, text)
 
 

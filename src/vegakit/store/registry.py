@@ -10,7 +10,7 @@ from vegakit.errors import SettingsError
 from vegakit.ports import Bus, Clock, Journal, Ledger, Store, TenantStore
 from vegakit.store.bus import LocalBus
 from vegakit.store.journal import ForgottenRuns, RetentionRule
-from vegakit.store.runs import Backend, RecordedCall, RunSummary
+from vegakit.store.runs import Backend, RecordedCall, RecordedEffect, RunSummary
 from vegakit.store.sqlite import SQLITE
 from vegakit.store.tenants import MemoryTenantStore
 
@@ -113,6 +113,11 @@ def list_runs(place: str | PathLike[str]) -> list[RunSummary]:
 def recorded_calls(place: str | PathLike[str]) -> list[RecordedCall]:
     """Return the model calls in a journal that `list_runs` can read."""
     return _backend_of(fspath(place)).calls(fspath(place))
+
+
+def recorded_effects(place: str | PathLike[str], program: str) -> list[RecordedEffect]:
+    """Return the effects of a run in a journal that `list_runs` can read, in no order."""
+    return _backend_of(fspath(place)).effects(fspath(place), program)
 
 
 def forget_runs(

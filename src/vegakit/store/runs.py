@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from vegakit.events import EffectOutcome
 from vegakit.ids import ProgramId
 from vegakit.money import Money
 from vegakit.ports import Journal, Ledger, RunRecord, Store, TenantStore
 from vegakit.records import from_json
-from vegakit.store.journal import ForgottenRuns
+from vegakit.store.journal import ForgottenRuns, outcome_of
 from vegakit.store.seals import RowSeals
 
 
@@ -42,6 +43,15 @@ class RecordedCall(Struct, frozen=True):
     is_cut: bool
 
 
+class RecordedEffect(Struct, frozen=True):
+    """An effect as it stands in a journal: its path in the program, and its outcome, None if it was
+    cut off or goes on."""
+
+    path: str
+    kind: str
+    outcome: EffectOutcome | None
+
+
 class Backend(NamedTuple):
     """The operations of one kind of place, each of which takes the place as its first argument."""
 
@@ -52,6 +62,8 @@ class Backend(NamedTuple):
     """Return the runs of a journal, the first first, without writing to it."""
     calls: Callable[[str], list[RecordedCall]]
     """Return the model calls of a journal."""
+    effects: Callable[[str, str], list[RecordedEffect]]
+    """Return the effects of the run that is named second, in no order."""
     forget: Callable[..., ForgottenRuns]
     """Forget runs that have ended, by age and size."""
     size: Callable[[str], int | None]
@@ -85,6 +97,10 @@ class RunQueries:
             FROM effects JOIN runs USING (program)
             WHERE kind = 'CallModel' AND outcome IS NOT NULL AND {own}
         """  # noqa: S608
+        self.effects = f"""
+            SELECT path, kind, outcome FROM effects JOIN runs USING (program)
+            WHERE program = ? AND {own}
+        """  # noqa: S608
         self.ended = f"""
             SELECT program, ended_ms FROM runs
             WHERE ended_ms IS NOT NULL AND {own} ORDER BY ended_ms
@@ -111,6 +127,12 @@ def summaries(
         money = Money(int(spent or 0)), Money(int(lost or 0))
         found.append(RunSummary(run, ended_ms, living, recorded or 0, cut_off or 0, *money))
     return found
+
+
+def recorded_effect(row: tuple[Any, ...]) -> RecordedEffect:
+    """Return a row of `RunQueries.effects`."""
+    path, kind, outcome = row
+    return RecordedEffect(path, kind, outcome_of(outcome))
 
 
 def recorded_call(row: tuple[Any, ...]) -> RecordedCall:

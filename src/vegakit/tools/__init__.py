@@ -42,9 +42,14 @@ if TYPE_CHECKING:
         McpServer as McpServer,
         mcp_server as mcp_server,
     )
+    from vegakit.tools.openat import folder_mark as folder_mark
     from vegakit.tools.protected_names import is_protected as is_protected
     from vegakit.tools.sandbox import SandboxLimits as SandboxLimits
-    from vegakit.tools.sandbox.quarantine import remove_left_stubs as remove_left_stubs
+    from vegakit.tools.sandbox.quarantine import (
+        is_stub as is_stub,
+        remove_left_stubs as remove_left_stubs,
+    )
+    from vegakit.tools.sandbox.witness import Inotify as Inotify
     from vegakit.tools.tool_files import ToolFile as ToolFile
     from vegakit.tools.tool_tables import (
         ToolFileProblem as ToolFileProblem,
@@ -67,9 +72,11 @@ __getattr__, __dir__ = lazy_exports(
         "mcp.pins": "McpPins McpReview",
         "mcp.registry": "McpServers",
         "mcp.servers": "McpSamplingRequest McpSamplingResult McpServer mcp_server",
+        "openat": "folder_mark",
         "protected_names": "is_protected",
         "sandbox": "SandboxLimits",
-        "sandbox.quarantine": "remove_left_stubs",
+        "sandbox.quarantine": "is_stub remove_left_stubs",
+        "sandbox.witness": "Inotify",
         "tool_files": "ToolFile",
         "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",
     },

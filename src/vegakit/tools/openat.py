@@ -4,12 +4,14 @@ import ctypes
 import os
 import secrets
 import stat
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from vegakit.errors import CapabilityDenied, ToolFailed
 
@@ -230,3 +232,39 @@ def _is_still_named(file: int, folder: int, name: str) -> bool:
     except OSError:
         return identity(lstat_at(folder, name)) == identity(os.fstat(file))
     return opened == f"{here.rstrip('/')}/{name}"
+
+
+# When a file was made: a new one may have the inode of one that was removed, but not its birth.
+
+
+_EMPTY_PATH, _NO_FOLLOW, _WANT_BIRTH = 0x1000, 0x100, 0x800
+_STATX_SIZE, _STATX_MASK, _STATX_BIRTH = 256, struct.Struct("=I"), struct.Struct("=qI")
+_BIRTH_AT = 80
+_statx: Any = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linux" else None
+"""Python's own stat does not tell on Linux when a file was made."""
+
+
+def born_ns(fd: int, name: str) -> int:
+    """Return when `name` in the folder `fd` was made, or that folder itself if there is no name; 0
+    where the file system does not tell."""
+    if _statx is None:
+        about = os.stat(name, dir_fd=fd, follow_symlinks=False) if name else os.fstat(fd)
+        return int(getattr(about, "st_birthtime", 0) * 1_000_000_000)
+    told = ctypes.create_string_buffer(_STATX_SIZE)
+    flags_ = _NO_FOLLOW | (0 if name else _EMPTY_PATH)
+    if _statx(fd, os.fsencode(name), flags_, _WANT_BIRTH, told):
+        return 0
+    (mask,) = _STATX_MASK.unpack_from(told)
+    seconds, nanoseconds = _STATX_BIRTH.unpack_from(told, _BIRTH_AT)
+    return seconds * 1_000_000_000 + nanoseconds if mask & _WANT_BIRTH else 0
+
+
+def folder_mark(folder: Path) -> str:
+    """Return what tells a folder from another that takes its path: when it was made, and its inode
+    where that is not known. Some file systems number their folders anew with each mount."""
+    fd = os.open(folder, flags("O_RDONLY O_DIRECTORY O_CLOEXEC"))
+    try:
+        born = born_ns(fd, "")
+        return f"born {born}" if born else f"inode {os.fstat(fd).st_ino}"
+    finally:
+        os.close(fd)

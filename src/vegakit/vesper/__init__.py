@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         judge as judge,
         same_set as same_set,
     )
-    from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
+    from vegakit.vesper.evidence import (
+        KeptDifference as KeptDifference,
+        RolloutRecord as RolloutRecord,
+    )
     from vegakit.vesper.monitoring import (
         RolloutAlert as RolloutAlert,
         Webhook as Webhook,
@@ -117,31 +120,37 @@ if TYPE_CHECKING:
         open_rollouts as open_rollouts,
         store_with_rollouts as store_with_rollouts,
     )
+    from vegakit.vesper.paths import CallInputs as CallInputs
+    from vegakit.vesper.proofs import (
+        MOST_ITEMS as MOST_ITEMS,
+        SOLVER_EFFORT as SOLVER_EFFORT,
+        ClauseProof as ClauseProof,
+        NodeProof as NodeProof,
+        ProofLimits as ProofLimits,
+        ProofVerdict as ProofVerdict,
+        prove_node as prove_node,
+    )
     from vegakit.vesper.quotes import (
         QuotedStage as QuotedStage,
         RolloutQuote as RolloutQuote,
         render_rollout_quote as render_rollout_quote,
     )
     from vegakit.vesper.repository import (
-        Dependency as Dependency,
+        NodeDependency as NodeDependency,
         NodeRepository as NodeRepository,
         capabilities_of as capabilities_of,
         compiler_version as compiler_version,
         name_of as name_of,
         node_digest as node_digest,
     )
-    from vegakit.vesper.rollouts import (
-        CheckedInput as CheckedInput,
-        RolledOut as RolledOut,
-        rollout as rollout,
-    )
+    from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
+    from vegakit.vesper.shadows import CheckedInput as CheckedInput
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
         "comparisons": "Comparison by_field close exact ignored judge same_set",
-        "evidence": "RolloutRecord",
+        "evidence": "KeptDifference RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "node_debugger": (
             "Breakpoint DebugStop DebuggedNode Moment MomentKind NodeDebugger parse_breakpoint "
@@ -162,18 +171,24 @@ __getattr__, __dir__ = lazy_exports(
             "write_trace"
         ),
         "node_rollouts": "NodeFailed NodeRollout node_agent node_rollout",
+        "node_tables": "node_schema",
         "node_tools": (
             "CallableNode NodeTool ResultCache callable_node outputs_of program_nodes "
             "show_signature"
         ),
-        "node_tables": "node_schema",
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),
+        "paths": "CallInputs",
+        "proofs": (
+            "MOST_ITEMS SOLVER_EFFORT ClauseProof NodeProof ProofLimits ProofVerdict prove_node"
+        ),
         "quotes": "QuotedStage RolloutQuote render_rollout_quote",
         "repository": (
-            "Dependency NodeRepository capabilities_of compiler_version name_of node_digest"
+            "NodeDependency NodeRepository capabilities_of compiler_version name_of node_digest"
         ),
-        "rollouts": "CheckedInput RolledOut rollout",
+        "rollouts": "RolledOut rollout",
+        "shadows": "CheckedInput",
+        "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
     },
 )

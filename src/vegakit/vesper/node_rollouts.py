@@ -377,15 +377,15 @@ def node_rollout(
     `status`, `outputs` and `reason`; the others are those of `rollout`."""
     given = exact() if compare is None else comparison_of(compare)
     same = _watched(given, lambda: tell_divergence(runtime, node.program, "the outcomes differ"))
-    rolled = rollout(
+    rolled: RolledOut[..., NodeOutcome] = rollout(
         runtime,
         node.program.node_id,
         reference=cast("Any", NodeSource(node, reference)),
         candidate=cast("Any", NodeSource(node, candidate)),
         compare=same,
-        rule=rule,
+        rule=rule or RolloutRule(),
         on_change=on_change,
         budget=budget,
         webhook=webhook,
     )
-    return NodeRollout(node.program, cast("RolledOut[..., NodeOutcome]", rolled))
+    return NodeRollout(node.program, rolled)

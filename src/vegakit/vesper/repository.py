@@ -125,11 +125,11 @@ def _unreadable(path: Path, why: str) -> UserError:
 # The repository.
 
 
-class Dependency(Struct, frozen=True):
+class NodeDependency(Struct, frozen=True):
     """A node, and below it those that it depends on, by the names that it has for them."""
 
     id: str
-    below: "dict[str, Dependency]" = {}
+    below: "dict[str, NodeDependency]" = {}
 
 
 class Dependent(Struct, frozen=True):
@@ -238,7 +238,7 @@ class NodeRepository:
             (n + 1 for n, line in enumerate(lines) if n >= after and spelled.search(line)), 1
         )
 
-    def tree(self, word: str, *, is_locked: bool = True) -> Dependency:
+    def tree(self, word: str, *, is_locked: bool = True) -> NodeDependency:
         """Return a node with all that it depends on, or raise `UserError` if that is a circle or is
         not there. A node that several depend on is one object: walk it once."""
         node_id = self.find(word).program.node_id
@@ -248,10 +248,10 @@ class NodeRepository:
         self,
         node_id: str,
         above: tuple[str, ...],
-        known: dict[str, Dependency],
+        known: dict[str, NodeDependency],
         *,
         is_locked: bool,
-    ) -> Dependency:
+    ) -> NodeDependency:
         if node_id in known:
             return known[node_id]
         if node_id in above:
@@ -265,14 +265,14 @@ class NodeRepository:
             word: self._tree(each, (*above, node_id), known, is_locked=is_locked)
             for word, each in direct.items()
         }
-        known[node_id] = Dependency(node_id, below)
+        known[node_id] = NodeDependency(node_id, below)
         return known[node_id]
 
     def in_order(self, word: str, *, is_locked: bool = True) -> list[str]:
         """Return a node and all that it depends on, each after those that it needs."""
         found: dict[str, None] = {}
 
-        def take(tree: Dependency) -> None:
+        def take(tree: NodeDependency) -> None:
             if tree.id not in found:
                 for each in tree.below.values():
                     take(each)
@@ -394,10 +394,11 @@ def _covers(wanted: str, capability: str) -> bool:
     return capability == wanted or capability.startswith((f"{wanted}.", f"{wanted}::"))
 
 
-def _way_to(tree: Dependency, is_wanted: Callable[[str], bool]) -> tuple[str, ...] | None:
+def _way_to(tree: NodeDependency, is_wanted: Callable[[str], bool]) -> tuple[str, ...] | None:
     """Return the shortest way to what is wanted below a node, without both ends; None if it is not
     there."""
-    ways, seen = [((), tree)], {tree.id}
+    ways: list[tuple[tuple[str, ...], NodeDependency]] = [((), tree)]
+    seen = {tree.id}
     for way, at in ways:  # grows while it is walked, level by level
         for each in at.below.values():
             if is_wanted(each.id):

@@ -32,6 +32,22 @@ SEALED = [
     ".kiro/settings/mcp.json",
     "pins.json",
     "data/mcp.token",
+    "my.code-workspace",
+    "lefthook.yml",
+    ".config/lefthook.toml",
+    ".pre-commit-config.yaml",
+    ".yarn/releases/yarn.cjs",
+    ".bazelrc",
+    ".kilocode/mcp.json",
+    ".trae/mcp.json",
+    ".bsp/sbt.json",
+    "jupyter_server_config.py",
+    "gradle/wrapper/gradle-wrapper.jar",
+    ".venv/bin/python",
+    "venv/Scripts/activate",
+    ".venv/pyvenv.cfg",
+    ".venv/lib/python3.11/site-packages/x.pth",
+    "env/lib/python3.11/site-packages/sitecustomize.py",
 ]
 
 
@@ -79,7 +95,12 @@ def test_what_is_run_unasked_is_written_only_when_it_is_named(path: str) -> None
 
 
 @pytest.mark.parametrize(
-    "path", [".gitignore", "git/config", "env.py", "a/vega.toml.md", "src", "ledger.db", "run.dbx"]
+    "path",
+    [
+        *(".gitignore", "git/config", "env.py", "a/vega.toml.md", "src", "ledger.db", "run.dbx"),
+        *("code-workspace.md", ".yarn/cache/a.zip", "bin/activate", ".venv/lib/a.py"),
+        *("site-packages/a.py", "docs/bin/x", "gradle/wrapper/gradle-wrapper.properties"),
+    ],
 )
 def test_what_only_looks_alike_is_not_protected(path: str) -> None:
     """The other side of the boundary."""

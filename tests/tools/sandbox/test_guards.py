@@ -12,7 +12,9 @@ import pytest
 
 from tests.runtime.children.processes import comes_true
 from tests.tools.sandbox.stage import boxed, tree_of
-from vegakit.errors import UserError
+from vegakit.errors import CapabilityDenied, UserError
+from vegakit.policy import Grant
+from vegakit.tools import Files
 from vegakit.tools.sandbox.quarantine import remove_left_stubs, remove_stubs
 from vegakit.tools.sandbox.workspace import scan_workspace_sync
 
@@ -143,3 +145,71 @@ async def test_a_workspace_that_became_a_link_is_not_followed(tmp_path: Path) ->
         with pytest.raises(UserError, match="cannot be opened"):
             await box.run("cat", "x")
         assert tree_of(box.outside) == {"x": CANARY.encode()}
+
+
+PACKAGES = ".venv/lib/python3/site-packages"
+
+
+async def test_code_that_tools_of_the_person_run_stays_as_it_is(tmp_path: Path) -> None:
+    """Programs of an environment, and what its Python runs when it starts; packages may come."""
+    async with boxed(tmp_path) as box:
+        for name in (".venv/bin/python", f"{PACKAGES}/a.pth", ".venv/pyvenv.cfg"):
+            (box.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+            (box.workspace / name).write_text("the person's")
+        before = tree_of(box.workspace)
+        ran = await box.sh(
+            f"for f in .venv/bin/python .venv/bin/pip {PACKAGES}/a.pth .venv/pyvenv.cfg; do "
+            f"rm -f $f; echo evil > $f; done; mv .venv/bin .venv/b; mv .venv v; cd {PACKAGES} && "
+            "echo evil | tee evil.pth sitecustomize.py; echo fine > package.py"
+        )
+        left = tree_of(box.workspace)
+        aside = {name for name in left if ".set-aside-" in name}
+        assert {name.split(".set-aside-")[0] for name in aside} == {
+            f"{PACKAGES}/evil.pth",
+            f"{PACKAGES}/sitecustomize.py",
+        }
+        assert len(ran.about_files) == 2
+        kept = {name: text for name, text in left.items() if name not in aside}
+        assert kept == {**before, f"{PACKAGES}/package.py": b"fine\n"}
+
+
+async def test_an_environment_that_a_command_makes_is_left_to_it(tmp_path: Path) -> None:
+    """Nobody was set up to use it; the next command finds it as it is."""
+    async with boxed(tmp_path) as box:
+        made = f".venv/bin/python {PACKAGES}/a.pth"
+        ran = await box.sh(f"mkdir -p .venv/bin {PACKAGES}; touch {made}")
+        assert ran.about_files == ()
+        assert {*made.split()} == {*tree_of(box.workspace)}
+        assert (await box.sh(f"ls {made}")).stdout.split() == sorted(made.split())
+
+
+async def test_what_would_run_on_the_machine_of_the_person_is_set_aside(tmp_path: Path) -> None:
+    """At any depth; what only looks alike is left."""
+    planted = (
+        "a.code-workspace lefthook.yml .pre-commit-config.yaml .yarn/releases/y.cjs .bazelrc "
+        ".kilocode/mcp.json .trae/mcp.json .bsp/x.json jupyter_config.py crush.json hie.yaml"
+    ).split()
+    harmless = [".yarn/cache/y.zip", "code-workspace", "lefthook.md"]
+    async with boxed(tmp_path) as box:
+        await box.sh("; ".join(f"install -D /dev/null sub/{name}" for name in planted + harmless))
+        left = {name for name in tree_of(box.workspace) if ".set-aside-" not in name}
+        assert left == {f"sub/{name}" for name in harmless}
+
+
+async def test_a_file_with_a_name_outside_is_read_and_not_written(tmp_path: Path) -> None:
+    """Who made that name made it a part of the workspace; what it is outside stays as it is."""
+    async with boxed(tmp_path) as box:
+        (box.outside / "theirs").write_text("theirs")
+        os.link(box.outside / "theirs", box.workspace / "linked")
+        script = (
+            "cat linked; echo x >> linked; chmod 777 linked; mv linked m; rm -f linked; ls linked m"
+        )
+        ran = await box.sh(script)
+        assert ran.stdout == "theirslinked\n"
+        assert tree_of(box.outside) == {"theirs": b"theirs"}
+        assert os.stat(box.outside / "theirs").st_mode & 0o777 != 0o777  # noqa: PTH116
+        files = Files(box.workspace, Grant(("fs",), paths=("linked",)))
+        for refused in (files.read("linked"), files.write("linked", b"x")):
+            with pytest.raises(CapabilityDenied, match="one of 2 names"):
+                await refused
+        assert tree_of(box.outside) == {"theirs": b"theirs"}

@@ -19,15 +19,15 @@ from msgspec import Struct
 
 from vegakit.agent import CompactedHistory
 from vegakit.config import Settings, SourceKind
-from vegakit.conversation import ToolCall, Usage
+from vegakit.conversation import ModelRequest, Text, ToolCall, Usage, UserMessage
 from vegakit.effects import place_of
 from vegakit.errors import InvalidMoneyError, ToolFailed, VegaError, error_name
 from vegakit.host import TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.ids import EffectKey
 from vegakit.money import Dollars, Money, dollars, format_money, to_usd
-from vegakit.policy import RetryRule, mark_untrusted, sanitise
-from vegakit.ports import Tool
-from vegakit.prices import DEFAULT_SEND_BUDGET, bill
+from vegakit.policy import BreakerRule, RetryRule, mark_untrusted, sanitise
+from vegakit.ports import Model, Tool
+from vegakit.prices import DEFAULT_SEND_BUDGET, PriceRow, bill, worst_case
 from vegakit.sage.coding_agent import CodingAgent, coding_agent
 from vegakit.sage.events import (
     EndReason,
@@ -109,6 +109,8 @@ class TaskSession(Protocol):
     runtime: Runtime
     record: SageRecord
     retry: RetryRule | None
+    breaker: BreakerRule | None
+    silent_ms: int
     jobs: Jobs
 
     @property
@@ -193,46 +195,85 @@ class SubAgents:
         return Money(turn.parts[ids[index]])
 
     async def _parts(self, calls: Sequence[ToolCall]) -> list[int]:
+        """Return what each task may spend: the budget that it names, or its share of a quarter of
+        what is left, or as much more as a few calls need. Where that does not fit, none is started:
+        a part that is too small for its first call would come to nothing."""
         with self._session.allowance():
             left = await self._session.runtime.remaining()
-        parts: list[int] = []
-        for call in calls:
-            stated = _stated(call)
-            if left is None:
-                part = DEFAULT_SEND_BUDGET if stated is None else stated
-            elif stated is None:
-                part = left // _SHARE // len(calls)
-            else:
-                part = min(stated, left // len(calls))
-            parts.append(part // _NEAT * _NEAT)
-        return parts
+        stated = [_stated(call) for call in calls]
+        if left is None:
+            return [_neat(DEFAULT_SEND_BUDGET if one is None else one) for one in stated]
+        needs = [_neat(await self._need(_fields(call)) + _NEAT - 1) for call in calls]
+        # The agent that started them has to make its next call.
+        room = left - max(left // _SHARE, await self._need({"agent": "work"}, rounds=1))
+        share, most = left // _SHARE // len(calls), left // len(calls)
+        wanted = [
+            max(share, need) if one is None else min(one, most)
+            for one, need in zip(stated, needs, strict=True)
+        ]
+        takes_more = any(
+            one is None and part > share for one, part in zip(stated, wanted, strict=True)
+        )
+        if takes_more and sum(wanted) > room:
+            raise ToolArgumentsError(_too_little(len(calls), max(needs), Money(max(0, room)), left))
+        return [_neat(part) for part in wanted]
+
+    async def _need(self, fields: Mapping[str, Any], rounds: int = 3) -> int:
+        """Return what a task needs for so many calls: the most that the last can come to, since
+        that is reserved for it, and what those before it probably cost."""
+        known = await self._first_request(fields)
+        if known is None:
+            return 0
+        model, price, request = known
+        usual = _usual_calls(request, rounds - 1)
+        # By bytes, as it is bounded: four for a token, as text has.
+        grown = model.bound_input(request) + 4 * _ROUND_TOKENS * (rounds - 1)
+        last = worst_case(price, grown, request.settings.max_tokens)
+        return last + sum(bill(price, usage) for usage in usual)
+
+    async def _first_request(
+        self, fields: Mapping[str, Any]
+    ) -> tuple[Model, PriceRow, ModelRequest] | None:
+        """Return the first request of a task, with its model and the price of that; None if there
+        is no such agent, or no price."""
+        kind = str(fields.get("agent"))
+        if kind not in _KINDS:
+            return None
+        agent, registry = self._agent(kind, ""), self._session.runtime.model_registry
+        await registry.prepare_for(agent)
+        model = registry.models_of(agent)[0]
+        if model.price is None:
+            return None
+        rule, prompt = agent.rule_for(model), Text(str(fields.get("prompt", "")))
+        asked = ModelRequest(
+            model.name,
+            (UserMessage((prompt,)),),
+            rule.settings,
+            agent.instructions,
+            tuple(tool.spec for tool in cast("Sequence[Tool]", agent.tools)),
+        )
+        return model, model.price, asked
 
     async def _tell_quote(
         self, calls: Sequence[ToolCall], ids: tuple[str, ...], parts: Sequence[Money]
     ) -> None:
         typical = 0
-        for call, task, part in zip(calls, ids, parts, strict=True):
-            typical += min(part, await self._typical(_fields(call), task))
+        for call, part in zip(calls, parts, strict=True):
+            typical += min(part, await self._typical(_fields(call)))
         worst = to_usd(sum(parts))
         assert worst is not None
         await self._session.tell(SageQuote(ids, worst, to_usd(typical) or 0.0))
 
-    async def _typical(self, fields: Mapping[str, Any], task: str) -> int:
+    async def _typical(self, fields: Mapping[str, Any]) -> int:
         """Return what a task probably costs: what those before it did, or a few rounds of calls at
         the price of its model."""
-        kind = str(fields.get("agent"))
-        if kind not in _KINDS:
-            return 0
-        if costs := self._costs.get(kind):
+        if costs := self._costs.get(str(fields.get("agent"))):
             return sum(costs) // len(costs)
-        agent, registry = self._agent(kind, task), self._session.runtime.model_registry
-        await registry.prepare_for(agent)
-        price = registry.models_of(agent)[0].price
-        if price is None:
+        known = await self._first_request(fields)
+        if known is None:
             return 0
-        begins = (len(agent.instructions) + len(str(fields.get("prompt")))) // 4 + _TOOL_TOKENS
-        rounds = (Usage(begins + at * _ROUND_TOKENS, _SAID_TOKENS) for at in range(_ROUNDS))
-        return sum(bill(price, usage) for usage in rounds)
+        _, price, request = known
+        return sum(bill(price, usage) for usage in _usual_calls(request, _ROUNDS))
 
     # The sub-agent itself.
 
@@ -249,6 +290,8 @@ class SubAgents:
             tools,
             max(1, self._session.current.max_tokens // _KINDS[kind].tokens_part),
             retry=self._session.retry,
+            breaker=self._session.breaker,
+            silent_ms=self._session.silent_ms,
         )
 
     async def _answer(self, given: TaskArguments, task: str, part: Money, place: str) -> str:
@@ -280,6 +323,28 @@ class SubAgents:
             raise ToolFailed(_stopped(error, part)) from error
         # What it says may be what it read, and nobody has looked at that.
         return mark_untrusted(sanitise(await self._workspace.capped("answer", said)))
+
+
+def _usual_calls(request: ModelRequest, rounds: int) -> list[Usage]:
+    """Return what so many calls of a task probably take, of which this is the first."""
+    begins = (len(request.system) + len(str(request.messages[0]))) // 4 + _TOOL_TOKENS
+    return [Usage(begins + at * _ROUND_TOKENS, _SAID_TOKENS) for at in range(rounds)]
+
+
+def _neat(part: int) -> int:
+    return part // _NEAT * _NEAT
+
+
+def _too_little(many: int, need: int, room: Money, left: int) -> str:
+    """Return why tasks are not started, with what the model needs to choose fewer."""
+    fit = room // need
+    fewer = f"ask for {fit} at once" if fit else "do it yourself"
+    each = "each of them needs" if many > 1 else "it needs"
+    return (
+        f"{each} {format_money(need)} for its first calls, and of the {format_money(left)} that "
+        f"the session has left {format_money(room)} can be given to sub-agents; none of {many} was "
+        f"started; {fewer}, or name a smaller budget for short tasks"
+    )
 
 
 def cheap_model(settings: Settings, model: str) -> str:

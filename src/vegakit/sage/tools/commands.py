@@ -30,8 +30,16 @@ from vegakit.tools import ToolRights, is_protected
 
 _MOST_PATHS, _MOST_MATCHES, _LONGEST_MATCH = 500, 200, 300
 _USUAL_S, _SEARCH_S = 120, 30
-_OVERTIME = 124
-"""The exit code of `timeout` when it has ended its command."""
+_OVERTIME, _KILLED = 124, 137
+"""The exit codes of `timeout`: when it has ended its command, and when it had to kill it."""
+_GRACE_S = 1
+"""Between the signal that asks a command to end and the one that ends it."""
+_TOLD_LATE = {
+    _OVERTIME: "ended after {limit} s, its time limit: what it did until then stays done, the rest "
+    "was not done; give it more with timeout_s, or run it in the background",
+    _KILLED: "killed after {limit} s, its time limit: it did not end within {grace} s of being "
+    "asked to, so its outcome is unknown, and what it wrote may be partial; look before you go on",
+}
 
 
 class GlobArguments(Struct, forbid_unknown_fields=True):
@@ -129,7 +137,8 @@ class CommandTools:
         names = await list_files(self._workspace, path)
         found = [name for name in names if fits.fullmatch(name.removeprefix(base))]
         if not found:
-            return f"no file fits {given.pattern} in {path}"
+            left_out = await _left_out(self._workspace, path)
+            return f"no file fits {given.pattern} in {path}{left_out}"
         more = len(found) - _MOST_PATHS
         cut = [f"[{more:,} more; narrow the pattern]"] if more > 0 else []
         return "\n".join([*found[:_MOST_PATHS], *cut])
@@ -139,9 +148,9 @@ class CommandTools:
         # Not Python's own: a pattern that goes back and forth would hold the whole process.
         words = _grep_words(given.pattern, ignore_case=given.ignore_case)
         named = ["-name", given.files] if given.files else []
-        ran = await _search(self._workspace, ["sh", "-c", _grep_script(words), "sh", path, *named])
-        if ran.exit_code == _NO_LISTING:
-            options = [f"--exclude-dir={name}" for name in _PASSED_OVER]
+        ran = await _listed(self._workspace, _grep_script(words), path, named)
+        if ran is None:
+            options = [f"--exclude-dir={name}" for name in _passed_over(path)]
             options += [f"--include={given.files}"] if given.files else []
             ran = await _search(
                 self._workspace,
@@ -154,7 +163,8 @@ class CommandTools:
             key=_place_of,
         )
         if not found:
-            return f"nothing in {path} fits {given.pattern}"
+            left_out = await _left_out(self._workspace, path)
+            return f"nothing in {path} fits {given.pattern}{left_out}"
         more = len(found) - _MOST_MATCHES
         cut = [f"[{more:,} more; narrow the pattern, the path or files]"] if more > 0 else []
         return "\n".join([*found[:_MOST_MATCHES], *cut])
@@ -165,10 +175,9 @@ class CommandTools:
         if given.background:
             return self._jobs.start([self._shell, "-c", given.command])
         limit = min(max(given.timeout_s, 1), LONGEST_COMMAND_S)
+        timed = ["timeout", "-k", str(_GRACE_S), str(limit)]
         async with self._workspace.changing(reach=Reach.FILES):
-            ran = await self._workspace.in_sandbox(
-                ["timeout", "-k", "1", str(limit), self._shell, "-c", given.command]
-            )
+            ran = await self._workspace.in_sandbox([*timed, self._shell, "-c", given.command])
         # Without the time it took: an equal result of an equal command must be equal text, or
         # nobody could tell that an agent goes round in a circle.
         shown = [
@@ -176,16 +185,50 @@ class CommandTools:
             for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
             if text.strip()
         ]
-        late = [f"ended after {limit} s"] if ran.exit_code == _OVERTIME else []
-        return "\n".join([*shown, *ran.notes, *late, f"exit code {ran.exit_code}"])
+        return "\n".join([*shown, *ran.notes, *_late(ran, limit), f"exit code {ran.exit_code}"])
+
+
+def _late(ran: CommandResult, limit: int) -> list[str]:
+    """Return what to tell of a command that was ended at its time limit. One that exits with the
+    same code by itself does so earlier."""
+    told = _TOLD_LATE.get(ran.exit_code)
+    if told is None or ran.duration_ms < 1000 * limit:
+        return []
+    return [told.format(limit=limit, grace=_GRACE_S)]
 
 
 async def list_files(workspace: Workspace, path: str) -> list[str]:
     """Return the names of all files below a path, but of those that are ignored, in order."""
-    ran = await _search(workspace, ["sh", "-c", _LIST, "sh", path])
-    if ran.exit_code == _NO_LISTING:
-        ran = await _search(workspace, _plain_listing(path))
+    ran = await _listed(workspace, _LIST, path)
+    if ran is None:
+        ran = await _search(workspace, [*_plain_listing(path), "-o", "-type", "f", "-print0"])
     return await asyncio.to_thread(_real, workspace.folder, ran.stdout)
+
+
+async def _listed(
+    workspace: Workspace, script: str, path: str, more: Sequence[str] = ()
+) -> CommandResult | None:
+    """Run a script over what git lists; None where git has no say: it lists nothing, or the path
+    names a folder that is passed over elsewhere."""
+    if set(Path(path).parts) & {*_PASSED_OVER}:
+        return None
+    ran = await _search(workspace, ["sh", "-c", script, "sh", path, *more])
+    return None if ran.exit_code == _NO_LISTING else ran
+
+
+async def _left_out(workspace: Workspace, path: str) -> str:
+    """Return what a search that found nothing has not looked at, and how it is searched."""
+    ran = await _listed(workspace, _LIST_IGNORED, path)
+    if ran is None:
+        ran = await _search(workspace, [*_plain_listing(path), "-print0"])
+    names = await asyncio.to_thread(_real, workspace.folder, ran.stdout)
+    # What is out of reach is not found by naming it either.
+    names = [name for name in names if name != "." and not is_protected(name)]
+    if not names:
+        return ""
+    more = len(names) - _MOST_LEFT_OUT
+    shown = [*names[:_MOST_LEFT_OUT], *([f"{more:,} more"] if more > 0 else [])]
+    return f"; not searched, as ignored: {', '.join(shown)} (name one in path to search it)"
 
 
 def _real(folder: Path, listed: str) -> list[str]:
@@ -215,7 +258,8 @@ async def _search(workspace: Workspace, argv: list[str]) -> CommandResult:
 #
 # `.gitignore` decides, at every depth, and `.git/info/exclude`. Files that are tracked are listed
 # even if ignored. Where git or the right `find` is missing, or fails, a fixed list of folders is
-# passed over instead. A folder that is ignored is searched if the call names it.
+# passed over instead. A folder that is ignored or passed over is searched if the call names it, and
+# so are those of the same name in it: packages hold some of their own.
 #
 # The settings of the repository are never read: they may name programs that git would run
 # (`core.fsmonitor`, a remote helper, a filter). So git is given an empty folder as its own, made
@@ -226,19 +270,23 @@ async def _search(workspace: Workspace, argv: list[str]) -> CommandResult:
 _PASSED_OVER = (
     ".git .hg .svn node_modules .venv venv __pycache__ .mypy_cache .pytest_cache .ruff_cache .tox"
 ).split()
+_MOST_LEFT_OUT = 10
 _NO_LISTING = 97
 """The exit code that says: there is no list by git here, or it is empty."""
-_BY_GIT = r"""
+_OWN_GIT = r"""
 path=$1; shift
 own=$(mktemp -d) && mkdir "$own/objects" "$own/refs" || exit 97
 echo 'ref: refs/heads/none' > "$own/HEAD"
 export GIT_DIR="$own" GIT_WORK_TREE="$PWD" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 export GIT_ALLOW_PROTOCOL= GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0
 [ -f .git/index ] && export GIT_INDEX_FILE="$PWD/.git/index"
-also=
-[ -f .git/info/exclude ] && also=--exclude-from=.git/info/exclude
+[ -f .git/info/exclude ] && mkdir "$own/info" && cp .git/info/exclude "$own/info"
+[ -L "$path" ] && exit 97
+"""
+_BY_GIT = r"""
+git check-ignore -q --no-index -- "$path" 2> /dev/null && exit 97
 git --no-pager --literal-pathspecs ls-files -z --deduplicate --cached --others \
-    --exclude-standard $also @EXCLUDED@ -- "$path" > "$own/list" 2> /dev/null || exit 97
+    --exclude-standard @EXCLUDED@ -- "$path" > "$own/list" 2> /dev/null || exit 97
 [ -s "$own/list" ] || exit 97
 printf '.\0' | find -files0-from - -maxdepth 0 > /dev/null 2>&1 || exit 97
 find -files0-from "$own/list" @PRUNED@ -o -type f "$@" -print0 > "$own/files" 2> /dev/null
@@ -251,16 +299,26 @@ def _listing_script(then: str) -> str:
     """Return a script for `sh` that lists files and goes on with `then`, where "$own/files" holds
     their names, each ended by a zero byte. Its first argument is the path, the others are tests for
     `find`."""
-    excluded = " ".join(f"-x {name}" for name in _PASSED_OVER)
     pruned = " -o ".join(f"-name {name}" for name in _PASSED_OVER)
-    script = _BY_GIT.replace("@EXCLUDED@", excluded).replace("@PRUNED@", rf"\( {pruned} \) -prune")
-    return f"{script}{then}\n"
+    listed = _BY_GIT.replace("@PRUNED@", rf"\( {pruned} \) -prune")
+    return _with_excluded(f"{_OWN_GIT}{listed}{then}\n")
+
+
+def _with_excluded(script: str) -> str:
+    return script.replace("@EXCLUDED@", " ".join(f"-x {name}" for name in _PASSED_OVER))
+
+
+def _passed_over(path: str) -> list[str]:
+    """Return the names of folders that a search of a path passes over."""
+    named = Path(path).parts
+    return [name for name in _PASSED_OVER if name not in named]
 
 
 def _plain_listing(path: str) -> list[str]:
-    """Return the command that lists files without git."""
-    pruned = [word for name in _PASSED_OVER for word in ("-o", "-name", name)][1:]
-    return ["find", f"./{path}", "(", *pruned, ")", "-prune", "-o", "-type", "f", "-print0"]
+    """Return the beginning of the command that lists files without git: after it are only folders
+    that are passed over, and after `-o` all the rest. A link is followed if it is named."""
+    pruned = [word for name in _passed_over(path) for word in ("-o", "-name", name)][1:]
+    return ["find", "-H", f"./{path}", "(", *pruned, ")", "-prune"]
 
 
 def _grep_words(pattern: str, *, ignore_case: bool) -> Sequence[str]:
@@ -269,6 +327,12 @@ def _grep_words(pattern: str, *, ignore_case: bool) -> Sequence[str]:
 
 
 _LIST = _listing_script('cat "$own/files"')
+_LIST_IGNORED = _with_excluded(
+    _OWN_GIT
+    + """git --literal-pathspecs ls-files -z --others --ignored --directory --exclude-standard \
+    @EXCLUDED@ -- "$path" 2> /dev/null || exit 97
+"""
+)
 
 
 def _grep_script(words: Sequence[str]) -> str:
@@ -314,7 +378,10 @@ _GLOB: dict[str, Any] = {
     "pattern": TEXT,
     "path": {**TEXT, "description": "a folder; the workspace"},
 }
-_TOLD_GREP = "Search file contents by an extended regular expression (grep -E)."
+_TOLD_GREP = (
+    "Search file contents by an extended regular expression (grep -E). Ignored files are left out "
+    "unless path names their folder."
+)
 _GREP: dict[str, Any] = {
     "pattern": TEXT,
     "path": {**TEXT, "description": "a file or folder; the workspace"},

@@ -4,8 +4,9 @@
                                 └─▶ ends by itself, or with the turn
 
 A job ends with the turn that began it, and so does the window in which undo records what it
-changes: what a turn has written is known when the turn has ended. It runs in the sandbox of the
-shell, under the same limits, but for an hour.
+changes: what a turn has written is known when the turn has ended. What a person saves meanwhile
+cannot be told from what it wrote, so undo keeps both, and names them. It runs in the sandbox of
+the shell, under the same limits, but for an hour.
 """
 
 import asyncio
@@ -107,7 +108,7 @@ class Jobs:
         return f"job {self._last} runs; it ends with this turn at the latest"
 
     async def _run(self, job: _Job, argv: list[str]) -> CommandResult:
-        async with self._workspace.changing(reach=Reach.FILES):
+        async with self._workspace.changing(reach=Reach.JOB):
             return await self._workspace.in_sandbox(argv, seconds=_LONGEST_S, on_output=job.hear)
 
     async def _look(self, given: JobArguments) -> str:

@@ -10,18 +10,34 @@ wrote over it can be restored, and what they made of it since is known to be the
 | the turn, others              | leaves it, and names it                              |
 | the turn, others, the turn    | restores what the others left, and names it          |
 | the turn, others: as it was   | nothing: it came and went, as the guards of a sandbox |
+
+What changed while only a command in the background ran counts as that of others.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
 from msgspec import msgpack
 
-from vegakit.sage.undo.records import FILE_TYPES, Change, PathEntry, TurnChanges, Unrestored
+from vegakit.sage.undo.records import (
+    FILE_TYPES,
+    Change,
+    PathEntry,
+    TurnChanges,
+    UndoTurn,
+    Unrestored,
+)
 
 OURS = ("turn", "command")
 """Whose a change is that a turn made: of a tool that named the path, or of a command."""
+DOUBTFUL = {
+    "shared": "a command of another session ran when it changed, so whose it is nobody knows",
+    "job": "it changed while a command ran in the background, so it may be your own change",
+}
+"""Whose a change is that undo keeps although the turn may have made it, with what it says then."""
 _UNPACK = msgpack.Decoder(PathEntry)
 
 
@@ -78,7 +94,8 @@ def _came_and_went(steps: list[tuple[bytes | None, bytes | None, str]]) -> bool:
     """Say whether a path is as it was, and nothing that others made is lost by it: a turn that puts
     back what was before them has taken theirs away."""
     is_as_before = steps[0][0] == steps[-1][1]
-    return is_as_before and (len(steps) == 1 or (len(steps) == 2 and steps[0][2] in OURS))
+    is_maybe_ours = steps[0][2] in (*OURS, "job")
+    return is_as_before and (len(steps) == 1 or (len(steps) == 2 and is_maybe_ours))
 
 
 def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
@@ -96,6 +113,7 @@ def _told(number: int, rows: dict[bytes, tuple[Change, str]]) -> TurnChanges:
         names_of(path for path, (_, after) in ours.items() if after is None),
         names_of(path for path, (_, by) in rows.items() if by not in OURS),
         named(lost.items()),
+        names_of(path for path, (_, by) in rows.items() if by == "job"),
     )
 
 
@@ -127,3 +145,27 @@ def pack(entry: PathEntry | None) -> bytes | None:
 def unpack(packed: bytes | None) -> PathEntry | None:
     """Return an entry that was kept."""
     return None if packed is None else _UNPACK.decode(packed)
+
+
+# Lists of turns.
+
+
+def told_by(facts: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the key of a turn, and what of it lasts."""
+    lasting: dict[str, str] = facts.get("lasting", {})
+    return facts.get("key", ""), tuple(what for what in lasting.values() if what)
+
+
+def once_each(turns: Iterable[UndoTurn]) -> Iterator[UndoTurn]:
+    """Yield turns, of those with one key the first."""
+    seen: set[str] = set()
+    for turn in turns:
+        if not turn.key or turn.key not in seen:
+            seen.add(turn.key)
+            yield turn
+
+
+def last_turns(standing: Sequence[UndoTurn], count: int) -> list[int]:
+    """Return the numbers of the last turns; those of one key count as one."""
+    wanted = {turn.key or str(turn.number) for turn in islice(once_each(standing), count)}
+    return [turn.number for turn in standing if (turn.key or str(turn.number)) in wanted]

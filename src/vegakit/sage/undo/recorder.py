@@ -14,7 +14,7 @@ keeps what changed in them, and cannot be undone itself.
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from vegakit.concurrency import run_to_completion
 from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
 from vegakit.ports import Tool
-from vegakit.sage.undo.records import UndoneTurns, Unrestored
+from vegakit.sage.undo.records import TurnChanges, UndoneTurns, UndoStoreInUseError
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.sage.undo.windows import Reach, window_beside
 from vegakit.tools import ToolRights, rights_of
@@ -125,6 +125,13 @@ class TurnRecorder:
         """Wait for the first recording, which is not cancelled with who waits for it."""
         try:
             await asyncio.shield(begun)
+        except UndoStoreInUseError:
+            self.problem = (
+                f"another session is open in {self._workspace}, and undo follows one at a time, so "
+                "what this one wrote counts as your own edits. To have undo for both, give each a "
+                "folder of its own: git worktree add ../NAME, then run it there"
+            )
+            return False
         except _FAILURES as error:
             self.problem = str(error)
             return False
@@ -139,22 +146,29 @@ class TurnRecorder:
         except _FAILURES as error:
             self.problem = str(error)
             return
-        self.changed = len(changes.created) + len(changes.changed) + len(changes.deleted)
-        self.unrecorded = len(changes.unrecorded)
-        self.problem = _shortfall(changes.unrecorded, self.changed)
+        made = (changes.created, changes.changed, changes.deleted, changes.by_jobs)
+        self.changed = sum(map(len, made))
+        self.unrecorded = len(changes.unrecorded) + len(changes.by_jobs)
+        self.problem = "; ".join(_shortfalls(changes, self.changed))
 
 
 _MOST_NAMED = 5
 
 
-def _shortfall(unrecorded: Sequence[Unrestored], changed: int) -> str:
-    """Return what of a turn is not recorded, so that undo leaves it as it is."""
-    if not unrecorded:
-        return ""
-    named = [f"{each.path} ({each.reason})" for each in unrecorded[:_MOST_NAMED]]
-    if more := len(unrecorded) - len(named):
-        named.append(f"{more:,} more")
-    return f"not recorded, {len(unrecorded):,} of {changed:,}: {', '.join(named)}"
+def _shortfalls(changes: TurnChanges, changed: int) -> Iterator[str]:
+    """Yield what of a turn undo leaves as it is."""
+    if left := [f"{each.path} ({each.reason})" for each in changes.unrecorded]:
+        yield f"not recorded, {len(left):,} of {changed:,}: {_few(left)}"
+    if left := changes.by_jobs:
+        yield (
+            f"changed while a command ran in the background, {len(left):,} of {changed:,}, which "
+            f"may be yours: {_few(left)}; to take these back, too, type: vega undo --overwrite"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join([*names[:_MOST_NAMED], *([f"{more:,} more"] if more > 0 else [])])
 
 
 # What lasts: tools declare it by the rights that a call wants.

@@ -115,7 +115,8 @@ class Unrestored(Struct, frozen=True):
 
 class TurnChanges(Struct, frozen=True):
     """Names what a turn left in the workspace. `by_others` changed while it ran, not through it:
-    undo keeps them. `unrecorded` cannot be undone, with the reason."""
+    undo keeps them; of these `by_jobs` while only a command in the background ran, so that nobody
+    can tell whose they are. `unrecorded` cannot be undone, with the reason."""
 
     turn: int
     created: tuple[str, ...] = ()
@@ -123,6 +124,7 @@ class TurnChanges(Struct, frozen=True):
     deleted: tuple[str, ...] = ()
     by_others: tuple[str, ...] = ()
     unrecorded: tuple[Unrestored, ...] = ()
+    by_jobs: tuple[str, ...] = ()
 
 
 class Restored(Struct, frozen=True):

@@ -28,13 +28,23 @@ import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
 from vegakit.errors import UserError
-from vegakit.sage.undo.changes import ChangeTable, named, names_of, pack, shown, unpack
+from vegakit.sage.undo.changes import (
+    DOUBTFUL,
+    ChangeTable,
+    last_turns,
+    named,
+    names_of,
+    once_each,
+    pack,
+    shown,
+    told_by,
+    unpack,
+)
 from vegakit.sage.undo.records import (
     Change,
     Contents,
@@ -61,10 +71,10 @@ from vegakit.sage.undo.windows import (
     protected_part,
     windows_beside,
 )
+from vegakit.tools import folder_mark
 
 _FULL_EVERY = 20
 """Turns after which every stamp is compared, whatever inotify said."""
-_SHARED = "a command of another session ran when it changed, so whose change it is nobody knows"
 
 
 def open_undo(
@@ -93,7 +103,7 @@ class UndoStore:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         self._heartbeat = Heartbeat(self.folder / "alive")
-        self._lock, self._root = RLock(), root
+        self._lock, self._root, self._root_mark = RLock(), root, folder_mark(root)
         self._limits = limits
         self._db = open_database(self.folder / "undo.db", root)
         self._changes = ChangeTable(self._db)
@@ -134,7 +144,7 @@ class UndoStore:
             self._since_full += 1
             self._catch_up(full=not self._ready or self._since_full >= _FULL_EVERY)
             git = outer_git(self._root)
-            turn = OpenTurn({"key": key, "lasting": {}, "git": git})
+            turn = OpenTurn({"key": key, "lasting": {}, "git": git, "root": self._root_mark})
             if whole:
                 began = time.time_ns() - SLACK_NS
                 turn.windows.append(ToolWindow(began, reach=Reach.WHOLE))
@@ -167,7 +177,7 @@ class UndoStore:
         `reach` says where it can write."""
         with self._lock:
             turn = self._the_open()
-            if all(each.ended for each in turn.windows):
+            if all(each.ended or each.reach is Reach.JOB for each in turn.windows):
                 # What others did until now, to a file that this tool may change next, is theirs;
                 # later one change of it could not be told from the other.
                 with self._transaction():
@@ -198,7 +208,7 @@ class UndoStore:
                 " from turn where kind='agent' order by id desc"
             )
             return [
-                UndoTurn(number, label, at_ms, state, paths, *_told_by(json.loads(facts)))
+                UndoTurn(number, label, at_ms, state, paths, *told_by(json.loads(facts)))
                 for number, label, at_ms, state, paths, facts in rows.fetchall()
             ]
 
@@ -218,11 +228,17 @@ class UndoStore:
     # Undo.
 
     def undo(
-        self, count: int = 1, on_conflict: OnConflict = "keep", *, to: int | None = None
+        self,
+        count: int = 1,
+        on_conflict: OnConflict = "keep",
+        *,
+        to: int | None = None,
+        replaced: bool = False,
     ) -> Restored:
         """Take back the last turns that stand, all at once; with `to` all after that one. What
         somebody else changed since is kept and named, unless `on_conflict` says to restore it; a
-        redo would bring it back."""
+        redo would bring it back. Turns of a folder whose place another has taken are refused unless
+        `replaced` says so."""
         with self._lock:
             self._catch_up(full=True)
             self._none_open()
@@ -237,12 +253,12 @@ class UndoStore:
                     if turn.number > to and (not turn.key or turn.key not in last)
                 ]
             else:
-                chosen = _last(standing, count)
+                chosen = last_turns(standing, count)
             if not chosen:
                 raise UserError("there is no turn to undo here; to see all, type: vega undo --list")
-            return self._revert("undo", chosen, on_conflict)
+            return self._revert("undo", chosen, on_conflict, replaced=replaced)
 
-    def redo(self, on_conflict: OnConflict = "keep") -> Restored:
+    def redo(self, on_conflict: OnConflict = "keep", *, replaced: bool = False) -> Restored:
         """Take back the last undo."""
         with self._lock:
             self._catch_up(full=True)
@@ -259,15 +275,24 @@ class UndoStore:
             if row is None or newer.fetchone():
                 why = "no undo stands" if row is None else "the agent went on since the undo"
                 raise UserError(f"there is nothing to redo: {why}")
-            return self._revert("redo", [row[0]], on_conflict)
+            return self._revert("redo", [row[0]], on_conflict, replaced=replaced)
 
-    def _revert(self, kind: str, chosen: Sequence[int], on_conflict: OnConflict) -> Restored:
+    def _revert(
+        self, kind: str, chosen: Sequence[int], on_conflict: OnConflict, *, replaced: bool
+    ) -> Restored:
+        if not replaced and not all(self._is_here(self._facts(each)) for each in chosen):
+            raise UserError(
+                f"{self._root} is not the folder that these turns ran in: that one was deleted or "
+                "moved away, and another has its place, into which undo would put old files. To do "
+                "it all the same, add: --replaced"
+            )
         rows = self._rows(chosen, force=on_conflict == "restore")
         plan = UndoPlan(self._scanner, self._contents, rows, on_conflict)
         check_git_locks(self._scanner.root, plan.goal)
-        for path in () if on_conflict == "restore" else self._by(chosen, "shared"):
-            if path not in plan.goal:
-                plan.kept.setdefault(os.fsdecode(path), _SHARED)
+        if on_conflict == "keep":
+            for whose, why in DOUBTFUL.items():
+                for path in self._by(chosen, whose) - plan.goal.keys():
+                    plan.kept.setdefault(os.fsdecode(path), why)
         for folder in self._moved_git(chosen):
             plan.not_restored[folder] = (
                 "git's own folder lies outside of the workspace: commits and index are as they are"
@@ -299,21 +324,28 @@ class UndoStore:
             " join turn on id=turn where turn>=? order by turn, step",
             (min(chosen),),
         )
-        mine = {"turn", "command", "undo", "redo", *(["shared"] if force else [])}
+        mine = {"turn", "command", "undo", "redo", *(DOUBTFUL if force else ())}
         for turn, path, before, after, by, stands in rows:
             ours = turn in chosen and by in mine
-            if ours or stands or by in ("person", "other", "shared"):
+            if ours or stands or by in ("person", "other", *DOUBTFUL):
                 yield path, unpack(before), unpack(after), ours
 
     def _by(self, chosen: Sequence[int], whose: str) -> set[bytes]:
-        """Return the paths of these turns whose change is somebody's: that of a `command`, or
-        `shared` with a session beside."""
+        """Return the paths of these turns whose change is somebody's, such as a `command`'s."""
         marks = ",".join("?" * len(chosen))
         rows = self._db.execute(
             f"select path from change where by=? and turn in ({marks})",  # noqa: S608
             (whose, *chosen),
         )
         return {path for (path,) in rows}
+
+    def _facts(self, number: int) -> dict[str, Any]:
+        row = self._db.execute("select facts from turn where id=?", (number,)).fetchone()
+        return json.loads(row[0])
+
+    def _is_here(self, facts: dict[str, Any]) -> bool:
+        """Say whether a turn ran in the folder that is here now, as far as that was noted."""
+        return facts.get("root", self._root_mark) == self._root_mark
 
     def _carry_out(self, number: int) -> Restored:
         """Do what a plan says; after a kill, again."""
@@ -352,7 +384,7 @@ class UndoStore:
         doubtful = self._by(facts["of"], "command") if kind == "undo" else set[bytes]()
         return Restored(
             number,
-            tuple(each.label for each in _once(self._agent_turns(facts["of"]))),
+            tuple(each.label for each in once_each(self._agent_turns(facts["of"]))),
             names_of(restored),
             named({**facts["kept"], **shown(kept)}.items()),
             named({**facts["not_restored"], **shown(failed)}.items()),
@@ -362,8 +394,7 @@ class UndoStore:
 
     def _again(self, undo: int) -> None:
         """The turns that an undo took back stand again."""
-        row = self._db.execute("select facts from turn where id=?", (undo,)).fetchone()
-        for turn in json.loads(row[0])["of"]:
+        for turn in self._facts(undo)["of"]:
             self._db.execute("update turn set state='done' where id=?", (turn,))
 
     def _agent_turns(self, numbers: Sequence[int]) -> Iterator[UndoTurn]:
@@ -379,13 +410,12 @@ class UndoStore:
             if kind == "undo":
                 yield from self._agent_turns(facts["of"])
             else:
-                yield UndoTurn(number, label, at_ms, state, 0, *_told_by(facts))
+                yield UndoTurn(number, label, at_ms, state, 0, *told_by(facts))
 
     def _moved_git(self, numbers: Sequence[int]) -> Iterator[str]:
         """Yield git folders outside of the workspace whose branch or index these turns moved."""
         for number in {turn.number for turn in self._agent_turns(numbers)}:
-            text = self._db.execute("select facts from turn where id=?", (number,)).fetchone()[0]
-            if folder := json.loads(text).get("git_moved"):
+            if folder := self._facts(number).get("git_moved"):
                 yield folder
 
     def _keys(self, numbers: Sequence[int]) -> tuple[str, ...]:
@@ -404,7 +434,7 @@ class UndoStore:
         if not self._ready:
             self._contents.measure()
             planned = self._db.execute("select id from turn where state='planned'").fetchone()
-            finished = self._carry_out(planned[0]) if planned else None
+            finished = self._go_on(planned[0]) if planned else None
             row = self._db.execute("select id, facts from turn where state='open'").fetchone()
             if row:
                 # What a person did since its process was killed is not the turn's.
@@ -425,13 +455,25 @@ class UndoStore:
                 self._since_full = 0
         return finished
 
+    def _go_on(self, number: int) -> Restored | None:
+        """Finish an undo that was cut off, or drop it if its folder is gone."""
+        if self._is_here(self._facts(number)):
+            return self._carry_out(number)
+        with self._transaction():
+            self._db.execute("delete from plan where turn=?", (number,))
+            self._db.execute("delete from turn where id=?", (number,))
+        return None
+
     def _end(self, turn: OpenTurn, cut_ns: int | None = None) -> TurnChanges:
         for span in turn.windows:
             span.ended = span.ended or time.time_ns()
-        if turn.facts.get("git") and outer_git(self._root) != tuple(turn.facts["git"]):
+        # What another folder in the place of its own holds, and lacks, is not of the turn.
+        here = self._is_here(turn.facts)
+        if here and turn.facts.get("git") and outer_git(self._root) != tuple(turn.facts["git"]):
             turn.facts["git_moved"] = turn.facts["git"][0]
         with self._transaction():
-            self._settle(turn, cut_ns)
+            if here:
+                self._settle(turn, cut_ns)
             self._write_facts(turn)
             changes = self._changes.finish(turn.number)
             self._db.execute("update turn set state='done' where id=?", (turn.number,))
@@ -451,7 +493,7 @@ class UndoStore:
             after = change[1]
             # Objects of git always count: keeping them moved their stamps, and they go only with
             # their repository.
-            guarded = self._is_guarded(path, changes)
+            guarded = self._guarded_since(turn, path, changes)
             is_object = after is not None and after.kind == "g"
             at = self._scanner.moved_at(path)
             if cut_ns is not None and after is None:
@@ -462,17 +504,28 @@ class UndoStore:
                 whose = "turn"
             else:
                 whose = turn.owner(path, at, beside.values(), guarded=guarded)
+            if whose == "job" and after is None:
+                whose = "command"  # must come back; what a person removed can be removed again
             rows[path] = (change, whose)
         self._changes.add(turn.number, rows)
         # Of these all is recorded now, once it is committed.
         self._read_words += [file for file, window in beside.items() if window.ended < looked]
 
-    def _is_guarded(self, path: bytes, changes: dict[bytes, Change]) -> bool:
-        """Say whether a command found a path guarded: it is what was there, in a folder that is
-        still the same. What was not there a command may have made."""
+    def _guarded_since(
+        self, turn: OpenTurn, path: bytes, changes: dict[bytes, Change]
+    ) -> int | None:
+        """Return since when commands find a path guarded: it is what was there, in a folder that is
+        still the same. What was not there a command may have made, and goes on to change although a
+        look of another tool has seen it meanwhile."""
         part = protected_part(path)
+        if not part:
+            return None
         before = changes[part][0] if part in changes else self._scanner.entry(part)
-        return bool(part) and before is not None and self._scanner.stands(parent_of(part))
+        if before is None:
+            turn.made.setdefault(os.fsdecode(part), self._scanner.moved_at(part))
+        if before is None or not self._scanner.stands(parent_of(part)):
+            return None
+        return turn.made.get(os.fsdecode(part), 0)
 
     def _trim(self) -> None:
         """Forget the oldest turns when there are too many, or when they take too much room."""
@@ -501,7 +554,8 @@ class UndoStore:
 
     def _add_turn(self, kind: str, label: str, state: str, facts: dict[str, Any]) -> int:
         shown = label.encode("utf-8", "replace").decode()
-        row = (kind, shown, _now_ms(), state, json.dumps(facts))
+        noted = json.dumps({"root": self._root_mark, **facts})
+        row = (kind, shown, _now_ms(), state, noted)
         sql = "insert into turn(kind, label, at_ms, state, facts) values(?,?,?,?,?)"
         return self._db.execute(sql, row).lastrowid or 0
 
@@ -536,27 +590,6 @@ class UndoStore:
             raise
         while self._read_words:
             self._read_words.pop().unlink(missing_ok=True)
-
-
-def _told_by(facts: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the key of a turn, and what of it lasts."""
-    lasting: dict[str, str] = facts.get("lasting", {})
-    return facts.get("key", ""), tuple(what for what in lasting.values() if what)
-
-
-def _once(turns: Iterable[UndoTurn]) -> Iterator[UndoTurn]:
-    """Yield turns, of those with one key the first."""
-    seen: set[str] = set()
-    for turn in turns:
-        if not turn.key or turn.key not in seen:
-            seen.add(turn.key)
-            yield turn
-
-
-def _last(standing: Sequence[UndoTurn], count: int) -> list[int]:
-    """Return the numbers of the last turns; those of one key count as one."""
-    wanted = {turn.key or str(turn.number) for turn in islice(_once(standing), count)}
-    return [turn.number for turn in standing if (turn.key or str(turn.number)) in wanted]
 
 
 def _now_ms() -> int:

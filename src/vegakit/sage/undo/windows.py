@@ -4,7 +4,8 @@ A change is the turn's if a tool could have made it that ran when it was made. A
 paths makes none elsewhere. A command in the sandbox may write wherever nothing is guarded; what the
 sandbox guards, such as `.git` and `.env`, somebody outside of it changed. Of all else that changes
 while a command runs nobody can tell: it counts as the command's, undo says so, and a redo brings it
-back.
+back. A command in the background may run for an hour, in which a person goes on with their work:
+what changes while no other tool runs is kept, and named.
 """
 
 import os
@@ -71,6 +72,8 @@ class Reach(StrEnum):
     """Anywhere, as a server of somebody else's."""
     FILES = "files"
     """Where the sandbox guards nothing: a command."""
+    JOB = "job"
+    """As a command, but in the background, for so long that a person saves files meanwhile."""
     REPOSITORY = "repository"
     """As a command, and to the `.git` of the workspace."""
 
@@ -88,13 +91,15 @@ class ToolWindow(Struct):
         """Say whether the tool ran then."""
         return self.began <= at <= (self.ended or at)
 
-    def may_write(self, path: bytes, *, guarded: bool) -> bool:
-        """Say whether the tool can have changed a path, which the sandbox may have `guarded`."""
+    def may_write(self, path: bytes, *, guarded: int | None) -> bool:
+        """Say whether the tool can have changed a path. The sandbox guards it if it was there when
+        the tool began; `guarded` says since when, None if never."""
         if self.paths:
             return self.names(path)
         if self.reach is Reach.REPOSITORY and (path == b".git" or path.startswith(b".git/")):
             return True
-        return not guarded or self.reach in (Reach.WHOLE, Reach.ANY)
+        is_guarded = guarded is not None and guarded < self.began
+        return not is_guarded or self.reach in (Reach.WHOLE, Reach.ANY)
 
     def names(self, path: bytes) -> bool:
         """Say whether the tool named a path, or something below it."""
@@ -156,16 +161,20 @@ class OpenTurn:
     def __init__(self, facts: dict[str, Any], number: int = 0) -> None:
         self.facts, self.number = facts, number
         self.windows = msgspec.convert(facts.pop("windows", []), list[ToolWindow])
+        self.made: dict[str, int] = facts.setdefault("made", {})
+        """When names came in the turn that the sandbox would guard, had they been there before."""
 
     def written(self) -> dict[str, Any]:
         """Return all that is known of the turn, as it is kept."""
         return {**self.facts, "windows": msgspec.to_builtins(self.windows)}
 
-    def owner(self, path: bytes, at: int, beside: Collection[ToolWindow], *, guarded: bool) -> str:
+    def owner(
+        self, path: bytes, at: int, beside: Collection[ToolWindow], *, guarded: int | None
+    ) -> str:
         """Return whose a change is that was made then: the turn's, by a tool that named it or by a
-        command, of others, or shared if tools of this turn and of a session beside may both have
-        made it. What a tool named is its own, also while a command runs that may change anything.
-        """
+        command, perhaps that of a job, of others, or shared if tools of this turn and of a session
+        beside may both have made it. What a tool named is its own, also while a command runs that
+        may change anything."""
         own = [
             each
             for each in self.windows
@@ -184,9 +193,11 @@ class OpenTurn:
             for each in beside
         ):
             return "shared"
+        if all(each.reach is Reach.JOB for each in own):
+            return "job"
         return "turn" if any(each.reach is Reach.WHOLE for each in own) else "command"
 
-    def may_write(self, path: bytes, *, guarded: bool) -> bool:
+    def may_write(self, path: bytes, *, guarded: int | None) -> bool:
         """Say whether any tool of the turn can have changed a path."""
         return any(each.may_write(path, guarded=guarded) for each in self.windows)
 

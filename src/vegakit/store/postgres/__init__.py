@@ -8,6 +8,7 @@ from vegakit.store.postgres.journal import (
     list_runs,
     open_stores,
     recorded_calls,
+    recorded_effects,
 )
 from vegakit.store.postgres.stores import (
     PostgresLedger,
@@ -22,6 +23,7 @@ POSTGRES = Backend(
     journal=PostgresJournal,
     runs=list_runs,
     calls=recorded_calls,
+    effects=recorded_effects,
     forget=forget_runs,
     size=journal_size,
     tenants=postgres_tenants,

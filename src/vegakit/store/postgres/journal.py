@@ -41,9 +41,11 @@ from vegakit.store.postgres.stores import DOCUMENTS, LEDGER, LockedRows, Postgre
 from vegakit.store.runs import (
     SIZE,
     RecordedCall,
+    RecordedEffect,
     RunQueries,
     RunSummary,
     recorded_call,
+    recorded_effect,
     summaries,
 )
 from vegakit.store.seals import SEAL_BYTES, RowSeals, user_seal
@@ -321,6 +323,13 @@ def recorded_calls(dsn: str) -> list[RecordedCall]:
     """Return the model calls of the user's runs."""
     with _session(server_of(dsn)) as session:
         return [recorded_call(row) for row in session.execute(_QUERIES.calls).fetchall()]
+
+
+def recorded_effects(dsn: str, program: str) -> list[RecordedEffect]:
+    """Return the effects of one of the user's runs."""
+    with _session(server_of(dsn)) as session:
+        rows = session.execute(_QUERIES.effects, (program,)).fetchall()
+        return [recorded_effect(row) for row in rows]
 
 
 def forget_runs(

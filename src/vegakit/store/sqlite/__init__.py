@@ -8,6 +8,7 @@ from vegakit.store.sqlite.journal import (
     journal_size,
     list_runs,
     recorded_calls,
+    recorded_effects,
 )
 from vegakit.store.sqlite.stores import (
     ReplyCache,
@@ -23,6 +24,7 @@ SQLITE = Backend(
     journal=SqliteJournal,
     runs=list_runs,
     calls=recorded_calls,
+    effects=recorded_effects,
     forget=forget_runs,
     size=journal_size,
     tenants=sqlite_tenants,

@@ -26,9 +26,11 @@ from vegakit.store.ledger_rows import LEDGER
 from vegakit.store.runs import (
     SIZE,
     RecordedCall,
+    RecordedEffect,
     RunQueries,
     RunSummary,
     recorded_call,
+    recorded_effect,
     summaries,
 )
 from vegakit.store.seals import RowSeals, move_away_command, user_seal
@@ -154,6 +156,12 @@ def recorded_calls(path: str | PathLike[str]) -> list[RecordedCall]:
     """Return the model calls in a file that `list_runs` can read."""
     with _opened(Path(path)) as file:
         return [recorded_call(row) for row in file.execute(_QUERIES.calls)]
+
+
+def recorded_effects(path: str | PathLike[str], program: str) -> list[RecordedEffect]:
+    """Return the effects of a run in a file that `list_runs` can read."""
+    with _opened(Path(path)) as file:
+        return [recorded_effect(row) for row in file.execute(_QUERIES.effects, (program,))]
 
 
 def forget_runs(

@@ -1,7 +1,8 @@
 """Files that a command planted get a name that nobody acts on, as soon as the command has ended.
 
 What a person saves meanwhile is left: a command cannot write into a stub, which is mounted
-read-only for it, so what is in one came from outside.
+read-only for it, so what is in one came from outside. So did a file that took the place of a
+guarded one, if a witness can tell that nothing was done to it since.
 
 The look after a command never stops at what it finds: what it cannot look into is set aside
 itself, and an error is told when everything else is done. A thing is renamed in the folder that
@@ -28,6 +29,7 @@ from vegakit.tools.protected_names import (
     fold_path,
     kind_of,
 )
+from vegakit.tools.sandbox.witness import GuardWitness
 from vegakit.tools.sandbox.workspace import (
     SETTINGS_OF_A_REPOSITORY,
     SMALL,
@@ -45,6 +47,7 @@ from vegakit.tools.sandbox.workspace import (
     walk,
 )
 
+_STUBS = frozenset(map(os.fsencode, (*ABSENT_FOLDERS, *ABSENT_FILES)))
 _LONGEST = 255
 """Bytes in a name."""
 _MAX_SHOWN = 20
@@ -60,27 +63,33 @@ async def quarantine(
     """Set aside what is planted in the block, however the block is left; the notes are there
     afterwards. A caller that is cancelled meanwhile waits for it."""
     notes: list[str] = []
+    with opened_root(workspace) as root:
+        witness = GuardWitness(root, before.guards)
     try:
-        yield notes
+        with witness:
+            yield notes
     finally:
-        notes += await shielded(_quarantine_async(workspace, before, stubs))
+        notes += await shielded(_quarantine_async(workspace, before, stubs, witness))
 
 
 async def _quarantine_async(
-    workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity]
+    workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity], witness: GuardWitness
 ) -> list[str]:
-    notes = _quarantine(workspace, before, stubs, SMALL)
+    notes = _quarantine(workspace, before, stubs, witness, SMALL)
     if notes is None:
-        return await asyncio.to_thread(quarantine_sync, workspace, before, stubs)
+        return await asyncio.to_thread(quarantine_sync, workspace, before, stubs, witness)
     return notes
 
 
 def quarantine_sync(
-    workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity]
+    workspace: Path,
+    before: WorkspaceScan,
+    stubs: Mapping[str, Identity],
+    witness: GuardWitness | None = None,
 ) -> list[str]:
     """Set aside what was planted and return what was done, a line for each. Raise when all is done,
     if something could not be."""
-    notes = _quarantine(workspace, before, stubs, sys.maxsize)
+    notes = _quarantine(workspace, before, stubs, witness, sys.maxsize)
     assert notes is not None
     return notes
 
@@ -99,6 +108,17 @@ def remove_stubs(workspace: Path, stubs: dict[str, Identity]) -> list[int]:
                     _remove_empty(root, name, identity)
     stubs.clear()
     return removed
+
+
+def is_stub(workspace: bytes, name: bytes, about: os.stat_result) -> bool:
+    """Return whether a name at the top of a workspace is a stub, in which there is nothing yet."""
+    if not about.st_mode & STUB_MARK or name not in _STUBS:
+        return False
+    root = os.open(workspace, _SEE)
+    try:
+        return is_empty(root, os.fsdecode(name), about)
+    finally:
+        os.close(root)
 
 
 def remove_left_stubs(workspace: Path) -> bool:
@@ -147,10 +167,14 @@ def _remove_empty(root: int, name: str, identity: Identity) -> None:
 
 
 def _quarantine(
-    workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity], most: int
+    workspace: Path,
+    before: WorkspaceScan,
+    stubs: Mapping[str, Identity],
+    witness: GuardWitness | None,
+    most: int,
 ) -> list[str] | None:
     with opened_root(workspace) as root:
-        after = _QuarantineVisitor(workspace, before, stubs, identity_of(os.fstat(root)))
+        after = _QuarantineVisitor(workspace, before, stubs, witness, identity_of(os.fstat(root)))
         if not walk(root, after, most):
             return None
         after.put_links_back(root)
@@ -159,11 +183,17 @@ def _quarantine(
 
 class _QuarantineVisitor:
     def __init__(
-        self, workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity], root: Identity
+        self,
+        workspace: Path,
+        before: WorkspaceScan,
+        stubs: Mapping[str, Identity],
+        witness: GuardWitness | None,
+        root: Identity,
     ) -> None:
         self._workspace = workspace
         self._before = before
         self._stubs = stubs
+        self._witness = witness
         self._root = root
         self._hidden = {tuple(name for name, _ in each) for each in before.hidden.values()}
         self._top_is_repository = any(
@@ -221,11 +251,9 @@ class _QuarantineVisitor:
         if entry.inode() in self._inodes and self._was_known(fd, entry):
             return None
         self._note_uncovered(trail, entry.name)
-        if kind not in {ProtectionKind.TRUSTED, ProtectionKind.CREDENTIALS} or self._is_as_before(
-            fd, trail, entry
-        ):
+        if not self._is_acted_on(kind, trail) or self._is_as_before(fd, trail, entry):
             return entry.name
-        if self._is_from_outside(trail, entry):
+        if self._is_from_outside(fd, trail, entry):
             self._notes.append(
                 "what follows was made outside of the sandbox while the command ran, and is left "
                 f"as it is:\n{_marked('/'.join((*(each for each, _ in trail), entry.name)))}"
@@ -233,11 +261,22 @@ class _QuarantineVisitor:
             return None
         return self._rename(fd, trail, entry.name, "programs outside the sandbox act on that name")
 
-    def _is_from_outside(self, trail: Trail, entry: "os.DirEntry[str]") -> bool:
+    def _is_acted_on(self, kind: ProtectionKind | None, trail: Trail) -> bool:
+        """Return whether a name of this kind is set aside here. An environment that came as a whole
+        is the command's own, and no tool of the person was set up to use it."""
+        if kind is ProtectionKind.INSTALLED:
+            return bool(trail) and trail[-1][1] in self._before.environments
+        return kind in {ProtectionKind.TRUSTED, ProtectionKind.CREDENTIALS}
+
+    def _is_from_outside(self, fd: int, trail: Trail, entry: "os.DirEntry[str]") -> bool:
         """Return whether a person has filled what we had made empty: the command found it mounted
-        read-only, and could neither write there nor take it away."""
+        read-only, and could neither write there nor take it away; or has put something in the place
+        of what was guarded."""
         identity = identity_of(entry.stat(follow_symlinks=False))
-        return not trail and self._stubs.get(entry.name) == identity
+        if not trail and self._stubs.get(entry.name) == identity:
+            return True
+        here = trail[-1][1] if trail else self._root
+        return self._witness is not None and self._witness.vouches(here, fd, entry.name)
 
     def _note_uncovered(self, trail: Trail, name: str) -> None:
         """Note a file that lost its cover: who replaces a file, as editors do, takes the mount that

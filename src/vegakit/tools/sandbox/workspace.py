@@ -6,11 +6,9 @@ whoever mounts a guard can tell whether it is still the same.
 """
 
 import asyncio
-import ctypes
 import errno
 import os
 import stat
-import struct
 import sys
 from collections import Counter
 from collections.abc import Collection, Coroutine, Generator, Iterator, Sequence
@@ -23,10 +21,11 @@ from msgspec import Struct, field
 
 from vegakit.errors import UserError
 from vegakit.ports import GuardsOutdatedError, PathGuard
-from vegakit.tools.openat import best_opener, flags
+from vegakit.tools.openat import best_opener, born_ns, flags
 from vegakit.tools.protected_names import (
     ABSENT_FILES,
     ABSENT_FOLDERS,
+    ENVIRONMENTS,
     SECRET_FILES,
     ProtectionKind,
     fold_path,
@@ -161,30 +160,10 @@ def identity_of(about: os.stat_result) -> Identity:
     return about.st_dev, about.st_ino
 
 
-_EMPTY_PATH, _NO_FOLLOW, _WANT_BIRTH = 0x1000, 0x100, 0x800
-_STATX_SIZE, _STATX_MASK, _STATX_BIRTH = 256, struct.Struct("=I"), struct.Struct("=qI")
-_BIRTH_AT = 80
-_statx: Any = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linux" else None
-"""Python's own stat does not tell on Linux when a file was made."""
-
-
 def known_as(fd: int, name: str, identity: Identity) -> Known:
     """Return the mark of `name` in the folder `fd`, or of the folder itself if there is no name.
     Where the file system does not tell when a file was made, that is 0."""
-    return fold_path(name), *identity, _born_ns(fd, name)
-
-
-def _born_ns(fd: int, name: str) -> int:
-    if _statx is None:
-        about = os.stat(name, dir_fd=fd, follow_symlinks=False) if name else os.fstat(fd)
-        return int(getattr(about, "st_birthtime", 0) * 1_000_000_000)
-    told = ctypes.create_string_buffer(_STATX_SIZE)
-    flags_ = _NO_FOLLOW | (0 if name else _EMPTY_PATH)
-    if _statx(fd, os.fsencode(name), flags_, _WANT_BIRTH, told):
-        return 0
-    (mask,) = _STATX_MASK.unpack_from(told)
-    seconds, nanoseconds = _STATX_BIRTH.unpack_from(told, _BIRTH_AT)
-    return seconds * 1_000_000_000 + nanoseconds if mask & _WANT_BIRTH else 0
+    return fold_path(name), *identity, born_ns(fd, name)
 
 
 def is_empty(fd: int, name: str, about: os.stat_result) -> bool:
@@ -242,6 +221,8 @@ def trail_to(root: int, names: Sequence[str]) -> Trail:
 # a name that other programs act on; a bare repository    | may read it
 # such a name at the top where it is absent               | cannot make it
 # such a name made elsewhere                              | may make it; it is set aside afterwards
+# code that the person's tools run: `.venv/bin`           | may read it
+# more of that in the same environment                    | may make it; it is set aside afterwards
 # a file that has another name outside                    | may read it: it would change that too
 # a file of a runtime: `run.db`, one with `.spool` beside | may read it
 # its `-wal` and `-journal` where they are absent         | cannot make it
@@ -279,7 +260,8 @@ _STRENGTH = ("pin", "freeze", "hide")
 class WorkspaceScan(Struct):
     """The findings of a walk. Everything in `known` was there before; `repositories` are folders,
     known again without their names. `links` are known by name: those with a protected name, and
-    where they lead; `led_to` are secrets behind such links. Empty names at the top are guarded and
+    where they lead; `led_to` are secrets behind such links. `environments` are folders that
+    installed code lies in. Empty names at the top are guarded and
     not known again: perhaps they are the stubs of another process, which takes them away."""
 
     root: Identity = (0, 0)
@@ -291,6 +273,7 @@ class WorkspaceScan(Struct):
     led_to: set[Identity] = field(default_factory=set[Identity])
     repositories: set[Known] = field(default_factory=set[Known])
     absent: list[str] = field(default_factory=list[str])
+    environments: set[Identity] = field(default_factory=set[Identity])
 
 
 async def scan_workspace(
@@ -370,6 +353,8 @@ class _GuardCollector:
                 return []
         if not trail:
             self._present = names
+        elif fold_path(trail[-1][0]) in ENVIRONMENTS:
+            self.found.environments.add(trail[-1][1])
         below: list[str] = []
         ours = self._kept_by_runtimes(trail, entries, names)
         for entry in entries:

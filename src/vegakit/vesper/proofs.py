@@ -1,0 +1,410 @@
+"""Proofs of nodes: for all inputs that the contract allows, not for those that were tried (host).
+
+    inputs, constraints, preconditions   assumed
+    each step                            traps only with a declared error; then: it did not trap,
+                                         and its guards held
+    constraints of outputs, invariants,  proved
+    postconditions
+
+A question to the solver is the opposite of what shall hold. No answer to it is a proof; an answer
+is a counterexample only if the interpreter, run on it, breaks the contract there too. Everything
+else is NOT PROVED with its reason, never a success. Work is limited by the solver's own count of
+steps, which is the same on every machine; a limit of time is added only if one is asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from random import Random
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from vegakit.contracts import (
+    GUARD,
+    Clause,
+    Constant,
+    Expression,
+    FieldOf,
+    FunctionCall,
+    ItemLoop,
+    ItemOf,
+    Logic,
+    LoopKind,
+    MapType,
+    NamedValue,
+    NodeOutcome,
+    NodeProgram,
+    NodeStatus,
+    NodeStep,
+    NodeType,
+    Relation,
+    TimestampType,
+    Value,
+    first_broken,
+    interpret,
+    scale_of,
+)
+from vegakit.vesper.node_inputs import InputGenerator, simpler_inputs
+from vegakit.vesper.proof_expressions import Names, Translator
+from vegakit.vesper.proof_terms import NotExpressible, Number, Term, Terms
+from vegakit.vesper.proof_values import InputTerms, Symbol, range_of, texts_of
+
+MOST_ITEMS = 50
+"""The most items of a collection that are unrolled, unless another number is asked for."""
+SOLVER_EFFORT = 20_000_000
+"""The most steps of the solver for one question."""
+_LINEAR_EFFORT = 5_000_000
+_RANDOM_INPUTS, _MOST_SHRINKS = 300, 400
+
+
+class ProofVerdict(StrEnum):
+    """The ends of a proof. The second holds for collections of up to so many items."""
+
+    PROVED = "PROVED"
+    PROVED_UP_TO = "PROVED up to"
+    NOT_PROVED = "NOT PROVED"
+
+
+class ClauseProof(Struct, frozen=True, omit_defaults=True):
+    """The verdict on one thing that has to hold: a clause, or a step that must not trap. Without a
+    proof there is a counterexample, in the node's own inputs, or a reason."""
+
+    what: str
+    line: int
+    verdict: ProofVerdict
+    counterexample: dict[str, Any] | None = None
+    outcome: str = ""
+    reason: str = ""
+
+
+class NodeProof(Struct, frozen=True):
+    """The verdict on a node, and on all that has to hold of it. `most` is the number of items up to
+    which it holds, 0 for any that the types allow; `effort` is the solver's count of steps."""
+
+    node_id: str
+    verdict: ProofVerdict
+    most: int
+    clauses: tuple[ClauseProof, ...]
+    effort: int = 0
+
+
+class ProofLimits(NamedTuple):
+    """The limits of a proof: items unrolled, steps of the solver a question, and seconds a question
+    if time shall count."""
+
+    most: int = MOST_ITEMS
+    effort: int = SOLVER_EFFORT
+    timeout_s: float | None = None
+
+
+def prove_node(node: NodeProgram, limits: ProofLimits = ProofLimits()) -> NodeProof:  # noqa: B008
+    """Prove all that has to hold of a node, as far as it can be."""
+    return _Prover(node, limits).run()
+
+
+class _Prover:
+    def __init__(self, node: NodeProgram, limits: ProofLimits) -> None:
+        self._node, self._limits = node, limits
+        self._terms = Terms()
+        self._texts = texts_of(node, self._terms)
+        self._to = Translator(self._terms, self._texts)
+        self._inputs = InputTerms(
+            node, self._to, bounds_of(each.expression for each in node.before), limits.most
+        )
+        self._assumed = list[Term]()
+        self._clauses = list[ClauseProof]()
+        self._effort = 0
+
+    def run(self) -> NodeProof:
+        names = {each.name: self._inputs.made(each.type, each.name) for each in self._node.inputs}
+        names |= {f"old({name})": names[name] for name in self._node.changed}
+        # Of all inputs, also where they are not asked for: a counterexample has values for them.
+        self._assumed += [fact for facts in self._terms.facts.values() for fact in facts]
+        self._assume_before(names)
+        if not self._clauses and self._prove_steps(names):
+            for clause in self._node.after:
+                self._prove_clause(clause, names)
+        failed = any(each.verdict is ProofVerdict.NOT_PROVED for each in self._clauses)
+        held = ProofVerdict.PROVED_UP_TO if self._inputs.is_cut else ProofVerdict.PROVED
+        return NodeProof(
+            self._node.node_id,
+            ProofVerdict.NOT_PROVED if failed else held,
+            self._limits.most if self._inputs.is_cut else 0,
+            (*self._clauses,),
+            self._effort,
+        )
+
+    # What is assumed.
+
+    def _assume_before(self, names: Names) -> None:
+        for clause in self._node.before:
+            try:
+                holds = self._to.value(clause.expression, names)
+            except NotExpressible:
+                # More inputs are looked at than there are: what is proved of them holds.
+                self._to.traps.clear()
+                continue
+            self._assume(holds, *self._no_traps())
+        if self._some_input() is None and self._answer([], exact=True) is None:
+            # Of nothing everything can be proved.
+            line = self._node.before[0].line if self._node.before else 0
+            self._clauses.append(
+                ClauseProof(
+                    "some inputs satisfy the constraints and preconditions",
+                    line,
+                    ProofVerdict.NOT_PROVED,
+                    reason="none do; change the constraint or precondition that excludes the rest",
+                )
+            )
+
+    def _some_input(self) -> dict[str, Value] | None:
+        generator = InputGenerator(self._node, Random(1))  # noqa: S311  (no secret)
+        drawn = (generator.draw() for _ in range(_RANDOM_INPUTS))
+        return next((each for each in drawn if first_broken(self._node.before, each) is None), None)
+
+    def _assume(self, *parts: Term) -> None:
+        self._assumed += [part for part in parts if part is not True]
+
+    def _no_traps(self) -> list[Term]:
+        met = [self._terms.no(condition) for _, condition in self._to.traps]
+        self._to.traps.clear()
+        return met
+
+    # What is proved.
+
+    def _prove_steps(self, names: Names) -> bool:
+        """Prove of each step that it does not trap without an error; return whether the solver was
+        told all of them."""
+        for step in self._node.steps:
+            what = f"step {step.name}: every trap and guard has a declared error"
+            undeclared = {*step.errors.values()} - {*self._node.error_codes}
+            if undeclared or (step.guards and GUARD not in step.errors):
+                reason = "a guard or a trap has no error code, or one that is not declared"
+                self._add(what, step.line, ProofVerdict.NOT_PROVED, reason=reason)
+                return False
+            try:
+                found = self._prove_step(step, names, what)
+            except NotExpressible as error:
+                self._add(
+                    what, step.line, ProofVerdict.NOT_PROVED, reason=f"not expressible: {error}"
+                )
+                for clause in self._node.after:
+                    told = f"not expressible: the step {step.name} before it: {error}"
+                    self._add(_told(clause), clause.line, ProofVerdict.NOT_PROVED, reason=told)
+                return False
+            self._clauses.append(found)
+        return True
+
+    def _prove_step(self, step: NodeStep, names: Names, what: str) -> ClauseProof:
+        guard: Term = True
+        for clause in step.guards:
+            guard = self._terms.all_of((guard, self._to.value(clause.expression, names, guard)))
+        found = self._settled(step, what)
+        self._assume(guard, *self._no_traps())
+        _narrow(names, (guard.expression for guard in step.guards))
+        if step.expression is None:
+            return found
+        value = self._to.value(step.expression, names)
+        if found.verdict is not ProofVerdict.NOT_PROVED:
+            found = self._settled(step, what)
+        self._assume(*self._no_traps())
+        names[step.name] = _fitting(step.expression.type, value)
+        return found
+
+    def _settled(self, step: NodeStep, what: str) -> ClauseProof:
+        """Return the verdict on the traps that a step has met."""
+        met, earlier = list[Term](), list[Term]()
+        for kind, condition in self._to.traps:
+            if kind in step.errors:
+                earlier.append(self._terms.no(condition))
+            else:
+                met.append(self._terms.all_of((*earlier, condition)))
+
+        def traps(inputs: Mapping[str, Value]) -> NodeOutcome | None:
+            outcome = interpret(self._node, inputs)
+            is_here = outcome.status is NodeStatus.TRAP and outcome.step == step.name
+            return outcome if is_here else None
+
+        return self._judged(what, step.line, met, traps)
+
+    def _prove_clause(self, clause: Clause, names: Names) -> None:
+        alone = replace(self._node, after=(clause,))
+
+        def breaks(inputs: Mapping[str, Value]) -> NodeOutcome | None:
+            outcome = interpret(alone, inputs)
+            is_after = first_broken(self._node.before, inputs) is None
+            return outcome if outcome.status is NodeStatus.BROKEN and is_after else None
+
+        what = _told(clause)
+        try:
+            holds = self._to.value(clause.expression, names)
+        except NotExpressible as error:
+            self._to.traps.clear()
+            self._add(
+                what, clause.line, ProofVerdict.NOT_PROVED, reason=f"not expressible: {error}"
+            )
+            return
+        broken = [self._terms.no(holds), *(condition for _, condition in self._to.traps)]
+        self._to.traps.clear()
+        self._clauses.append(self._judged(what, clause.line, broken, breaks))
+
+    def _add(self, what: str, line: int, verdict: ProofVerdict, reason: str) -> None:
+        self._clauses.append(ClauseProof(what, line, verdict, reason=reason))
+
+    def _judged(
+        self,
+        what: str,
+        line: int,
+        wrong: Iterable[Term],
+        replay: Callable[[Mapping[str, Value]], NodeOutcome | None],
+    ) -> ClauseProof:
+        """Return the verdict on something, given the ways in which it goes wrong."""
+        asked = [part for part in wrong if part is not False]
+        reason = ""
+        for exact in (False, True):
+            if not asked:
+                break
+            answer = self._answer([self._terms.any_of(asked)], exact=exact)
+            if answer is None:
+                asked = []
+            elif isinstance(answer, str):
+                reason = answer
+            elif (values := self._inputs.read(answer)) and replay(values):
+                return self._refuted(what, line, values, replay)
+            else:
+                reason = "unknown: what the solver gives as a counterexample does not replay"
+        if not asked:
+            held = ProofVerdict.PROVED_UP_TO if self._inputs.is_cut else ProofVerdict.PROVED
+            return ClauseProof(what, line, held)
+        generator = InputGenerator(self._node, Random(1))  # noqa: S311  (no secret)
+        for _ in range(_RANDOM_INPUTS):
+            if replay(values := generator.draw()):
+                return self._refuted(what, line, values, replay)
+        return ClauseProof(what, line, ProofVerdict.NOT_PROVED, reason=reason)
+
+    def _refuted(
+        self,
+        what: str,
+        line: int,
+        values: dict[str, Value],
+        replay: Callable[[Mapping[str, Value]], NodeOutcome | None],
+    ) -> ClauseProof:
+        left, simpler = _MOST_SHRINKS, simpler_inputs(self._node, values)
+        while left and (tried := next(simpler, None)) is not None:
+            left -= 1
+            if replay(tried):
+                values, simpler = tried, simpler_inputs(self._node, tried)
+        shown = self._node.show_inputs(values)
+        outcome = replay(values)
+        return ClauseProof(what, line, ProofVerdict.NOT_PROVED, shown, str(outcome))
+
+    # Questions to the solver.
+
+    def _answer(self, asked: list[Term], *, exact: bool) -> Term | str | None:
+        """Return None if nothing satisfies all that is assumed and asked, a model of what does, or
+        why neither is known."""
+        z3 = self._terms.z3
+        solver = z3.Solver(ctx=self._terms.context)
+        solver.set(
+            "rlimit", self._limits.effort if exact else min(_LINEAR_EFFORT, self._limits.effort)
+        )
+        if self._limits.timeout_s is not None:
+            solver.set("timeout", max(1, int(self._limits.timeout_s * 1_000)))
+        told = [*self._assumed, *self._terms.facts[""], *asked]
+        solver.add(*self._terms.with_known(told, exact=exact))
+        found = solver.check()
+        # Counted since the context was made, so the last one is the sum.
+        self._effort = solver.statistics().get_key_value("rlimit count")
+        if found == z3.unsat:
+            return None
+        if found == z3.sat:
+            return solver.model()
+        return f"unknown: {solver.reason_unknown()}"
+
+
+def _told(clause: Clause) -> str:
+    return f"{clause.kind}: {' '.join(clause.text.split())}"
+
+
+def _fitting(kind: NodeType, value: Symbol) -> Symbol:
+    """Return the value of a step that did not trap."""
+    if not isinstance(value, Number) or isinstance(kind, TimestampType):
+        return value
+    low, high = range_of(kind)
+    return value._replace(low=max(low, value.low), high=min(high, value.high))
+
+
+def _narrow(names: Names, expressions: Iterable[Expression]) -> None:
+    """Narrow the bounds of names by guards that held."""
+    for path, (low, high) in bounds_of(expressions).items():
+        value = names.get(path)
+        if isinstance(value, Number) and max(low, value.low) <= min(high, value.high):
+            names[path] = value._replace(low=max(low, value.low), high=min(high, value.high))
+
+
+# Bounds that clauses set in any case, in units of the last place. Unlike those that random inputs
+# are drawn from they have to be right: a proof rests on them.
+
+_UNBOUNDED = 10**60
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+
+
+def bounds_of(expressions: Iterable[Expression]) -> dict[str, tuple[int, int]]:
+    """Return the bounds of single values: of `amount`, `items[].price`, and `items#`, a length."""
+    found: dict[str, tuple[int, int]] = {}
+    for expression in expressions:
+        for path, low, high in _bounds(expression, {}):
+            before = found.get(path, (-_UNBOUNDED, _UNBOUNDED))
+            found[path] = max(low, before[0]), min(high, before[1])
+    return found
+
+
+def _bounds(part: Expression, items: Mapping[str, str]) -> Iterator[tuple[str, int, int]]:
+    match part:
+        case Logic(operator="AND", left=left, right=right):
+            yield from _bounds(left, items)
+            yield from _bounds(right, items)
+        case ItemLoop(kind=LoopKind.FORALL, name=name, over=over, body=body):
+            if path := _path(over, items):
+                yield from _bounds(body, {**items, name: f"{path}[]"})
+        case Relation(operator=operator, left=left, right=right) if operator in _FLIPPED:
+            for one, other, sign in ((left, right, operator), (right, left, _FLIPPED[operator])):
+                if (path := _path(one, items)) and isinstance(other, Constant):
+                    yield from _bound(path, sign, other, scale_of(one))
+        case _:
+            pass
+
+
+def _bound(path: str, sign: str, limit: Constant, scale: int) -> Iterator[tuple[str, int, int]]:
+    if isinstance(limit.value, bool) or not isinstance(limit.value, int):
+        return
+    up, down = 10**scale, 10 ** scale_of(limit)
+    floor, ceiling = limit.value * up // down, -(-limit.value * up // down)
+    match sign:
+        case ">":
+            yield path, floor + 1, _UNBOUNDED
+        case ">=":
+            yield path, ceiling, _UNBOUNDED
+        case "<":
+            yield path, -_UNBOUNDED, ceiling - 1
+        case "<=":
+            yield path, -_UNBOUNDED, floor
+        case _:
+            yield path, ceiling, floor
+
+
+def _path(part: Expression, items: Mapping[str, str]) -> str:
+    match part:
+        case NamedValue(name=name):
+            return items.get(name, name)
+        case FieldOf(record=record, name=name) if inner := _path(record, items):
+            return f"{inner}.{name}"
+        case ItemOf(collection=whole, key=NamedValue(name=key)) if isinstance(whole.type, MapType):
+            # Only of a loop over the keys of this same map.
+            path = _path(whole, items)
+            return f"{path}[]." if path and items.get(key) == f"{path}[]" else ""
+        case FunctionCall(function="LENGTH", arguments=(whole,)) if inner := _path(whole, items):
+            return f"{inner}#"
+        case _:
+            return ""
