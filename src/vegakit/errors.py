@@ -96,11 +96,20 @@ class ErrorClass(StrEnum):
     CONTENT_FILTER = "content_filter"
 
     @property
+    def is_outage(self) -> bool:
+        """Whether a provider could not be asked. It was in the other cases, and the request itself
+        was at fault: too long, not allowed, or stopped by a filter."""
+        return self not in _ABOUT_THE_REQUEST
+
+    @property
     def next_step(self) -> str:
         """The end of a message where the words of a provider do not say what to do, or nothing."""
         return f"; {_NEXT_STEPS[self]}" if self in _NEXT_STEPS else ""
 
 
+_ABOUT_THE_REQUEST = frozenset(
+    {ErrorClass.CONTEXT_LENGTH, ErrorClass.REJECTED, ErrorClass.CONTENT_FILTER}
+)
 _NEXT_STEPS = {
     ErrorClass.RATE_LIMIT: "wait, or ask less often: requests in [limits.default] of vega.toml",
     ErrorClass.QUOTA: "add credit at the provider, or choose another model",
@@ -119,10 +128,12 @@ class Phase(StrEnum):
 class VegaError(Exception):
     """`cause` are the keys of the effects whose outcomes it comes from, none where the program
     failed by itself. They are for the journal, and no part of its text. `messages` is the
-    conversation of an agent that failed, as far as it went."""
+    conversation of an agent that failed, as far as it went. `is_outage` says that a provider could
+    not be asked, so that nothing is known of what it would have answered."""
 
     cause: tuple[str, ...] = ()
     messages: tuple[Any, ...] = ()
+    is_outage: bool = False
 
 
 class UserError(VegaError):
@@ -278,6 +289,7 @@ class WorldError(VegaError):
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
+        self.is_outage = error_class.is_outage
         self.phase = phase
         self.retry_after_ms = retry_after_ms
 

@@ -26,6 +26,7 @@ __all__ = [
     "SpanId",
     "TenantId",
     "TraceId",
+    "begun_ms",
     "new_program_id",
     "parse_pid",
     "pid_of",
@@ -57,6 +58,11 @@ def new_program_id(now_ms: int, entropy: bytes) -> ProgramId:
             f"got {len(entropy)} bytes and {now_ms}"
         )
     return ProgramId(f"{now_ms:012x}{entropy.hex()}")
+
+
+def begun_ms(program: ProgramId) -> int:
+    """Return when a program was named."""
+    return int(program[:12], 16)
 
 
 def pid_of(program: ProgramId, path: str, generation: int) -> Pid:

@@ -170,10 +170,13 @@ def test_thoughts_alone_are_an_empty_reply() -> None:
     ("outcome", "expected"),
     [
         (Refused("BudgetExceeded", "no money"), TurnFailed("BudgetExceeded", "no money")),
-        (CallFailed(ErrorClass.TIMEOUT, "slow"), TurnFailed("Timeout", "slow")),
-        (CallFailed(ErrorClass.RATE_LIMIT, "429"), TurnFailed("RateLimited", "429")),
+        (CallFailed(ErrorClass.TIMEOUT, "slow"), TurnFailed("Timeout", "slow", is_outage=True)),
+        (
+            CallFailed(ErrorClass.RATE_LIMIT, "429"),
+            TurnFailed("RateLimited", "429", is_outage=True),
+        ),
         (CallFailed(ErrorClass.CONTEXT_LENGTH, "long"), TurnFailed("LimitReached", "long")),
-        (CallFailed(ErrorClass.SERVER, "500"), TurnFailed("AgentFailed", "500")),
+        (CallFailed(ErrorClass.SERVER, "500"), TurnFailed("AgentFailed", "500", is_outage=True)),
     ],
 )
 def test_a_failed_call_ends_the_turn_by_its_name(

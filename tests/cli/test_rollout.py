@@ -325,6 +325,45 @@ def test_a_start_that_was_killed_goes_on(person: Person) -> None:
     assert status["subject"]["reference"] == "sorter (fast)"
 
 
+def test_a_start_is_quoted_before_anybody_is_asked(person: Person) -> None:
+    """At most, typically and when it pays; what was quoted for the inputs is what they may cost."""
+    with Provider({"": "invoice"}).in_thread() as provider:
+        settings = SETTINGS.format(url=provider.url).replace(
+            "[providers", 'large = "openai:l"\n[providers'
+        )
+        (person.folder / "vega.toml").write_text(
+            f'{settings}[prices."openai:l"]\ninput = "$9"\noutput = "$9"\n'
+        )
+        (person.folder / "sort.py").write_text(AGENTS.replace('"fast"', '"large"', 1))
+        (person.folder / "in.jsonl").write_text('"one"\n{"prompt": "two"}\n')
+        (person.folder / "away.jsonl").write_text('"never asked"\n')
+        person.trust("vega.toml")
+        started = person.rollout("start", "sort.py:sort", "--inputs", "in.jsonl")
+        assert started.status == 0, started
+        quoted, _, rest = started.out.partition("\n\n")
+        lines = quoted.splitlines()
+        assert lines[0].startswith("verification of sort: at most $")
+        assert ", typical $" in lines[0]
+        assert "nobody was asked yet" in lines[1]
+        assert lines[-2].startswith("the candidate pays for it after ")
+        assert lines[-1].startswith("comparing these 2 inputs: at most $")
+        assert rest.startswith("✓ 2 inputs: 2 agree, 0 differ, for $")
+        asked = len(provider.requests)
+        too_small = person.json(
+            "start", "sort.py:sort", "--inputs", "away.jsonl", "--budget", "$0.000001"
+        )
+        assert len(provider.requests) == asked, "the wallet refused what it cannot hold"
+        assert (too_small["unknown"], too_small["spent_usd"]) == (1, 0)
+        assert too_small["quote"]["examples_at_most_usd"] == 1e-6
+        again = person.json("start", "sort.py:sort", "--inputs", "in.jsonl")
+    quote = again["quote"]
+    assert quote["answers"] == 2, "now it is known what answers cost"
+    assert 0 < quote["examples_typical_usd"] < quote["examples_at_most_usd"]
+    assert 0 < again["spent_usd"] <= quote["examples_at_most_usd"]
+    assert quote["break_even_calls"] > quote["stages"][-1]["calls"] > 0
+    assert quote["typical_usd"] < quote["at_most_usd"]
+
+
 # The page.
 
 

@@ -8,11 +8,15 @@ import pytest
 
 from tests.patience import PATIENCE_S, until
 from tests.vesper.test_rollouts import AT_ONCE, BrokenStore, Clock, counted, double, evidence, shift
+from vegakit.concurrency import SteadyClock
 from vegakit.contracts import Compared, PersonDecided, Tally
 from vegakit.errors import StoreError, UserError
+from vegakit.ids import new_program_id
+from vegakit.ports import RunRecord
 from vegakit.sdk import Runtime
 from vegakit.store import MemoryStore
 from vegakit.vesper import PersonAction, RolloutMode, rollout
+from vegakit.vesper.evidence import RolloutEvidence, initial_rollout, tidy_calls
 
 
 class HeldStore(MemoryStore):
@@ -217,3 +221,86 @@ def test_a_rollout_that_is_opened_again_in_a_run_counts_equal_calls(tmp_path: Pa
         return runs
 
     assert asyncio.run(work()) == 3
+
+
+# Calls of runs that are over.
+
+
+DAY_MS = 86_400_000
+NOW_MS = 200 * DAY_MS
+
+
+def run_of(begun_ms: int, number: int, **facts: Any) -> RunRecord:
+    return RunRecord(new_program_id(begun_ms, bytes([number] * 10)), begun_ms, **facts)
+
+
+def test_calls_of_runs_that_are_over_are_deleted() -> None:
+    """A day after the last run of a process ended, or 90 days after one that nobody knows began;
+    what is still to be counted stays, and so does what belongs to others."""
+    long_ago, lately = NOW_MS - 2 * DAY_MS, NOW_MS - DAY_MS // 2
+    over = run_of(long_ago, 1, ended_ms=long_ago)
+    ended_lately = run_of(long_ago, 2, ended_ms=lately)
+    first = run_of(long_ago, 3, ended_ms=long_ago)
+    second = run_of(long_ago, 4, first=first.program)
+    unknown, unknown_for_long = run_of(NOW_MS - 89 * DAY_MS, 5), run_of(NOW_MS - 91 * DAY_MS, 6)
+    runs = [over, ended_lately, first, second]
+
+    async def work() -> tuple[int, set[str], Tally]:
+        store = MemoryStore()
+        for name, word in (("r", ""), ("r", "odd/even"), ("other", "")):
+            initial = initial_rollout(name, AT_ONCE, "v1", word)
+            one = RolloutEvidence(store, Clock(), initial, lambda _change: None)
+            for run in (*runs, unknown, unknown_for_long):
+                for number in range(70):
+                    call = f"{run.program}.0123456789abcdef.{number}"
+                    route = await one.open_call(call, "inputs", is_kept=True)
+                    if number:
+                        await one.record(Compared(agrees=True), call, route)
+        deleted = 0
+        while more := await tidy_calls(store, "r", runs, NOW_MS, at_most=100):
+            deleted += more
+        left = {
+            str(run.program)
+            for kind in ("rollout-pending", "rollout-done")
+            for run in (*runs, unknown, unknown_for_long)
+            for word in ("", "odd/even")
+            for number in range(70)
+            if await store.get(kind, f"r/v1/{word}/{run.program}.0123456789abcdef.{number}")
+        }
+        done = await store.keys("rollout-done", limit=5_000)
+        assert len([key for key in done if key.startswith("other/")]) == 6 * 69
+        return deleted, left, await counted(store)
+
+    deleted, left, tally = asyncio.run(work())
+    assert deleted == 2 * 2 * 70
+    assert left == {run.program for run in (ended_lately, first, second, unknown)}
+    assert tally == Tally(6 * 69)
+
+
+class LaterClock(SteadyClock):
+    """Tells a time that is so many days ahead."""
+
+    def __init__(self, days: int) -> None:
+        super().__init__()
+        self._ahead_ms = days * DAY_MS
+
+    def now(self) -> int:
+        return super().now() + self._ahead_ms
+
+    async def wait_until(self, at_ms: int) -> None:
+        await super().wait_until(at_ms - self._ahead_ms)
+
+
+def test_a_rollout_that_is_closed_tidies_up(tmp_path: Path) -> None:
+    """What is kept does not grow with the runs that were made."""
+
+    async def work(days: int) -> int:
+        async with Runtime(
+            journal=tmp_path / "run.db", observable=False, clock=LaterClock(days)
+        ) as rt:
+            async with rollout(rt, "d", reference=double, candidate=shift, rule=AT_ONCE) as doubled:
+                for number in range(20):
+                    await doubled(number)
+            return len(await rt.store.keys("rollout-done", limit=1_000))
+
+    assert [asyncio.run(work(days)) for days in (0, 2, 4, 6)] == [20] * 4

@@ -299,6 +299,32 @@ def test_rollouts_are_counted_with_the_metrics_of_their_runtime() -> None:
     assert [line for line in lines if line.startswith('sir_confidence{node="e"')]
     assert not [line for line in lines if line.startswith('sir_confidence{node="d"')]
     assert lines.count("# TYPE sir_executions_total counter") == 1
+    assert lines.count("# TYPE sir_execution_duration_ms histogram") == 1
+
+
+def test_how_long_paths_take_is_served_by_path() -> None:
+    """In milliseconds, as the name says; a path that fails took its time, too."""
+
+    async def slow(number: int) -> int:
+        await asyncio.sleep(0.011)
+        return number
+
+    async def slower(number: int) -> int:
+        await asyncio.sleep(0.051)
+        raise LookupError(number)
+
+    async def work(rt: Runtime) -> str:
+        async with rollout(rt, "s", reference=slow, candidate=slower, rule=AT_ONCE) as asked:
+            await asked(1)
+            await asked.settle()
+            return rt.metrics_text()
+
+    lines = within(work).splitlines()
+    for path, below, above in (("reference", 10, 60_000), ("candidate", 50, 60_000)):
+        of_path = f'sir_execution_duration_ms_bucket{{node="s",path="{path}",le='
+        assert f'{of_path}"{below:.1f}"}} 0' in lines
+        assert f'{of_path}"{above:.1f}"}} 1' in lines
+        assert f'sir_execution_duration_ms_count{{node="s",path="{path}"}} 1' in lines
 
 
 # Inputs that were made for it, and what is kept for people.
@@ -447,3 +473,51 @@ def test_evidence_on_a_server_is_found_wherever_it_is_kept() -> None:
 
     with own_schema() as schema:
         asyncio.run(work(url_of(schema)))
+
+
+@pytest.mark.parametrize("mode", [RolloutMode.SHADOW, RolloutMode.DUAL_VERIFY])
+@pytest.mark.parametrize(
+    ("candidate", "said"), [(wrong, "27"), (fails, "LookupError: 13")], ids=["wrong", "fails"]
+)
+def test_what_differed_is_kept_for_people(
+    candidate: Any, said: str, mode: RolloutMode, tmp_path: Path
+) -> None:
+    """The inputs and what both said, of the last few; with none, nothing of it is written."""
+
+    async def work(rt: Runtime, differences: int) -> None:
+        rule = RolloutRule(calibration=0, differences=differences)
+        name = f"d{differences}"
+        async with rollout(rt, name, reference=double, candidate=candidate, rule=rule) as doubled:
+            while doubled.status().mode is not mode:
+                await doubled.decide(PersonAction.PROMOTE, "ada")
+            for _ in range(3):
+                await doubled(13)
+                await doubled.settle()
+
+    async def kept(name: str) -> list[tuple[str, str, str]]:
+        async with open_rollouts(str(tmp_path / "s.db"), SteadyClock()) as stored:
+            [found] = await stored.named(name)
+            differences = (await stored.status(found)).differences
+            return [(one.inputs, one.reference, one.candidate) for one in differences]
+
+    for differences in (2, 0):
+        within(
+            lambda rt, differences=differences: work(rt, differences),
+            store=SqliteStore(tmp_path / "s.db"),
+        )
+        assert asyncio.run(kept(f"d{differences}")) == [("13", "26", said)] * differences
+
+
+def test_a_listener_that_fails_undoes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever it raises: who decided is told that it was done."""
+
+    def breaks(_change: object) -> None:
+        raise ZeroDivisionError
+
+    async def work(rt: Runtime) -> RolloutMode:
+        async with rollout(rt, "d", reference=double, candidate=shift, on_change=breaks) as doubled:
+            assert await doubled.decide(PersonAction.PROMOTE, "ada") is not None
+            return doubled.status().mode
+
+    assert within(work) is RolloutMode.CANARY
+    assert "on_change failed" in caplog.text

@@ -24,7 +24,7 @@ from vegakit.sdk import Runtime
 from vegakit.sdk.programs import VegaProgram
 from vegakit.store import MemoryLedger
 from vegakit.tools import tool
-from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, rollout
+from vegakit.vesper import PersonAction, RolloutMode, RolloutRule, exact, rollout
 
 AT_ONCE = RolloutRule(calibration=0)
 
@@ -110,20 +110,37 @@ async def raised_to(rolled: Any, mode: RolloutMode) -> None:
         await rolled.decide(PersonAction.PROMOTE, "ada")
 
 
+def _any_model(reference: str, candidate: str) -> bool:
+    return reference[:3] == candidate[:3]
+
+
+@asynccontextmanager
+async def in_its_place(
+    rt: Runtime,
+    program: VegaProgram,
+    candidate: Any = None,
+    agent: str = "Sorter",
+    compare: Any = _any_model,
+) -> AsyncGenerator[tuple[Any, VegaProgram]]:
+    """A rollout from an agent of the program to the candidate, by default on the small model, and
+    the program with it in place of the agent."""
+    trusted = program.agent(agent)
+    async with rollout(
+        rt,
+        "sort",
+        reference=trusted,
+        candidate=candidate or cheaper(trusted),
+        rule=AT_ONCE,
+        compare=compare,
+    ) as rolled:
+        yield rolled, program.with_agents({agent: rolled})
+
+
 def test_a_program_is_answered_as_the_stage_says(tmp_path: Path) -> None:
     """By its own agent in the shadow, by the candidate at the end; both are counted."""
 
     async def work(rt: Runtime, program: VegaProgram) -> None:
-        trusted = program.agent("Sorter")
-        async with rollout(
-            rt,
-            "sort",
-            reference=trusted,
-            candidate=cheaper(trusted),
-            rule=AT_ONCE,
-            compare=_any_model,
-        ) as sort:
-            rolled = program.with_agents({"Sorter": sort})
+        async with in_its_place(rt, program) as (sort, rolled):
             assert await rolled.main("a letter") == "by large"
             assert sort.status().evidence.production.runs == 1, "it was compared before it answered"
             await raised_to(sort, RolloutMode.DIRECT_ONLY)
@@ -131,10 +148,6 @@ def test_a_program_is_answered_as_the_stage_says(tmp_path: Path) -> None:
             assert await program.main("a letter") == "by large", "the program itself is as it was"
 
     within(tmp_path, work)
-
-
-def _any_model(reference: str, candidate: str) -> bool:
-    return reference[:3] == candidate[:3]
 
 
 def test_typed_answers_are_compared_as_values(tmp_path: Path) -> None:
@@ -145,9 +158,7 @@ def test_typed_answers_are_compared_as_values(tmp_path: Path) -> None:
         return {"kind": "bug" if "bug" in text else "none", "weight": 0.5}
 
     async def work(rt: Runtime, program: VegaProgram) -> None:
-        trusted = program.agent("Sorter")
-        async with rollout(rt, "sort", reference=trusted, candidate=by_code, rule=AT_ONCE) as sort:
-            rolled = program.with_agents({"Sorter": sort})
+        async with in_its_place(rt, program, by_code, compare=exact()) as (sort, rolled):
             assert await rolled.weigh("a bug") == {"kind": "bug", "weight": 0.5}
             assert sort.status().evidence.production.failures == 0
             await raised_to(sort, RolloutMode.DIRECT_ONLY)
@@ -162,17 +173,8 @@ def test_sends_side_by_side_are_all_compared(tmp_path: Path) -> None:
     """A rollout takes many messages at once, as the agent does."""
 
     async def work(rt: Runtime, program: VegaProgram) -> int:
-        trusted = program.agent("Sorter")
-        async with rollout(
-            rt,
-            "sort",
-            reference=trusted,
-            candidate=cheaper(trusted),
-            rule=AT_ONCE,
-            compare=_any_model,
-        ) as sort:
+        async with in_its_place(rt, program) as (sort, rolled):
             texts = [f"letter {n % 5}" for n in range(20)]
-            rolled = program.with_agents({"Sorter": sort})
             assert await rolled.all(texts) == ["by large"] * 20
             return sort.status().evidence.production.runs
 
@@ -186,11 +188,8 @@ def test_pipelines_name_rollouts_by_agent(tmp_path: Path) -> None:
         return ScriptedModel({"Check": '{"verdict": "good"}', "": f"by {name}"}, name=name)
 
     async def work(rt: Runtime, program: VegaProgram) -> None:
-        trusted = program.agent("checker")
-        async with rollout(
-            rt, "check", reference=trusted, candidate=cheaper(trusted), rule=AT_ONCE
-        ) as check:
-            outputs = await rt.run(program.with_agents({"checker": check}), "owls")
+        async with in_its_place(rt, program, agent="checker", compare=exact()) as (check, rolled):
+            outputs = await rt.run(rolled, "owls")
             assert outputs == {"draft": "by large", "check": {"verdict": "good"}}
             assert check.status().evidence.production.runs == 1
 
@@ -201,26 +200,19 @@ def test_a_send_costs_no_more_than_its_budget(tmp_path: Path) -> None:
     """Both paths are paid from it: where it holds one only, there is an answer and no evidence."""
 
     async def work(rt: Runtime, program: VegaProgram) -> tuple[str, int, str]:
-        trusted = program.agent("Sorter")
-        async with rollout(
-            rt,
-            "sort",
-            reference=trusted,
-            candidate=cheaper(trusted),
-            rule=AT_ONCE,
-            compare=_any_model,
-        ) as sort:
-            rolled = program.with_agents({"Sorter": sort})
+        async with in_its_place(rt, program) as (sort, rolled):
             said = await rolled.main("a letter")
             assert await rolled.careful("a letter") == "too much"
             with pytest.raises(BudgetExceeded):
                 await rt.run(rolled, "a letter", budget="$0.04")  # the whole part is held
 
-            async def asks(text: str) -> str:
-                return (await rt.ask(dataclasses.replace(trusted, budget=None), text)).output
+            uncapped = dataclasses.replace(program.agent("Sorter"), budget=None)
 
-            async with rollout(rt, "f", reference=trusted, candidate=asks, rule=AT_ONCE) as other:
-                await program.with_agents({"Sorter": other}).main("a letter")
+            async def asks(text: str) -> str:
+                return (await rt.ask(uncapped, text)).output
+
+            async with in_its_place(rt, program, asks) as (other, with_function):
+                await with_function.main("a letter")
                 assert not other.status().evidence.production.runs, "a function pays from it, too"
             runs = sort.status().evidence.production.runs
             return said, runs, str(await rt.spent())
@@ -277,16 +269,7 @@ def test_the_rest_of_the_language_holds(tmp_path: Path) -> None:
     """Independent sends, sessions around them, and deadlines are as for the agent itself."""
 
     async def work(rt: Runtime, program: VegaProgram) -> None:
-        trusted = program.agent("Sorter")
-        async with rollout(
-            rt,
-            "sort",
-            reference=trusted,
-            candidate=cheaper(trusted),
-            rule=AT_ONCE,
-            compare=_any_model,
-        ) as sort:
-            rolled = program.with_agents({"Sorter": sort})
+        async with in_its_place(rt, program) as (sort, rolled):
             assert await rolled.both("a letter") == "by large, by large"
             assert sort.status().evidence.production == Tally(2, 0)
             assert await rolled.capped("a letter") == "no", "a part of $0.05 is held as a whole"

@@ -82,7 +82,7 @@ class Reader:
 
     def answer(self, request: ModelRequest) -> ScriptedReply:
         if self.is_out:
-            return ScriptedReply(error=ErrorClass.REJECTED)
+            return ScriptedReply(error=ErrorClass.SERVER)
         self.asked += 1
         one, two = re.findall(r"<(?:first|second)>\n(.*?)\n</", _text(request), re.DOTALL)
         same = one.rpartition(":")[2].strip() == two.rpartition(":")[2].strip()
@@ -472,8 +472,8 @@ def test_a_resumed_call_that_was_not_compared_stays_so(tmp_path: Path) -> None:
         async with rollout(rt, "w", reference=LARGE, candidate=SMALL, rule=AT_ONCE) as rolled:
             await raised_to(rolled, RolloutMode.DUAL_VERIFY)
             evidence = await rolled._evidence_of("")
-            first = await evidence.open_call("run.1", "inputs", is_kept=True, is_paid=False)
-            assert await evidence.open_call("run.1", "inputs", is_kept=True) == first
+            first = await evidence.open_call("0.1", "inputs", is_kept=True, is_paid=False)
+            assert await evidence.open_call("0.1", "inputs", is_kept=True) == first
             return first
 
     route = within(work, journal=tmp_path / "run.db")

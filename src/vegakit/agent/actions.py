@@ -125,10 +125,12 @@ class Finished(Struct, frozen=True, tag=True):
 
 
 class TurnFailed(Struct, frozen=True, tag=True):
-    """`error` is what the language calls it, such as `LimitReached`."""
+    """`error` is what the language calls it, such as `LimitReached`. `is_outage`: a provider could
+    not be asked."""
 
     error: str
     reason: str
+    is_outage: bool = False
 
 
 TurnAction: TypeAlias = AskModel | Summarise | CallTools | Finished | TurnFailed
@@ -290,12 +292,14 @@ def call_failed(outcome: CallFailed | Refused | Unknown) -> TurnFailed:
         case Refused():
             return TurnFailed(outcome.error, outcome.reason)
         case CallFailed():
-            return _failed(_NAMES.get(outcome.error_class, AgentFailed), outcome.reason)
+            kind = _NAMES.get(outcome.error_class, AgentFailed)
+            return TurnFailed(kind.__name__, outcome.reason, outcome.error_class.is_outage)
         case Unknown():
-            return _failed(
-                AgentFailed,
+            return TurnFailed(
+                AgentFailed.__name__,
                 "the call was cut off when the run was, so its answer is lost; it is charged in "
                 "full, and its rule says not to send it again; to have it sent, type: vega resume",
+                is_outage=True,
             )
 
 

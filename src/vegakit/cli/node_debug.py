@@ -64,7 +64,7 @@ _PROMPT = "(vega) "
 
 
 class WorldActions(NamedTuple):
-    """What `vega node run` and `diff` do, for the commands here."""
+    """The work of `vega node run` and `diff`, for the commands here."""
 
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[

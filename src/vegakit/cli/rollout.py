@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vegakit.cli.compiler import check_loading
 from vegakit.cli.look import (
@@ -40,18 +40,22 @@ from vegakit.config import load
 from vegakit.contracts import LAST, PersonAction
 from vegakit.errors import UserError, VegaError
 from vegakit.host import user_name
+from vegakit.money import Money, format_money, in_dollars
 from vegakit.sdk import Runtime, names_at, runtime_arguments
 from vegakit.store import open_stores
 from vegakit.vesper import (
+    CallInputs,
     CheckedInput,
     FoundRollout,
     RolledOut,
     RolloutAlert,
+    RolloutQuote,
     RolloutStatus,
     StoredRollouts,
     Webhook,
     detection_text,
     open_rollouts,
+    render_rollout_quote,
     store_with_rollouts,
 )
 
@@ -297,10 +301,12 @@ class Difference(Struct, frozen=True):
 
 
 class StartReport(Struct):
-    """Says what became of the inputs, and shows the rollout."""
+    """Says what was quoted, what became of the inputs, and shows the rollout."""
 
     is_new: bool
+    quote: RolloutQuote
     inputs: int = 0
+    spent: Money = Money(0)
     agree: int = 0
     differ: int = 0
     unknown: int = 0
@@ -322,6 +328,11 @@ class InputLine(NamedTuple):
             return (), cast("dict[str, Any]", self.value)
         return (self.value,), {}
 
+    def call(self) -> CallInputs:
+        """Return it as a call."""
+        args, named = self.arguments()
+        return CallInputs(tuple(args), named)
+
 
 async def _start(chosen: argparse.Namespace) -> int:
     if chosen.at_once < 1:
@@ -335,10 +346,19 @@ async def _start(chosen: argparse.Namespace) -> int:
         if stores:
             options["store"] = await store_with_rollouts(stores)
         async with Runtime(**runtime_arguments(settings, cast("Any", options))) as rt:
-            async with _made(declare, rt, chosen.declared) as rolled:
-                report = StartReport(await rolled.begin(), len(lines))
-                await _check_all(rolled, lines, chosen.at_once, report)
-                name, version = rolled.name, rolled.version
+            rolled = _made(declare, rt, chosen.declared)
+            name, version = rolled.name, rolled.version
+            quote = await _quoted(rolled, lines, rt)
+            if not chosen.json:
+                print(look_of(sys.stdout).text(render_rollout_quote(quote)), end="\n\n", flush=True)
+            # The wallet of the rollout is a part of this: what was quoted for the inputs caps it. A
+            # function is quoted as free, and may ask agents of its own.
+            held = quote.examples_at_most if quote.reference and quote.candidate else None
+            with rt.budget(held):
+                async with rolled:
+                    report = StartReport(await rolled.begin(), quote, len(lines))
+                    await _check_all(rolled, lines, chosen.at_once, report)
+                report.spent = Money(int(await rt.spent()))
             own = StoredRollouts([rt.store], rt.clock, chosen.store or settings.journal_place)
             shown = [
                 one for one in await own.all() if (one.machine.name, one.version) == (name, version)
@@ -349,6 +369,17 @@ async def _start(chosen: argparse.Namespace) -> int:
             await store.aclose()
     _tell_start(report, as_json=chosen.json)
     return 0
+
+
+async def _quoted(
+    rolled: RolledOut[..., Any], lines: Sequence[InputLine], rt: Runtime
+) -> RolloutQuote:
+    """Return the quote before anybody is asked; no more than the budget of this command."""
+    quote = await rolled.quote([line.call() for line in lines], asks=False)
+    left, most = await rt.remaining(), quote.examples_at_most
+    if not lines or left is None or (most is not None and most <= left):
+        return quote
+    return structs.replace(quote, examples_at_most=left)
 
 
 def _declared(word: str) -> Callable[[Runtime], object]:
@@ -464,7 +495,7 @@ def _progress(report: StartReport, look: Look) -> str:
 
 def _tell_start(report: StartReport, *, as_json: bool) -> None:
     if as_json:
-        print_json(report)
+        print_json(in_dollars(report))
         return
     look = look_of(sys.stdout)
     if report.inputs:
@@ -473,7 +504,8 @@ def _tell_start(report: StartReport, *, as_json: bool) -> None:
             (Sign.HELD, Tone.ASK) if report.differ or report.unknown else (Sign.DONE, Tone.OK)
         )
         said = f"{count(report.inputs, 'input')}: {report.agree:,} agree, {report.differ:,} differ"
-        print("\n".join(look.marked(sign, tone, said + unknown)))
+        spent = f", for {format_money(report.spent)}" if report.spent else ""
+        print("\n".join(look.marked(sign, tone, said + unknown + spent)))
         for each in report.differences:
             given = one_line(json.dumps(each.inputs, ensure_ascii=False))
             print("\n".join(look.fold(given, "     ", f"  {each.line}: ")))

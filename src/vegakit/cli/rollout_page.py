@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vegakit.cli.look import Cell, Column, Look, Sign, Tone, count, moment, one_line, table
 from vegakit.contracts import LAST, MIN_SAMPLE, STAGES, Tally
-from vegakit.vesper import BoundPoint, RolloutStatus, percent, stage_name
+from vegakit.vesper import BoundPoint, KeptDifference, RolloutStatus, percent, stage_name
 
 _STOPPED, _SHADOW = 0, 1
 
@@ -36,9 +36,21 @@ def render_status(one: RolloutStatus, look: Look) -> Iterator[str]:
         yield ""
     for label, text in _facts(one):
         yield from look.fold(text, " " * 13, f"{label:<11}  ")
+    if one.differences:
+        yield ""
+        yield "Differed last"
+        for each in one.differences:
+            yield from _difference(each, look)
     if one.changes:
         yield ""
         yield _decisions(one, look)
+
+
+def _difference(each: KeptDifference, look: Look) -> Iterator[str]:
+    yield from look.fold(one_line(each.inputs), "     ", f"  {moment(each.at_ms)}  ")
+    for who, said in (("reference", each.reference), ("candidate", each.candidate)):
+        if said:
+            yield from look.fold(one_line(said), " " * 16, f"     {who:<9}  ")
 
 
 def _title(one: RolloutStatus, look: Look) -> Iterator[str]:
@@ -86,7 +98,14 @@ def _stages(one: RolloutStatus, look: Look) -> Iterator[str]:
 def _facts(one: RolloutStatus) -> Iterator[tuple[str, str]]:
     if one.held_because:
         yield "Held", f"{one_line(one.held_because)}; to let it go on, type: {_typed(one)}"
-    yield "Production", _counted(one.production)
+    if one.paused_because:
+        yield "Paused", one_line(one.paused_because)
+    if one.unavailable_because:
+        yield "Outage", one_line(one.unavailable_because)
+    missed = (
+        f"; {count(one.unavailable, 'call')} not compared, in outages" if one.unavailable else ""
+    )
+    yield "Production", _counted(one.production) + missed
     if one.generated.runs:
         yield "Generated", f"{_counted(one.generated)}; counted apart"
     if one.noise.runs or one.rule.calibration:

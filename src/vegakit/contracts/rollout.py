@@ -21,6 +21,8 @@ the stages below, and every call asks it for a route.
 | the candidate broke its contract, 2 or above    | demote to shadow, held                         |
 | a person promotes, demotes, stops               | just that                                      |
 | the money for comparisons is gone               | none; the status says so until one is made     |
+| the candidate had no answer to compare          | none; if that is frequent it is told, and the  |
+|                                                 | rollout goes no further until it is over       |
 
 Before the candidate is tried the reference is compared with itself. If it ever differs, or the
 comparison is declared to be noisy, disagreement of the candidate is counted beside the reference's
@@ -32,6 +34,7 @@ A rollout that was demoted is held: nothing expires, so evidence from before the
 it again at once. A person lets it go on, or a new version of the candidate starts from nothing.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from math import ceil, log, log1p
 from typing import TypeAlias
@@ -100,6 +103,8 @@ STAGES = (
     RolloutStage(RolloutMode.DIRECT_ONLY, 1.0, 0.01, threshold=0.9999),
 )
 STOPPED, SHADOW, FIRST_SERVED, LAST = 0, 1, 2, len(STAGES) - 1
+RECENT, FREQUENT = 100, 10
+"""So many of the last calls without an answer of the candidate are told to people."""
 FAULTS = (0.1, 0.01, 0.001, 0.0001)
 """The rates of faults of which people are told how long they stay unseen."""
 
@@ -109,7 +114,8 @@ class RolloutRule(Struct, frozen=True):
     is true of it, `margin` what a candidate may add to a noisy reference, `sample` the share of
     calls that is still compared at the last stage, `calibration` the calls for which the reference
     is compared with itself first. It goes no further than `last`. `judge` is how often the judge
-    that compares is wrong, if there is one."""
+    that compares is wrong, if there is one. A candidate that has no answer after `timeout_s` has
+    failed. Of the last `differences`, inputs and answers are kept for people to look at."""
 
     is_noisy: bool = False
     margin: float = 0.01
@@ -118,6 +124,8 @@ class RolloutRule(Struct, frozen=True):
     calibration: int = 100
     last: RolloutMode = RolloutMode.DIRECT_ONLY
     judge: JudgeErrors | None = None
+    timeout_s: float = 120.0
+    differences: int = 5
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
@@ -205,7 +213,16 @@ class ComparisonsPaused(Struct, frozen=True, tag=True):
     reason: str
 
 
-RolloutEvent: TypeAlias = ReferenceRepeated | Compared | PersonDecided | ComparisonsPaused
+class CandidateUnavailable(Struct, frozen=True, tag=True):
+    """A call was not compared: the provider of the candidate was away, too many comparisons were in
+    flight, or the caller gave up. That says nothing of its answers."""
+
+    reason: str
+
+
+RolloutEvent: TypeAlias = (
+    ReferenceRepeated | Compared | PersonDecided | ComparisonsPaused | CandidateUnavailable
+)
 
 
 # Decisions, and routes.
@@ -257,6 +274,8 @@ class RolloutRoute(Struct, frozen=True):
     answers_by_candidate: bool = False
     is_compared: bool = False
     repeats_reference: bool = False
+    performed: tuple[tuple[str, str, str, bool], ...] = ()
+    """Tool calls that are done already: name, arguments, what came of it, whether that failed."""
 
     @property
     def is_verified(self) -> bool:
@@ -274,6 +293,11 @@ class RolloutRoute(Struct, frozen=True):
         answers = self.answers_by_candidate and self.mode is RolloutMode.DIRECT_ONLY
         return RolloutRoute(self.mode, runs_candidate=answers, answers_by_candidate=answers)
 
+    def by_reference(self, performed: Iterable[tuple[str, str, str, bool]] = ()) -> "RolloutRoute":
+        """Return how the call is answered once the candidate has failed it: by the reference, which
+        finds done what the candidate did."""
+        return RolloutRoute(self.mode, performed=tuple(performed))
+
 
 class Rollout(Struct):
     """The state of one rollout on one input class."""
@@ -288,6 +312,12 @@ class Rollout(Struct):
     held_because: str = ""
     paused_because: str = ""
     """Why calls are not compared at present; empty if they are."""
+    unavailable: int = 0
+    """Calls that were not compared, since there was no answer of the candidate."""
+    recent: Tally = Tally()
+    """Of the last calls, up to a hundred: all, and those of them that were not compared."""
+    unavailable_because: str = ""
+    """What people are told while that is frequent."""
 
     @property
     def mode(self) -> RolloutMode:
@@ -339,6 +369,12 @@ class Rollout(Struct):
             case ComparisonsPaused(reason):
                 self.paused_because = reason
                 return None
+            case CandidateUnavailable(reason):
+                self.unavailable += 1
+                self._note_recent(unavailable=1)
+                if self.recent.failures >= FREQUENT:
+                    self.unavailable_because = self._told_unavailable(reason)
+                return None
             case Compared():
                 return self._on_compared(event)
             case PersonDecided():
@@ -354,11 +390,26 @@ class Rollout(Struct):
         )
         if event.source is InputSource.GENERATED or self.stage == STOPPED:
             return None
+        self._note_recent()
         self.answers += event.is_answer
         if self.stage >= FIRST_SERVED and (fault := self._fault_in(event)):
             self.held_because = fault
             return self._move(SHADOW, fault)
         return self._promotion()
+
+    def _note_recent(self, unavailable: int = 0) -> None:
+        if self.recent.runs >= RECENT:
+            if self.recent.failures < FREQUENT:
+                self.unavailable_because = ""
+            self.recent = Tally()
+        self.recent = self.recent.plus(Tally(1, unavailable))
+
+    def _told_unavailable(self, reason: str) -> str:
+        missed = self.recent.failures
+        return (
+            f"{missed} calls had no answer of the candidate to compare, while "
+            f"{self.recent.runs - missed} were compared: {reason}"
+        )
 
     def _fault_in(self, event: Compared) -> str:
         """Return why the candidate is demoted; empty if it is not."""
@@ -376,6 +427,9 @@ class Rollout(Struct):
     def _promotion(self) -> StageChange | None:
         after = self.stage + 1
         if self.held_because or after > LAST or self._is_last():
+            return None
+        # What is not compared is not known: those calls may be the ones that differ.
+        if self.unavailable_because:
             return None
         asked = STAGES[after]
         if self.answers < asked.answers or not self.is_shown_above(asked.threshold):
@@ -410,8 +464,8 @@ class Rollout(Struct):
         if after > LAST or self._is_last():
             return None
         asked = STAGES[after]
-        if self.stage == STOPPED or self.held_because:
-            why = self.held_because or "it is stopped"
+        if self.stage == STOPPED or self.held_because or self.unavailable_because:
+            why = self.held_because or self.unavailable_because or "it is stopped"
             return NextStage(after, asked.mode, asked.threshold, blocked=why)
         is_first = self.stage == SHADOW
         left = max(0, self.rule.calibration - self.evidence.noise.runs) if is_first else 0

@@ -244,6 +244,7 @@ def _raised(failed: MessageFailed, waiting: PendingAsk) -> Exception:
         reason = f"{who}: {reason}"
     error = rebuild_error(failed.error, reason)
     error.cause, error.messages = failed.cause, failed.messages
+    error.is_outage = failed.is_outage
     if isinstance(error, RateLimited):
         error.wait_s = _wait_s(failure)
     if not is_refusal:  # the refusal says nothing that the error does not

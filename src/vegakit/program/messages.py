@@ -106,7 +106,8 @@ class MessageFailed(Struct, frozen=True, tag=True, omit_defaults=True):
     `pieces` are the parts of the text that were streamed before. `cause` are the effects whose
     outcomes led here: if the run fails because of it, they are asked again when the run is resumed.
     What the machine decided itself, such as a budget that is too small, has no cause, since it is
-    decided anew. `messages` is the conversation until then, for who asked from outside."""
+    decided anew. `messages` is the conversation until then, for who asked from outside. `is_outage`
+    says that the provider of its model could not be asked."""
 
     error: str
     reason: str
@@ -114,6 +115,7 @@ class MessageFailed(Struct, frozen=True, tag=True, omit_defaults=True):
     pieces: tuple[str, ...] = ()
     cause: tuple[EffectKey, ...] = ()
     messages: tuple[Message, ...] = ()
+    is_outage: bool = False
 
 
 Outcome: TypeAlias = Returned | MessageFailed

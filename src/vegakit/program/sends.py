@@ -229,8 +229,9 @@ class SendWorker(Worker):
                 self._call_tools(at, action)
             case Finished():
                 self._finish(at, action)
-            case TurnFailed(error, reason):
-                self._fail(at, MessageFailed(error, reason, cause=cause))
+            case TurnFailed(error, reason, is_outage):
+                failure = MessageFailed(error, reason, cause=cause, is_outage=is_outage)
+                self._fail(at, failure)
 
     def _ask_model(self, at: OpenSend, action: AskModel | Summarise) -> None:
         at.send.call = call = self._call(at, action.step, action.request, action.tokens)
@@ -318,8 +319,8 @@ class SendWorker(Worker):
                 return
             case Failed() | Refused() | Unknown():
                 failed = turn.on_model_failed(outcome)
-                reason = f"{failed.reason}{_tries(outcome, call)}"
-                action = TurnFailed(failed.error, _in_full(reason, call))
+                reason = _in_full(f"{failed.reason}{_tries(outcome, call)}", call)
+                action = msgspec.structs.replace(failed, reason=reason)
             case EffectCancelled() | Crashed():
                 action = TurnFailed("Cancelled", "the call was cancelled")
         send.call = None

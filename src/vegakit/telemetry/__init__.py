@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vegakit.telemetry.logs import LOG_FACTS, LogFormatter, LogOutput
     from vegakit.telemetry.metrics import (
         METRICS_CONTENT_TYPE,
+        Histogram,
         Metric,
         Metrics,
         MetricSample,
@@ -37,6 +38,7 @@ __all__ = [
     "LOG_FACTS",
     "METRICS_CONTENT_TYPE",
     "FanOutSink",
+    "Histogram",
     "JsonLinesSink",
     "LogFormatter",
     "LogOutput",
@@ -64,7 +66,7 @@ __getattr__, _ = lazy_exports(
     {
         "jsonl": "JsonLinesSink",
         "logs": "LOG_FACTS LogFormatter LogOutput",
-        "metrics": "METRICS_CONTENT_TYPE Metric MetricSample Metrics Wait metrics_text",
+        "metrics": "METRICS_CONTENT_TYPE Histogram Metric MetricSample Metrics Wait metrics_text",
         "runs": "TracedRun load_runs",
         "sqlite": "SqliteSink",
     },

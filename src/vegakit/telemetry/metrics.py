@@ -55,24 +55,27 @@ class Metric(NamedTuple):
 class Histogram:
     """Counts of durations up to each bound, with their sum."""
 
-    __slots__ = ("counts", "sum_ms")
+    __slots__ = ("bounds_ms", "counts", "sum_ms")
 
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
+    def __init__(self, bounds_ms: tuple[float, ...] = _BOUNDS_MS) -> None:
+        self.bounds_ms = bounds_ms
+        self.counts = [0] * (len(bounds_ms) + 1)
         self.sum_ms = 0.0
 
     def add(self, ms: float) -> None:
         """Count one duration."""
-        self.counts[bisect_left(_BOUNDS_MS, ms)] += 1
+        self.counts[bisect_left(self.bounds_ms, ms)] += 1
         self.sum_ms += ms
 
-    def samples(self, labels: Labels) -> Iterator[MetricSample]:
-        """Yield what was counted: the buckets are cumulative."""
+    def samples(self, labels: Labels, *, in_ms: bool = False) -> Iterator[MetricSample]:
+        """Yield what was counted, in seconds unless its name says otherwise: the buckets are
+        cumulative."""
         total = 0
-        for bound, count in zip((*BOUNDS_S, "+Inf"), self.counts, strict=True):
+        bounds = self.bounds_ms if in_ms else BOUNDS_S
+        for bound, count in zip((*bounds, "+Inf"), self.counts, strict=True):
             total += count
             yield "_bucket", {**labels, "le": f"{bound}"}, total
-        yield "_sum", labels, self.sum_ms / 1000
+        yield "_sum", labels, self.sum_ms if in_ms else self.sum_ms / 1000
         yield "_count", labels, total
 
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         judge as judge,
         same_set as same_set,
     )
-    from vegakit.vesper.evidence import RolloutRecord as RolloutRecord
+    from vegakit.vesper.evidence import (
+        KeptDifference as KeptDifference,
+        RolloutRecord as RolloutRecord,
+    )
     from vegakit.vesper.monitoring import (
         RolloutAlert as RolloutAlert,
         Webhook as Webhook,
@@ -123,6 +126,7 @@ if TYPE_CHECKING:
         open_rollouts as open_rollouts,
         store_with_rollouts as store_with_rollouts,
     )
+    from vegakit.vesper.paths import CallInputs as CallInputs
     from vegakit.vesper.proofs import (
         MOST_ITEMS as MOST_ITEMS,
         SOLVER_EFFORT as SOLVER_EFFORT,
@@ -145,17 +149,14 @@ if TYPE_CHECKING:
         name_of as name_of,
         node_digest as node_digest,
     )
-    from vegakit.vesper.rollouts import (
-        CheckedInput as CheckedInput,
-        RolledOut as RolledOut,
-        rollout as rollout,
-    )
+    from vegakit.vesper.rollouts import RolledOut as RolledOut, rollout as rollout
+    from vegakit.vesper.shadows import CheckedInput as CheckedInput
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "comparisons": "Comparison by_field close exact ignored judge same_set",
-        "evidence": "RolloutRecord",
+        "evidence": "KeptDifference RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "native": "NATIVE_AFTER HotPath NativePath",
         "node_debugger": (
@@ -187,6 +188,7 @@ __getattr__, __dir__ = lazy_exports(
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
         ),
+        "paths": "CallInputs",
         "proofs": (
             "MOST_ITEMS SOLVER_EFFORT ClauseProof NodeProof ProofLimits ProofVerdict prove_node"
         ),
@@ -194,7 +196,8 @@ __getattr__, __dir__ = lazy_exports(
         "repository": (
             "NodeDependency NodeRepository capabilities_of compiler_version name_of node_digest"
         ),
-        "rollouts": "CheckedInput RolledOut rollout",
+        "rollouts": "RolledOut rollout",
+        "shadows": "CheckedInput",
         "vegakit.contracts": "PersonAction RolloutMode RolloutRule StageChange",
     },
 )

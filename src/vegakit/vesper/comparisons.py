@@ -37,6 +37,7 @@ from vegakit.errors import ContractViolated, UserError, did_you_mean
 from vegakit.host import Agent, AskCost, Reply, cost_of_ask
 from vegakit.records import canonical, digest128, from_json, to_json
 from vegakit.sdk import Runtime
+from vegakit.vesper.versions import agent_parts, function_version, models_of
 
 Same: TypeAlias = Callable[[Any, Any], "bool | Awaitable[bool]"]
 """A function of two answers, the reference's first."""
@@ -67,6 +68,8 @@ class Comparison(Struct, frozen=True):
     judge: "Judge | None" = None
     fields: Callable[[object, object], Iterator[ComparedPlace]] | None = None
     judges: "tuple[Judge, ...]" = ()
+    version: str = ""
+    """Of what users wrote; the name says all of our own ones."""
 
     def __call__(self, reference: object, candidate: object) -> bool:
         """Return whether both answers are the same. A comparison that fails has not shown that."""
@@ -117,7 +120,7 @@ def comparison_of(compare: "Comparison | Same") -> Comparison:
             f"compare is {compare!r:.60}; give exact(), close(…), same_set(), by_field(…), "
             "judge(…), or a function of two answers"
         )
-    return Comparison(f"{compare.__module__}.{name}", compare)
+    return Comparison(f"{compare.__module__}.{name}", compare, version=function_version(compare))
 
 
 def exact() -> Comparison:
@@ -183,8 +186,15 @@ def by_field(
         return all(how(one, two) for how, one, two in places(reference, candidate))
 
     names = ", ".join(f"{name}: {each.name}" for name, each in sorted(rules.items()))
+    versions = [each.version for _, each in sorted(rules.items())] + [other.version]
     judges = tuple(judge for each in (*rules.values(), other) for judge in each.judges)
-    return Comparison(f"by_field({names}; {other.name})", same, fields=places, judges=judges)
+    return Comparison(
+        f"by_field({names}; {other.name})",
+        same,
+        fields=places,
+        judges=judges,
+        version=digest128(versions) if any(versions) else "",
+    )
 
 
 def _check_fields(rules: Mapping[str, Comparison], place: str, reference: dict[str, Any]) -> None:
@@ -272,9 +282,7 @@ class Judge:
             tools=(),
             memory=None,
         )
-        models = [one if isinstance(one, str) else one.name for one in agent.models]
-        settings = [agent.temperature, agent.effort, agent.max_tokens]
-        self.version = digest128([models, self._agent.instructions, settings, [*pairs]])[:12]
+        self.version = digest128([agent_parts(self._agent), [*pairs]])[:12]
 
     async def ask(
         self, runtime: Runtime, reference: object, candidate: object
@@ -293,6 +301,10 @@ class Judge:
             return False, PathCost()
         return reply.output == "same", PathCost(1, int(reply.cost))
 
+    def models(self, runtime: Runtime) -> list[str]:
+        """Return the models that judge, whatever alias names them."""
+        return models_of(runtime, self._agent)
+
     async def bound(self, runtime: Runtime, answer_tokens: int) -> AskCost:
         """Return what one verdict may cost on answers of this length."""
         await runtime.model_registry.prepare_for(self._agent)
@@ -308,7 +320,8 @@ class Judge:
     async def measured(self, runtime: Runtime) -> JudgeTally:
         """Return how often it is wrong on the known pairs: asked once, and then kept in the store.
         An outage leaves nothing half measured."""
-        found = await runtime.store.get(_KIND, self.version)
+        key = digest128([self.version, self.models(runtime)])
+        found = await runtime.store.get(_KIND, key)
         if found is not None:
             return from_json(JudgeTally, found[0])
         room = asyncio.Semaphore(_AT_ONCE)
@@ -326,7 +339,7 @@ class Judge:
         counts = JudgeTally(
             Tally(len(same), same.count(False)), Tally(len(different), different.count(False))
         )
-        await runtime.store.put(_KIND, self.version, to_json(counts), expected=0)
+        await runtime.store.put(_KIND, key, to_json(counts), expected=0)
         return counts
 
 

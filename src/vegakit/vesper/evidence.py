@@ -13,7 +13,8 @@ under the id of the call:
 The call has the same route after a kill, since on another one it would perform its effects a second
 time. `done` stays with the route, so that a call that is made once more does the same and counts no
 more. The ids in the state are those of events that are folded and not yet done: a few, and one more
-for each process that was killed, up to a limit.
+for each process that was killed, up to a limit. What is kept of a call is deleted when its run
+cannot go on any more, see `tidy_calls`.
 
 A process reads the state again when what it knows is a second old. While the store does not answer
 it has no news, and the reference answers: whoever waits for the store waits for a second at most.
@@ -41,10 +42,11 @@ from vegakit.contracts import (
     StageChange,
 )
 from vegakit.errors import StoreError, UserError, VegaError
-from vegakit.ports import Clock, Store
+from vegakit.ids import ProgramId, begun_ms
+from vegakit.ports import Clock, RunRecord, Store
 from vegakit.records import from_json, to_json
 
-STATES, HISTORIES = "rollouts", "rollout-history"
+STATES, HISTORIES, DIFFERENCES = "rollouts", "rollout-history", "rollout-differences"
 """The kinds of the documents that people look at, each by the key of its rollout."""
 _PENDING, _DONE = "rollout-pending", "rollout-done"
 NEWS_MS = 1_000
@@ -56,6 +58,10 @@ _MAX_CHANGES = 100
 _MAX_FOLDED = 2_000
 """Ids in the state. Living processes take theirs out again, so that only those of processes that
 were killed come to so many; the oldest are dropped then."""
+_ENDED_MS, _UNKNOWN_MS = 86_400_000, 90 * 86_400_000
+"""What is kept of the calls of a run is deleted a day after it ended; of one that the journal does
+not know, 90 days after it began."""
+_MAX_TIDIED = 500
 _HISTORY_RETRIES = 5
 _PAGE = 100
 
@@ -87,6 +93,15 @@ class RolloutRecord(Struct):
     changes: list[RecordedChange] = field(default_factory=list[RecordedChange])
     subject: RolloutSubject = RolloutSubject()
     at_ms: int = 0
+
+
+class KeptDifference(Struct, frozen=True):
+    """A call on which the paths differed, in production: what was asked, and what both said."""
+
+    at_ms: int
+    inputs: str
+    reference: str
+    candidate: str
 
 
 class PendingCall(Struct, frozen=True, omit_defaults=True):
@@ -173,22 +188,25 @@ class RolloutEvidence:
     async def _read(self) -> None:
         try:
             # The store is told before it is asked for news.
-            await self._save_unsaved()
+            await self.save_unsaved()
             await self._load()
         except StoreError as error:
             _log.warning("rollout %s: no news, so the reference answers: %s", self.key, error)
 
-    async def _save_unsaved(self) -> None:
+    async def save_unsaved(self) -> None:
+        """Tell the store what it did not take when it was told."""
         while self._unsaved:
-            await self._record(*self._unsaved[0])
-            del self._unsaved[0]
+            first = self._unsaved[0]
+            await self._record(*first)
+            # Others may save at the same time; an event that is saved twice counts once.
+            self._unsaved = [each for each in self._unsaved if each is not first]
 
     async def aclose(self) -> None:
         """Save what the store did not take when it was told, and take our ids out of the state."""
         if self._reading is not None:
             await cancel_all([self._reading])
         try:
-            await self._save_unsaved()
+            await self.save_unsaved()
             async with self._writing:
                 if self._done:
                     await self._fold_all([])
@@ -225,16 +243,18 @@ class RolloutEvidence:
 
     async def _route_before(self, key: str) -> RolloutRoute | None:
         # In this order: whoever finishes a call puts `done` before it deletes what was pending.
-        for kind in (_PENDING, _DONE):
-            if (found := await self._store.get(kind, key)) is not None:
-                return from_json(PendingCall, found[0]).route
-        return None
+        pending = await self._store.get(_PENDING, key)
+        # And if it was killed between the two, `done` says how the call was answered in the end.
+        found = await self._store.get(_DONE, key) or pending
+        return None if found is None else from_json(PendingCall, found[0]).route
 
-    async def close_call(self, call: str) -> None:
-        """Note that a kept call is over and brings no evidence."""
+    async def close_call(self, call: str, route: RolloutRoute | None = None) -> None:
+        """Note that a kept call brings no evidence, and with a route, how it is answered when it is
+        made again."""
         found = await self._store.get(_PENDING, self._of(call))
         if found is not None and from_json(PendingCall, found[0]).event is None:
-            await self._store.put(_DONE, self._of(call), found[0], expected=0)
+            done = found[0] if route is None else to_json(PendingCall(route))
+            await self._store.put(_DONE, self._of(call), done, expected=0)
             await self._store.delete(_PENDING, self._of(call), expected=found[1])
 
     async def record(
@@ -386,6 +406,19 @@ class RolloutEvidence:
         except StoreError as error:
             _log.info("rollout %s: a point of its history is lost: %s", self.key, error)
 
+    async def keep_difference(self, inputs: str, reference: str, candidate: str) -> None:
+        """Keep what the paths differed on, for people; of the last ones only."""
+        most = self._machine.rule.differences
+        one = KeptDifference(self._clock.now(), inputs, reference, candidate)
+        try:
+            for _ in range(_HISTORY_RETRIES if most else 0):
+                kept, version = await load_differences(self._store, self.key)
+                latest = to_json([*kept, one][-most:])
+                if await self._store.put(DIFFERENCES, self.key, latest, expected=version):
+                    return
+        except StoreError as error:
+            _log.info("rollout %s: what differed is not kept: %s", self.key, error)
+
     async def _state_for(self, batch: Sequence[_WaitingEvent]) -> tuple[RolloutRecord, int]:
         """Return the state to fold a batch into: while nobody else writes, as we wrote it last,
         since the store refuses what is based on an older one. What a person asks for is judged by
@@ -450,11 +483,58 @@ class RolloutEvidence:
     def _tell(self, change: StageChange) -> None:
         try:
             self._on_change(change)
-        except VegaError as error:  # an alert that fails must not undo what it tells
-            _log.warning("rollout %s: on_change failed: %s", self.key, error)
+        except Exception:  # noqa: BLE001  (an alert that fails must not undo what it tells)
+            _log.exception("rollout %s: on_change failed", self.key)
 
     def _of(self, call: str) -> str:
         return f"{self.key}/{call}"
+
+
+# Calls of runs that are over.
+
+
+async def tidy_calls(
+    store: Store, name: str, runs: Sequence[RunRecord], now_ms: int, at_most: int = _MAX_TIDIED
+) -> int:
+    """Delete what is kept of calls that will not be made again, and return how many there were, of
+    all versions and input classes of a rollout; whoever closes it next goes on."""
+    is_over, deleted = _over(runs, now_ms), 0
+    prefix = f"{name}/"
+    for kind in (_PENDING, _DONE):
+        after = prefix
+        while deleted < at_most:
+            page = await store.keys(kind, after=after, limit=_PAGE)
+            own = [key for key in page if key.startswith(prefix)]
+            if not own:
+                break
+            for key in own:
+                place, _, call = key.rpartition("/")
+                after, run = key, call.partition(".")[0]
+                if not is_over(run):
+                    after = f"{place}/{run}/"  # behind all of its calls: "/" follows "."
+                    break
+                # At its first version a pending call has no event that is still to be counted.
+                deleted += await store.delete(kind, key, expected=1)
+    return deleted
+
+
+def _over(runs: Sequence[RunRecord], now_ms: int) -> Callable[[str], bool]:
+    """Return who says whether a run cannot go on. A process that makes several runs makes all of
+    them again, so that one ends with the last of them, and the next one may follow a while later.
+    One that the journal does not know is in another journal, or forgotten: it is given time."""
+    groups = {str(run.program): run.first or run.program for run in runs}
+    living = {
+        groups[run.program]
+        for run in runs
+        if run.ended_ms is None or run.ended_ms > now_ms - _ENDED_MS
+    }
+
+    def is_over(run: str) -> bool:
+        if run in groups:
+            return groups[run] not in living
+        return begun_ms(ProgramId(run)) < now_ms - _UNKNOWN_MS
+
+    return is_over
 
 
 def _copied(machine: Rollout) -> Rollout:
@@ -471,6 +551,12 @@ def initial_rollout(name: str, rule: RolloutRule, version: str, input_class: str
 def key_of(name: str, version: str, input_class: str) -> str:
     """Return the key under which all documents of a rollout are kept."""
     return f"{name}/{version}/{input_class}"
+
+
+async def load_differences(store: Store, key: str) -> tuple[list[KeptDifference], int]:
+    """Return the last differences of a rollout, and the version of their document."""
+    found = await store.get(DIFFERENCES, key)
+    return ([], 0) if found is None else (from_json(list[KeptDifference], found[0]), found[1])
 
 
 async def load_history(store: Store, key: str) -> tuple[EvidenceHistory, int]:

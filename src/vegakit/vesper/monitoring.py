@@ -10,6 +10,7 @@ and no other, by the rules that tools are held to.
 import asyncio
 import logging
 import random
+import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from vegakit.policy import Backoff, Denied, Grant, parse_url
 from vegakit.ports import Clock
 from vegakit.records import digest128, to_json
 from vegakit.sdk import Runtime
-from vegakit.telemetry import Metric, MetricSample, Redactor
+from vegakit.telemetry import Histogram, Metric, MetricSample, Redactor
 from vegakit.tools import Http
 from vegakit.vesper.evidence import RolloutEvidence, key_of
 from vegakit.vesper.paths import CallInputs, ExecutionPath, PathAnswer, PerformedCall, ToolLog
@@ -66,9 +67,11 @@ def alert_of(machine: Rollout, change: StageChange, now_ms: int) -> RolloutAlert
     """Return what is told of a decision that the machine has made."""
     evidence, before, after = machine.evidence, STAGES[change.before], STAGES[change.after]
     key = key_of(machine.name, evidence.version, evidence.input_class)
-    detection = machine.detection() if change.after == LAST else ()
+    is_last = change.is_promotion and change.after == LAST
+    detection = machine.detection() if is_last else ()
     reason, by = _REDACTOR.redact(change.reason), _REDACTOR.redact(change.by)
     word = "promoted to" if change.is_promotion else "demoted to" if change.after else "stopped at"
+    word = "stays at" if change.after == change.before else word
     of_class = f" for {evidence.input_class}" if evidence.input_class else ""
     who = f", by {by}" if by else ""
     text = f"rollout {machine.name}{of_class}: {word} {stage_name(change.after)}{who}: {reason}"
@@ -123,13 +126,29 @@ class RolloutAlerts:
         webhook: str | None,
     ) -> None:
         self._tracer, self._clock, self._on_change = runtime.tracer, runtime.clock, on_change
+        self._outages: set[str] = set()
+        """Input classes whose outage is told, and not over."""
         self._webhook = None if webhook is None else Webhook(webhook, runtime.clock)
 
     def tell(self, machine: Rollout, change: StageChange) -> None:
         """Tell a decision that is in the store; nothing is waited for."""
-        alert = alert_of(machine, change, self._clock.now())
+        self._send(alert_of(machine, change, self._clock.now()))
+        self._on_change(change)
+
+    def watch_outage(self, machine: Rollout) -> None:
+        """Tell that a candidate often cannot be asked: once, until that is over. It is no decision,
+        so nobody is told of a change."""
+        word = machine.evidence.input_class
+        if not machine.unavailable_because:
+            self._outages.discard(word)
+        elif word not in self._outages:
+            self._outages.add(word)
+            stays = StageChange(machine.stage, machine.stage, machine.unavailable_because)
+            self._send(alert_of(machine, stays, self._clock.now()))
+
+    def _send(self, alert: RolloutAlert) -> None:
         said = "; ".join(filter(None, [alert.text, alert.detection_text]))
-        _log.log(logging.INFO if change.is_promotion else logging.WARNING, "%s", said)
+        _log.log(logging.INFO if alert.is_promotion else logging.WARNING, "%s", said)
         event = self._tracer.begin(CallKind.EVENT, said)
         event.attributes |= {
             "sir.node_id": alert.rollout,
@@ -141,7 +160,6 @@ class RolloutAlerts:
         self._tracer.end(event)
         if self._webhook is not None:
             self._webhook.send(alert)
-        self._on_change(change)
 
     async def aclose(self, *, waits: bool) -> None:
         """End the telling; with `waits`, what is in flight has its time."""
@@ -245,6 +263,8 @@ class Webhook:
 # Metrics, by the names that monitoring of nodes uses: `sir_…` in Prometheus' spelling.
 
 _SOURCE = "rollouts"
+_BOUNDS_MS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1_000.0, 10_000.0, 60_000.0)
+"""A node takes microseconds, and an agent minutes."""
 _MOST_SERIES = 50
 """Of errors and of input classes: both may be what users make them."""
 
@@ -253,7 +273,7 @@ class RolloutMetrics:
     """Counts of all rollouts of one runtime."""
 
     def __init__(self) -> None:
-        self._executions: Counter[tuple[str, str]] = Counter()
+        self._durations: dict[tuple[str, str], Histogram] = {}
         self._errors: Counter[tuple[str, str, str]] = Counter()
         self._watched: dict[str, RolloutEvidence] = {}
 
@@ -281,17 +301,22 @@ class RolloutMetrics:
             del self._watched[evidence.key]
 
     async def counted(self, node: str, path: str, run: Awaitable[T]) -> T:
-        """Count one run of a path, and its failure."""
-        self.count(node, path)
+        """Count one run of a path when it ends, how long it took, and its failure."""
+        began = time.monotonic()
         try:
             return await run
         except Exception as error:
             self.count_error(node, path, type(error).__name__)
             raise
+        finally:
+            self.count(node, path, (time.monotonic() - began) * 1000)
 
-    def count(self, node: str, path: str) -> None:
-        """Count one run."""
-        self._executions[node, path] += 1
+    def count(self, node: str, path: str, ms: float) -> None:
+        """Count one run that took so long."""
+        key = (node, path)
+        if key not in self._durations and len(self._durations) >= _MOST_SERIES:
+            key = ("other", "other")
+        self._durations.setdefault(key, Histogram(_BOUNDS_MS)).add(ms)
 
     def count_error(self, node: str, path: str, error: str) -> None:
         """Count that a run failed, by the name of the error."""
@@ -305,8 +330,18 @@ class RolloutMetrics:
             "counter",
             "Runs of the two paths of rollouts, in the shadow too.",
             [
-                ("", {"node": node, "path": path}, count)
-                for (node, path), count in self._executions.items()
+                ("", {"node": node, "path": path}, sum(took.counts))
+                for (node, path), took in self._durations.items()
+            ],
+        )
+        yield Metric(
+            "sir_execution_duration_ms",
+            "histogram",
+            "Milliseconds that runs of nodes and of the paths of rollouts took, in the shadow too.",
+            [
+                sample
+                for (node, path), took in self._durations.items()
+                for sample in took.samples({"node": node, "path": path}, in_ms=True)
             ],
         )
         yield Metric(

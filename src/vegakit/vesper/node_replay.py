@@ -38,7 +38,7 @@ _PARAMETERS = {"filter": "where", "sort": "by", "group": "by", "lookup": "key"}
 
 
 class StepChange(NamedTuple):
-    """What is to be another in a step: its value, or its expression."""
+    """The change of a step: another value, or another expression."""
 
     step: str
     value: Any

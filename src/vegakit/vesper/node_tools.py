@@ -21,9 +21,8 @@ because one of these has changed; it is only not found any more.
 import asyncio
 import inspect
 import time
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
@@ -50,7 +49,7 @@ from vegakit.contracts import (
 from vegakit.errors import ContractViolated, ToolFailed, UserError, did_you_mean
 from vegakit.records import digest128, from_json, to_json
 from vegakit.sdk import nodes_in, project_root
-from vegakit.telemetry import Metric, MetricSample, Tracer, current_tracer
+from vegakit.telemetry import Tracer, current_tracer
 from vegakit.tools import FunctionTool, ToolContext
 from vegakit.vesper.monitoring import RolloutMetrics
 from vegakit.vesper.node_files import NODE_SUFFIX, NodeFile
@@ -328,44 +327,6 @@ def outputs_type(program: NodeProgram) -> Any:  # noqa: ANN401
 
 # Spans and metrics, by the names that monitoring of nodes uses.
 
-_BOUNDS_MS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1_000.0, 10_000.0, 60_000.0)
-_MOST_SERIES = 200
-_SOURCE = "node durations"
-
-
-class NodeDurations:
-    """Counts how long runs of nodes took, by node and path; a runtime serves it."""
-
-    def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], list[int]] = {}
-        self._sums: dict[tuple[str, str], float] = {}
-
-    def add(self, node: str, path: str, ms: float) -> None:
-        """Count one run."""
-        key = (node, path)
-        if key not in self._counts and len(self._counts) >= _MOST_SERIES:
-            key = ("other", "other")
-        counts = self._counts.setdefault(key, [0] * (len(_BOUNDS_MS) + 1))
-        counts[bisect_left(_BOUNDS_MS, ms)] += 1
-        self._sums[key] = self._sums.get(key, 0.0) + ms
-
-    def __call__(self) -> Iterator[Metric]:
-        """Yield what is known now."""
-        yield Metric(
-            "sir_execution_duration_ms",
-            "histogram",
-            "Milliseconds that runs of nodes took, by path.",
-            [one for key in self._counts for one in self._samples(*key)],
-        )
-
-    def _samples(self, node: str, path: str) -> Iterator[MetricSample]:
-        labels, total = {"node": node, "path": path}, 0
-        for bound, counted in zip((*_BOUNDS_MS, "+Inf"), self._counts[node, path], strict=True):
-            total += counted
-            yield "_bucket", {**labels, "le": f"{bound}"}, total
-        yield "_sum", labels, round(self._sums[node, path], 6)
-        yield "_count", labels, total
-
 
 class NodeRun:
     """One run of a node, while it lasts. `error` is what it ended with, if not with outputs."""
@@ -400,8 +361,8 @@ def executed(
             ms = (time.monotonic() - began) * 1000
             if span is not None:
                 span.attributes |= _attributes(node, path, ms, run.error)
-            if tracer is not None:
-                _count(tracer, node, path, ms, run.error if counts else None)
+            if tracer is not None and counts:
+                _count(tracer, node, path, ms, run.error)
 
 
 def _attributes(node: NodeProgram, path: str, ms: float, error: str) -> dict[str, Any]:
@@ -415,17 +376,14 @@ def _attributes(node: NodeProgram, path: str, ms: float, error: str) -> dict[str
     return {**known, "sir.error": error} if error else known
 
 
-def _count(tracer: Tracer, node: NodeProgram, path: str, ms: float, error: str | None) -> None:
+def _count(tracer: Tracer, node: NodeProgram, path: str, ms: float, error: str) -> None:
     sources: dict[str, Any] | None = getattr(tracer.sink, "metric_sources", None)
     if sources is None:
         return
-    durations: NodeDurations = sources.setdefault(_SOURCE, NodeDurations())
-    durations.add(node.node_id, path, ms)
-    if error is not None:
-        metrics = RolloutMetrics.among(sources)
-        metrics.count(node.node_id, path)
-        if error:
-            metrics.count_error(node.node_id, path, error)
+    metrics = RolloutMetrics.among(sources)
+    metrics.count(node.node_id, path, ms)
+    if error:
+        metrics.count_error(node.node_id, path, error)
 
 
 def show_signature(program: NodeProgram) -> str:

@@ -32,10 +32,12 @@ from vegakit.records import from_json
 from vegakit.store import journal_size, open_stores, show_place
 from vegakit.vesper.evidence import (
     STATES,
+    KeptDifference,
     RecordedChange,
     RolloutEvidence,
     RolloutRecord,
     RolloutSubject,
+    load_differences,
     load_history,
 )
 from vegakit.vesper.monitoring import RolloutAlert, alert_of, stage_name
@@ -67,6 +69,9 @@ class RolloutStatus(Struct, frozen=True):
     candidate_share: float
     compared_share: float
     held_because: str
+    paused_because: str
+    unavailable: int
+    unavailable_because: str
     is_noisy: bool
     production: Tally
     generated: Tally
@@ -79,6 +84,7 @@ class RolloutStatus(Struct, frozen=True):
     history: tuple[BoundPoint, ...]
     rule: RolloutRule
     at_ms: int
+    differences: tuple[KeptDifference, ...] = ()
 
 
 class FoundRollout(NamedTuple):
@@ -183,6 +189,9 @@ class StoredRollouts:
             stage.candidate_share,
             machine.rule.sample if machine.stage == LAST else stage.compared_share,
             machine.held_because,
+            machine.paused_because,
+            machine.unavailable,
+            machine.unavailable_because,
             machine.is_noisy,
             evidence.production,
             evidence.generated,
@@ -195,6 +204,7 @@ class StoredRollouts:
             tuple(_bounds(one, alpha) for one in [*points, now] if one.production.runs),
             machine.rule,
             record.at_ms,
+            tuple((await load_differences(found.store, key))[0]),
         )
 
     async def decide(

@@ -15,9 +15,9 @@ its answer and does nothing else.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from types import CodeType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -39,6 +39,9 @@ from vegakit.records import canonical, digest128, to_json
 from vegakit.sdk import Runtime
 from vegakit.tools import ToolRights, as_tools, returns_untrusted_text
 from vegakit.vesper.comparisons import plain
+from vegakit.vesper.versions import agent_version, function_version
+
+T = TypeVar("T")
 
 
 class PerformedCall(NamedTuple):
@@ -63,6 +66,10 @@ class PathAnswer(NamedTuple):
     calls: tuple[PerformedCall, ...] = ()
     nanos: int = 0
 
+    def copied(self) -> "PathAnswer":
+        """Return the answer as it is now: who has it may change it before it is compared."""
+        return self._replace(output=_snapshot(self.output))
+
     @property
     def effects(self) -> list[tuple[str, str]]:
         """Return what was asked of the world, in an order that says nothing: calls of one step are
@@ -77,12 +84,35 @@ class CallInputs(NamedTuple):
     options: Mapping[str, Any]
     send: ProgramSend | None = None
 
+    def copied(self) -> "CallInputs":
+        """Return the inputs as they are now, for a path that is run later or beside: the caller,
+        or the other path, may change them. What serves the call, such as `deps`, stays."""
+        if all(isinstance(each, _UNCHANGING) for each in (*self.args, *self.options.values())):
+            return self
+        kept = {name: self.options[name] for name in self.options if name in _SERVING}
+        options = {name: each for name, each in self.options.items() if name not in _SERVING}
+        return self._replace(args=_snapshot(self.args), options=_snapshot(options) | kept)
+
     def digest(self) -> str:
         """Return a digest of the inputs, the same in every process where they read the same."""
         if self.send is not None:
             return digest128(self.send.prompt.question)
         options = [(name, _spelled(self.options[name])) for name in sorted(self.options)]
         return digest128([[_spelled(each) for each in self.args], options])
+
+
+_UNCHANGING = (str, bytes, int, float, bool, type(None))
+_SERVING = frozenset({"deps", "on_chunk"})
+
+
+def _snapshot(value: T) -> T:
+    """Return a copy; of what cannot be copied, itself."""
+    if isinstance(value, _UNCHANGING):
+        return value
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001  (objects of users may raise anything)
+        return value
 
 
 def _spelled(value: object) -> str:
@@ -231,11 +261,7 @@ class AgentPath:
         self._in_programs = {
             performs: replace(made, budget=None) for performs, made in self._agents.items()
         }
-        models = [one if isinstance(one, str) else one.name for one in agent.models]
-        settings = [agent.temperature, agent.max_tokens, agent.effort, agent.max_steps]
-        specs = [tool.spec for tool in tools]
-        asked = [agent.instructions, agent.answer.spec, specs, settings]
-        self.version = digest128([models, asked])
+        self.version = agent_version(runtime, agent)
 
     async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
         if inputs.send is not None:
@@ -351,10 +377,7 @@ class FunctionPath:
 
     def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:
         self._function = function
-        # The code itself, so that an edit of the function is another candidate.
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        name = getattr(function, "__qualname__", type(function).__name__)
-        self.version = digest128([name, None if code is None else _parts_of(code)])
+        self.version = function_version(function)
 
     async def perform(self, inputs: CallInputs, log: ToolLog) -> PathAnswer:
         output = await self._function(*inputs.args, **inputs.options)
@@ -370,14 +393,6 @@ class FunctionPath:
 
     async def bound(self, inputs: CallInputs | None) -> AskCost:
         return AskCost(Money(0), Money(0))
-
-
-def _parts_of(code: CodeType) -> list[object]:
-    """Return what a function does, without the file and the address where it stands."""
-    constants = [
-        _parts_of(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts
-    ]
-    return [code.co_code.hex(), code.co_names, constants]
 
 
 class PathSource(Protocol):

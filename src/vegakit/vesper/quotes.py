@@ -24,9 +24,9 @@ often retried as it may be, and no more than the budget.
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from vegakit.contracts import (
     STAGES,
@@ -46,6 +46,8 @@ from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison
 from vegakit.vesper.paths import CallInputs, ExecutionPath
 
+_MOST_COUNTED = 100
+"""Examples whose cost is looked at, spread over all of them, where nobody is asked."""
 _FIRST = 1
 """The stage that a rollout starts at: the shadow."""
 
@@ -65,7 +67,10 @@ class RolloutQuote(Struct, frozen=True):
     """The quote of a rollout. `reference`, `candidate` and `judge` are what one answer costs
     typically; `typical` and `at_most` are for all verification up to the last stage, `saves` is
     what a call saves from then on. None is not known, or nothing bounds it, for the reason `why`.
-    `answers` is how many answers of the candidate typical amounts are the mean of."""
+    `answers` is how many answers of the candidate typical amounts are the mean of; 0 if nobody was
+    asked, and each answer is taken to come at once and to be as long as it may. `examples` is how
+    many inputs were given; comparing all of them once costs `examples_typical`, and no more than
+    `examples_at_most`."""
 
     name: str
     is_noisy: bool
@@ -81,6 +86,9 @@ class RolloutQuote(Struct, frozen=True):
     break_even_at_most: int | None = None
     answers: int = 0
     why: str = ""
+    examples: int = 0
+    examples_typical: Money | None = None
+    examples_at_most: Money | None = None
 
 
 class QuotedPrices(NamedTuple):
@@ -198,6 +206,46 @@ def quote_of(
     )
 
 
+def _with_examples(
+    quote: RolloutQuote,
+    count: int,
+    typical: QuotedPrices,
+    most: QuotedPrices,
+    paths: tuple[AskCost, AskCost],
+) -> RolloutQuote:
+    """Return a quote with what it costs to compare its examples once."""
+    usual = None if typical.known is None else sum(typical.known[:3]) * count + typical.known[3]
+    bound = None
+    if most.known is not None:
+        either = sum(path.most or 0 for path in paths)
+        bound = ceil((either + most.known[2]) * count + most.known[3])
+    return priced(
+        structs.replace(
+            quote,
+            examples=count,
+            examples_typical=_whole(usual) if count else None,
+            examples_at_most=_least_of(bound, quote.budget) if count else None,
+        )
+    )
+
+
+def _least_of(*amounts: int | None) -> Money | None:
+    known = [each for each in amounts if each is not None]
+    return Money(min(known)) if known else None
+
+
+def _inputs_of(example: object) -> CallInputs:
+    """Return an example as a call: a prompt, a tuple of arguments, or a call as it is."""
+    if isinstance(example, CallInputs):
+        return example
+    return CallInputs(cast("Any", example) if isinstance(example, tuple) else (example,), {})
+
+
+def _size_of(call: CallInputs) -> int:
+    """Return how long a call is, by what it may cost."""
+    return len(" ".join(map(str, (*call.args, *call.options.values()))).encode())
+
+
 def _break_even(calls: int, verification: Money | None, saved: float | None) -> int | None:
     if verification is None or saved is None:
         return None
@@ -216,7 +264,10 @@ def render_rollout_quote(quote: RolloutQuote) -> str:
     """Return a quote for people."""
     at_most = "without a bound" if quote.at_most is None else f"at most {_told(quote.at_most)}"
     typical = "" if quote.typical is None else f", typical {_told(quote.typical)}"
-    lines = [f"verification of {quote.name}: {at_most}{typical}, if all calls agree"]
+    longer = " and none is longer than these inputs" if quote.examples else ""
+    lines = [f"verification of {quote.name}: {at_most}{typical}, if all calls agree{longer}"]
+    if quote.typical is not None and not quote.answers:
+        lines.append("  typical is with each answer as long as it may be: nobody was asked yet")
     if quote.at_most is not None and quote.at_most == quote.budget:
         lines.append("  its budget caps it: without more, comparing may end before the last stage")
     elif quote.at_most is None:
@@ -226,7 +277,17 @@ def render_rollout_quote(quote: RolloutQuote) -> str:
         share = f"{stage.mode} {stage.candidate_share:.0%}"
         lines.append(f"  {share:<18} after {stage.calls:>9,} calls{spent}")
     lines.append(_told_break_even(quote))
+    if quote.examples:
+        lines.append(_told_examples(quote))
     return "\n".join(lines)
+
+
+def _told_examples(quote: RolloutQuote) -> str:
+    most, usual = quote.examples_at_most, quote.examples_typical
+    at_most = "without a bound" if most is None else f"at most {_told(most)}"
+    typical = "" if usual is None else f", typical {_told(usual)}"
+    inputs = "this input" if quote.examples == 1 else f"these {quote.examples:,} inputs"
+    return f"comparing {inputs}: {at_most}{typical}"
 
 
 def _told_break_even(quote: RolloutQuote) -> str:
@@ -234,7 +295,8 @@ def _told_break_even(quote: RolloutQuote) -> str:
         return f"no call saves: both paths are paid at {quote.stages[-1].mode}, its last stage"
     if quote.saves is None:
         return (
-            "what a call saves is not known yet; give quote(examples=[…]), or let calls come first"
+            "what a call saves is not known yet; give quote(examples=[…]), or --inputs where it is "
+            "started at a terminal, or let calls come first"
         )
     if quote.break_even_calls is None:
         return f"the candidate does not pay: a call costs {_told(Money(-quote.saves))} more with it"
@@ -356,27 +418,47 @@ class VerificationWallet:
         tokens = max(path.answer_tokens for path in paths)
         return [await each.bound(self._runtime, tokens) for each in self._comparison.judges]
 
-    async def quote(self, name: str, machine: Rollout, examples: Iterable[Any]) -> RolloutQuote:
-        """Return the quote of a rollout in this state, and ask both paths for the examples."""
-        calls = [CallInputs(each if isinstance(each, tuple) else (each,), {}) for each in examples]
+    async def quote(
+        self, name: str, machine: Rollout, examples: Iterable[Any], *, asks: bool = True
+    ) -> RolloutQuote:
+        """Return the quote of a rollout in this state; with `asks`, ask both paths for the
+        examples."""
+        calls = [_inputs_of(each) for each in examples]
         costs = machine.evidence.costs
-        for inputs in calls:
+        for inputs in calls if asks else ():
             costs = costs.plus(await self._tried(inputs))
-        longest = max(calls, key=lambda call: len(str(call.args)), default=None)
+        longest = max(calls, key=_size_of, default=None)
         paths = await self._reference.bound(longest), await self._candidate.bound(longest)
         judges = await self._judges(*paths)
         pairs = [len(each.pairs) for each in self._comparison.judges]
         most, why = most_prices(*paths, judges, pairs)
-        return quote_of(
+        typical = typical_prices(costs, bool(judges), sum(pairs))
+        if calls and typical.known is None:
+            typical = await self._prices_unasked(calls, judges, sum(pairs))
+        quote = quote_of(
             name,
             machine.rule,
-            typical_prices(costs, bool(judges), sum(pairs)),
+            typical,
             most,
             is_noisy=machine.is_noisy,
             budget=self._cap,
             answers=costs.candidate.answers,
             why=why,
         )
+        return _with_examples(quote, len(calls), typical, most, paths)
+
+    async def _prices_unasked(
+        self, calls: Sequence[CallInputs], judges: Sequence[AskCost], pairs: int
+    ) -> QuotedPrices:
+        """Return what answers cost that come at once and are as long as they may be: the mean over
+        some of the calls."""
+        some = calls[:: ceil(len(calls) / _MOST_COUNTED)]
+        reference, candidate = [
+            sum([await path.first_call(each) for each in some]) / len(some)
+            for path in (self._reference, self._candidate)
+        ]
+        verdict = float(sum(each.once for each in judges))
+        return QuotedPrices(reference, candidate, verdict, verdict * pairs)
 
     async def _tried(self, inputs: CallInputs) -> CallCosts:
         with self.entered():

@@ -13,9 +13,9 @@
 | `direct_only`    | the candidate          | for 1 %: the reference in the shadow, compared |
 
 A candidate that fails where it answers is counted as a difference, at once, and the reference
-answers. A failure that is not its own (no money, no room, no connection) brings no evidence. What
-runs in the background is paid by the rollout's own budget, see `quotes`; when that is gone nothing
-is compared, and the reference answers, or at the last stage the candidate.
+answers; a failure that says nothing of its answers is not, see `shadows`. What runs in the
+background is paid by the rollout's own budget, see `quotes`; when that is gone nothing is compared,
+and the reference answers, or at the last stage the candidate.
 """
 
 import asyncio
@@ -26,13 +26,14 @@ from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
 from vegakit.concurrency import cancel_all
 from vegakit.contracts import (
+    CandidateUnavailable,
     Compared,
     ComparisonsPaused,
     InputSource,
@@ -45,24 +46,13 @@ from vegakit.contracts import (
     RolloutRule,
     StageChange,
 )
-from vegakit.errors import (
-    Paused,
-    StoreError,
-    ToolCutOff,
-    UserError,
-)
+from vegakit.errors import Cancelled, Paused, StoreError, ToolCutOff, UserError
 from vegakit.host import Agent, ProgramSend, retry_store
 from vegakit.money import Dollars, Money
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
-from vegakit.vesper.comparisons import (
-    Comparison,
-    Same,
-    comparison_of,
-    exact,
-    joint_errors,
-)
-from vegakit.vesper.evidence import RolloutEvidence, RolloutSubject, initial_rollout
+from vegakit.vesper.comparisons import Comparison, Same, comparison_of, exact, joint_errors
+from vegakit.vesper.evidence import RolloutEvidence, RolloutSubject, initial_rollout, tidy_calls
 from vegakit.vesper.monitoring import CountedPath, RolloutAlerts, RolloutMetrics
 from vegakit.vesper.paths import (
     CallInputs,
@@ -76,16 +66,22 @@ from vegakit.vesper.paths import (
     title_of,
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
-from vegakit.vesper.shadows import NOT_ITS_FAULT, ComparedCall, ShadowRuns, is_breach
+from vegakit.vesper.shadows import (
+    MAX_COMPARISONS,
+    CheckedInput,
+    ComparedCall,
+    ComparisonFlights,
+    ShadowRuns,
+    came_of,
+    is_breach,
+    is_outage,
+    says_nothing,
+    unavailable,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_COMPARISONS = 64
-"""Comparisons in flight; a call that would begin one more waits for one to end."""
-
-_FOR_A_PERSON = (ToolCutOff, Paused)
-"""A person decides, and the run goes on from here."""
 _EQUALS: "WeakKeyDictionary[Runtime, Counter[str]]" = WeakKeyDictionary()
 """How many calls of a run were equal: of the run, since a rollout may be opened in it again."""
 
@@ -93,19 +89,6 @@ _Answered: TypeAlias = "tuple[object, Coroutine[Any, Any, None] | None]"
 """An answer, and the comparison that is to be made while the caller goes on."""
 
 _log = logging.getLogger(__name__)
-
-
-class CheckedInput(NamedTuple):
-    """Whether both paths agree on an input, None if nobody knows, and what they answered; a failure
-    is an answer, too."""
-
-    agrees: bool | None
-    reference: object
-    candidate: object
-
-
-def _answer_of(answer: PathAnswer | Exception) -> object:
-    return answer if isinstance(answer, Exception) else answer.output
 
 
 class RolledOut(Generic[P, T]):
@@ -134,16 +117,16 @@ class RolledOut(Generic[P, T]):
         self._same, self._input_class = compare, input_class
         self._alerts = RolloutAlerts(runtime, on_change, webhook)
         self._subject = RolloutSubject(title_of(reference), title_of(candidate), compare.name)
-        paths = [self._reference.version, self._candidate.version, compare.name]
-        self.version = digest128(paths)[:12]
+        paths = [self._reference.version, self._candidate.version, compare.name, compare.version]
+        judges, tested = [j.models(runtime) for j in compare.judges], [rule.margin, rule.alpha]
+        self.version = digest128([paths, judges, tested, rule.is_noisy])[:12]
         self._wallet = VerificationWallet(
             runtime, f"{name}/{self.version}", budget, self._reference, self._candidate, compare
         )
         self._shadows = ShadowRuns(runtime, name, compare, self._wallet)
         self._paused: set[str] = set()
         self._evidence: dict[str, RolloutEvidence] = {}
-        self._comparisons: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(MAX_COMPARISONS)
+        self._flights = ComparisonFlights(name)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -179,18 +162,21 @@ class RolledOut(Generic[P, T]):
             if error is None:
                 await self.settle()
             else:
-                await cancel_all([*self._comparisons])
+                await self._flights.cancel()
         finally:
             is_cancelled = isinstance(error, asyncio.CancelledError)
             await self._alerts.aclose(waits=not is_cancelled)
             for evidence in self._evidence.values():
                 await evidence.aclose()
                 self._metrics.forget(evidence)
+        if error is None and (journaled := self._runtime.journaled) is not None:
+            with suppress(StoreError):  # what is not tidied now is the next time
+                runs, now = await journaled.journal.runs(), self._runtime.clock.now()
+                await tidy_calls(self._runtime.store, self.name, runs, now)
 
     async def settle(self) -> None:
         """Wait until the comparisons that are in flight are counted."""
-        while self._comparisons:
-            await asyncio.wait(self._comparisons)
+        await self._flights.settle()
 
     def status(self, input_class: str = "") -> Rollout:
         """Return the state of the rollout, as this process knows it."""
@@ -205,13 +191,14 @@ class RolledOut(Generic[P, T]):
         """Return what comparisons have cost; answers that callers had are not in it."""
         return await self._wallet.spent()
 
-    async def quote(self, examples: Iterable[Any] = ()) -> RolloutQuote:
+    async def quote(self, examples: Iterable[Any] = (), *, asks: bool = True) -> RolloutQuote:
         """Return what verification costs at most and typically, and after how many calls the
         candidate pays for it. An example is a prompt, or a tuple of what a call takes: both paths
-        answer it in the shadow, to see what that costs. Without examples the calls so far say it.
+        answer it in the shadow, to see what that costs; without `asks` nobody does, and answers are
+        taken to be as long as they may. Without examples the calls so far say it.
         Nothing is counted as evidence, and the rollout need not be open."""
         machine = await self._machine_known()
-        return await self._wallet.quote(self.name, machine, examples)
+        return await self._wallet.quote(self.name, machine, examples, asks=asks)
 
     async def _machine_known(self) -> Rollout:
         """Return the state, also of a rollout that is not open."""
@@ -247,18 +234,19 @@ class RolledOut(Generic[P, T]):
     async def _check(self, call: ComparedCall) -> "CheckedInput":
         nothing = PathAnswer(None)
         reference = await self._shadows.run(self._reference, call, nothing)
-        candidate = await self._shadows.run(self._candidate, call, nothing)
         call.paid(reference, "reference")
-        call.paid(candidate, "candidate")
         if isinstance(reference, Exception):  # it has failed itself, and says nothing
             await self._close(call)
-            return CheckedInput(None, reference, _answer_of(candidate))
+            not_asked = Cancelled("it was not asked, since the reference has no answer")
+            return CheckedInput.of(None, reference, not_asked)
+        candidate = await self._shadows.run(self._candidate, call, nothing)
+        call.paid(candidate, "candidate")
         agrees = await self._shadows.is_same(call, reference, candidate)
         if agrees is None:
             await self._close(call)
         else:
             await self._record(call, Compared(agrees, source=InputSource.GENERATED))
-        return CheckedInput(agrees, reference.output, _answer_of(candidate))
+        return CheckedInput.of(agrees, reference, candidate)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Answer a call as the stage of the rollout says."""
@@ -309,7 +297,8 @@ class RolledOut(Generic[P, T]):
         except BaseException:
             self._wallet.give_back(held or Money(0))
             raise
-        return ComparedCall(id_, is_kept, inputs, route, evidence, held or Money(0), [])
+        before = inputs.copied() if route.is_verifying else inputs
+        return ComparedCall(id_, is_kept, inputs, route, evidence, held or Money(0), [], before)
 
     async def _take(
         self, evidence: RolloutEvidence, inputs: CallInputs, route: RolloutRoute
@@ -376,37 +365,50 @@ class RolledOut(Generic[P, T]):
             return await self._verify(call)
         if call.route.answers_by_candidate:
             return await self._answer_by_candidate(call)
-        performed = await self._reference.perform(call.inputs, ToolLog())
+        performed = await self._reference.perform(call.inputs, call.log())
         if call.route.runs_candidate or call.route.repeats_reference:
-            return performed.output, self._compare(call, performed)
+            return performed.output, self._compare(call, performed.copied())
         if call.route.mode is not RolloutMode.REFERENCE_ONLY:
             await self._close(call)
         return performed.output, None
 
     async def _answer_by_candidate(self, call: ComparedCall) -> _Answered:
         log = ToolLog()
+        # With tools it is not cut off: nobody would know whether what it had begun was done.
+        timeout_s = None if self._candidate.tool_names else call.timeout_s
         try:
-            answer = await self._candidate.perform(call.inputs, log)
-        except _FOR_A_PERSON:
+            answer = await came_of(self._candidate.perform(call.inputs, log), timeout_s)
+        except asyncio.CancelledError:
+            self._count_given_up(call)
+            raise
+        if isinstance(answer, ToolCutOff | Paused):
             # Nobody knows what the candidate has done, or it will do it when the run goes on: the
             # reference must not do it beside.
-            raise
-        except NOT_ITS_FAULT as error:
-            failure: Exception = error
-            await self._close(call)
-        except Exception as error:  # noqa: BLE001  (whatever it raises, the reference answers)
-            failure = error
+            raise answer
+        if isinstance(answer, Exception):
+            # What the candidate did before it failed is done: the reference goes on from there.
+            call = call.by_reference(calls_before(answer, log))
             # Counted before the fallback: the next call must not meet the same failure.
-            await self._record(call, Compared(agrees=False, is_breach=is_breach(error)))
+            await self._fall_back(call, answer)
+            fallback = await self._reference.perform(call.inputs, call.log())
+            return fallback.output, None
+        if call.route.is_compared:
+            return answer.output, self._compare_answer(call, answer.copied())
+        await self._close(call)
+        return answer.output, None
+
+    async def _fall_back(self, call: ComparedCall, came: PathAnswer | Exception) -> None:
+        """Count what came of the candidate, and keep that the reference answers: with more money,
+        or a provider that is back, a run that goes on would else ask the candidate, which would do
+        once more what the reference did."""
+        if is_outage(came):
+            await self._record(call, unavailable(came))
+        elif isinstance(came, PathAnswer) or says_nothing(came):
+            await self._close(call, call.route)
         else:
-            if call.route.is_compared:
-                return answer.output, self._compare_answer(call, answer)
-            await self._close(call)
-            return answer.output, None
-        # What the candidate did before it failed is done: the reference goes on from there.
-        known = calls_before(failure, log)
-        fallback = await self._reference.perform(call.inputs, ToolLog(known=known))
-        return fallback.output, None
+            await self._record(call, Compared(agrees=False), None, came)
+        if call.is_kept:
+            await retry_store(self._runtime.clock, call.evidence.save_unsaved)
 
     async def _verify(self, call: ComparedCall) -> _Answered:
         """Answer with the candidate where both agree. Paths without tools run side by side."""
@@ -417,7 +419,11 @@ class RolledOut(Generic[P, T]):
             candidate = asyncio.ensure_future(self._shadows.run(self._candidate, call))
             try:
                 performed = await self._reference.perform(call.inputs, ToolLog())
-                other = await candidate
+                try:
+                    other = await asyncio.shield(candidate)
+                except asyncio.CancelledError:
+                    self._count_given_up(call)
+                    raise
             finally:
                 await cancel_all([candidate])
         call.paid(performed, "reference")
@@ -428,9 +434,10 @@ class RolledOut(Generic[P, T]):
             # It demotes nothing, so nobody waits until the store has it.
             return other.output, self._record(call, Compared(agrees, again, is_answer=True))
         if agrees is None:
-            await self._close(call)
+            # In a run that goes on the answer is the same one, whoever could answer by then.
+            await self._fall_back(call.by_reference(), other)
         else:
-            await self._record(call, Compared(agrees, again, is_breach=is_breach(other)))
+            await self._record(call, Compared(agrees, again), performed, other)
         return performed.output, None
 
     # Comparisons.
@@ -448,10 +455,12 @@ class RolledOut(Generic[P, T]):
         other = await self._shadows.run(self._candidate, call, performed)
         call.paid(other, "candidate")
         agrees = await self._shadows.is_same(call, performed, other)
-        if agrees is None:
-            await self._close(call)
+        if agrees is not None:
+            await self._record(call, Compared(agrees, again), performed, other)
+        elif is_outage(other):
+            await self._record(call, unavailable(other))
         else:
-            await self._record(call, Compared(agrees, again, is_breach=is_breach(other)))
+            await self._close(call)
 
     async def _compare_answer(self, call: ComparedCall, answer: PathAnswer) -> None:
         """Compare what the candidate performed with the reference in the shadow."""
@@ -466,7 +475,8 @@ class RolledOut(Generic[P, T]):
         if agrees is None:
             await self._close(call)
         else:
-            await self._record(call, Compared(agrees, again, is_answer=True))
+            event = Compared(agrees, again, is_answer=True)
+            await self._record(call, event, reference, answer)
 
     async def _agrees_again(self, call: ComparedCall, performed: PathAnswer) -> bool | None:
         """Return whether the reference agrees with itself, if the route asks for that."""
@@ -476,41 +486,57 @@ class RolledOut(Generic[P, T]):
         call.paid(again, "reference")
         return await self._shadows.is_same(call, performed, again)
 
-    async def _record(self, call: ComparedCall, event: Compared | ReferenceRepeated) -> None:
+    async def _record(
+        self,
+        call: ComparedCall,
+        event: Compared | ReferenceRepeated | CandidateUnavailable,
+        *came: PathAnswer | Exception | None,
+    ) -> None:
+        """Count what came of a call, and then keep what both paths said if they differ."""
         try:
             id_ = call.id if call.is_kept else ""
-            event = structs.replace(event, costs=call.total())
+            if came and isinstance(event, Compared):
+                event = structs.replace(event, is_breach=is_breach(came[-1]))
+            if not isinstance(event, CandidateUnavailable):
+                event = structs.replace(event, costs=call.total())
             await call.evidence.record(event, id_, call.route)
         except StoreError as error:
             # This process has acted on it already; others hear nothing, and run the reference.
             _log.warning("rollout %s: evidence could not be kept: %s", self.name, error)
+        self._alerts.watch_outage(call.evidence.machine)
+        if came and isinstance(event, Compared) and not event.agrees:
+            self._flights.add(self._shadows.keep(call, *came))
 
-    async def _close(self, call: ComparedCall) -> None:
-        if call.is_kept:
-            with suppress(StoreError):
-                await call.evidence.close_call(call.id)
+    async def _close(self, call: ComparedCall, route: RolloutRoute | None = None) -> None:
+        """Note that a call is over without evidence. How it was answered after all is waited for:
+        its effects are not to be performed again on another route."""
+        if not call.is_kept:
+            return
+        close = partial(call.evidence.close_call, call.id, route)
+        if route is not None:
+            await retry_store(self._runtime.clock, close)
+            return
+        with suppress(StoreError):
+            await close()
 
     async def _later(self, call: ComparedCall, comparison: Coroutine[Any, Any, None]) -> None:
-        """Make a comparison while the caller goes on; it waits where too many are in flight, and in
-        a program always."""
+        """Make a comparison while the caller goes on; in a program it waits. Where too many are
+        in flight, nothing is compared."""
         if call.inputs.send is not None:
             await comparison
             return
-        try:
-            await self._room.acquire()
-        except BaseException:
-            comparison.close()
-            raise
-        task = asyncio.create_task(comparison)
-        self._comparisons.add(task)
-        task.add_done_callback(partial(self._ended, call))
+        give_back = partial(self._wallet.give_back, call.held)
+        if not await self._flights.begin(comparison, give_back):
+            give_back()
+            self._count_missed(call, f"{MAX_COMPARISONS} comparisons are in flight, and none ends")
 
-    def _ended(self, call: ComparedCall, task: "asyncio.Task[None]") -> None:
-        self._wallet.give_back(call.held)
-        self._room.release()
-        self._comparisons.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("rollout %s: a comparison failed: %s", self.name, error, exc_info=error)
+    def _count_given_up(self, call: ComparedCall) -> None:
+        if call.route.is_compared or call.route.answers_by_candidate:
+            self._count_missed(call, "the caller gave up while the candidate had no answer")
+
+    def _count_missed(self, call: ComparedCall, reason: str) -> None:
+        """Count a call that is not compared, while the caller goes on."""
+        self._flights.add(self._record(call, unavailable(reason)))
 
 
 @overload
@@ -561,8 +587,7 @@ def rollout(
     the URL of `webhook`, by POST, without anybody waiting for it. `budget` caps all that
     comparisons spend ("$5", or "$5/day"), inside of the runtime's; answers that callers have are
     not in it."""
-    same = exact() if compare is None else comparison_of(compare)
-    rule = rule or RolloutRule()
+    how, rule = exact() if compare is None else comparison_of(compare), rule or RolloutRule()
     return RolledOut(
-        runtime, name, reference, candidate, same, rule, input_class, on_change, budget, webhook
+        runtime, name, reference, candidate, how, rule, input_class, on_change, budget, webhook
     )
