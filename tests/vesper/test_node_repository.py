@@ -7,7 +7,7 @@ from msgspec import structs
 
 from vegakit.errors import UserError
 from vegakit.vesper import NodeFile, NodeRepository, name_of, parse_node
-from vegakit.vesper.node_files import SecurityTable
+from vegakit.vesper.node_tables import SecurityTable
 from vegakit.vesper.repository import LOCK_NAME, NodeLock, compiler_version
 
 NODE = """\
@@ -62,6 +62,27 @@ def test_dependencies_come_before_who_needs_them(tmp_path: Path) -> None:
     assert found.in_order("price") == ["rate_v1", "tax_v1", "fee_v1", "price_v1"]
     assert [*found.tree("price").below] == ["tax_v1", "fee"]
     assert found.problems() == []
+
+
+CALLING = """\
+node_id: calling_v1
+type: rule
+intent: Ask another node.
+inputs: {count: {type: integer, constraints: [count >= 0, count <= 1000]}}
+outputs: {success: {sum: integer}}
+flow:
+  - {step: asked, operation: call, parameters: {node: add_v1, inputs: "{count: count}"}}
+  - {step: sum, operation: compute, parameters: {value: asked.sum}}
+"""
+
+
+def test_a_node_that_is_called_is_a_dependency(tmp_path: Path) -> None:
+    """So what is known of the caller changes with it, though nobody wrote it down."""
+    write(tmp_path, "add_v1")
+    (tmp_path / "calling_v1.vsp").write_text(CALLING)
+    before = NodeRepository.at(tmp_path).digest("calling_v1")
+    write(tmp_path, "add_v1", more=2)
+    assert NodeRepository.at(tmp_path).digest("calling_v1") != before
 
 
 def test_many_ways_to_one_node_are_not_walked_one_by_one(tmp_path: Path) -> None:

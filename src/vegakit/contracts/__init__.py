@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     from vegakit.contracts.expressions import (
         ExpressionError as ExpressionError,
     )
+    from vegakit.contracts.node_llvm import (
+        NativeSource as NativeSource,
+        NotNative as NotNative,
+        llvm_source as llvm_source,
+        native_obstacle as native_obstacle,
+    )
     from vegakit.contracts.node_operations import (
         CAPABILITIES as CAPABILITIES,
         EFFECTS as EFFECTS,
@@ -70,6 +76,7 @@ if TYPE_CHECKING:
         DECIMAL_LIMIT as DECIMAL_LIMIT,
         INTEGER_MAX as INTEGER_MAX,
         INTEGER_MIN as INTEGER_MIN,
+        SCALARS as SCALARS,
         ArrayType as ArrayType,
         BooleanType as BooleanType,
         BytesType as BytesType,
@@ -109,6 +116,7 @@ if TYPE_CHECKING:
         Sensitivity as Sensitivity,
         StateRecords as StateRecords,
         StepEffect as StepEffect,
+        StepSeen as StepSeen,
         WrittenLine as WrittenLine,
         broken_outcome as broken_outcome,
         check_bounds as check_bounds,
@@ -124,6 +132,7 @@ if TYPE_CHECKING:
         touched_type as touched_type,
         trapped as trapped,
     )
+    from vegakit.contracts.optimiser import RULES as RULES, optimised as optimised
     from vegakit.contracts.rollout import (
         LAST as LAST,
         STAGES as STAGES,
@@ -183,28 +192,31 @@ __getattr__, __dir__ = lazy_exports(
             "ArithmeticTrap BrokenClause Clause Evaluator TrapKind Verdict evaluate judge scale_of"
         ),
         "expressions": "ExpressionError",
+        "node_llvm": "NativeSource NotNative llvm_source native_obstacle",
         "node_operations": (
             "CAPABILITIES EFFECTS OPERATIONS REMOTE SECRET_PREFIX EffectContext capabilities_of "
             "covers_capability step_effect step_expression tree_capability"
         ),
         "node_python": "HEADER python_name python_source",
         "node_types": (
-            "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType INTEGER_MAX "
-            "INTEGER_MIN IntegerType MapType NodeType NodeTypeError NodeValueError RecordType "
-            "SetType TextType TimestampType Value parse_type read_value show_type show_value"
+            "DECIMAL_LIMIT INTEGER_MAX INTEGER_MIN SCALARS ArrayType BooleanType BytesType "
+            "DecimalType EnumType IntegerType MapType NodeType NodeTypeError NodeValueError "
+            "RecordType SetType TextType TimestampType Value parse_type read_value show_type "
+            "show_value"
         ),
         "nodes": (
             "FAILURES GUARD HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
             "NodeProblem NodeProgram NodeRules NodeRun NodeStatus NodeStep Sensitivity "
-            "StateRecords StepEffect WrittenLine broken_outcome check_bounds clause_of finish "
-            "first_broken interpret read_answer record_clauses sensitivity_of start_run "
+            "StateRecords StepEffect StepSeen WrittenLine broken_outcome check_bounds clause_of "
+            "finish first_broken interpret read_answer record_clauses sensitivity_of start_run "
             "touched_effect touched_type trapped"
         ),
+        "optimiser": "RULES optimised",
         "rollout": (
-            "LAST STAGES CandidateUnavailable Compared ComparisonsPaused DetectionDelay "
-            "NextStage PersonAction PersonDecided ReferenceRepeated Rollout RolloutEvent "
-            "RolloutMode RolloutRoute RolloutRule RolloutStage StageChange "
-            "calls_to_detection calls_to_stages clean_runs"
+            "LAST STAGES CandidateUnavailable Compared ComparisonsPaused DetectionDelay NextStage "
+            "PersonAction PersonDecided ReferenceRepeated Rollout RolloutEvent RolloutMode "
+            "RolloutRoute RolloutRule RolloutStage StageChange calls_to_detection calls_to_stages "
+            "clean_runs"
         ),
         "typed": (
             "Arithmetic ArrayMade Conditional Constant Expression FieldOf FunctionCall Inverted "
