@@ -248,11 +248,11 @@ class _Prover:
         kind = step.result
         if kind is None:
             return found
-        value = (
-            self._world.value(step, step.effect, names)
-            if step.effect is not None
-            else self._to.value(step.expression, names)
-        )
+        if step.expression is not None:
+            value = self._to.value(step.expression, names)
+        else:
+            assert step.effect is not None  # a step with a result has one of them
+            value = self._world.value(step, step.effect, names)
         if found.verdict is not ProofVerdict.NOT_PROVED:
             found = self._settled(step, what)
         self._assume(*self._no_traps())
