@@ -245,14 +245,12 @@ class _Prover:
         found = self._settled(step, what)
         self._assume(guard, *self._no_traps())
         _narrow(names, (guard.expression for guard in step.guards))
-        kind = step.result
-        if kind is None:
-            return found
-        if step.expression is not None:
-            value = self._to.value(step.expression, names)
+        if step.effect is not None:
+            kind, value = step.effect.result, self._world.value(step, step.effect, names)
+        elif step.expression is not None:
+            kind, value = step.expression.type, self._to.value(step.expression, names)
         else:
-            assert step.effect is not None  # a step with a result has one of them
-            value = self._world.value(step, step.effect, names)
+            return found
         if found.verdict is not ProofVerdict.NOT_PROVED:
             found = self._settled(step, what)
         self._assume(*self._no_traps())
