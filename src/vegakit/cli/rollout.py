@@ -348,6 +348,7 @@ async def _start(chosen: argparse.Namespace) -> int:
         async with Runtime(**runtime_arguments(settings, cast("Any", options))) as rt:
             rolled = _made(declare, rt, chosen.declared)
             name, version = rolled.name, rolled.version
+            rolled.only_checks()
             quote = await _quoted(rolled, lines, rt)
             if not chosen.json:
                 print(look_of(sys.stdout).text(render_rollout_quote(quote)), end="\n\n", flush=True)

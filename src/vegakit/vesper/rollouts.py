@@ -187,6 +187,10 @@ class RolledOut(Generic[P, T]):
             )
         return self._evidence[input_class].machine
 
+    def only_checks(self) -> None:
+        """Say that nobody is answered here, so that comparisons may have all of the budget."""
+        self._wallet.take_all()
+
     async def spent(self) -> Dollars:
         """Return what comparisons have cost; answers that callers had are not in it."""
         return await self._wallet.spent()
@@ -585,8 +589,8 @@ def rollout(
     what both paths and the comparison are; `input_class` names the class of a call's inputs, each
     of which is decided about apart; `on_change` is told every decision that is made here, and so is
     the URL of `webhook`, by POST, without anybody waiting for it. `budget` caps all that
-    comparisons spend ("$5", or "$5/day"), inside of the runtime's; answers that callers have are
-    not in it."""
+    comparisons spend ("$5", or "$5/day"), inside of the runtime's; without it, all such rollouts
+    may spend half of that. Answers that callers have are not in it."""
     how, rule = exact() if compare is None else comparison_of(compare), rule or RolloutRule()
     return RolledOut(
         runtime, name, reference, candidate, how, rule, input_class, on_change, budget, webhook
