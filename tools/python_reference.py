@@ -7,20 +7,23 @@ python tools/python_reference.py --check    exit 1 if the page is not up to date
 import inspect
 import re
 import sys
+from enum import EnumType
 from pathlib import Path
 from typing import cast
 
 import vegakit
+from vegakit import vesper
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs/reference/python.md"
 MOST_NAMES = 40
-_MARK = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:vesper\.)?(\w+) -->$", re.MULTILINE)
+_OWN = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 
 
 def documented() -> list[str]:
-    """Return the names that have an example, in the order of the page."""
-    return _MARK.findall((HERE / "python_reference.md").read_text(encoding="utf-8"))
+    """Return the names of the package itself that have an example, in the order of the page."""
+    return _OWN.findall((HERE / "python_reference.md").read_text(encoding="utf-8"))
 
 
 def page() -> str:
@@ -30,7 +33,7 @@ def page() -> str:
 
 
 def _entry(name: str) -> str:
-    found = getattr(vegakit, name)
+    found = getattr(vegakit if name in vegakit.__all__ else vesper, name)
     documented = " ".join((inspect.getdoc(found) or "").split())
     return "\n\n".join(part for part in (_signature(name, found), documented) if part)
 
@@ -40,9 +43,9 @@ def _is_error(found: object) -> bool:
 
 
 def _signature(name: str, found: object) -> str:
-    """Return what a name takes. Errors are caught rather than made, and a program's words are not
-    called outside of one."""
-    if not callable(found) or _is_error(found):
+    """Return what a name takes. Errors are caught rather than made, members of an enumeration are
+    named, and a program's words are not called outside of one."""
+    if not callable(found) or _is_error(found) or isinstance(found, EnumType):
         return ""
     try:
         parameters = inspect.signature(found).parameters.values()

@@ -144,7 +144,7 @@ def test_inputs_make_evidence_before_production(person: Person) -> None:
     """A line is a call; what differs is shown, and counted apart from production."""
     (person.folder / "in.jsonl").write_text('1\n[2, 3]\n{"number": 4, "more": 1}\n\n13\n')
     started = person.rollout("start", "numbers_of.py:doubled", "--inputs", "in.jsonl")
-    assert started.status == 0, started
+    assert started.status == 1, started
     assert "4 inputs: 3 agree, 1 differ\n  5: 13\n     reference  26\n" in started.out
     assert "candidate  thirteen\n" in started.out
     assert "Generated    4 compared, 1 differ; counted apart" in started.out
@@ -152,9 +152,22 @@ def test_inputs_make_evidence_before_production(person: Person) -> None:
     assert status["generated"] == {"runs": 4, "failures": 1}
     assert status["production"] == {"runs": 0, "failures": 0}
     assert (status["mode"], status["stage"]) == ("shadow", 1)
-    again = person.json("start", "numbers_of.py:doubled", "--inputs", "in.jsonl")
+    ended = person.rollout("start", "numbers_of.py:doubled", "--inputs", "in.jsonl", "--json")
+    again = json.loads(ended.out)
     assert (again["is_new"], again["agree"], again["differ"]) == (False, 3, 1)
     assert again["status"][0]["generated"] == {"runs": 8, "failures": 2}
+    (person.folder / "in.jsonl").write_text("1\n2\n")
+    assert person.rollout("start", "numbers_of.py:doubled", "--inputs", "in.jsonl").status == 0
+    told = person.rollout("status", "double", "--class", "zz").err
+    assert "rollout double has no input classes, so none 'zz'" in told
+
+
+def test_inputs_that_cannot_be_compared_are_no_success(person: Person) -> None:
+    """Nobody has shown anything then."""
+    (person.folder / "in.jsonl").write_text('[1, "a"]\n')
+    started = person.rollout("start", "numbers_of.py:doubled", "--inputs", "in.jsonl")
+    assert "1 input: 0 agree, 0 differ, 1 could not be compared" in started.out
+    assert started.status == 1
 
 
 def test_a_person_steers_what_a_program_runs(person: Person) -> None:
@@ -245,7 +258,10 @@ def test_a_decision_at_the_terminal_is_told_to_a_webhook(person: Person) -> None
     [
         (["start", "numbers_of.py"], "vega rollout start review.py:review"),
         (["start", "none.py:doubled"], "there is no file none.py"),
-        (["start", "numbers_of.py:missing"], "has no function 'missing'"),
+        (
+            ["start", "numbers_of.py:missing"],
+            "has no function 'missing' its functions are: double, ",
+        ),
         (["start", "numbers_of.py:nothing"], "returned str and no rollout"),
         (["start", "numbers_of.py:needs_more"], "cannot be called with a runtime"),
         (["start", "bad.py:x"], "bad.py, line 1, is no Python"),
@@ -254,6 +270,7 @@ def test_a_decision_at_the_terminal_is_told_to_a_webhook(person: Person) -> None
         (["start", "numbers_of.py:doubled", "--inputs", "bad.py"], "bad.py, line 1, is no JSON"),
         (["start", "numbers_of.py:doubled", "--at-once", "0"], "at least one call"),
         (["status", "none"], "no rollout is kept in"),
+        (["list", "--store", "typo/x.db"], "there is no store at typo/x.db"),
         (["pause"], "none of start, status, promote"),
     ],
 )

@@ -11,7 +11,16 @@ import pytest
 
 from tests.patience import PATIENCE_S
 from tests.vesper.test_monitoring import receiver
-from tests.vesper.test_rollouts import AT_ONCE, ORDERS, Shop, buyer, raised_to, within
+from tests.vesper.test_rollouts import (
+    AT_ONCE,
+    ORDERS,
+    Shop,
+    buyer,
+    double,
+    raised_to,
+    within,
+    wrong,
+)
 from vegakit.contracts import CandidateUnavailable, Compared, Evidence, Rollout, Tally
 from vegakit.errors import ErrorClass
 from vegakit.host import Agent
@@ -354,3 +363,35 @@ def test_a_candidate_is_not_paid_for_what_cannot_be_compared() -> None:
     assert checked.agrees is None
     assert "was not asked" in str(checked.candidate)
     assert free.requests == []
+
+
+# Inputs whose class nobody knows.
+
+
+def _no_class(number: int) -> Any:
+    return {1: "odd", 2: 7, 3: None, 4: "e\x1b[0m", 5: "e" * 101}[number]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_inputs_without_a_class_are_answered_by_the_reference(
+    mode: RolloutMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the function of the user does instead of naming one; people are told, and nothing is
+    counted."""
+
+    async def work(rt: Runtime) -> list[Rollout]:
+        async with rollout(
+            rt, "d", reference=double, candidate=wrong, rule=EVERY, input_class=_no_class
+        ) as doubled:
+            await raised_to(doubled, mode)
+            assert [await doubled(number) for number in (1, 2, 3, 4, 5, 13)] == [2, 4, 6, 8, 10, 26]
+            await doubled.settle()
+            return [doubled.status(), doubled.status("odd")]
+
+    unknown, odd = within(work)
+    assert (unknown.mode, unknown.evidence.production) == (mode, Tally())
+    assert odd.evidence.production == Tally(1)
+    told = [each.getMessage() for each in caplog.records if "input_class" in each.getMessage()]
+    assert len(told) == 5
+    assert "input_class raised KeyError: 13" in told[-1]
+    assert "input_class returned 7, and not a text of at most 100 characters" in told[0]

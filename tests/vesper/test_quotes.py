@@ -25,6 +25,7 @@ from vegakit.host import Agent, AskCost, cost_of_ask
 from vegakit.money import dollars
 from vegakit.providers.scripted import ScriptedModel, ScriptedReply
 from vegakit.sdk import Runtime
+from vegakit.testing import FakeClock
 from vegakit.vesper import (
     PersonAction,
     RolloutMode,
@@ -300,7 +301,7 @@ def test_a_quote_that_nothing_bounds_says_why() -> None:
             for n, (old, new) in enumerate(pairs)
         ]
 
-    unbounded, bounded = within(work)
+    unbounded, bounded = within(work, budget=None)
     assert unbounded.at_most is None
     assert "no known window" in render_rollout_quote(unbounded)
     assert bounded.at_most == 3_100 * dollars("$0.01")
@@ -342,7 +343,7 @@ def test_calls_teach_the_quote() -> None:
             open_ = await rolled.quote()
         return open_, await rollout(rt, "q", reference=LARGE, candidate=SMALL, rule=AT_ONCE).quote()
 
-    open_, closed = within(work)
+    open_, closed = within(work, budget=None)
     assert open_ == closed
     assert (open_.reference, open_.candidate, open_.answers) == (PER_LARGE, PER_SMALL, 1)
 
@@ -369,6 +370,48 @@ def test_verification_is_never_overspent() -> None:
     assert spent == runs * PER_SMALL
     assert in_all == spent + 200 * PER_LARGE
     assert "raise it: rollout(…, budget=…)" in state.paused_because
+
+
+def test_comparisons_leave_half_of_the_budget_to_answers() -> None:
+    """Two rollouts without a budget of their own, one opened a second time, and a candidate that
+    costs ten times as much: callers have their half, and the quote says so."""
+
+    async def work(rt: Runtime) -> tuple[Any, Any, Rollout, str]:
+        many = rollout(rt, "other", reference=SMALL, candidate=LARGE, rule=AT_ONCE)
+        told = render_rollout_quote(await many.quote(["?"], asks=False))
+        for name in ("one", "other", "one"):
+            rolled = rollout(rt, name, reference=SMALL, candidate=LARGE, rule=AT_ONCE)
+            async with rolled:
+                for n in range(30):
+                    assert await rolled(f"{n}?") == "yes"
+                    await rolled.settle()
+                spent = await rolled.spent()
+        return spent, await rt.spent(), rolled.status(), told
+
+    spent, in_all, state, told = within(work, budget="$0.2")
+    compared = in_all - 90 * PER_SMALL
+    assert dollars("$0.06") < compared <= dollars("$0.1")
+    assert spent == state.evidence.production.runs * PER_LARGE == compared
+    assert "half of the budget here, the share of $0." in state.paused_because
+    assert "half of the budget here caps it" in told
+
+
+def test_the_share_of_a_budget_with_a_period_is_of_each_period() -> None:
+    """Half of what a day has, on the next day again."""
+
+    async def work(rt: Runtime) -> list[int]:
+        clock, runs = rt.clock, list[int]()
+        assert isinstance(clock, FakeClock)
+        async with rollout(rt, "d", reference=SMALL, candidate=LARGE, rule=AT_ONCE) as rolled:
+            for _ in range(2):
+                for n in range(10):
+                    await rolled(f"{n}?")
+                    await rolled.settle()
+                runs.append(rolled.status().evidence.production.runs)
+                clock.advance(86_400_000)
+        return runs
+
+    assert within(work, budget="$0.05/day", clock=FakeClock()) == [4, 8]
 
 
 def test_runtimes_on_one_ledger_share_the_wallet(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a rollout is about: whatever could change an answer makes another version of it, and so does
 nothing else."""
 
+import asyncio
 import functools
 import subprocess
 import sys
@@ -13,11 +14,12 @@ import pytest
 
 from tests.vesper.test_rollouts import within
 from vegakit.contracts import RolloutRule
+from vegakit.errors import InvalidRuleError, UserError
 from vegakit.host import Agent
 from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk import Runtime
 from vegakit.tools import tool
-from vegakit.vesper import by_field, close, ignored, rollout
+from vegakit.vesper import StoredRollouts, by_field, close, ignored, rollout
 from vegakit.vesper.versions import identity_of
 
 OLD = Agent("sorter", model="smart", max_tokens=10)
@@ -219,3 +221,89 @@ def test_an_alias_is_what_it_stands_for(tmp_path: Path, monkeypatch: pytest.Monk
 
     first, same, second = opened("one"), opened("one"), opened("two")
     assert first == same != second
+
+
+# Names that people read.
+
+
+def titles(reference: Agent[str], candidate: Agent[str]) -> tuple[str, str]:
+    """What a store keeps of both paths, for people."""
+
+    async def work() -> tuple[str, str]:
+        async with (
+            Runtime(observable=False, budget="$1") as rt,
+            rollout(rt, "t", reference=reference, candidate=candidate) as rolled,
+        ):
+            await rolled.begin()
+            [found] = await StoredRollouts([rt.store], rt.clock, "here").named("t")
+            return found.record.subject.reference, found.record.subject.candidate
+
+    return asyncio.run(work())
+
+
+def sorter(instructions: str, max_tokens: int = 10) -> Agent[str]:
+    model = ScriptedModel("yes", name="m")
+    return Agent("sorter", model=model, instructions=instructions, max_tokens=max_tokens)
+
+
+LONG = "You sort letters into kinds, carefully. "
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        (sorter("Sort."), sorter("Sort it."), ('prompt "Sort."', 'prompt "Sort it."')),
+        (sorter(""), sorter("Sort it."), ("prompt none", 'prompt "Sort it."')),
+        (
+            sorter(LONG + "Say which."),
+            sorter(LONG + "Say only which one it is, please."),
+            ('prompt "…which."', 'prompt "…only which one it is, please."'),
+        ),
+        (sorter("Sort."), sorter("Sort.", max_tokens=9), ("version ", "version ")),
+    ],
+)
+def test_titles_that_are_alike_say_what_differs(one: Any, two: Any, told: tuple[str, str]) -> None:
+    """The prompt, or where that is the same, the version."""
+    first, second = titles(one, two)
+    assert first != second
+    for title, words in ((first, told[0]), (second, told[1])):
+        assert title.startswith(f"sorter (m), {words}")
+
+
+def test_titles_of_other_models_are_short() -> None:
+    """They need no more."""
+    other = Agent("sorter", model=ScriptedModel("yes", name="n"), instructions="Sort it.")
+    assert titles(sorter("Sort."), other) == ("sorter (m)", "sorter (n)")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\x1b[31m", "a\n", "a" * 101, 7])
+def test_names_are_words(name: Any) -> None:
+    """They are typed, printed and kept."""
+    with pytest.raises(UserError, match="of at most 100 characters, like 'review'"):
+        rollout(Runtime(observable=False), name, reference=sorter("a"), candidate=sorter("b"))
+    rollout(Runtime(observable=False), "a" * 100, reference=sorter("a"), candidate=sorter("b"))
+
+
+@pytest.mark.parametrize("calibration", [1.5, 2.0, True, "3", -1])
+def test_calibration_is_a_count(calibration: Any) -> None:
+    """Half a call cannot be made."""
+    with pytest.raises(InvalidRuleError, match="0 calls or more, a whole number"):
+        RolloutRule(calibration=calibration)
+
+
+def test_calls_at_once_calibrate_no_more_than_the_rule_says() -> None:
+    """Those in flight count; the others are compared with the candidate at once."""
+
+    async def work() -> tuple[int, int]:
+        rule = RolloutRule(calibration=5)
+        one, two = sorter("Sort."), sorter("Sort it.")
+        async with (
+            Runtime(observable=False, budget="$1") as rt,
+            rollout(rt, "c", reference=one, candidate=two, rule=rule) as rolled,
+        ):
+            await asyncio.gather(*(rolled(f"{n}?") for n in range(25)))
+            await rolled.settle()
+            evidence = rolled.status().evidence
+            return evidence.noise.runs, evidence.production.runs
+
+    assert asyncio.run(work()) == (5, 20)

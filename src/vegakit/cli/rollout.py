@@ -42,7 +42,7 @@ from vegakit.errors import UserError, VegaError
 from vegakit.host import user_name
 from vegakit.money import Money, format_money, in_dollars
 from vegakit.sdk import Runtime, names_at, runtime_arguments
-from vegakit.store import open_stores
+from vegakit.store import open_stores, show_place
 from vegakit.vesper import (
     CallInputs,
     CheckedInput,
@@ -54,6 +54,7 @@ from vegakit.vesper import (
     StoredRollouts,
     Webhook,
     detection_text,
+    is_place,
     open_rollouts,
     render_rollout_quote,
     store_with_rollouts,
@@ -152,6 +153,11 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
 
 @asynccontextmanager
 async def _opened(chosen: argparse.Namespace) -> AsyncGenerator[StoredRollouts]:
+    if chosen.store and not is_place(chosen.store):
+        raise UserError(
+            f"there is no store at {show_place(chosen.store)}; give --store the file or URL that "
+            "your program records in, or leave it out for your own journal"
+        )
     place = chosen.store or load().journal_place
     async with open_rollouts(place, SteadyClock()) as stored:
         yield stored
@@ -313,6 +319,11 @@ class StartReport(Struct):
     differences: list[Difference] = []
     status: list[RolloutStatus] = []
 
+    @property
+    def status_code(self) -> int:
+        """Return what the command exits with: 1 if inputs differ, or none could be compared."""
+        return int(bool(self.differ or (self.inputs and not self.agree)))
+
 
 class InputLine(NamedTuple):
     """One call of the file."""
@@ -348,6 +359,7 @@ async def _start(chosen: argparse.Namespace) -> int:
         async with Runtime(**runtime_arguments(settings, cast("Any", options))) as rt:
             rolled = _made(declare, rt, chosen.declared)
             name, version = rolled.name, rolled.version
+            rolled.only_checks()
             quote = await _quoted(rolled, lines, rt)
             if not chosen.json:
                 print(look_of(sys.stdout).text(render_rollout_quote(quote)), end="\n\n", flush=True)
@@ -368,7 +380,7 @@ async def _start(chosen: argparse.Namespace) -> int:
         for store in stores:
             await store.aclose()
     _tell_start(report, as_json=chosen.json)
-    return 0
+    return report.status_code
 
 
 async def _quoted(
@@ -398,12 +410,20 @@ def _declared(word: str) -> Callable[[Runtime], object]:
     found = names_at(path, check_loading)
     made = found.get(name)
     if not inspect.isfunction(made):
-        functions = [key for key, each in found.items() if inspect.isfunction(each)]
+        functions = [key for key, each in found.items() if _is_of(path, each)]
+        others = f"; its functions are: {', '.join(functions)}" if functions else ""
         raise UserError(
-            f"{path} has no function {name!r}, but {', '.join(functions) or 'none'}; write: "
+            f"{path} has no function {name!r}{others}; to declare a rollout there, write: "
             f"def {name}(rt): return rollout(rt, {name!r}, reference=…, candidate=…)"
         )
     return cast("Callable[[Runtime], object]", made)
+
+
+def _is_of(path: Path, each: object) -> bool:
+    """Return whether a function is written in this file, and not imported."""
+    if not inspect.isfunction(each):
+        return False
+    return Path(each.__code__.co_filename).resolve() == path.resolve()
 
 
 def _made(declare: Callable[[Runtime], object], rt: Runtime, word: str) -> RolledOut[..., Any]:

@@ -129,10 +129,11 @@ class RolloutRule(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
-        if not (0 < self.alpha < 0.5 and 0 < self.sample <= 1 and self.calibration >= 0):
+        is_count = type(self.calibration) is int and self.calibration >= 0
+        if not (0 < self.alpha < 0.5 and 0 < self.sample <= 1 and is_count):
             raise InvalidRuleError(
                 "a rollout needs an alpha between 0 and 0.5, a sample above 0 up to 1 and a "
-                f"calibration of 0 calls or more; got {self}"
+                f"calibration of 0 calls or more, a whole number; got {self}"
             )
         if self.judge is not None and self.tested_margin(self.margin) < MIN_MARGIN:
             raise InvalidRuleError(_too_fine(self.margin, self.judge))
@@ -287,6 +288,12 @@ class RolloutRoute(Struct, frozen=True):
         """Return whether more is asked than the one path that answers."""
         return self.is_compared or self.repeats_reference
 
+    @property
+    def is_calibrating(self) -> bool:
+        """Return whether the reference is asked again to learn of its noise, before any candidate
+        is asked."""
+        return self.repeats_reference and not self.is_compared
+
     def uncompared(self) -> "RolloutRoute":
         """Return how the call is answered if nothing can be compared: by the candidate where it
         has come to the last stage, else by the reference."""
@@ -334,8 +341,8 @@ class Rollout(Struct):
         """Return whether the noise of the reference is still to be found out."""
         return self.evidence.noise.runs < self.rule.calibration
 
-    def route(self, inputs: str, call: str) -> RolloutRoute:
-        """Route a call by a digest of its inputs and its own id.
+    def route(self, inputs: str, call: str, repeating: int = 0) -> RolloutRoute:
+        """Route a call by a digest of its inputs and its own id, while so many calibrate it.
 
         Who is answered by the candidate depends on the inputs, so that asking again is answered by
         the same path, also at a larger share. What is sampled depends on the call: by inputs, a
@@ -343,7 +350,8 @@ class Rollout(Struct):
         stage = STAGES[self.stage]
         if self.stage == STOPPED:
             return RolloutRoute(stage.mode)
-        if self.stage == SHADOW and self.is_calibrating:
+        noise = self.evidence.noise.runs + repeating
+        if self.stage == SHADOW and noise < self.rule.calibration:
             return RolloutRoute(stage.mode, repeats_reference=True)
         answers = share_of_hash(self.name, inputs) < stage.candidate_share
         share = self.rule.sample if self.stage == LAST else stage.compared_share

@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         FoundRollout as FoundRollout,
         RolloutStatus as RolloutStatus,
         StoredRollouts as StoredRollouts,
+        is_place as is_place,
         open_rollouts as open_rollouts,
         store_with_rollouts as store_with_rollouts,
     )
@@ -186,7 +187,8 @@ __getattr__, __dir__ = lazy_exports(
             "write_trace"
         ),
         "operations": (
-            "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"
+            "BoundPoint FoundRollout RolloutStatus StoredRollouts is_place open_rollouts "
+            "store_with_rollouts"
         ),
         "paths": "CallInputs",
         "proofs": (

@@ -22,7 +22,7 @@ it has no news, and the reference answers: whoever waits for the store waits for
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
 
 from msgspec import Struct, field, structs
@@ -157,11 +157,23 @@ class RolloutEvidence:
         """Ids of ours that need not be in the state any more: dropped from it when it is written
         the next time."""
         self._unsaved: list[tuple[RolloutEvent, str, RolloutRoute | None]] = []
+        self.repeating: set[str] = set()
+        """Ids of the calls in flight that compare the reference with itself to calibrate it."""
 
     @property
     def machine(self) -> Rollout:
         """Return the machine as this process knows it now."""
         return self._machine
+
+    def route(self, inputs: str, call: str) -> RolloutRoute:
+        """Route a call as the machine says. Those in flight that calibrate the reference count:
+        else all that come at once would ask it twice."""
+        route = self._machine.route(inputs, call, len(self.repeating - {call}))
+        if route.is_calibrating:
+            self.repeating.add(call)
+        else:
+            self.repeating.discard(call)
+        return route
 
     async def refresh(self) -> bool:
         """Read what others have folded, if that is due; return whether the machine may be relied
@@ -228,7 +240,7 @@ class RolloutEvidence:
         known to be new. Without fresh news the reference answers. One whose comparison nobody pays
         is not compared, on whichever route the machine has it by now."""
         stopped = RolloutRoute(RolloutMode.REFERENCE_ONLY)
-        route = self._machine.route(inputs, call) if is_fresh else stopped
+        route = self.route(inputs, call) if is_fresh else stopped
         route = route if is_paid else route.uncompared()
         if not is_kept:
             return route
@@ -566,4 +578,15 @@ async def load_history(store: Store, key: str) -> tuple[EvidenceHistory, int]:
         (EvidenceHistory(), 0)
         if found is None
         else (from_json(EvidenceHistory, found[0]), found[1])
+    )
+
+
+def told_unknown(name: str, word: str, known: Iterable[str]) -> str:
+    """Return why there is no such input class."""
+    classes = [each for each in known if each]
+    if not classes:
+        return f"rollout {name} has no input classes, so none {word!r}; leave the class out"
+    return (
+        f"rollout {name} has had no call of the input class {word!r}; there are: "
+        f"{', '.join(map(repr, classes))}"
     )

@@ -39,6 +39,7 @@ from vegakit.vesper.evidence import (
     RolloutSubject,
     load_differences,
     load_history,
+    told_unknown,
 )
 from vegakit.vesper.monitoring import RolloutAlert, alert_of, stage_name
 
@@ -163,10 +164,7 @@ class StoredRollouts:
             return found
         classes = [one.input_class for one in found]
         if input_class not in classes:
-            raise UserError(
-                f"rollout {name} has no input class {input_class!r}; there are: "
-                f"{', '.join(map(repr, classes))}"
-            )
+            raise UserError(told_unknown(name, input_class, classes))
         return [one for one in found if one.input_class == input_class]
 
     async def status(self, found: FoundRollout) -> RolloutStatus:
@@ -258,12 +256,16 @@ async def store_with_rollouts(stores: Sequence[Store]) -> Store:
     return stores[0]
 
 
+def is_place(place: str) -> bool:
+    """Return whether a place is there: of a server only opening it tells."""
+    return "://" in place or journal_size(place) is not None
+
+
 @asynccontextmanager
 async def open_rollouts(place: str, clock: Clock) -> AsyncGenerator[StoredRollouts]:
     """Open the rollouts of a place, a file or the URL of a server. A file that is not there is not
     made: it holds none."""
-    is_there = "://" in place or journal_size(place) is not None
-    stores = open_stores(place) if is_there else ()
+    stores = open_stores(place) if is_place(place) else ()
     try:
         yield StoredRollouts(stores, clock, show_place(place))
     finally:

@@ -428,3 +428,31 @@ def title_of(path: object) -> str:
     if hasattr(path, "execution_path"):
         return cast("PathSource", path).title
     return getattr(path, "__qualname__", type(path).__name__)
+
+
+_WORDS = 30
+"""So many characters of a prompt tell people which one it is."""
+
+
+def titles_of(reference: object, candidate: object, versions: tuple[str, str]) -> tuple[str, str]:
+    """Return what people know both paths by. Where that is alike it says what differs: the prompt,
+    or else the versions."""
+    one, two = title_of(reference), title_of(candidate)
+    if one != two or versions[0] == versions[1]:
+        return one, two
+    if isinstance(reference, Agent) and isinstance(candidate, Agent):
+        prompts = [cast("Agent[Any]", each).instructions for each in (reference, candidate)]
+        first, second = (_first_words(prompts, each) for each in prompts)
+        if first != second:
+            return f"{one}, prompt {first}", f"{two}, prompt {second}"
+    return f"{one}, version {versions[0][:8]}", f"{two}, version {versions[1][:8]}"
+
+
+def _first_words(prompts: list[str], prompt: str) -> str:
+    """Return how a prompt begins, or goes on where it begins as the other one does."""
+    pairs = enumerate(zip(*prompts, strict=False))
+    same = next((at for at, (one, two) in pairs if one != two), min(map(len, prompts)))
+    begin = 0 if same < _WORDS else prompt.rfind(" ", 0, same) + 1
+    said = " ".join(prompt[begin : begin + _WORDS].split())
+    before, after = "…" * (begin > 0), "…" * (begin + _WORDS < len(prompt))
+    return f'"{before}{said}{after}"' if prompt else "none"

@@ -42,12 +42,15 @@ from vegakit.errors import StoreError
 from vegakit.host import AskCost, rule_of
 from vegakit.ids import ScopeId
 from vegakit.money import Dollars, Money, format_money, priced
+from vegakit.policy import ScopeRule
 from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison
 from vegakit.vesper.paths import CallInputs, ExecutionPath
 
 _MOST_COUNTED = 100
 """Examples whose cost is looked at, spread over all of them, where nobody is asked."""
+_SHARE, _SHARED_BY = "rollouts", 2
+"""The budget of all rollouts that have none of their own, and which part of the one around it."""
 _FIRST = 1
 """The stage that a rollout starts at: the shadow."""
 
@@ -89,6 +92,8 @@ class RolloutQuote(Struct, frozen=True):
     examples: int = 0
     examples_typical: Money | None = None
     examples_at_most: Money | None = None
+    is_share: bool = False
+    """The budget was not given: it is half of what the budget around it has."""
 
 
 class QuotedPrices(NamedTuple):
@@ -269,7 +274,8 @@ def render_rollout_quote(quote: RolloutQuote) -> str:
     if quote.typical is not None and not quote.answers:
         lines.append("  typical is with each answer as long as it may be: nobody was asked yet")
     if quote.at_most is not None and quote.at_most == quote.budget:
-        lines.append("  its budget caps it: without more, comparing may end before the last stage")
+        capped = "half of the budget here caps it" if quote.is_share else "its budget caps it"
+        lines.append(f"  {capped}: without more, comparing may end before the last stage")
     elif quote.at_most is None:
         lines.append(f"  {quote.why or 'nothing bounds it'}; give it one: rollout(…, budget='$5')")
     for stage in quote.stages[1:]:
@@ -336,6 +342,8 @@ class VerificationWallet:
         self._reference, self._candidate = reference, candidate
         self._comparison, self._allowance = comparison, allowance
         self._scope: ScopeId | None = None
+        self._share: ScopeId | None = None
+        self._has_all = allowance is not None
         self._held = 0
         self._verdict: Money | None = None
         self.reason = ""
@@ -344,15 +352,40 @@ class VerificationWallet:
     def _cap(self) -> Money | None:
         return self._rule.cap
 
+    def take_all(self) -> None:
+        """Let comparisons have all of the budget around them: nobody else is answered from it."""
+        self._has_all = True
+
     async def open(self) -> None:
         """Make it a part of the budget that holds here, with the cap of this rollout, whatever the
         ledger knows from an earlier one."""
-        await self._runtime.budgets.declare(self._part())
+        budgets = self._runtime.budgets
+        if (rule := await self._share_rule()) is not None:
+            self._share, self._rule = budgets.across_incarnations(_SHARE, rule), rule
+            await budgets.declare(self._share)
+        await budgets.declare(self._part())
+
+    async def _share_rule(self) -> ScopeRule | None:
+        """Return what all rollouts without a budget of their own may spend together: half of what
+        is left of the budget around them, and of one with a period half of each. If they could
+        spend all of it, the shadow would refuse callers what the reference alone would answer."""
+        budgets, room = self._runtime.budgets, await self._runtime.remaining()
+        if self._has_all or room is None or (self._scope is not None and self._share is None):
+            return None
+        around = (await budgets.figures(budgets.current)).rule
+        if around.cap is not None and around.window is not None:
+            return ScopeRule(Money(around.cap // _SHARED_BY), window=around.window)
+        # What they spent before is no longer left, but was a part of what they share.
+        half = ScopeRule(Money(int(room) // _SHARED_BY))
+        used = (await budgets.figures(budgets.across_incarnations(_SHARE, half))).used
+        return ScopeRule(Money((int(room) + used) // _SHARED_BY))
 
     def _part(self) -> ScopeId:
         if self._scope is None:
-            budgets = self._runtime.budgets
-            self._scope = budgets.across_incarnations(f"rollout:{self._name}", self._rule)
+            budgets, name = self._runtime.budgets, f"rollout:{self._name}"
+            rule = self._rule if self._share is None else ScopeRule(None)
+            with budgets.entered(self._share or budgets.current):
+                self._scope = budgets.across_incarnations(name, rule)
         return self._scope
 
     def entered(self) -> AbstractContextManager[None]:
@@ -361,6 +394,8 @@ class VerificationWallet:
 
     async def spent(self) -> Dollars:
         """Return what comparisons have cost."""
+        if self._scope is None:
+            await self.open()
         return Dollars.of_nanos((await self._runtime.budgets.figures(self._part())).spent)
 
     async def take(self, inputs: CallInputs, route: RolloutRoute) -> Money | None:
@@ -372,7 +407,8 @@ class VerificationWallet:
         amount = await self._cost_of(inputs, route)
         self._held += amount  # before the ledger is awaited, so that others see it
         try:
-            settled = (await self._runtime.budgets.figures(self._part())).settled
+            capped = self._share or self._part()
+            settled = (await self._runtime.budgets.figures(capped)).settled
         except BaseException as error:
             self._held -= amount
             if isinstance(error, StoreError):
@@ -392,8 +428,9 @@ class VerificationWallet:
 
     def _told_gone(self, cap: Money, settled: int, amount: Money) -> str:
         named = self._allowance if isinstance(self._allowance, str) else format_money(cap)
+        whose = "its budget" if self._share is None else "half of the budget here, the share"
         return (
-            f"of its budget of {named} for comparisons {format_money(max(0, cap - settled))} is "
+            f"of {whose} of {named} for comparisons {format_money(max(0, cap - settled))} is "
             f"left, and the next may cost {format_money(amount)}; raise it: rollout(…, budget=…)"
         )
 
@@ -424,6 +461,9 @@ class VerificationWallet:
         """Return the quote of a rollout in this state; with `asks`, ask both paths for the
         examples."""
         calls = [_inputs_of(each) for each in examples]
+        if self._scope is None and asks and calls:
+            await self.open()
+        share = None if self._scope is not None else await self._share_rule()
         costs = machine.evidence.costs
         for inputs in calls if asks else ():
             costs = costs.plus(await self._tried(inputs))
@@ -441,10 +481,11 @@ class VerificationWallet:
             typical,
             most,
             is_noisy=machine.is_noisy,
-            budget=self._cap,
+            budget=self._cap if share is None else share.cap,
             answers=costs.candidate.answers,
             why=why,
         )
+        quote = structs.replace(quote, is_share=bool(share or self._share))
         return _with_examples(quote, len(calls), typical, most, paths)
 
     async def _prices_unasked(

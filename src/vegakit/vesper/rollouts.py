@@ -20,14 +20,12 @@ and the reference answers, or at the last stage the candidate.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
-from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
@@ -52,7 +50,13 @@ from vegakit.money import Dollars, Money
 from vegakit.records import digest128
 from vegakit.sdk import Runtime
 from vegakit.vesper.comparisons import Comparison, Same, comparison_of, exact, joint_errors
-from vegakit.vesper.evidence import RolloutEvidence, RolloutSubject, initial_rollout, tidy_calls
+from vegakit.vesper.evidence import (
+    RolloutEvidence,
+    RolloutSubject,
+    initial_rollout,
+    tidy_calls,
+    told_unknown,
+)
 from vegakit.vesper.monitoring import CountedPath, RolloutAlerts, RolloutMetrics
 from vegakit.vesper.paths import (
     CallInputs,
@@ -63,7 +67,7 @@ from vegakit.vesper.paths import (
     inputs_of,
     path_of,
     text_in_program,
-    title_of,
+    titles_of,
 )
 from vegakit.vesper.quotes import RolloutQuote, VerificationWallet
 from vegakit.vesper.shadows import (
@@ -71,19 +75,19 @@ from vegakit.vesper.shadows import (
     CheckedInput,
     ComparedCall,
     ComparisonFlights,
+    InputClasses,
     ShadowRuns,
     came_of,
+    checked_name,
     is_breach,
     is_outage,
+    kept_id,
     says_nothing,
     unavailable,
 )
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_EQUALS: "WeakKeyDictionary[Runtime, Counter[str]]" = WeakKeyDictionary()
-"""How many calls of a run were equal: of the run, since a rollout may be opened in it again."""
 
 _Answered: TypeAlias = "tuple[object, Coroutine[Any, Any, None] | None]"
 """An answer, and the comparison that is to be made while the caller goes on."""
@@ -108,16 +112,16 @@ class RolledOut(Generic[P, T]):
         budget: str | float | None = None,
         webhook: str | None = None,
     ) -> None:
-        if not name or "/" in name:
-            raise UserError(f"a rollout is named by a word without /, like 'review'; got {name!r}")
-        self.name, self._runtime, self._rule = name, runtime, rule
+        self.name, self._runtime, self._rule = checked_name(name), runtime, rule
         self._metrics = RolloutMetrics.of(runtime)
         self._reference: ExecutionPath = self._path_of(reference, "reference")
         self._candidate: ExecutionPath = self._path_of(candidate, "candidate")
-        self._same, self._input_class = compare, input_class
+        self._same, self._class_of = compare, InputClasses(name, input_class)
         self._alerts = RolloutAlerts(runtime, on_change, webhook)
-        self._subject = RolloutSubject(title_of(reference), title_of(candidate), compare.name)
-        paths = [self._reference.version, self._candidate.version, compare.name, compare.version]
+        versions = self._reference.version, self._candidate.version
+        titles = titles_of(reference, candidate, versions)
+        self._subject = RolloutSubject(*titles, compare.name)
+        paths = [*versions, compare.name, compare.version]
         judges, tested = [j.models(runtime) for j in compare.judges], [rule.margin, rule.alpha]
         self.version = digest128([paths, judges, tested, rule.is_noisy])[:12]
         self._wallet = VerificationWallet(
@@ -181,11 +185,12 @@ class RolledOut(Generic[P, T]):
     def status(self, input_class: str = "") -> Rollout:
         """Return the state of the rollout, as this process knows it."""
         if input_class not in self._evidence:
-            raise UserError(
-                f"rollout {self.name} has had no call of the input class {input_class!r} here; "
-                f"there are: {', '.join(map(repr, self._evidence)) or 'none'}"
-            )
+            raise UserError(told_unknown(self.name, input_class, self._evidence))
         return self._evidence[input_class].machine
+
+    def only_checks(self) -> None:
+        """Say that nobody is answered here, so that comparisons may have all of the budget."""
+        self._wallet.take_all()
 
     async def spent(self) -> Dollars:
         """Return what comparisons have cost; answers that callers had are not in it."""
@@ -218,7 +223,7 @@ class RolledOut(Generic[P, T]):
     async def begin(self) -> bool:
         """Write the rollout down in the store before its first call, so that people see it there;
         return whether it is new. Of one with input classes each is written with its first call."""
-        if self._input_class is not None:
+        if self._class_of.has_several:
             return False
         return await (await self._evidence_of("")).begin()
 
@@ -229,7 +234,7 @@ class RolledOut(Generic[P, T]):
         try:
             return await self._check(call)
         finally:
-            self._wallet.give_back(call.held)
+            self._release(call)
 
     async def _check(self, call: ComparedCall) -> "CheckedInput":
         nothing = PathAnswer(None)
@@ -270,15 +275,19 @@ class RolledOut(Generic[P, T]):
                 f"rollout {self.name} is not open; write: async with rollout(…) as {self.name}:"
             )
         digest = inputs.digest()
-        word = "" if self._input_class is None else self._input_class(*inputs.args)
-        evidence = await self._evidence_of(word)
+        word = self._class_of(inputs)
+        evidence = await self._evidence_of(word or "")
         journaled = self._runtime.journaled
-        is_fresh, is_kept = await evidence.refresh(), journaled is not None
+        # Of a call whose class nobody knows nothing is known that a candidate could answer it by.
+        is_fresh, is_kept = await evidence.refresh() and word is not None, journaled is not None
         is_new = journaled is None or not journaled.is_resumed
-        id_ = token_hex(8) if journaled is None else self._kept_id(journaled.run.program, inputs)
+        id_ = token_hex(8)
+        if journaled is not None:
+            name = f"{self.name}/{self.version}"
+            id_ = kept_id(self._runtime, journaled.run.program, name, inputs)
         held: Money | None = Money(0)
         if is_fresh:
-            held = await self._take(evidence, inputs, evidence.machine.route(digest, id_))
+            held = await self._take(evidence, inputs, evidence.route(digest, id_))
 
         async def open_call() -> RolloutRoute:
             return await evidence.open_call(
@@ -296,6 +305,7 @@ class RolledOut(Generic[P, T]):
             route = await (retry_store(self._runtime.clock, open_call) if is_kept else open_call())
         except BaseException:
             self._wallet.give_back(held or Money(0))
+            evidence.repeating.discard(id_)
             raise
         before = inputs.copied() if route.is_verifying else inputs
         return ComparedCall(id_, is_kept, inputs, route, evidence, held or Money(0), [], before)
@@ -314,16 +324,10 @@ class RolledOut(Generic[P, T]):
                 await evidence.record(ComparisonsPaused(reason))
         return amount
 
-    def _kept_id(self, run: str, inputs: CallInputs) -> str:
-        """Return the id of a call that may be made again after a kill: it is named by its run, its
-        inputs and which of its equals it is; that of a program by its place there."""
-        digest = inputs.digest()
-        if inputs.send is not None:
-            return f"{run}.{digest[:16]}.{digest128(inputs.send.key)[:16]}"
-        equals = _EQUALS.setdefault(self._runtime, Counter())
-        what = f"{self.name}/{self.version}/{digest}"
-        equals[what] += 1
-        return f"{run}.{digest[:16]}.{equals[what]}"
+    def _release(self, call: ComparedCall) -> None:
+        """Give back what was held for a call that is over."""
+        self._wallet.give_back(call.held)
+        call.evidence.repeating.discard(call.id)
 
     async def _evidence_of(self, word: str) -> RolloutEvidence:
         if word not in self._evidence:
@@ -354,9 +358,9 @@ class RolledOut(Generic[P, T]):
                 await self._later(call, comparison)
                 return output
         except BaseException:
-            self._wallet.give_back(call.held)
+            self._release(call)
             raise
-        self._wallet.give_back(call.held)
+        self._release(call)
         return output
 
     async def _perform(self, call: ComparedCall) -> _Answered:
@@ -524,10 +528,11 @@ class RolledOut(Generic[P, T]):
         in flight, nothing is compared."""
         if call.inputs.send is not None:
             await comparison
+            self._release(call)
             return
-        give_back = partial(self._wallet.give_back, call.held)
-        if not await self._flights.begin(comparison, give_back):
-            give_back()
+        release = partial(self._release, call)
+        if not await self._flights.begin(comparison, release):
+            release()
             self._count_missed(call, f"{MAX_COMPARISONS} comparisons are in flight, and none ends")
 
     def _count_given_up(self, call: ComparedCall) -> None:
@@ -585,8 +590,8 @@ def rollout(
     what both paths and the comparison are; `input_class` names the class of a call's inputs, each
     of which is decided about apart; `on_change` is told every decision that is made here, and so is
     the URL of `webhook`, by POST, without anybody waiting for it. `budget` caps all that
-    comparisons spend ("$5", or "$5/day"), inside of the runtime's; answers that callers have are
-    not in it."""
+    comparisons spend ("$5", or "$5/day"), inside of the runtime's; without it, all such rollouts
+    may spend half of that. Answers that callers have are not in it."""
     how, rule = exact() if compare is None else comparison_of(compare), rule or RolloutRule()
     return RolledOut(
         runtime, name, reference, candidate, how, rule, input_class, on_change, budget, webhook

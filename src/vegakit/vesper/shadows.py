@@ -4,10 +4,12 @@ and whether both answered the same.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
@@ -21,9 +23,11 @@ from vegakit.errors import (
     RateLimited,
     StoreError,
     Timeout,
+    UserError,
     VegaError,
 )
 from vegakit.money import Money
+from vegakit.records import digest128
 from vegakit.sdk import Runtime
 from vegakit.telemetry import Redactor
 from vegakit.vesper.comparisons import Comparison, plain
@@ -35,6 +39,7 @@ MAX_COMPARISONS = 64
 """Comparisons in flight. Without room for one more a call is not compared."""
 _WAIT_S = 1.0
 _LONGEST_REASON = 200
+_LONGEST_NAME = 100
 _LONGEST_KEPT = 1_000
 _REDACTOR = Redactor()
 """Hides what is of the format of a key."""
@@ -75,6 +80,68 @@ async def came_of(run: Awaitable[PathAnswer], timeout_s: float | None) -> PathAn
         if limit.expired():
             return Timeout(f"it had no answer after {timeout_s:g} s; see RolloutRule(timeout_s=…)")
         return error
+
+
+def checked_name(name: object) -> str:
+    """Return the name of a rollout, if it can be one: people type it, and stores keep it."""
+    if isinstance(name, str) and _is_word(name) and "/" not in name:
+        return name
+    raise UserError(
+        "a rollout is named by a word without / and control characters, of at most "
+        f"{_LONGEST_NAME} characters, like 'review'; got {name!r:.120}"
+    )
+
+
+def _is_word(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_NAME and text.isprintable()
+
+
+class InputClasses:
+    """Names the class of a call's inputs, as the user's function does."""
+
+    def __init__(self, name: str, function: Callable[..., str] | None) -> None:
+        self._name, self._function = name, function
+
+    @property
+    def has_several(self) -> bool:
+        """Return whether inputs are of classes at all."""
+        return self._function is not None
+
+    def __call__(self, inputs: CallInputs) -> str | None:
+        """Return the class; None if the function failed, which must not fail the caller."""
+        if self._function is None:
+            return ""
+        try:
+            word: object = self._function(*inputs.args)
+        except Exception as error:  # noqa: BLE001  (user code may raise anything)
+            return self._told(f"raised {type(error).__name__}: {error}")
+        if isinstance(word, str) and (not word or _is_word(word)):
+            return word
+        wanted = f"a text of at most {_LONGEST_NAME} characters, without control characters"
+        return self._told(f"returned {word!r:.60}, and not {wanted}")
+
+    def _told(self, problem: str) -> None:
+        _log.warning(
+            "rollout %s: the reference answers, and nothing is compared, since input_class %s",
+            self._name,
+            problem,
+        )
+
+
+_EQUALS: "WeakKeyDictionary[Runtime, Counter[str]]" = WeakKeyDictionary()
+"""How many calls of a run were equal: of the run, since a rollout may be opened in it again."""
+
+
+def kept_id(runtime: Runtime, run: str, name: str, inputs: CallInputs) -> str:
+    """Return the id of a call that may be made again after a kill: it is named by its run, its
+    inputs and which of its equals it is; that of a program by its place there."""
+    digest = inputs.digest()
+    if inputs.send is not None:
+        return f"{run}.{digest[:16]}.{digest128(inputs.send.key)[:16]}"
+    equals = _EQUALS.setdefault(runtime, Counter())
+    what = f"{name}/{digest}"
+    equals[what] += 1
+    return f"{run}.{digest[:16]}.{equals[what]}"
 
 
 class ComparedCall(NamedTuple):
