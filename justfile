@@ -248,13 +248,17 @@ rollouts size="":
         python -m campaigns.rollout_shadow {{ if size == "full" { "10000" } else { "500" } }} || short=1; \
         python -m campaigns.rollout_kills {{ if size == "full" { "8" } else { "1" } }} || short=1; exit $short
 
-# Both paths of every sample node over 2,000 random inputs, or 100,000 with `full`, and planted bugs, each of which is found
+# All paths of every sample node over 2,000 random inputs, or 100,000 with `full`, random nodes, and planted bugs, each of which is found
 nodes size="":
     python -m campaigns.nodes {{size}}
 
 # Which sample nodes are proved, 500 random inputs for each, or 100,000 with `full`, a second solver, and planted faults
 prove size="":
     python -m campaigns.proofs {{size}}
+
+# What native code of nodes saves beside generated Python, and after how many calls it has paid for being compiled
+node-speed size="":
+    python -m benchmarks.nodes {{size}}
 
 # What a sandboxed command costs beside bare bubblewrap, and that bombs are contained
 sandbox:

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from vegakit.errors import UserError
 from vegakit.vesper import NodeFile, NodeRepository, name_of, parse_node
-from vegakit.vesper.node_files import SecurityTable
+from vegakit.vesper.node_tables import SecurityTable
 from vegakit.vesper.repository import LOCK_NAME, NodeLock, compiler_version
 
 NODE = """\

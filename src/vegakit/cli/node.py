@@ -27,6 +27,7 @@ from vegakit.cli.look import (
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_native import add_native_actions, native_legs, native_path
 from vegakit.cli.node_proof import add_proof_actions
 from vegakit.cli.node_repository import (
     add_repository_actions,
@@ -39,6 +40,7 @@ from vegakit.contracts import (
     NodeProgram,
     NodeStatus,
     judge,
+    native_obstacle,
     python_source,
     show_type,
 )
@@ -67,10 +69,12 @@ from vegakit.vesper import (
 
 _CASES = 10_000
 _EXAMPLES = {"--inputs": "'{\"amount\": 5}'", "--records": "'{\"accounts\": []}'"}
-_PATHS: dict[str, type[DirectPath] | type[PythonPath]] = {
+_PATHS: dict[str, Callable[[NodeProgram], Any]] = {
     "python": PythonPath,
     "direct": DirectPath,
+    "native": native_path,
 }
+"""What makes a path of each name. Native ones cannot be started, and refuse nodes with effects."""
 
 
 def node_command(arguments: Sequence[str]) -> int:
@@ -101,14 +105,18 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         "--path", choices=[*_PATHS], default="python", help="which path answers; python"
     )
     _add_world(running)
-    testing = _action(actions, "test", _test, "run both paths of nodes over random inputs")
+    testing = _action(actions, "test", _test, "run all paths of nodes over random inputs")
     testing.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
+    testing.add_argument(
+        "--no-optimise", dest="optimise", action="store_false", help="run nodes as they are written"
+    )
     differing = _action(actions, "diff", _diff, "run two versions of a node over random inputs")
     differing.add_argument("file", type=Path)
     differing.add_argument("other", type=Path)
     for each in (testing, differing):
         each.add_argument("--cases", type=int, default=_CASES, metavar="N", help=f"{_CASES:,}")
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
+    add_native_actions(actions, _action)
     add_proof_actions(actions, _action)
     add_repository_actions(actions, _action)
     add_rollout_actions(actions, arguments)
@@ -171,6 +179,8 @@ def _check(chosen: argparse.Namespace) -> int:
         clauses = count(len(program.before) + len(program.after), "clause")
         steps = count(len(program.steps), "step")
         said = f"{program.node_id}: {steps}, {clauses}, at most {program.cost:,} operations a run"
+        obstacle = native_obstacle(program)
+        said += f"; not native: {obstacle}" if obstacle else "; can be native"
         print("\n".join(look.marked(Sign.DONE, Tone.OK, said)))
     for error in wrong:
         tell_error(error)
@@ -325,8 +335,10 @@ def _test(chosen: argparse.Namespace) -> int:
     look, reports = look_of(sys.stdout), list[NodeReport]()
     for node in nodes:
         program = node.program
+        direct = DirectPath(program, optimise=chosen.optimise)
+        more = native_legs(program, optimise=chosen.optimise)
         report = compare_paths(
-            program, PythonPath(program), DirectPath(program), _cases(chosen), chosen.seed
+            program, PythonPath(program), direct, _cases(chosen), chosen.seed, *more
         )
         reports.append(report)
         if not chosen.json:
@@ -363,7 +375,7 @@ def _show_divergence(divergence: Divergence, look: Look) -> None:
     for name, value in (
         ("inputs", json.dumps(divergence.inputs)),
         ("reference", str(divergence.reference)),
-        ("candidate", str(divergence.candidate)),
+        (divergence.path or "candidate", str(divergence.candidate)),
     ):
         print("\n".join(look.fold(one_line(value), "    ", f"  {name}: ")))
 

@@ -22,7 +22,7 @@ from vegakit.cli.look import (
     table,
     tell_error,
 )
-from vegakit.contracts import NodeProgram, show_type
+from vegakit.contracts import NodeProgram, native_obstacle, show_type
 from vegakit.errors import UserError
 from vegakit.vesper import (
     NodeDependency,
@@ -172,6 +172,7 @@ def node_summary(node: NodeProgram) -> dict[str, Any]:
         "state": {each.name: each.table for each in node.states},
         "clauses": [f"{each.kind}: {each.text}" for each in (*node.before, *node.after)],
         "most_operations": node.cost,
+        "not_native": native_obstacle(node),
     }
 
 

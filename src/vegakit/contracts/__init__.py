@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     from vegakit.contracts.expressions import (
         ExpressionError as ExpressionError,
     )
+    from vegakit.contracts.node_llvm import (
+        NativeSource as NativeSource,
+        NotNative as NotNative,
+        llvm_source as llvm_source,
+        native_obstacle as native_obstacle,
+    )
     from vegakit.contracts.node_operations import (
         CAPABILITIES as CAPABILITIES,
         EFFECTS as EFFECTS,
@@ -124,6 +130,7 @@ if TYPE_CHECKING:
         touched_type as touched_type,
         trapped as trapped,
     )
+    from vegakit.contracts.optimiser import RULES as RULES, optimised as optimised
     from vegakit.contracts.rollout import (
         LAST as LAST,
         STAGES as STAGES,
@@ -183,6 +190,7 @@ __getattr__, __dir__ = lazy_exports(
             "ArithmeticTrap BrokenClause Clause Evaluator TrapKind Verdict evaluate judge scale_of"
         ),
         "expressions": "ExpressionError",
+        "node_llvm": "NativeSource NotNative llvm_source native_obstacle",
         "node_operations": (
             "CAPABILITIES EFFECTS OPERATIONS REMOTE SECRET_PREFIX EffectContext capabilities_of "
             "covers_capability step_effect step_expression tree_capability"
@@ -200,6 +208,7 @@ __getattr__, __dir__ = lazy_exports(
             "first_broken interpret read_answer record_clauses sensitivity_of start_run "
             "touched_effect touched_type trapped"
         ),
+        "optimiser": "RULES optimised",
         "rollout": (
             "LAST STAGES CandidateUnavailable Compared ComparisonsPaused DetectionDelay "
             "NextStage PersonAction PersonDecided ReferenceRepeated Rollout RolloutEvent "

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
         percent as percent,
         stage_name as stage_name,
     )
+    from vegakit.vesper.native import (
+        NATIVE_AFTER as NATIVE_AFTER,
+        HotPath as HotPath,
+        NativePath as NativePath,
+    )
     from vegakit.vesper.node_files import (
         NodeFile as NodeFile,
         find_nodes as find_nodes,
@@ -116,6 +121,7 @@ __getattr__, __dir__ = lazy_exports(
         "comparisons": "Comparison by_field close exact ignored judge same_set",
         "evidence": "KeptDifference RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
+        "native": "NATIVE_AFTER HotPath NativePath",
         "node_files": "NodeFile find_nodes load_node parse_node",
         "node_host": (
             "NodeHost ask_with grant_of put_records read_sensitively shown_clauses shown_outcome "

@@ -3,9 +3,10 @@
 | path     | what runs                                 | decimals                |
 |----------|-------------------------------------------|-------------------------|
 | `python` | the generated module, the reference       | `decimal.Decimal`       |
-| `direct` | the interpreter                           | scaled integers of ours |
+| `direct` | the interpreter, of the optimised node    | scaled integers of ours |
+| `native` | machine code, of the optimised node       | 128 bits, in `native`   |
 
-Both are given the same inputs as JSON and read them with code of their own. They agree if their
+All are given the same inputs as JSON. They agree if their
 outcomes are equal: outputs to the digit, errors with their step, the first clause that is broken,
 and what they ask of the world, in its order.
 
@@ -20,7 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,6 +50,7 @@ from vegakit.contracts import (
     finish,
     first_broken,
     interpret,
+    optimised,
     python_name,
     python_source,
     read_answer,
@@ -75,18 +77,19 @@ class EffectPath(NodePath, Protocol):
 
 
 class DirectPath:
-    """The interpreter."""
+    """The interpreter, of the node as the optimiser leaves it or as it is written."""
 
-    def __init__(self, node: NodeProgram) -> None:
+    def __init__(self, node: NodeProgram, *, optimise: bool = True) -> None:
         self.node = node
+        self._program = optimised(node) if optimise else node
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types."""
-        return interpret(self.node, self.node.read_inputs(inputs))
+        return interpret(self._program, self.node.read_inputs(inputs))
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun:
         """Return the machine of a run, which asks for its effects."""
-        return start_run(self.node, self.node.read_inputs(inputs))
+        return start_run(self._program, self.node.read_inputs(inputs))
 
 
 class PythonPath:
@@ -98,7 +101,7 @@ class PythonPath:
         names: dict[str, Any] = {"__name__": node.node_id}
         # Made by us from a checked node: no text of its file but quoted ones is in it.
         exec(compile(self.source, f"<node {node.node_id}>", "exec"), names)  # noqa: S102
-        self._function: Callable[..., dict[str, Any]] = names[node.node_id]
+        self.function: Callable[..., dict[str, Any]] = names[node.node_id]
         self._endings: dict[type[Exception], NodeStatus] = {
             names["NodeError"]: NodeStatus.ERROR,
             names["NodeStopped"]: NodeStatus.TRAP,
@@ -111,14 +114,14 @@ class PythonPath:
         if self.node.has_effects:
             return finish(self.node, self.start(inputs))
         try:
-            found = self._function(**self._given(inputs))
+            found = self.function(**self._given(inputs))
         except (self._broken, *self._endings) as error:
             return self._ended(error)
         return self._success(found)
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun:
         """Return the machine of a run, which asks for its effects."""
-        run: Any = self._function(**self._given(inputs)) if self.node.has_effects else None
+        run: Any = self.function(**self._given(inputs)) if self.node.has_effects else None
         if run is None:
             return self.run(inputs)
         answer: tuple[str, Any] | None = None
@@ -136,6 +139,10 @@ class PythonPath:
 
     def _given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew
+        return self.arguments(inputs)
+
+    def arguments(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return inputs as the generated function takes them."""
         kinds = {each.name: each.type for each in self.node.inputs}
         return {python_name(name): _native(kinds[name], each) for name, each in inputs.items()}
 
@@ -391,14 +398,16 @@ class _ImaginedWorld:
     insert = update
 
 
-class Divergence(Struct, frozen=True):
-    """Inputs over which two paths differ, made as simple as they still differ."""
+class Divergence(Struct, frozen=True, omit_defaults=True):
+    """Inputs over which two paths differ, made as simple as they still differ. `path` is the one
+    that differs from the reference, where there are several."""
 
     test_id: int
     node_id: str
     inputs: dict[str, Any]
     reference: NodeOutcome
     candidate: NodeOutcome
+    path: str = ""
 
 
 class NodeReport(Struct, frozen=True):
@@ -419,32 +428,32 @@ class NodeReport(Struct, frozen=True):
 
 
 def compare_paths(
-    node: NodeProgram, reference: NodePath, candidate: NodePath, cases: int, seed: int
+    node: NodeProgram,
+    reference: NodePath,
+    candidate: NodePath,
+    cases: int,
+    seed: int,
+    *more: NodePath,
 ) -> NodeReport:
-    """Run two paths over random inputs. Inputs that fit their types but not the preconditions are
-    among them: both paths have to refuse those alike."""
+    """Run two paths or more over random inputs. Inputs that fit their types but not the
+    preconditions are among them: all paths have to refuse those alike."""
     random = Random(seed)  # noqa: S311  (no secret: it has to be the same again)
     generator = InputGenerator(node, random)
-    reference, candidate = (_imagining(node, path, seed) for path in (reference, candidate))
     outcomes: Counter[str] = Counter()
     found, broken, differing = list[Divergence](), list[Divergence](), 0
-
-    def differ(inputs: Mapping[str, Any]) -> bool:
-        return reference.run(inputs) != candidate.run(inputs)
-
+    legs = _Legs.of(node, seed, reference, candidate, *more)
     for number in range(cases):
         values = generator.draw()
-        inputs = node.show_inputs(values)
-        first, second = reference.run(inputs), candidate.run(inputs)
-        outcomes[str(first.status)] += 1
-        if first != second:
+        case = legs.run(number, values)
+        outcomes[str(case.reference.status)] += 1
+        if case.path:
             differing += 1
             if len(found) < _MOST_SHOWN:
-                least = node.show_inputs(_shrunk(node, values, differ))
-                if all(least != each.inputs for each in found):
-                    found.append(_divergence(number, node, least, reference, candidate))
-        elif _breaks(node, values, first) and len(broken) < _MOST_SHOWN:
-            broken.append(_divergence(number, node, inputs, reference, candidate))
+                least = legs.run(number, _shrunk(node, values, legs.differ))
+                if all(least.inputs != each.inputs for each in found):
+                    found.append(least)
+        elif _breaks(node, values, case.reference) and len(broken) < _MOST_SHOWN:
+            broken.append(case)
     return NodeReport(node.node_id, cases, seed, dict(outcomes), differing, (*found,), (*broken,))
 
 
@@ -464,29 +473,51 @@ def _imagining(node: NodeProgram, path: NodePath, seed: int) -> NodePath:
     return _ImaginingPath(cast("EffectPath", path), node, seed) if node.has_effects else path
 
 
+class _Legs(NamedTuple):
+    """A reference and the paths that are held against it."""
+
+    node: NodeProgram
+    reference: NodePath
+    candidates: tuple[tuple[str, NodePath], ...]
+
+    @classmethod
+    def of(
+        cls, node: NodeProgram, seed: int, reference: NodePath, *candidates: NodePath
+    ) -> "_Legs":
+        """Return paths that perform nothing, each candidate with its name."""
+        named = tuple(
+            (type(each).__name__.removesuffix("Path").lower(), _imagining(node, each, seed))
+            for each in candidates
+        )
+        return cls(node, _imagining(node, reference, seed), named)
+
+    def run(self, number: int, values: Mapping[str, Value]) -> Divergence:
+        """Return the outcome of the reference and that of the first path that differs, with its
+        name; without a name they agree."""
+        inputs = self.node.show_inputs(values)
+        wanted = self.reference.run(inputs)
+        for name, each in self.candidates:
+            if (outcome := each.run(inputs)) != wanted:
+                return Divergence(number, self.node.node_id, inputs, wanted, outcome, name)
+        return Divergence(number, self.node.node_id, inputs, wanted, wanted)
+
+    def differ(self, values: Mapping[str, Value]) -> bool:
+        return bool(self.run(0, values).path)
+
+
 def _breaks(node: NodeProgram, values: Mapping[str, Value], outcome: NodeOutcome) -> bool:
     """Return whether it is the node that broke its contract, and not who called it."""
     return outcome.status is NodeStatus.BROKEN and first_broken(node.before, values) is None
 
 
-def _divergence(
-    number: int,
-    node: NodeProgram,
-    inputs: dict[str, Any],
-    reference: NodePath,
-    candidate: NodePath,
-) -> Divergence:
-    return Divergence(number, node.node_id, inputs, reference.run(inputs), candidate.run(inputs))
-
-
 def _shrunk(
-    node: NodeProgram, values: dict[str, Value], differ: Callable[[Mapping[str, Any]], bool]
+    node: NodeProgram, values: dict[str, Value], differ: Callable[[Mapping[str, Value]], bool]
 ) -> dict[str, Value]:
     """Return simpler inputs over which the paths still differ."""
     left = _MOST_SHRINKS
     candidates: Iterator[dict[str, Value]] = simpler_inputs(node, values)
     while left and (simpler := next(candidates, None)) is not None:
         left -= 1
-        if differ(node.show_inputs(simpler)):
+        if differ(simpler):
             values, candidates = simpler, simpler_inputs(node, simpler)
     return values
