@@ -248,9 +248,10 @@ rollouts size="":
         python -m campaigns.rollout_shadow {{ if size == "full" { "10000" } else { "500" } }} || short=1; \
         python -m campaigns.rollout_kills {{ if size == "full" { "8" } else { "1" } }} || short=1; exit $short
 
-# All paths of every sample node over 2,000 random inputs, or 100,000 with `full`, random nodes, and planted bugs, each of which is found
+# All paths of every sample node over 2,000 random inputs, or 100,000 with `full`, random nodes, and planted bugs, each of which is
+# found; 1,000 transfers on PostgreSQL from four processes that are killed at random, or 10,000
 nodes size="":
-    python -m campaigns.nodes {{size}}
+    short=0; python -m campaigns.nodes {{size}} || short=1; python -m campaigns.node_state {{size}} || short=1; exit $short
 
 # Which sample nodes are proved, 500 random inputs for each, or 100,000 with `full`, a second solver, and planted faults
 prove size="":

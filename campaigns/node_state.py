@@ -19,7 +19,6 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
 from decimal import Decimal
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from vegakit.contracts import NodeProgram, NodeStatus
+from vegakit.contracts import NodeProgram, NodeStatus, NodeType
 from vegakit.store import PostgresRecords, SqlDialect
 from vegakit.vesper import DirectPath, NodeHost, PythonPath, grant_of, load_node, parse_node
 
@@ -74,7 +73,12 @@ class _Unlocked(SqlDialect):
     """The planted fault: what is read may be changed by others before it is written."""
 
     columns = PostgresRecords.dialect.columns
-    column, given = PostgresRecords.dialect.column, PostgresRecords.dialect.given
+
+    def column(self, kind: NodeType) -> str:
+        return PostgresRecords.dialect.column(kind)
+
+    def given(self, kind: NodeType, value: Any) -> Any:
+        return PostgresRecords.dialect.given(kind, value)
 
 
 def transfer(played: Round, number: int) -> dict[str, str]:
@@ -176,7 +180,8 @@ def _all_done(played: Round) -> int:
     """Run all workers to their end; return how often one was killed."""
     random, killed = Random(played.seed), 0
     done = [_FORKS.Value("q", 0, lock=False) for _ in range(WORKERS)]
-    workers = [_started(played, place, done[place]) for place in range(WORKERS)]
+    workers: list[BaseProcess | None] = []
+    workers += [_started(played, place, done[place]) for place in range(WORKERS)]
     last = time.monotonic() + _LONGEST_S
     while any(worker is not None for worker in workers):
         time.sleep(random.uniform(*_KILL_S) if killed < played.kills else 0.02)
@@ -208,7 +213,7 @@ def _started(played: Round, place: int, done: Any) -> BaseProcess:
 def _compared(played: Round, names: list[str]) -> tuple[int, int]:
     """Return how many accounts are not as all transfers together make them, and how many outcomes
     there are."""
-    expected = Counter(dict.fromkeys(names, START))
+    expected = dict.fromkeys(names, START)
     for number in range(played.transfers):
         given = transfer(played, number)
         expected[given["source_id"]] -= Decimal(given["amount"])

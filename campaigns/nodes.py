@@ -88,10 +88,18 @@ PLANTED = [
     ("commission", "for person in sorted(by_person)", "for person in by_person"),
     ("allocate_stock", ", reverse=True", ""),
     ("allocate_stock", "<= so_far", "< so_far"),
+    ("account_transfer", "amount <= source", "amount < source"),
+    ("account_transfer", "key=target_id, set=", "key=source_id, set="),
+    ("account_transfer", '["accounts", source_id], ', ""),
+    ("pay_order", 'wallets_["before"]', 'wallets_["after"]'),
+    ("pay_order", "before='pending'", "before='paid'"),
+    ("pay_order", "wrong_state='not_pending'", "wrong_state='unknown_order'"),
+    ("reserve_stock", "\"status\": 'held'", "\"status\": 'released'"),
+    ("refund_once", '"opened": opened', '"opened": not opened'),
 ]
 
 """A sample, a part of the Python that is made of it, and what is planted in its place: rounding,
-overflow, off by one, wrong old, wrong order, wrong error."""
+overflow, off by one, wrong old, wrong order, wrong error, wrong effect."""
 
 EDGE = """\
 node_id: edge_v1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vegakit.cli import main
+from vegakit.store import read_audit
 
 SAMPLES = Path(__file__).parents[2] / "examples/nodes"
 TRANSFER = SAMPLES / "transfer.vsp"
@@ -135,3 +136,61 @@ def test_what_the_machine_lacks_is_said_once(
     monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
     assert main(["node", "check", str(SAMPLES)]) == 1
     assert capsys.readouterr().err.count("pip install 'vegakit[yaml]'") == 1
+
+
+STATEFUL = SAMPLES / "account_transfer.vsp"
+REQUEST = {"request_id": "r1", "source_id": "a", "target_id": "b", "amount": "30.00"}
+ACCOUNTS = {
+    "accounts": [
+        {"id": "a", "owner": "Ann", "balance": "100.00"},
+        {"id": "b", "owner": "Bob", "balance": "5.00"},
+    ]
+}
+
+
+def _with_state(*more: object) -> list[object]:
+    return ["run", STATEFUL, "--inputs", json.dumps(REQUEST), *more]
+
+
+@pytest.mark.parametrize("path", ["python", "direct"])
+def test_a_node_with_state_runs_over_records_in_memory(path: str, capsys: Captured) -> None:
+    """What is left of them is told, and what is sensitive is not."""
+    begun = ["--records", json.dumps(ACCOUNTS), "--path", path]
+    status, told = _json(_with_state(*begun), capsys)
+    assert (status, told["outputs"]["source_balance"]) == (0, "70.00")
+    assert told["records"]["accounts"][0] == {"id": "a", "owner": "[redacted]", "balance": "70.00"}
+    assert "Ann" in json.dumps(_json(_with_state(*begun, "--reveal"), capsys)[1])
+
+
+def test_a_file_keeps_state_and_the_audit_what_was_done(tmp_path: Path, capsys: Captured) -> None:
+    """The same request is answered again and changes nothing."""
+    where = ["--state", tmp_path / "bank.db", "--audit", tmp_path / "audit.db", "--user", "eve"]
+    first = _json(
+        _with_state(*where, "--allow", "database", "--records", json.dumps(ACCOUNTS)), capsys
+    )
+    again = _json(_with_state(*where, "--allow", "database"), capsys)
+    assert first[0] == again[0] == 0
+    assert first[1]["transaction_id"] == again[1]["transaction_id"]
+    [entry, _] = [json.loads(link.text) for link in read_audit(tmp_path / "audit.db", 9)]
+    assert (entry["user"], entry["trace_id"]) == ("eve", first[1]["transaction_id"])
+    assert entry["inputs"] == REQUEST
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--state", "bank.db"], "try: --allow database.read.accounts --allow database.write"),
+        (["--state", "bank.db", "--allow", "databse"], "there is no capability 'databse'"),
+        (["--records", '{"acounts": []}'], "did you mean accounts"),
+        (["--records", '{"accounts": 5}'], "the records of accounts are no list"),
+        (["--records", "[]"], "--records is no object"),
+        (["--records", '{"accounts": [{"id": "a"}]}'], "accounts: owner is missing"),
+    ],
+)
+def test_what_a_node_with_state_lacks_is_told(
+    more: list[object], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Before it runs, with what to type."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["node", *map(str, _with_state(*more))]) == 1
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -34,6 +34,7 @@ from vegakit.store.sqlite.stores import DOCUMENTS
 from vegakit.telemetry import load_runs, sqlite as sqlite_traces
 from vegakit.telemetry.jsonl import LINE_VERSION, line_of
 from vegakit.tools.mcp.pins import PINS_VERSION
+from vegakit.vesper.node_traces import TRACE_VERSION
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "tests" / "data" / "formats"
@@ -50,6 +51,7 @@ VERSIONS = {
     "pins": f"{PINS_VERSION} (`PINS_VERSION`)",
     "traces": str(LINE_VERSION),
     "traces in SQLite": str(sqlite_traces._VERSION),
+    "node traces": f"{TRACE_VERSION} (`TRACE_VERSION`)",
     "view": f"{CONTROL_VERSION} (`CONTROL_VERSION`)",
     "bytecode": str(verifier._VERSION),
 }

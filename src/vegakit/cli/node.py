@@ -27,6 +27,7 @@ from vegakit.cli.look import (
     tell_error,
 )
 from vegakit.cli.main import CommandParser
+from vegakit.cli.node_debug import WorldActions, add_debug_actions
 from vegakit.cli.node_native import add_native_actions, native_legs, native_path
 from vegakit.cli.node_proof import add_proof_actions
 from vegakit.cli.node_repository import (
@@ -51,11 +52,13 @@ from vegakit.store import RecordStore, open_records
 from vegakit.vesper import (
     DirectPath,
     Divergence,
+    MakePath,
     NodeFile,
     NodeHost,
     NodePath,
     NodeReport,
     PythonPath,
+    TraceRecorder,
     compare_paths,
     find_nodes,
     grant_of,
@@ -65,10 +68,15 @@ from vegakit.vesper import (
     shown_clauses,
     shown_outcome,
     shown_records,
+    write_trace,
 )
 
 _CASES = 10_000
-_EXAMPLES = {"--inputs": "'{\"amount\": 5}'", "--records": "'{\"accounts\": []}'"}
+_EXAMPLES = {
+    "--inputs": "'{\"amount\": 5}'",
+    "--records": "'{\"accounts\": []}'",
+    "--answers": '\'{"charge": "accepted"}\'',
+}
 _PATHS: dict[str, Callable[[NodeProgram], Any]] = {
     "python": PythonPath,
     "direct": DirectPath,
@@ -104,6 +112,9 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     running.add_argument(
         "--path", choices=[*_PATHS], default="python", help="which path answers; python"
     )
+    running.add_argument(
+        "--trace", type=Path, metavar="TRACE.json", help="record the run, for vega node replay"
+    )
     _add_world(running)
     testing = _action(actions, "test", _test, "run all paths of nodes over random inputs")
     testing.add_argument("places", nargs="+", type=Path, metavar="FILE|FOLDER")
@@ -118,6 +129,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         each.add_argument("--seed", type=int, default=1, metavar="N", help="of the inputs; 1")
     add_native_actions(actions, _action)
     add_proof_actions(actions, _action)
+    world = WorldActions(_add_world, _run_in_world, _object, _diff)
+    add_debug_actions(actions, _action, world)
     add_repository_actions(actions, _action)
     add_rollout_actions(actions, arguments)
     actions.metavar = " | ".join(actions.choices)
@@ -205,18 +218,24 @@ def _compile(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    node = load_node(chosen.file).program
+    file = load_node(chosen.file)
+    node = file.program
     inputs = _object("--inputs", chosen.inputs)
     read_sensitively(node, inputs)
     values = node.read_inputs(inputs)
     given = node.show_inputs(values)
+    if chosen.trace and chosen.path == "native":
+        raise UserError("native code has no steps to record; type --path python or --path direct")
+    recorder = TraceRecorder(node, _PATHS[chosen.path])
+    make = recorder if chosen.trace else _PATHS[chosen.path]
     left: dict[str, Any] | None = None
     if node.has_effects:
-        outcome, left = _run_in_world(node, given, chosen)
+        outcome, left = _run_in_world(node, given, chosen, make)
     else:
-        outcome = _PATHS[chosen.path](node).run(given)
+        outcome = make(node).run(given)
     # The interpreter's names and values, whichever path answered: they say what was looked at.
     broken = judge(node.before, values).broken if outcome.status is NodeStatus.BROKEN else ()
+    ended = outcome
     if not chosen.reveal:
         outcome, broken = shown_outcome(node, outcome), shown_clauses(node, broken)
     if chosen.json:
@@ -226,11 +245,14 @@ def _run(chosen: argparse.Namespace) -> int:
         print(json.dumps(outcome.outputs, indent=2))
     else:
         tell_error(_told(node, outcome, [str(each) for each in broken]))
+    if chosen.trace:
+        trace = recorder.trace(file, chosen.path, given, ended, reveal=chosen.reveal)
+        write_trace(trace, chosen.trace)
     return 0 if outcome.status is NodeStatus.SUCCESS else 1
 
 
 def _run_in_world(
-    node: NodeProgram, given: dict[str, Any], chosen: argparse.Namespace
+    node: NodeProgram, given: dict[str, Any], chosen: argparse.Namespace, make: MakePath
 ) -> tuple[NodeOutcome, dict[str, Any] | None]:
     """Run a node with effects; of records in memory return those that are left, too."""
     records = open_records(chosen.state)
@@ -238,7 +260,7 @@ def _run_in_world(
         put_records(node, records, _object("--records", chosen.records or "{}"))
         grant = grant_of([*chosen.allow, *([] if chosen.state else ["database"])])
         secrets = dict(_secret(each) for each in chosen.secret)
-        outcome = asyncio.run(_hosted(node, given, records, grant, secrets, chosen))
+        outcome = asyncio.run(_hosted(node, given, records, grant, secrets, make, chosen))
         if chosen.state:
             return outcome, None
         return outcome, shown_records(node, records, reveal=chosen.reveal)
@@ -255,13 +277,14 @@ async def _hosted(
     records: RecordStore,
     grant: Grant,
     secrets: dict[str, Path],
+    make: MakePath,
     chosen: argparse.Namespace,
 ) -> NodeOutcome:
     audit = as_audit(chosen.audit)
     host = NodeHost(
         records,
         grant=grant,
-        path=_PATHS[chosen.path],
+        path=make,
         secrets=lambda name: _read_secret(name, secrets),
         audit=audit,
         user=chosen.user,

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         DECIMAL_LIMIT as DECIMAL_LIMIT,
         INTEGER_MAX as INTEGER_MAX,
         INTEGER_MIN as INTEGER_MIN,
+        SCALARS as SCALARS,
         ArrayType as ArrayType,
         BooleanType as BooleanType,
         BytesType as BytesType,
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
         Sensitivity as Sensitivity,
         StateRecords as StateRecords,
         StepEffect as StepEffect,
+        StepSeen as StepSeen,
         WrittenLine as WrittenLine,
         broken_outcome as broken_outcome,
         check_bounds as check_bounds,
@@ -197,15 +199,16 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "node_python": "HEADER python_name python_source",
         "node_types": (
-            "ArrayType BooleanType BytesType DECIMAL_LIMIT DecimalType EnumType INTEGER_MAX "
-            "INTEGER_MIN IntegerType MapType NodeType NodeTypeError NodeValueError RecordType "
-            "SetType TextType TimestampType Value parse_type read_value show_type show_value"
+            "DECIMAL_LIMIT INTEGER_MAX INTEGER_MIN SCALARS ArrayType BooleanType BytesType "
+            "DecimalType EnumType IntegerType MapType NodeType NodeTypeError NodeValueError "
+            "RecordType SetType TextType TimestampType Value parse_type read_value show_type "
+            "show_value"
         ),
         "nodes": (
             "FAILURES GUARD HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
             "NodeProblem NodeProgram NodeRules NodeRun NodeStatus NodeStep Sensitivity "
-            "StateRecords StepEffect WrittenLine broken_outcome check_bounds clause_of finish "
-            "first_broken interpret read_answer record_clauses sensitivity_of start_run "
+            "StateRecords StepEffect StepSeen WrittenLine broken_outcome check_bounds clause_of "
+            "finish first_broken interpret read_answer record_clauses sensitivity_of start_run "
             "touched_effect touched_type trapped"
         ),
         "optimiser": "RULES optimised",

@@ -215,7 +215,7 @@ def step_expression(
 
 
 def _check_parameters(
-    operation: WrittenLine, parameters: Parameters, row: "OperationRow | EffectRow"
+    operation: WrittenLine, parameters: Parameters, row: "OperationRow | EffectOperation"
 ) -> None:
     for key, written in parameters.items():
         if key not in (*row.needs, *row.takes):
@@ -229,7 +229,7 @@ def _check_parameters(
 
 
 class EffectContext(NamedTuple):
-    """What a step may ask of: the records of its node, and other nodes by name."""
+    """A step may ask of these: the records of its node, and other nodes by name."""
 
     states: Mapping[str, StateRecords]
     find: Callable[[str], NodeProgram]
@@ -449,7 +449,7 @@ def _agent(step: StepContext, world: EffectContext) -> StepEffect:
     return StepEffect(given, _declared(step, "the answer has"), "agent.ask", fixed)
 
 
-class EffectRow(NamedTuple):
+class EffectOperation(NamedTuple):
     """An operation with an effect: how it is made, its parameters, and the ways it fails."""
 
     made: Callable[[StepContext, EffectContext], StepEffect]
@@ -458,16 +458,16 @@ class EffectRow(NamedTuple):
     failures: tuple[str, ...] = ()
 
 
-EFFECTS: dict[str, EffectRow] = {
-    "read": EffectRow(_read, ("from", "key"), (), ("missing",)),
-    "write": EffectRow(_write, ("to", "key", "set"), (), ("missing",)),
-    "insert": EffectRow(_insert, ("into", "key", "value"), (), ("exists",)),
-    "transition": EffectRow(_transition, ("key", "change"), (), ("missing", "wrong_state")),
-    "sql": EffectRow(_sql, ("query",), ("values",), ("failed",)),
-    "call": EffectRow(_call, ("node", "inputs"), (), ("failed",)),
-    "http": EffectRow(_http, ("method", "url"), ("body", "item", "secret"), ("failed",)),
-    "secret": EffectRow(_secret, ("name",)),
-    "agent": EffectRow(_agent, ("model", "prompt"), ("given",), ("failed",)),
+EFFECTS: dict[str, EffectOperation] = {
+    "read": EffectOperation(_read, ("from", "key"), (), ("missing",)),
+    "write": EffectOperation(_write, ("to", "key", "set"), (), ("missing",)),
+    "insert": EffectOperation(_insert, ("into", "key", "value"), (), ("exists",)),
+    "transition": EffectOperation(_transition, ("key", "change"), (), ("missing", "wrong_state")),
+    "sql": EffectOperation(_sql, ("query",), ("values",), ("failed",)),
+    "call": EffectOperation(_call, ("node", "inputs"), (), ("failed",)),
+    "http": EffectOperation(_http, ("method", "url"), ("body", "item", "secret"), ("failed",)),
+    "secret": EffectOperation(_secret, ("name",)),
+    "agent": EffectOperation(_agent, ("model", "prompt"), ("given",), ("failed",)),
 }
 REMOTE = frozenset({"http", "agent"})
 """Operations that wait for others. They stand before all that touch records, since no record stays

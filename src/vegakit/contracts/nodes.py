@@ -16,7 +16,7 @@ A run is a machine: where a step touches the world it yields a `NodeEffect` and 
 so that who runs it decides what is carried out. A node without such steps never yields.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -111,7 +111,7 @@ class StateRecords(Struct, frozen=True):
 
 
 class StepEffect(Struct, frozen=True):
-    """What a step asks of the world: `fixed` arguments stand in the file, the others are computed;
+    """A step asks this of the world: `fixed` arguments stand in the file, the others are computed;
     `result` is the type of the answer, and `capability` what it needs, as the file names it."""
 
     arguments: tuple[tuple[str, Expression], ...]
@@ -142,8 +142,8 @@ class NodeStep(Struct, frozen=True):
 
 
 class NodeRules(Struct, frozen=True):
-    """What a node may do, and how its runs are kept. `sensitive` are names of inputs, outputs and
-    fields of state, as in `accounts.owner`; `key` is the input that names a request."""
+    """The rules of a node: its rights, and how its runs are kept. `sensitive` are names of inputs,
+    outputs and fields of state, as in `accounts.owner`; `key` is the input that names a request."""
 
     capabilities: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class NodeStatus(StrEnum):
 
 
 class NodeEffect(Struct, frozen=True, omit_defaults=True):
-    """What a run asks of the world; values are as JSON has them."""
+    """A run asks this of the world; values are as JSON has them."""
 
     step: str
     operation: str
@@ -277,6 +277,8 @@ class NodeOutcome(Struct, frozen=True, omit_defaults=True):
 
 NodeRun: TypeAlias = Generator[NodeEffect, EffectAnswer, NodeOutcome]
 """A run that waits for answers; it returns its outcome."""
+StepSeen: TypeAlias = Callable[[NodeStep, Mapping[str, Value]], None]
+"""Is told each step that ended well, with all values by then."""
 
 
 def interpret(node: NodeProgram, inputs: Mapping[str, Value]) -> NodeOutcome:
@@ -298,13 +300,13 @@ def finish(node: NodeProgram, run: NodeRun) -> NodeOutcome:
 
 
 def start_run(  # noqa: C901  (one loop, read from top to bottom)
-    node: NodeProgram, inputs: Mapping[str, Value]
+    node: NodeProgram, inputs: Mapping[str, Value], seen: StepSeen = lambda _step, _names: None
 ) -> NodeRun:
-    """Return the machine of a run over inputs that were read."""
+    """Return the machine of a run over inputs that were read; `seen` watches its steps."""
     names: dict[str, Value] = {**inputs, **{f"old({name})": inputs[name] for name in node.changed}}
     if broken := first_broken(node.before, names):
         return broken_outcome(broken)
-    unlocked = node.locks
+    unlocked = node.locks if node.states else ()
     for step in node.steps:
         try:
             if not all(evaluate(guard.expression, names) for guard in step.guards):
@@ -317,12 +319,12 @@ def start_run(  # noqa: C901  (one loop, read from top to bottom)
             effect = _asked(step, step.effect, names) if step.effect is not None else None
         except ArithmeticTrap as trap:
             return trapped(step, trap.kind)
-        if step.effect is None or effect is None:
-            continue
-        answer = read_answer(step.effect.result, (yield effect))
-        if answer.failure:
-            return trapped(step, answer.failure)
-        names[step.name] = answer.value
+        if step.effect is not None and effect is not None:
+            answer = read_answer(step.effect.result, (yield effect))
+            if answer.failure:
+                return trapped(step, answer.failure)
+            names[step.name] = answer.value
+        seen(step, names)
     for state in node.states:
         answer = read_answer(touched_type(node, state), (yield touched_effect(state)))
         names |= {f"old({state.name})": answer.value["before"], state.name: answer.value["after"]}
@@ -465,7 +467,7 @@ def check_bounds(node: NodeProgram, line: int) -> NodeProgram:
 
 
 class Sensitivity(NamedTuple):
-    """What is sensitive in a node: `names` of inputs, steps and outputs; `fields` of steps that
+    """The sensitive parts of a node: `names` of inputs, steps and outputs; `fields` of steps that
     hold a record of which only some are; `arguments` of what steps ask for."""
 
     names: frozenset[str]

@@ -27,6 +27,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vegakit.contracts import (
+    SCALARS,
     BooleanType,
     BytesType,
     DecimalType,
@@ -39,7 +40,6 @@ from vegakit.contracts import (
     read_value,
     show_value,
 )
-from vegakit.contracts.node_types import SCALARS
 from vegakit.errors import StoreError
 from vegakit.store.sqlite.connection import BUSY_S, connect, sqlite_error
 from vegakit.store.thread import Format
@@ -541,14 +541,14 @@ class PostgresRecords(_SqlRecords):
     def _told(self, error: Exception) -> StoreError:
         from vegakit.store.postgres.connection import postgres_error
 
-        code = getattr(error, "sqlstate", None)
+        code, said = getattr(error, "sqlstate", None), str(error).partition("\n")[0]
         if code in _NOT_MEANT:
-            return RecordsConflict(f"another run got in the way: {error}")
+            return RecordsConflict(f"another run got in the way: {said}")
         if code == _CUT_OFF:
-            return RecordsTimeout(f"a statement took longer than the run may: {error}")
+            return RecordsTimeout(f"a statement took longer than the run may: {said}")
         if code == "42P01":
             return StoreError(
-                f"{self._server.name} has not the tables of this node: {error}; make them, or give "
+                f"{self._server.name} has not the tables of this node: {said}; make them, or give "
                 "the first records with --records"
             )
         return postgres_error(self._server.name, error)

@@ -41,6 +41,19 @@ if TYPE_CHECKING:
         HotPath as HotPath,
         NativePath as NativePath,
     )
+    from vegakit.vesper.node_debugger import (
+        Breakpoint as Breakpoint,
+        DebuggedNode as DebuggedNode,
+        DebugStop as DebugStop,
+        Moment as Moment,
+        MomentKind as MomentKind,
+        NodeDebugger as NodeDebugger,
+        parse_breakpoint as parse_breakpoint,
+        read_plain as read_plain,
+        shown_moment as shown_moment,
+        step_named as step_named,
+        with_value as with_value,
+    )
     from vegakit.vesper.node_files import (
         NodeFile as NodeFile,
         find_nodes as find_nodes,
@@ -48,6 +61,7 @@ if TYPE_CHECKING:
         parse_node as parse_node,
     )
     from vegakit.vesper.node_host import (
+        MakePath as MakePath,
         NodeHost as NodeHost,
         ask_with as ask_with,
         grant_of as grant_of,
@@ -65,6 +79,18 @@ if TYPE_CHECKING:
         PythonPath as PythonPath,
         compare_paths as compare_paths,
     )
+    from vegakit.vesper.node_replay import (
+        NewVersion as NewVersion,
+        Replay as Replay,
+        StepChange as StepChange,
+        beside_trace as beside_trace,
+        debugged_trace as debugged_trace,
+        new_version as new_version,
+        parse_change as parse_change,
+        replayed as replayed,
+        steps_before as steps_before,
+        write_version as write_version,
+    )
     from vegakit.vesper.node_rollouts import (
         NodeFailed as NodeFailed,
         NodeRollout as NodeRollout,
@@ -80,6 +106,16 @@ if TYPE_CHECKING:
         outputs_of as outputs_of,
         program_nodes as program_nodes,
         show_signature as show_signature,
+    )
+    from vegakit.vesper.node_traces import (
+        KnownRecords as KnownRecords,
+        NodeTrace as NodeTrace,
+        Redaction as Redaction,
+        TracedEffect as TracedEffect,
+        TraceRecorder as TraceRecorder,
+        WatchedPath as WatchedPath,
+        read_trace as read_trace,
+        write_trace as write_trace,
     )
     from vegakit.vesper.operations import (
         BoundPoint as BoundPoint,
@@ -122,17 +158,29 @@ __getattr__, __dir__ = lazy_exports(
         "evidence": "KeptDifference RolloutRecord",
         "monitoring": "RolloutAlert Webhook detection_text percent stage_name",
         "native": "NATIVE_AFTER HotPath NativePath",
+        "node_debugger": (
+            "Breakpoint DebugStop DebuggedNode Moment MomentKind NodeDebugger parse_breakpoint "
+            "read_plain shown_moment step_named with_value"
+        ),
         "node_files": "NodeFile find_nodes load_node parse_node",
         "node_host": (
-            "NodeHost ask_with grant_of put_records read_sensitively shown_clauses shown_outcome "
-            "shown_records"
+            "MakePath NodeHost ask_with grant_of put_records read_sensitively shown_clauses "
+            "shown_outcome shown_records"
         ),
         "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
+        "node_replay": (
+            "NewVersion Replay StepChange beside_trace debugged_trace new_version parse_change "
+            "replayed steps_before write_version"
+        ),
         "node_rollouts": "NodeFailed NodeRollout node_agent node_rollout",
         "node_tables": "node_schema",
         "node_tools": (
             "CallableNode NodeTool ResultCache callable_node outputs_of program_nodes "
             "show_signature"
+        ),
+        "node_traces": (
+            "KnownRecords NodeTrace Redaction TraceRecorder TracedEffect WatchedPath read_trace "
+            "write_trace"
         ),
         "operations": (
             "BoundPoint FoundRollout RolloutStatus StoredRollouts open_rollouts store_with_rollouts"

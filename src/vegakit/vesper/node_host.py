@@ -63,7 +63,7 @@ from vegakit.store import (
     RecordTransaction,
 )
 from vegakit.tools import Http
-from vegakit.vesper.node_paths import EffectPath, PythonPath, StateWorld, call_answer, drive
+from vegakit.vesper.node_paths import PythonPath, StateWorld, SteppedPath, call_answer, drive
 
 HIDDEN = "[redacted]"
 _RERUNS = 20
@@ -72,11 +72,11 @@ _TOKENS = 16
 
 AskAgent: TypeAlias = Callable[[str, str, Any], Awaitable[str]]
 """Asks a model, with a prompt and what is given; returns what it says."""
-MakePath: TypeAlias = Callable[[NodeProgram], EffectPath]
+MakePath: TypeAlias = Callable[[NodeProgram], SteppedPath]
 
 
 class FetchHttp(Protocol):
-    """What is asked of the web; `tools.Http` is one."""
+    """A client of the web; `tools.Http` is one."""
 
     def fetch(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes
@@ -108,7 +108,7 @@ class NodeHost:
         self._grant, self._make_path = grant or Grant(), path
         self._secrets, self._ask, self._http = secrets, ask, http
         self._audit, self._clock, self._user = audit, clock or SteadyClock(), user
-        self._paths: dict[str, tuple[NodeProgram, EffectPath]] = {}
+        self._paths: dict[str, tuple[NodeProgram, SteppedPath]] = {}
 
     async def run(self, node: NodeProgram, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run a node, and return its outcome. Raises `CapabilityDenied` before anything runs, and
@@ -123,7 +123,7 @@ class NodeHost:
     def _deadline(self, node: NodeProgram) -> int:
         return self._clock.now() + 1000 * (node.rules.timeout_s or _DEFAULT_TIMEOUT_S)
 
-    def path_of(self, node: NodeProgram) -> EffectPath:
+    def path_of(self, node: NodeProgram) -> SteppedPath:
         """Return the path of a node, made once."""
         known = self._paths.get(node.node_id)
         if known is None or known[0] is not node:

@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from inspect import currentframe
 from random import Random
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -30,7 +31,6 @@ from vegakit.contracts import (
     LOCK,
     TOUCHED,
     ArrayType,
-    BooleanType,
     BytesType,
     DecimalType,
     EffectAnswer,
@@ -41,6 +41,7 @@ from vegakit.contracts import (
     NodeProgram,
     NodeRun,
     NodeStatus,
+    NodeStep,
     NodeType,
     RecordType,
     SetType,
@@ -70,10 +71,14 @@ class NodePath(Protocol):
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome: ...
 
 
-class EffectPath(NodePath, Protocol):
+class SteppedPath(NodePath, Protocol):
     """A path that also runs nodes with effects: `start` returns the machine of a run."""
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun: ...
+
+
+StepWatch: TypeAlias = Callable[[str, Any], None]
+"""Is told the name and the value of each step that ended well; of one that only guards None."""
 
 
 class DirectPath:
@@ -82,6 +87,16 @@ class DirectPath:
     def __init__(self, node: NodeProgram, *, optimise: bool = True) -> None:
         self.node = node
         self._program = optimised(node) if optimise else node
+        self._told: StepWatch = lambda _step, _value: None
+
+    def watch(self, told: StepWatch) -> None:
+        """Tell somebody the steps of the runs that start from now on."""
+        # The optimiser leaves out steps and makes others: who watches wants those of the file.
+        self._told, self._program = told, self.node
+
+    def _seen(self, step: NodeStep, names: Mapping[str, Value]) -> None:
+        kind = step.result
+        self._told(step.name, None if kind is None else show_value(kind, names[step.name]))
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types."""
@@ -89,7 +104,7 @@ class DirectPath:
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun:
         """Return the machine of a run, which asks for its effects."""
-        return start_run(self._program, self.node.read_inputs(inputs))
+        return start_run(self._program, self.node.read_inputs(inputs), self._seen)
 
 
 class PythonPath:
@@ -98,7 +113,7 @@ class PythonPath:
     def __init__(self, node: NodeProgram, source: str | None = None) -> None:
         self.node = node
         self.source = python_source(node, node.node_id) if source is None else source
-        names: dict[str, Any] = {"__name__": node.node_id}
+        names = self._names = dict[str, Any]({"__name__": node.node_id})
         # Made by us from a checked node: no text of its file but quoted ones is in it.
         exec(compile(self.source, f"<node {node.node_id}>", "exec"), names)  # noqa: S102
         self.function: Callable[..., dict[str, Any]] = names[node.node_id]
@@ -107,6 +122,30 @@ class PythonPath:
             names["NodeStopped"]: NodeStatus.TRAP,
         }
         self._broken: type[Exception] = names["ContractBroken"]
+        self._step: Any = names["_Step"]
+
+    def watch(self, told: StepWatch) -> None:
+        """Tell somebody the steps of the runs that start from now on. The code is not changed for
+        it: the `with` of each step says when it ends, and its value is a variable by then."""
+        kinds, plain = {step.name: step.result for step in self.node.steps}, self._step
+
+        class WatchedStep:
+            def __init__(self, name: str, **errors: str) -> None:
+                self.name, self.plain = name, plain(name, **errors)
+
+            def __enter__(self) -> None: ...
+
+            def __exit__(self, kind: object, error: object, trace: object) -> None:
+                self.plain.__exit__(kind, error, trace)
+                if error is None:
+                    made, frame = kinds[self.name], currentframe()
+                    assert frame is not None
+                    assert frame.f_back is not None
+                    variables = frame.f_back.f_locals
+                    value = None if made is None else variables[python_name(self.name)]
+                    told(self.name, None if made is None else _plain(made, value))
+
+        self._names["_Step"] = WatchedStep
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
@@ -134,8 +173,9 @@ class PythonPath:
                 return self._ended(error)
             effect, kind = self._effect(*asked)
             reply = yield effect
-            failure = read_answer(kind, reply).failure
-            answer = (failure, None if failure else _native(kind, reply.value))
+            failure = read_answer(kind, reply).failure if kind is not None else ""
+            value = None if failure or kind is None else _native(kind, reply.value)
+            answer = (failure, value)
 
     def _given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.node.read_inputs(inputs)  # to refuse; the values themselves are read anew
@@ -158,8 +198,8 @@ class PythonPath:
 
     def _effect(
         self, name: str, operation: str, arguments: dict[str, Any]
-    ) -> tuple[NodeEffect, NodeType]:
-        """Return what the code asks for as JSON, and the type of the answer."""
+    ) -> tuple[NodeEffect, NodeType | None]:
+        """Return what the code asks for as JSON, and the type of the answer; a lock has none."""
         if operation == TOUCHED:
             state = self.node.state(arguments["state"])
             return NodeEffect(name, operation, arguments), touched_type(self.node, state)
@@ -168,7 +208,7 @@ class PythonPath:
                 [state, _plain(self.node.state(state).key_type, key)]
                 for state, key in arguments["keys"]
             ]
-            return NodeEffect(name, operation, {"keys": keys}), BooleanType()
+            return NodeEffect(name, operation, {"keys": keys}), None
         effect = next(step.effect for step in self.node.steps if step.name == name)
         assert effect is not None
         kinds = {argument: part.type for argument, part in effect.arguments}
@@ -460,7 +500,7 @@ def compare_paths(
 class _ImaginingPath:
     """A path whose effects are imagined."""
 
-    def __init__(self, path: EffectPath, node: NodeProgram, seed: int) -> None:
+    def __init__(self, path: SteppedPath, node: NodeProgram, seed: int) -> None:
         self._path, self._node, self._seed = path, node, seed
 
     def run(self, inputs: Mapping[str, Any]) -> NodeOutcome:
@@ -470,7 +510,7 @@ class _ImaginingPath:
 
 def _imagining(node: NodeProgram, path: NodePath, seed: int) -> NodePath:
     """Return a path that performs nothing; of a node without effects it is the path itself."""
-    return _ImaginingPath(cast("EffectPath", path), node, seed) if node.has_effects else path
+    return _ImaginingPath(cast("SteppedPath", path), node, seed) if node.has_effects else path
 
 
 class _Legs(NamedTuple):

@@ -56,8 +56,8 @@ class IdempotentTable(_NodeTable, frozen=True, kw_only=True):
 
 
 class PerformanceTable(_NodeTable, frozen=True, kw_only=True):
-    """What a run may take. The timeout ends a run with effects; the others are for those who watch
-    nodes."""
+    """The time and memory of a run. The timeout ends a run with effects; the others are for
+    those who watch nodes."""
 
     expected_latency_ms: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     memory_limit_mb: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
