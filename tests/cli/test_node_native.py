@@ -40,10 +40,10 @@ def test_check_says_whether_a_node_can_be_native(capsys: Captured) -> None:
     assert main(["node", "check", *places]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "operations a run; can be native" in said
-    assert "not native: the input tiers is a array<Tier, 12>" in said
+    assert "not native: the input tiers is of type array<Tier, 12>" in said
     assert main(["node", "check", "--json", *places]) == 0
     found = [each["node"]["not_native"] for each in json.loads(capsys.readouterr().out)["nodes"]]
-    assert found == ["", "the input tiers is a array<Tier, 12>"]
+    assert found == ["", "the input tiers is of type array<Tier, 12>"]
 
 
 @pytest.mark.parametrize("path", ["hot", "python", "direct", "native"])

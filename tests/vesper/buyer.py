@@ -42,7 +42,7 @@ def agent(name: str, orders: Path, killed_at: int, numbers: Iterator[int], how: 
             die_at(killed_at)
         if isinstance(request.messages[-1], ToolMessage):
             is_failing = how == "fails" and name == "new"
-            return ScriptedReply("done", error=ErrorClass.SERVER if is_failing else None)
+            return ScriptedReply("done", error=ErrorClass.REJECTED if is_failing else None)
         item = next(each for each in ITEMS if each in str(request.messages))
         return ScriptedReply(calls=(ScriptedCall("order", {"item": item}),))
 

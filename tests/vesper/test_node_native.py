@@ -38,7 +38,7 @@ def test_the_samples_that_can_be_native() -> None:
     """Those of scalars; of the others it is said what keeps them out."""
     found = {path.stem: native_obstacle(load_node(path).program) for path in SAMPLES}
     assert [name for name, obstacle in found.items() if not obstacle] == NATIVE
-    assert found["price_order"] == "the input items is a array<LineItem, 50>"
+    assert found["price_order"] == "the input items is of type array<LineItem, 50>"
     assert found["sales_tax"] == "the input country is a string<2>"
 
 

@@ -64,6 +64,27 @@ def test_dependencies_come_before_who_needs_them(tmp_path: Path) -> None:
     assert found.problems() == []
 
 
+CALLING = """\
+node_id: calling_v1
+type: rule
+intent: Ask another node.
+inputs: {count: {type: integer, constraints: [count >= 0, count <= 1000]}}
+outputs: {success: {sum: integer}}
+flow:
+  - {step: asked, operation: call, parameters: {node: add_v1, inputs: "{count: count}"}}
+  - {step: sum, operation: compute, parameters: {value: asked.sum}}
+"""
+
+
+def test_a_node_that_is_called_is_a_dependency(tmp_path: Path) -> None:
+    """So what is known of the caller changes with it, though nobody wrote it down."""
+    write(tmp_path, "add_v1")
+    (tmp_path / "calling_v1.vsp").write_text(CALLING)
+    before = NodeRepository.at(tmp_path).digest("calling_v1")
+    write(tmp_path, "add_v1", more=2)
+    assert NodeRepository.at(tmp_path).digest("calling_v1") != before
+
+
 def test_many_ways_to_one_node_are_not_walked_one_by_one(tmp_path: Path) -> None:
     """Forty diamonds in a row have a million million ways."""
     write(tmp_path, "n0_v1")

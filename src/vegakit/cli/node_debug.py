@@ -22,7 +22,6 @@ from vegakit.money import format_money, to_usd
 from vegakit.vesper import (
     DebuggedNode,
     DebugStop,
-    DirectPath,
     KnownRecords,
     MakePath,
     Moment,
@@ -52,19 +51,20 @@ from vegakit.vesper import (
     steps_before,
     with_value,
     write_version,
+    written_path,
 )
 
 AddAction = Callable[[Any, str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 _PATHS: dict[str, Callable[[NodeProgram], WatchedPath]] = {
     "python": PythonPath,
-    "direct": DirectPath,
+    "direct": written_path,
 }
 _CASES = 1_000
 _PROMPT = "(vega) "
 
 
 class WorldActions(NamedTuple):
-    """What `vega node run` and `diff` do, for the commands here."""
+    """The work of `vega node run` and `diff`, for the commands here."""
 
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from vegakit.cli.look import Look, Sign, Tone, count, look_of, one_line, print_json
 from vegakit.errors import UserError
 from vegakit.vesper import (
@@ -89,5 +91,8 @@ def _show(proof: NodeProof, look: Look) -> None:
 def _told(proof: ClauseProof) -> list[tuple[str, str]]:
     told = [(f"line {proof.line}", proof.what)]
     if proof.counterexample is not None:
-        return [*told, ("inputs", json.dumps(proof.counterexample)), ("gives", proof.outcome)]
+        around: dict[str, Any] = to_builtins(proof.world) if proof.world is not None else {}
+        shown = [(name, json.dumps(each)) for name, each in around.items()]
+        inputs = ("inputs", json.dumps(proof.counterexample))
+        return [*told, inputs, *shown, ("gives", proof.outcome)]
     return [*told, ("reason", proof.reason)]

@@ -213,10 +213,10 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "optimiser": "RULES optimised",
         "rollout": (
-            "LAST STAGES CandidateUnavailable Compared ComparisonsPaused DetectionDelay "
-            "NextStage PersonAction PersonDecided ReferenceRepeated Rollout RolloutEvent "
-            "RolloutMode RolloutRoute RolloutRule RolloutStage StageChange "
-            "calls_to_detection calls_to_stages clean_runs"
+            "LAST STAGES CandidateUnavailable Compared ComparisonsPaused DetectionDelay NextStage "
+            "PersonAction PersonDecided ReferenceRepeated Rollout RolloutEvent RolloutMode "
+            "RolloutRoute RolloutRule RolloutStage StageChange calls_to_detection calls_to_stages "
+            "clean_runs"
         ),
         "typed": (
             "Arithmetic ArrayMade Conditional Constant Expression FieldOf FunctionCall Inverted "

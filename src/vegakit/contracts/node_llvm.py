@@ -107,7 +107,7 @@ def leaves(kind: NodeType, path: str) -> Iterator[tuple[str, ScalarLeaf]]:
     elif isinstance(kind, _LEAVES):
         yield path, kind
     else:
-        raise NotNative(f"{path} is a {show_type(kind)}")
+        raise NotNative(f"{path} is of type {show_type(kind)}")
 
 
 def _record_of(kind: NodeType, found: Iterator[str]) -> Operand:

@@ -119,7 +119,7 @@ class ModelCall(NamedTuple):
     max_wait_ms: int | None = None
     """How long it may wait for its turn; None: as long as it takes."""
     on_queued: OnQueued = unqueued
-    on_retry: Callable[[WorldError, RetryAt, int], object] = lambda *_: None
+    on_retry: Callable[[WorldError, RetryAt, int], object] = lambda _error, _at, _ms: None
     """Told why it is asked again, when, and in how many milliseconds that is."""
     bound: tuple[int, Money] | None = None
     """Tokens and cost that it can come to at most, where the program has counted with this model

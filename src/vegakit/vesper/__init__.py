@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         NodeReport as NodeReport,
         PythonPath as PythonPath,
         compare_paths as compare_paths,
+        written_path as written_path,
     )
     from vegakit.vesper.node_replay import (
         NewVersion as NewVersion,
@@ -167,7 +168,9 @@ __getattr__, __dir__ = lazy_exports(
             "MakePath NodeHost ask_with grant_of put_records read_sensitively shown_clauses "
             "shown_outcome shown_records"
         ),
-        "node_paths": "DirectPath Divergence NodePath NodeReport PythonPath compare_paths",
+        "node_paths": (
+            "DirectPath Divergence NodePath NodeReport PythonPath compare_paths written_path"
+        ),
         "node_replay": (
             "NewVersion Replay StepChange beside_trace debugged_trace new_version parse_change "
             "replayed steps_before write_version"

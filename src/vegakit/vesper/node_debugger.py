@@ -59,7 +59,7 @@ from vegakit.vesper.node_traces import (
 
 
 class MomentKind(StrEnum):
-    """What happens in a run."""
+    """The things that happen in a run."""
 
     START = "start"
     ASKED = "asked"
@@ -204,7 +204,7 @@ DIVERGENCE = "divergence"
 
 
 class Breakpoint(NamedTuple):
-    """Where a run is to stop, as it was typed."""
+    """A reason to stop, as it was typed."""
 
     text: str
     stops: StopWhen
@@ -333,7 +333,7 @@ def read_plain(text: str) -> Any:  # noqa: ANN401
 
 
 class DebuggedNode(Struct, frozen=True):
-    """What runs of a debugger are made of: one for each path."""
+    """The parts of which runs of a debugger are made, one for each path."""
 
     node: NodeProgram
     inputs: dict[str, Any]
@@ -360,7 +360,7 @@ class DebuggedNode(Struct, frozen=True):
 
 
 class DebugStop(Struct, frozen=True):
-    """Where the debugger stands: a moment of each path, and why it stopped, if for a reason."""
+    """The place of the debugger: a moment of each path, and why it stopped, if for a reason."""
 
     position: int
     moments: tuple[Moment | None, ...]

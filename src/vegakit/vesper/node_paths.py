@@ -107,6 +107,11 @@ class DirectPath:
         return start_run(self._program, self.node.read_inputs(inputs), self._seen)
 
 
+def written_path(node: NodeProgram) -> DirectPath:
+    """Return the interpreter of a node as it is written, for those who look at its steps."""
+    return DirectPath(node, optimise=False)
+
+
 class PythonPath:
     """Generated Python, from a node or from text that was generated earlier."""
 

@@ -22,7 +22,7 @@ from vegakit.errors import UserError
 from vegakit.vesper.node_debugger import DebuggedNode, MomentKind, read_plain, step_named
 from vegakit.vesper.node_files import NODE_SUFFIX, NodeFile, parse_node
 from vegakit.vesper.node_host import read_sensitively
-from vegakit.vesper.node_paths import DirectPath
+from vegakit.vesper.node_paths import written_path
 from vegakit.vesper.node_traces import (
     KnownRecords,
     NodeTrace,
@@ -38,7 +38,7 @@ _PARAMETERS = {"filter": "where", "sort": "by", "group": "by", "lookup": "key"}
 
 
 class StepChange(NamedTuple):
-    """What is to be another in a step: its value, or its expression."""
+    """The change of a step: another value, or another expression."""
 
     step: str
     value: Any
@@ -167,7 +167,7 @@ def debugged_trace(
         given_openly(value, f"the input {name}")
     read_sensitively(node, given)
     records = KnownRecords.traced(node, trace.effects)
-    return DebuggedNode(node, given, (DirectPath,), records, trace.effects, {**answers})
+    return DebuggedNode(node, given, (written_path,), records, trace.effects, {**answers})
 
 
 # A fix as a new version.

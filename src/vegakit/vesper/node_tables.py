@@ -24,12 +24,12 @@ class _NodeTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 
 
 class MetadataTable(_NodeTable, frozen=True, kw_only=True):
-    """The author of a node, its date, and words to find it by."""
+    """The author of a node, its date, the nodes it depends on, and words to find it by."""
 
     author: str = ""
     created: Annotated[str, Meta(examples=["2026-01-31"])] = ""
+    dependencies: Annotated[Names, Meta(examples=[["rate_card_v1"]])] = ()
     tags: Names = ()
-    dependencies: Names = ()
 
 
 class RecordTable(_NodeTable, frozen=True, kw_only=True):

@@ -47,19 +47,21 @@ from vegakit.contracts import (
     show_type,
 )
 from vegakit.errors import ContractViolated, ToolFailed, UserError, did_you_mean
-from vegakit.policy import Grant
 from vegakit.records import digest128, from_json, to_json
 from vegakit.sdk import nodes_in, project_root
 from vegakit.telemetry import Tracer, current_tracer
 from vegakit.tools import FunctionTool, ToolContext
 from vegakit.vesper.monitoring import RolloutMetrics
+from vegakit.vesper.native import NativePath
 from vegakit.vesper.node_files import NODE_SUFFIX, NodeFile
+from vegakit.vesper.node_host import grant_of
 from vegakit.vesper.node_paths import DirectPath, NodePath, PythonPath
 from vegakit.vesper.repository import NodeRepository, capabilities_of, compiler_version, node_digest
 
 NODE_PATHS: dict[str, Callable[[NodeProgram], NodePath]] = {
     "python": PythonPath,
     "direct": DirectPath,
+    "native": NativePath,
 }
 """The paths that a node has by itself, by the names that people type."""
 INLINE_COST = 2_000
@@ -119,7 +121,7 @@ class CallableNode:
     ) -> None:
         self.file, self.node, self.path = file, file.program, path
         self.digest = digest
-        self.is_pure = not capabilities_of(file)
+        self.is_pure = not capabilities_of(file) and not self.node.has_effects
         self._runner = path_named(path, self.node)
         self._cache = cache if self.is_pure else None
 
@@ -199,7 +201,7 @@ class NodeTool(FunctionTool):
     nobody is asked about it, and it may be called again after a kill."""
 
     def __init__(self, node: CallableNode, name: str) -> None:
-        grant = Grant(capabilities_of(node.file))
+        grant = grant_of([*capabilities_of(node.file)])
         super().__init__(
             _function_of(node, name),
             name=name,

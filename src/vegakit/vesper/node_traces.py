@@ -81,7 +81,7 @@ class TracedStep(Struct, frozen=True, omit_defaults=True):
 
 
 class TracedEffect(Struct, frozen=True, omit_defaults=True):
-    """What a run asked of the world, what it was answered, and what that cost."""
+    """A question of a run to the world, with the answer and what that cost."""
 
     effect: NodeEffect
     answer: EffectAnswer
@@ -425,7 +425,8 @@ class RecordedWorld:
         """Return an answer in which what a trace left out is blank, as far as nobody looks at it:
         the run does not depend on it then."""
         state = effect.arguments.get("state")
-        if not isinstance(answer.value, dict) or self._looked_at is None or state is None:
+        given: Any = answer.value
+        if not isinstance(given, dict) or self._looked_at is None or state is None:
             return answer
         kinds = dict(self._node.state(state).record.fields)
 
@@ -436,9 +437,9 @@ class RecordedWorld:
             }
 
         if effect.operation == TOUCHED:
-            sides = cast("dict[str, list[Any]]", answer.value).items()
+            sides = cast("dict[str, list[Any]]", given).items()
             return EffectAnswer({side: [filled(row) for row in rows] for side, rows in sides})
-        return EffectAnswer(filled(answer.value))
+        return EffectAnswer(filled(cast("dict[str, Any]", given)))
 
     def _is_idle(self, field: str) -> bool:
         return self._looked_at is not None and field not in self._looked_at

@@ -57,7 +57,7 @@ class Translator(Values):
 
     def __init__(self, terms: Terms, texts: Texts) -> None:
         super().__init__(terms, texts)
-        self.traps = list[tuple[TrapKind, Term]]()
+        self.traps = list[tuple[str, Term]]()
         self._values = 0
 
     def value(self, part: Expression, names: Names, guard: Term = True) -> Symbol:
@@ -72,7 +72,7 @@ class Translator(Values):
             raise NotExpressible(f"{type(part).__name__} is unknown to the solver")
         return found(self, part, names, guard)
 
-    def trap(self, kind: TrapKind, condition: Term, guard: Term) -> None:
+    def trap(self, kind: str, condition: Term, guard: Term) -> None:
         """Note the condition of a trap, unless it cannot be met."""
         if (met := self.terms.all_of((guard, condition))) is not False:
             self.traps.append((kind, met))

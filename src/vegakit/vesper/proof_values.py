@@ -391,6 +391,8 @@ def texts_of(node: NodeProgram, terms: Terms) -> Texts:
     """Return how the texts of a node are told to the solver."""
     parts = [each for one in node_expressions(node) for each in walk(one)]
     kinds = [*(each.type for each in node.inputs), *(part.type for part in parts)]
+    kinds += [state.record for state in node.states]
+    kinds += [step.effect.result for step in node.steps if step.effect is not None]
     constants = {text for kind in kinds for text in _choices(kind)}
     constants |= {
         part.value for part in parts if isinstance(part, Constant) and isinstance(part.value, str)
@@ -411,13 +413,17 @@ def texts_of(node: NodeProgram, terms: Terms) -> Texts:
 
 
 def node_expressions(node: NodeProgram) -> Iterator[Expression]:
-    """Yield all expressions of a node."""
+    """Yield all expressions of a node, and of those that it calls."""
     for clause in (*node.before, *node.after):
         yield clause.expression
     for step in node.steps:
         yield from (guard.expression for guard in step.guards)
         if step.expression is not None:
             yield step.expression
+        if step.effect is not None:
+            yield from (part for _, part in step.effect.arguments)
+    for callee in node.callees:
+        yield from node_expressions(callee)
 
 
 def _choices(kind: NodeType) -> Iterator[str]:
@@ -450,7 +456,7 @@ class InputTerms:
 
     def made(self, kind: NodeType, path: str) -> Symbol:
         """Return an input as variables."""
-        self._made[path] = found = self._variable(kind, path, path)
+        self._made[path] = found = self.variable(kind, path, path)
         return found
 
     def _range(self, path: str, low: int, high: int) -> tuple[int, int]:
@@ -459,7 +465,8 @@ class InputTerms:
         # Bounds that leave nothing may be those of items that are never there.
         return narrow if narrow[0] <= narrow[1] else (low, high)
 
-    def _variable(self, kind: NodeType, path: str, name: str) -> Symbol:
+    def variable(self, kind: NodeType, path: str, name: str) -> Symbol:
+        """Return a new value as variables of a name; `path` is the one that its bounds have."""
         match kind:
             case IntegerType() | DecimalType():
                 return self._terms.variable(name, *self._range(path, *range_of(kind)))
@@ -475,16 +482,16 @@ class InputTerms:
                 return made
             case RecordType(fields=fields):
                 return {
-                    field: self._variable(part, f"{path}.{field}", f"{name}.{field}")
+                    field: self.variable(part, f"{path}.{field}", f"{name}.{field}")
                     for field, part in fields
                 }
             case ArrayType(item=item):
                 return self._collection(
-                    kind, path, name, lambda at: self._variable(item, f"{path}[]", f"{name}[{at}]")
+                    kind, path, name, lambda at: self.variable(item, f"{path}[]", f"{name}[{at}]")
                 )
             case SetType(item=item):
                 made = self._collection(
-                    kind, path, name, lambda at: self._variable(item, f"{path}[]", f"{name}[{at}]")
+                    kind, path, name, lambda at: self.variable(item, f"{path}[]", f"{name}[{at}]")
                 )
                 self._order(item, made, [slot.value for slot in made.slots])
                 return made
@@ -494,8 +501,8 @@ class InputTerms:
                     path,
                     name,
                     lambda at: (
-                        self._variable(key, f"{path}[]", f"{name}[{at}]"),
-                        self._variable(value, f"{path}[].", f"{name}[{at}]."),
+                        self.variable(key, f"{path}[]", f"{name}[{at}]"),
+                        self.variable(value, f"{path}[].", f"{name}[{at}]."),
                     ),
                 )
                 self._order(key, made, [slot.value[0] for slot in made.slots])
@@ -538,6 +545,10 @@ class InputTerms:
             return self._node.read_inputs(self._node.show_inputs(values))
         except NodeValueError:
             return None
+
+    def value_in(self, model: Term, kind: NodeType, name: str, made: Symbol) -> Value:
+        """Return the value of other variables in a model, by the name they were made with."""
+        return self._value(kind, name, made, model, self._texts.read(model, self._spelled))
 
     def _value(
         self,

@@ -1,8 +1,9 @@
 """Proofs of nodes: for all inputs that the contract allows, not for those that were tried (host).
 
     inputs, constraints, preconditions   assumed
-    each step                            traps only with a declared error; then: it did not trap,
-                                         and its guards held
+    answers of the world                 anything: `proof_effects`
+    each step                            traps and fails only with a declared error; then: it did
+                                         not, and its guards held
     constraints of outputs, invariants,  proved
     postconditions
 
@@ -15,7 +16,7 @@ steps, which is the same on every machine; a limit of time is added only if one 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,10 +43,16 @@ from vegakit.contracts import (
     TimestampType,
     Value,
     first_broken,
-    interpret,
     scale_of,
 )
 from vegakit.vesper.node_inputs import InputGenerator, simpler_inputs
+from vegakit.vesper.proof_effects import (
+    HELD_BEFORE,
+    GivenWorld,
+    WorldTerms,
+    constraints_of,
+    held_before,
+)
 from vegakit.vesper.proof_expressions import Names, Translator
 from vegakit.vesper.proof_terms import NotExpressible, Number, Term, Terms
 from vegakit.vesper.proof_values import InputTerms, Symbol, range_of, texts_of
@@ -56,6 +63,8 @@ SOLVER_EFFORT = 20_000_000
 """The most steps of the solver for one question."""
 _LINEAR_EFFORT = 5_000_000
 _RANDOM_INPUTS, _MOST_SHRINKS = 300, 400
+_Replay: TypeAlias = Callable[[Mapping[str, Value], GivenWorld], NodeOutcome | None]
+"""Runs inputs in a world; gives the outcome if it breaks what shall hold."""
 
 
 class ProofVerdict(StrEnum):
@@ -68,7 +77,8 @@ class ProofVerdict(StrEnum):
 
 class ClauseProof(Struct, frozen=True, omit_defaults=True):
     """The verdict on one thing that has to hold: a clause, or a step that must not trap. Without a
-    proof there is a counterexample, in the node's own inputs, or a reason."""
+    proof there is a counterexample, in the node's own inputs and the records and answers of its
+    world, or a reason."""
 
     what: str
     line: int
@@ -76,6 +86,7 @@ class ClauseProof(Struct, frozen=True, omit_defaults=True):
     counterexample: dict[str, Any] | None = None
     outcome: str = ""
     reason: str = ""
+    world: GivenWorld | None = None
 
 
 class NodeProof(Struct, frozen=True):
@@ -109,9 +120,10 @@ class _Prover:
         self._terms = Terms()
         self._texts = texts_of(node, self._terms)
         self._to = Translator(self._terms, self._texts)
-        self._inputs = InputTerms(
-            node, self._to, bounds_of(each.expression for each in node.before), limits.most
-        )
+        about_records = (loop for state in node.states for loop in constraints_of(node, state))
+        held = (*(each.expression for each in node.before), *about_records)
+        self._inputs = InputTerms(node, self._to, bounds_of(held), limits.most)
+        self._world = WorldTerms(node, self._to, self._inputs, self._assume, self._follows)
         self._assumed = list[Term]()
         self._clauses = list[ClauseProof]()
         self._effort = 0
@@ -123,8 +135,10 @@ class _Prover:
         self._assumed += [fact for facts in self._terms.facts.values() for fact in facts]
         self._assume_before(names)
         if not self._clauses and self._prove_steps(names):
-            for clause in self._node.after:
-                self._prove_clause(clause, names)
+            names |= self._world.touched()
+            if self._assume_records(names):
+                for clause in self._promised:
+                    self._prove_clause(clause, names)
         failed = any(each.verdict is ProofVerdict.NOT_PROVED for each in self._clauses)
         held = ProofVerdict.PROVED_UP_TO if self._inputs.is_cut else ProofVerdict.PROVED
         return NodeProof(
@@ -158,6 +172,34 @@ class _Prover:
                 )
             )
 
+    def _assume_records(self, names: Names) -> bool:
+        """Assume the invariants that held of records before; return whether any records do."""
+        held = [each for each in self._node.after if each.kind == HELD_BEFORE]
+        if not held or self._answer([], exact=False) is None:
+            return True
+        for clause in held:
+            try:
+                holds = self._to.value(clause.expression, names)
+            except NotExpressible:
+                self._to.traps.clear()
+                continue
+            self._assume(holds, *self._no_traps())
+        if self._answer([], exact=True) is None:
+            what, reason = "some records satisfy the invariants", "none do; change one of them"
+            self._add(what, held[0].line, ProofVerdict.NOT_PROVED, reason=reason)
+            return False
+        return True
+
+    @property
+    def _promised(self) -> Iterator[Clause]:
+        return (each for each in self._node.after if each.kind != HELD_BEFORE)
+
+    def _follows(self, claim: Term) -> bool:
+        """Return whether something follows from what is assumed so far."""
+        if isinstance(claim, bool):
+            return claim
+        return self._answer([self._terms.no(claim)], exact=False) is None
+
     def _some_input(self) -> dict[str, Value] | None:
         generator = InputGenerator(self._node, Random(1))  # noqa: S311  (no secret)
         drawn = (generator.draw() for _ in range(_RANDOM_INPUTS))
@@ -189,7 +231,7 @@ class _Prover:
                 self._add(
                     what, step.line, ProofVerdict.NOT_PROVED, reason=f"not expressible: {error}"
                 )
-                for clause in self._node.after:
+                for clause in self._promised:
                     told = f"not expressible: the step {step.name} before it: {error}"
                     self._add(_told(clause), clause.line, ProofVerdict.NOT_PROVED, reason=told)
                 return False
@@ -203,13 +245,18 @@ class _Prover:
         found = self._settled(step, what)
         self._assume(guard, *self._no_traps())
         _narrow(names, (guard.expression for guard in step.guards))
-        if step.expression is None:
+        kind = step.result
+        if kind is None:
             return found
-        value = self._to.value(step.expression, names)
+        value = (
+            self._world.value(step, step.effect, names)
+            if step.effect is not None
+            else self._to.value(step.expression, names)
+        )
         if found.verdict is not ProofVerdict.NOT_PROVED:
             found = self._settled(step, what)
         self._assume(*self._no_traps())
-        names[step.name] = _fitting(step.expression.type, value)
+        names[step.name] = _fitting(kind, value)
         return found
 
     def _settled(self, step: NodeStep, what: str) -> ClauseProof:
@@ -221,20 +268,21 @@ class _Prover:
             else:
                 met.append(self._terms.all_of((*earlier, condition)))
 
-        def traps(inputs: Mapping[str, Value]) -> NodeOutcome | None:
-            outcome = interpret(self._node, inputs)
+        def traps(inputs: Mapping[str, Value], world: GivenWorld) -> NodeOutcome | None:
+            outcome = world.run(self._node, inputs)
             is_here = outcome.status is NodeStatus.TRAP and outcome.step == step.name
             return outcome if is_here else None
 
         return self._judged(what, step.line, met, traps)
 
     def _prove_clause(self, clause: Clause, names: Names) -> None:
-        alone = replace(self._node, after=(clause,))
+        alone = replace(self._node, after=(*held_before(self._node), clause))
 
-        def breaks(inputs: Mapping[str, Value]) -> NodeOutcome | None:
-            outcome = interpret(alone, inputs)
+        def breaks(inputs: Mapping[str, Value], world: GivenWorld) -> NodeOutcome | None:
+            outcome = world.run(alone, inputs)
             is_after = first_broken(self._node.before, inputs) is None
-            return outcome if outcome.status is NodeStatus.BROKEN and is_after else None
+            is_broken = outcome.status is NodeStatus.BROKEN and is_after
+            return outcome if is_broken and not outcome.reason.startswith(HELD_BEFORE) else None
 
         what = _told(clause)
         try:
@@ -257,7 +305,7 @@ class _Prover:
         what: str,
         line: int,
         wrong: Iterable[Term],
-        replay: Callable[[Mapping[str, Value]], NodeOutcome | None],
+        replay: _Replay,
     ) -> ClauseProof:
         """Return the verdict on something, given the ways in which it goes wrong."""
         asked = [part for part in wrong if part is not False]
@@ -270,17 +318,19 @@ class _Prover:
                 asked = []
             elif isinstance(answer, str):
                 reason = answer
-            elif (values := self._inputs.read(answer)) and replay(values):
-                return self._refuted(what, line, values, replay)
+            elif (values := self._inputs.read(answer)) and replay(
+                values, world := self._world.read(answer)
+            ):
+                return self._refuted(what, line, values, world, replay)
             else:
                 reason = "unknown: what the solver gives as a counterexample does not replay"
         if not asked:
             held = ProofVerdict.PROVED_UP_TO if self._inputs.is_cut else ProofVerdict.PROVED
             return ClauseProof(what, line, held)
         generator = InputGenerator(self._node, Random(1))  # noqa: S311  (no secret)
-        for _ in range(_RANDOM_INPUTS):
-            if replay(values := generator.draw()):
-                return self._refuted(what, line, values, replay)
+        for _ in range(0 if self._node.has_effects else _RANDOM_INPUTS):
+            if replay(values := generator.draw(), world := GivenWorld()):
+                return self._refuted(what, line, values, world, replay)
         return ClauseProof(what, line, ProofVerdict.NOT_PROVED, reason=reason)
 
     def _refuted(
@@ -288,16 +338,18 @@ class _Prover:
         what: str,
         line: int,
         values: dict[str, Value],
-        replay: Callable[[Mapping[str, Value]], NodeOutcome | None],
+        world: GivenWorld,
+        replay: _Replay,
     ) -> ClauseProof:
         left, simpler = _MOST_SHRINKS, simpler_inputs(self._node, values)
         while left and (tried := next(simpler, None)) is not None:
             left -= 1
-            if replay(tried):
+            if replay(tried, world):
                 values, simpler = tried, simpler_inputs(self._node, tried)
         shown = self._node.show_inputs(values)
-        outcome = replay(values)
-        return ClauseProof(what, line, ProofVerdict.NOT_PROVED, shown, str(outcome))
+        outcome = replay(values, world)
+        around = world if self._node.has_effects else None
+        return ClauseProof(what, line, ProofVerdict.NOT_PROVED, shown, str(outcome), world=around)
 
     # Questions to the solver.
 

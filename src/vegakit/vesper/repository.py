@@ -1,9 +1,9 @@
 """A folder of nodes: their versions, what they depend on, what they need, and the lock file (host).
 
 A node is named by its id, `price_order_v2`; without the version, `price_order` is the newest one.
-Dependencies are what `metadata.dependencies` says, by either name. What a name without a version
-came to is written down in `nodes.lock`, together with a hash of every node, of all that it depends
-on, and of the compiler:
+Dependencies are what `metadata.dependencies` says, by either name, and the nodes that steps call.
+What a name without a version came to is written down in `nodes.lock`, together with a hash of every
+node, of all that it depends on, and of the compiler:
 
     price_order_v2 ──▶ fee (is fee_v3) ──▶ rate_card_v1       digest of one covers those behind it
 
@@ -73,8 +73,9 @@ def capabilities_of(node: NodeFile) -> tuple[str, ...]:
 
 
 def dependencies_of(node: NodeFile) -> tuple[str, ...]:
-    """Return the nodes that a node says it depends on, as it names them."""
-    return node.table.metadata.dependencies
+    """Return the nodes that a node says it depends on, as it names them, and those that it calls."""
+    called = (each.node_id for each in node.program.callees)
+    return (*dict.fromkeys((*node.table.metadata.dependencies, *called)),)
 
 
 # The lock file.
