@@ -15,9 +15,10 @@ from vegakit.cli import main
 from vegakit.contracts import native_obstacle
 from vegakit.sdk import Runtime
 from vegakit.store import open_stores
-from vegakit.vesper import NodeFile, load_node, name_of, node_rollout
+from vegakit.vesper import NodeFile, load_node, node_rollout
 
 FILES = sorted(SAMPLES.glob("*.vsp"))
+PROGRAMS = [load_node(file).program for file in FILES]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,9 @@ def _check(one: _Sample) -> None:
 def _compile(one: _Sample) -> None:
     made = one.told("compile", one.file, "-o", one.folder / "made.py")
     assert made["node_id"] == one.node.program.node_id
-    compile((one.folder / "made.py").read_text(), "made.py", "exec")
+    source = (one.folder / "made.py").read_text()
+    assert source.startswith("# AUTO-GENERATED - DO NOT EDIT\n")
+    compile(source, "made.py", "exec")
 
 
 def _run(one: _Sample) -> None:
@@ -76,7 +79,7 @@ def _test(one: _Sample) -> None:
 
 
 def _diff(one: _Sample) -> None:
-    assert one.told("diff", one.file, one.file, "--cases", 10)["differing"] == 0
+    assert one.told("diff", one.file, one.file, "--cases", 10)["report"]["differing"] == 0
 
 
 def _batch(one: _Sample) -> None:
@@ -114,12 +117,15 @@ def _list(one: _Sample) -> None:
 
 
 def _deps(one: _Sample) -> None:
-    assert one.node.program.node_id in json.dumps(one.told("deps", one.file))
+    [node] = one.told("deps", one.file)["nodes"]
+    assert node["node_id"] == one.node.program.node_id
+    assert {*node["all"]} >= {callee.node_id for callee in one.node.program.callees}
 
 
 def _who_needs(one: _Sample) -> None:
-    needed = str(name_of(one.node.program.node_id))
-    assert isinstance(one.told("who-needs", needed, "--in", SAMPLES), dict | list)
+    callers = {file.node_id for file in PROGRAMS if one.node.program.node_id in str(file.callees)}
+    found = one.told("who-needs", one.node.program.node_id, "--in", SAMPLES)["nodes"]
+    assert {each["id"] for each in found} >= callers
 
 
 def _mode(one: _Sample) -> str:

@@ -16,7 +16,7 @@ PARTS = (
         "Components",
         21,
         """
-Command line : node check @ cli/test_node.py::test_every_command_runs_on_every_sample
+Command line : node check @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
 Editor support : vesper.node_schema @ vesper/test_nodes.py::test_the_schema_is_published
 Web dashboard : different, because the figures are metrics that a dashboard of yours reads;
   queries are in docs/how-to/roll-out-a-node.md
@@ -254,9 +254,9 @@ The same key twice is the same transaction : key idempotent.key
 Specification 0.1 : page docs/reference/vesper-spec.md#conformance
   @ vesper/test_document.py::test_the_specification_names_every_key_word_and_operation
 Python code generator : node compile @ cli/test_node.py::test_generated_python_runs_without_vega
-vesper compile : node compile @ cli/test_node.py::test_every_command_runs_on_every_sample
+vesper compile : node compile @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
 vesper run : node run @ cli/test_node.py::test_a_run_prints_outputs
-Basic differential testing : node test @ cli/test_node.py::test_every_command_runs_on_every_sample
+Basic differential testing : node test @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
 Direct runtime core in Rust : different, because native code by LLVM gives the speed without a
   second language to build and to trust
 Shadow mode : mode shadow @ vesper/test_rollouts.py::test_a_shadow_performs_nothing
@@ -319,7 +319,7 @@ Generated: postcondition checks : contracts.python_source
 Generated: error handlers : contracts.python_source
   @ vesper/test_document.py::test_generated_python_has_all_its_parts
 Header AUTO-GENERATED - DO NOT EDIT : contracts.python_source
-  @ cli/test_node.py::test_every_command_runs_on_every_sample
+  @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
 Loader of .vsp files : vesper.load_node
   @ vesper/test_nodes.py::test_a_mistake_in_a_file_is_told_with_its_line
 Semantic executor : contracts.start_run
