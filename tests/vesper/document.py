@@ -256,7 +256,8 @@ Specification 0.1 : page docs/reference/vesper-spec.md#conformance
 Python code generator : node compile @ cli/test_node.py::test_generated_python_runs_without_vega
 vesper compile : node compile @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
 vesper run : node run @ cli/test_node.py::test_a_run_prints_outputs
-Basic differential testing : node test @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
+Basic differential testing : node test
+  @ cli/test_node_samples.py::test_every_command_runs_on_a_sample
 Direct runtime core in Rust : different, because native code by LLVM gives the speed without a
   second language to build and to trust
 Shadow mode : mode shadow @ vesper/test_rollouts.py::test_a_shadow_performs_nothing

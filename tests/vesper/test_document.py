@@ -253,7 +253,7 @@ def test_the_audit_has_three_levels(level: str, tmp_path: Path) -> None:
     inputs = {"price": {"net": 1, "tax": 1}, "more": 7}
 
     async def work() -> None:
-        audit = SqliteAudit(tmp_path / "audit.db")
+        audit = SqliteAudit(tmp_path / "audit.db", lambda value: value)
         host = NodeHost(audit=audit, user="eve")
         assert (await host.run(node, inputs)).outputs == {"gross": 9}
         await audit.aclose()
