@@ -30,7 +30,7 @@ def test_a_node_that_cannot_be_native_says_why(capsys: Captured) -> None:
     given = ["--inputs", '{"net": "1", "country": "de", "rates": {}}', "--path", "native"]
     assert main(["node", "run", str(SAMPLES / "sales_tax.vsp"), *given]) == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert "sales_tax_v1 cannot be native: the input country is a string<2>" in said
+    assert "sales_tax_v1 cannot be native: the input country is of type string<2>" in said
     assert "use --path python" in said
 
 

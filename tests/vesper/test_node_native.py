@@ -39,7 +39,7 @@ def test_the_samples_that_can_be_native() -> None:
     found = {path.stem: native_obstacle(load_node(path).program) for path in SAMPLES}
     assert [name for name, obstacle in found.items() if not obstacle] == NATIVE
     assert found["price_order"] == "the input items is of type array<LineItem, 50>"
-    assert found["sales_tax"] == "the input country is a string<2>"
+    assert found["sales_tax"] == "the input country is of type string<2>"
 
 
 @pytest.mark.parametrize("name", NATIVE)
@@ -178,7 +178,7 @@ def test_a_node_that_cannot_be_native_stays_on_python() -> None:
     hot = HotPath(_sample("sales_tax"), 1, start=lambda work: work())
     given = {"net": "1.00", "country": "de", "rates": {"de": "0.1900"}}
     assert hot.run(given).status is NodeStatus.SUCCESS
-    assert hot.why_python == "the input country is a string<2>"
+    assert hot.why_python == "the input country is of type string<2>"
 
 
 def test_a_node_that_is_hot_is_compiled_for_real() -> None:

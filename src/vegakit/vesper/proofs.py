@@ -245,14 +245,12 @@ class _Prover:
         found = self._settled(step, what)
         self._assume(guard, *self._no_traps())
         _narrow(names, (guard.expression for guard in step.guards))
-        kind = step.result
-        if kind is None:
+        if step.effect is not None:
+            kind, value = step.effect.result, self._world.value(step, step.effect, names)
+        elif step.expression is not None:
+            kind, value = step.expression.type, self._to.value(step.expression, names)
+        else:
             return found
-        value = (
-            self._world.value(step, step.effect, names)
-            if step.effect is not None
-            else self._to.value(step.expression, names)
-        )
         if found.verdict is not ProofVerdict.NOT_PROVED:
             found = self._settled(step, what)
         self._assume(*self._no_traps())

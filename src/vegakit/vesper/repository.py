@@ -73,7 +73,7 @@ def capabilities_of(node: NodeFile) -> tuple[str, ...]:
 
 
 def dependencies_of(node: NodeFile) -> tuple[str, ...]:
-    """Return the nodes that a node says it depends on, as it names them, and those that it calls."""
+    """Return the nodes that a node names as its dependencies, and those that it calls."""
     called = (each.node_id for each in node.program.callees)
     return (*dict.fromkeys((*node.table.metadata.dependencies, *called)),)
 
