@@ -259,7 +259,9 @@ def test_the_audit_has_three_levels(level: str, tmp_path: Path) -> None:
         await audit.aclose()
 
     asyncio.run(work())
-    kept = [json.loads(link.text) for link in read_audit(tmp_path / "audit.db", 9)]
+    file = tmp_path / "audit.db"
+    links = read_audit(file, 9) if file.exists() else []  # it is made with the first entry
+    kept = [json.loads(link.text) for link in links]
     assert [(each["actor"], each["user"]) for each in kept] == [("gross_v1", "eve")] * (
         level != "none"
     )
