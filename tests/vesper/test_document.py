@@ -34,6 +34,7 @@ from vegakit.contracts.expressions import FUNCTIONS, KEYWORDS, parse_expression
 from vegakit.contracts.node_types import TYPE_NAMES
 from vegakit.errors import UserError
 from vegakit.store import SqliteAudit, read_audit
+from vegakit.telemetry import Redactor
 from vegakit.vesper import (
     DirectPath,
     NodeHost,
@@ -253,7 +254,7 @@ def test_the_audit_has_three_levels(level: str, tmp_path: Path) -> None:
     inputs = {"price": {"net": 1, "tax": 1}, "more": 7}
 
     async def work() -> None:
-        audit = SqliteAudit(tmp_path / "audit.db", lambda value: value)
+        audit = SqliteAudit(tmp_path / "audit.db", Redactor(content=True).redact_json)
         host = NodeHost(audit=audit, user="eve")
         assert (await host.run(node, inputs)).outputs == {"gross": 9}
         await audit.aclose()
