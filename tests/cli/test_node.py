@@ -23,20 +23,6 @@ def _json(arguments: list[object], capsys: Captured) -> tuple[int, Any]:
     return status, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.vsp")), ids=lambda path: path.stem)
-def test_every_command_runs_on_every_sample(sample: Path, tmp_path: Path, capsys: Captured) -> None:
-    """What is checked can be compiled, listed, tested and compared with itself."""
-    assert _json(["check", sample], capsys)[1]["errors"] == []
-    status, [node] = _json(["list", sample], capsys)[0], _json(["list", sample], capsys)[1]["nodes"]
-    assert (status, node["path"]) == (0, str(sample))
-    made = tmp_path / "made.py"
-    assert main(["node", "compile", str(sample), "-o", str(made)]) == 0
-    assert made.read_text().startswith("# AUTO-GENERATED - DO NOT EDIT\n")
-    status, told = _json(["test", sample, "--cases", 30], capsys)
-    assert (status, told["reports"][0]["differing"]) == (0, 0)
-    assert _json(["diff", sample, sample, "--cases", 10], capsys)[0] == 0
-
-
 @pytest.mark.parametrize("path", ["python", "direct"])
 def test_a_run_prints_outputs(path: str, capsys: Captured) -> None:
     """As JSON, the same by both paths."""

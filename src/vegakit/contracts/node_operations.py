@@ -55,7 +55,7 @@ from vegakit.contracts.typed import (
     item_type,
     most_items,
 )
-from vegakit.errors import did_you_mean
+from vegakit.errors import UserError, did_you_mean
 
 # Operations: what a step does, as an expression.
 
@@ -368,7 +368,7 @@ def _call(step: StepContext, world: EffectContext) -> StepEffect:
     written, given = step.parameters["node"], step.parameters["inputs"]
     try:
         node = world.find(written.text)
-    except NodeProblem as problem:
+    except UserError as problem:
         raise NodeProblem(written.line, str(problem)) from None
     inputs = _call_inputs(node, step.value("inputs"), given.line)
     return StepEffect(

@@ -372,9 +372,9 @@ def node_rollout(
     budget: str | float | None = None,
     webhook: str | None = None,
 ) -> NodeRollout:
-    """Put a path of a node beside the one that is trusted. Each is `"python"`, `"direct"`, an agent
-    of `node_agent(…)`, or an `async def` function. `compare` is of two outcomes, as records of
-    `status`, `outputs` and `reason`; the others are those of `rollout`."""
+    """Put a path of a node beside the one that is trusted. Each is `"python"`, `"direct"`,
+    `"native"`, an agent of `node_agent(…)`, or an `async def` function. `compare` is of two
+    outcomes, as records of `status`, `outputs` and `reason`; the others are those of `rollout`."""
     given = exact() if compare is None else comparison_of(compare)
     same = _watched(given, lambda: tell_divergence(runtime, node.program, "the outcomes differ"))
     rolled: RolledOut[..., NodeOutcome] = rollout(

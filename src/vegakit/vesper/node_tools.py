@@ -52,6 +52,7 @@ from vegakit.sdk import nodes_in, project_root
 from vegakit.telemetry import Tracer, current_tracer
 from vegakit.tools import FunctionTool, ToolContext
 from vegakit.vesper.monitoring import RolloutMetrics
+from vegakit.vesper.native import NativePath
 from vegakit.vesper.node_files import NODE_SUFFIX, NodeFile
 from vegakit.vesper.node_host import grant_of
 from vegakit.vesper.node_paths import DirectPath, NodePath, PythonPath
@@ -60,6 +61,7 @@ from vegakit.vesper.repository import NodeRepository, capabilities_of, compiler_
 NODE_PATHS: dict[str, Callable[[NodeProgram], NodePath]] = {
     "python": PythonPath,
     "direct": DirectPath,
+    "native": NativePath,
 }
 """The paths that a node has by itself, by the names that people type."""
 INLINE_COST = 2_000
