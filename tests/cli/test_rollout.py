@@ -334,7 +334,7 @@ def test_a_start_that_was_killed_goes_on(person: Person) -> None:
                 time.sleep(0.01)  # it happens in another process: nothing tells us
             started.kill()
         gone_on = person.vega("resume")
-        assert gone_on.status == 0, gone_on
+        assert gone_on.status == 1, "an input differs"
         asked = [request.text for request in provider.requests]
     assert asked == ["one", "one", "two", "two", "two"]
     [status] = person.json("status")
@@ -366,9 +366,10 @@ def test_a_start_is_quoted_before_anybody_is_asked(person: Person) -> None:
         assert lines[-1].startswith("comparing these 2 inputs: at most $")
         assert rest.startswith("✓ 2 inputs: 2 agree, 0 differ, for $")
         asked = len(provider.requests)
-        too_small = person.json(
-            "start", "sort.py:sort", "--inputs", "away.jsonl", "--budget", "$0.000001"
-        )
+        words = ("start", "sort.py:sort", "--inputs", "away.jsonl", "--budget", "$0.000001")
+        refused = person.rollout(*words, "--json")
+        assert refused.status == 1, "nothing could be compared"
+        too_small = json.loads(refused.out)
         assert len(provider.requests) == asked, "the wallet refused what it cannot hold"
         assert (too_small["unknown"], too_small["spent_usd"]) == (1, 0)
         assert too_small["quote"]["examples_at_most_usd"] == 1e-6
