@@ -339,7 +339,7 @@ def test_a_start_that_was_killed_goes_on(person: Person) -> None:
     assert asked == ["one", "one", "two", "two", "two"]
     [status] = person.json("status")
     assert status["generated"] == {"runs": 2, "failures": 1}
-    assert status["subject"]["reference"] == "sorter (fast)"
+    assert status["subject"]["reference"] == 'sorter (fast), prompt "Sort."'
 
 
 def test_a_start_is_quoted_before_anybody_is_asked(person: Person) -> None:

@@ -440,8 +440,9 @@ def titles_of(reference: object, candidate: object, versions: tuple[str, str]) -
     one, two = title_of(reference), title_of(candidate)
     if one != two or versions[0] == versions[1]:
         return one, two
+    both = cast("tuple[Agent[Any], Agent[Any]]", (reference, candidate))
     if isinstance(reference, Agent) and isinstance(candidate, Agent):
-        prompts = [cast("Agent[Any]", each).instructions for each in (reference, candidate)]
+        prompts = [each.instructions for each in both]
         first, second = (_first_words(prompts, each) for each in prompts)
         if first != second:
             return f"{one}, prompt {first}", f"{two}, prompt {second}"

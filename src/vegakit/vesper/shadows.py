@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
@@ -112,7 +112,7 @@ class InputClasses:
         if self._function is None:
             return ""
         try:
-            word: object = self._function(*inputs.args)
+            word = cast("object", self._function(*inputs.args))
         except Exception as error:  # noqa: BLE001  (user code may raise anything)
             return self._told(f"raised {type(error).__name__}: {error}")
         if isinstance(word, str) and (not word or _is_word(word)):
