@@ -234,6 +234,22 @@ def test_an_interrupt_says_how_to_go_on_and_to_undo(tmp_path: Path) -> None:
         assert "1 path changed\n  to take it back, type: vega undo\n" in err
 
 
+def test_a_second_interrupt_ends_at_once_without_a_word_of_ours(tmp_path: Path) -> None:
+    """No fault of a task is told, and the session goes on as after a kill."""
+    slow = calls(("shell", {"command": "trap '' INT TERM; touch ran; sleep 60"}))
+    with scene(tmp_path, {"Wait": [slow, "Done."]}) as it:
+        with it.start("-p", "Wait.", "--session", "s") as life:
+            wait_for(it.folder / "ran")
+            while life.poll() is None:  # the first cancels, and any other ends it
+                life.send_signal(signal.SIGINT)
+            _, err = life.communicate(timeout=4 * PATIENCE_S)
+        assert life.returncode == 128 + signal.SIGINT
+        assert "stopped at once by a second Ctrl-C; to go on, try: vega code --resume s\n" in err
+        for internal in ("Traceback", "never retrieved", "lease"):
+            assert internal not in err
+        assert it.events("--resume", "s")[-1]["reason"] == "done"
+
+
 def test_what_was_cut_off_is_exported_by_the_journal(tmp_path: Path) -> None:
     """All that was said and done, and that it is not the end; then the same with its end."""
     look = calls(("grep", {"pattern": "x"}), ("todo", {"items": [{"text": "t"}]}), text="I look.")

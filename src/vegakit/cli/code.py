@@ -8,13 +8,14 @@ import argparse
 import asyncio
 import gc
 import math
+import os
 import re
 import shlex
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from msgspec.json import encode
 from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.sessions import add_session_options, show_sessions
-from vegakit.concurrency import cancel_on_sigterm
+from vegakit.concurrency import cancel_on_sigint, cancel_on_sigterm
 from vegakit.config import CutOffTools, parse_duration_ms, resume_target
 from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
@@ -244,6 +245,7 @@ class _Work:
     async def go(self) -> int:
         if threading.current_thread() is threading.main_thread():
             cancel_on_sigterm(self._on_sigterm)
+            cancel_on_sigint(self._on_second_interrupt)
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
         # Much is loaded until a session is open, and none of it is garbage.
@@ -457,6 +459,16 @@ class _Work:
 
     def _on_sigterm(self) -> None:
         self._is_terminated = True
+
+    def _on_second_interrupt(self) -> None:
+        """Say how to go on. It comes between any two steps, also of a print, so that it writes past
+        what is buffered."""
+        again = f"; to go on, try: {self._again(EndReason.INTERRUPTED)}" if self._session else ""
+        with suppress(OSError):
+            os.write(2, f"\nstopped at once by a second Ctrl-C{again}\n".encode())
+            if self._chosen.json:
+                end = SageEnd(EndReason.INTERRUPTED, message=self._signal)
+                os.write(1, f"{event_line(end)}\n".encode())
 
 
 def _safe(text: str) -> str:
