@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--nodes",
-        default="",
+        type=_folder,
         metavar="FOLDER",
         help="let the agent of a new session call the nodes of this folder of the workspace",
     )
@@ -202,6 +202,12 @@ def _silence(text: str) -> str:
         parse_duration_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _folder(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name a folder of the workspace, like nodes")
     return text
 
 
@@ -261,7 +267,7 @@ class _Work:
             raise_budget=chosen.raised,
             resend=chosen.resend,
             programs=chosen.programs,
-            nodes=chosen.nodes,
+            nodes=chosen.nodes or "",
             max_tokens=chosen.max_tokens,
             timeout=chosen.timeout,
             on_question=self._asker() if at_terminal else None,
@@ -271,6 +277,7 @@ class _Work:
             self._max_tokens = sage.record.max_tokens
             gc.enable()
             self._show(self._session)
+            self._tell_unused_nodes(sage.record.nodes)
             for note in sage.notes:
                 self._tell(look_of(sys.stderr).text(f"note: {_safe(note)}"))
             if chosen.fork is not None and chosen.prompt is None:
@@ -301,6 +308,16 @@ class _Work:
             async with aclosing(sage.turn(prompt, self._chosen.image)) as events:
                 async for event in events:
                     yield event
+
+    def _tell_unused_nodes(self, nodes: str) -> None:
+        """Tell that a session keeps the nodes that it began with."""
+        if (wanted := self._chosen.nodes) and wanted != nodes:
+            has = f"those of {_safe(nodes)}" if nodes else "none"
+            self._tell(
+                f"note: --nodes {_safe(wanted)} is not used: a session keeps the nodes that it "
+                f"began with, and this one has {has}; to use them, begin one: vega code --nodes "
+                f"{shlex.quote(_safe(wanted))} -p '…'"
+            )
 
     def _forked(self) -> int:
         if not self._chosen.json:
