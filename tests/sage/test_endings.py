@@ -354,4 +354,5 @@ def test_a_refusal_for_want_of_money_names_the_session_and_nothing_inner(tmp_pat
         told = it.here("-p", "hi", "--budget", "$0.01").stderr
         assert "stopped: budget: a call of anthropic:loopback could cost $0.0" in told
         assert "the budget of this session has $0.01 left of $0.01" in told
+        assert "lower --max-tokens for the next turn" in " ".join(told.split())
         assert "runtime:" not in told

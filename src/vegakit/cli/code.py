@@ -438,7 +438,9 @@ class _Work:
         """Tell why a turn did not come to its end, and what to type."""
         is_stopped = ending.reason in _STOPPED
         kind = "" if ending.reason in {EndReason.ERROR, EndReason.INTERRUPTED} else ending.reason
-        told = _safe(f"{kind}: {ending.message}" if kind else ending.message)
+        # The words of the library, in which it is an argument and no option.
+        said = ending.message.replace("lower max_tokens", "lower --max-tokens for the next turn")
+        told = _safe(f"{kind}: {said}" if kind else said)
         word, tone = ("stopped", Tone.ASK) if is_stopped else ("error", Tone.BAD)
         tell_error(told, word, tone)
         if self._session is None:
