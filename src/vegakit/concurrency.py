@@ -5,6 +5,7 @@ need it.
 """
 
 import asyncio
+import os
 import signal
 import time
 from abc import abstractmethod
@@ -15,6 +16,7 @@ __all__ = [
     "AwaitedWork",
     "SteadyClock",
     "cancel_all",
+    "cancel_on_sigint",
     "cancel_on_sigterm",
     "gather_all",
     "run_to_completion",
@@ -127,6 +129,26 @@ def cancel_on_sigterm(on_signal: Callable[[], object]) -> None:
         running.cancel()
 
     loop.add_signal_handler(signal.SIGTERM, stop)
+
+
+def cancel_on_sigint(at_once: Callable[[], object]) -> None:
+    """Have Ctrl-C cancel the current task, and a second one call `at_once` and end the process
+    where it stands, as `kill -9` would. As an exception it would come up in whatever task runs at
+    that moment, and be told as a fault of that task."""
+    loop, running = asyncio.get_running_loop(), asyncio.current_task()
+    assert running is not None
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return  # behind `&` of a shell
+
+    def end(*_: object) -> None:
+        at_once()
+        os._exit(128 + signal.SIGINT)
+
+    def stop() -> None:
+        signal.signal(signal.SIGINT, end)
+        running.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
 
 
 # The one place that reads the time.

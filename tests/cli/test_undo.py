@@ -75,7 +75,9 @@ def test_nothing_to_undo_is_told(
     """It says what is missing; no store is made for a folder that has none."""
     monkeypatch.chdir(tmp_path)
     assert main(["undo"]) == 1
-    assert "no turn of the coding agent is recorded" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no turn of the coding agent is recorded under the path" in told
+    assert "if that was moved or renamed since, move it back first: mv" in " ".join(told.split())
     assert main(["undo", "--turns", "0"]) == 1
     assert "at least one turn" in capsys.readouterr().err
 

@@ -310,6 +310,22 @@ def test_an_error_instead_of_a_stream_is_told(name: str) -> None:
     assert "the engine caught fire" in str(came.error)
 
 
+@both_ways
+@wires
+def test_a_web_page_is_told_as_one(name: str, stream: bool) -> None:
+    """With a status of success, as a network that wants a login answers."""
+    told = str(ask(name, b"\n<!DOCTYPE html><html>Log in</html>", stream=stream).error)
+    assert "what came is a web page (HTML), and no answer of a model; check the network" in told
+
+
+@wires
+def test_an_answer_of_no_known_form_says_where_to_look(name: str) -> None:
+    """And names nothing of ours."""
+    told = str(ask(name, b"[1, 2").error)
+    assert "it is not of the form that its protocol says; check that the base_url" in told
+    assert "DecodeError" not in told
+
+
 # Streams.
 
 

@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 from tests.sage.scene import calls, scene
 from tests.sage.test_code import text_of, wait_for
 from vegakit.conversation import Finish
-from vegakit.sage import SageToolBegan, SageToolEnded, SageWaiting
+from vegakit.sage import SageRetry, SageToolBegan, SageToolEnded, SageWaiting
 from vegakit.sage.coding_agent import Silence
 from vegakit.testing.provider import Failure, Hang, ProviderReply, ProviderToolCall
 
@@ -151,13 +151,14 @@ def test_another_model_goes_on_with_what_failed(tmp_path: Path) -> None:
 
 
 def test_a_silent_model_is_told_of_and_asked_again(tmp_path: Path) -> None:
-    """At a tenth of what it may be silent, then at twice that, until it is given up."""
+    """Not before a second, then at twice that, until it is given up."""
     with scene(tmp_path, [Hang(), "Done."]) as it:
         events = it.events("-p", "hi", "--timeout", "3s")
         retry = next(n for n, e in enumerate(events) if e["type"] == "retry")
         waits = [e for e in events[:retry] if e["type"] == "waiting"]
         assert {(e["what"], e["limit_s"]) for e in waits} == {("smart", 3)}
-        dues = (0.3, 0.6, 1.2, 2.4)
+        dues = (1.0, 2.0)
+        assert len(waits) <= len(dues)
         assert all(e["waited_s"] >= due for e, due in zip(waits, dues, strict=False))
         assert events[retry]["attempt"] == 2
         assert "timeout" in events[retry]["message"]
@@ -191,16 +192,24 @@ def test_a_turn_goes_on_with_more_patience(tmp_path: Path) -> None:
 
 def test_silence_begins_anew_with_what_is_told() -> None:
     """But not with the news that nothing came; a sub-agent at work is its model."""
-    silence = Silence("smart", 1_000, 0)
-    assert (silence.due_ms, silence.tell(100).what, silence.due_ms) == (100, "smart", 200)
-    silence.heard(SageWaiting("smart", 0.1), 150)
-    assert silence.due_ms == 200
-    silence.heard(SageToolBegan("1.1.0", "task", {}), 300)
-    assert (silence.due_ms, silence.tell(400).what) == (400, "smart")
-    silence.heard(SageToolBegan("1.1.0/1.0", "shell", {}, "1.1.0"), 500)
-    assert silence.tell(600) == SageWaiting("shell", 0.1)
-    silence.heard(SageToolEnded("1.1.0/1.0", "shell", "", is_error=False), 700)
-    assert silence.tell(800) == SageWaiting("smart", 0.1, 1.0)
+    silence = Silence("smart", 20_000, 0)
+    assert (silence.due_ms, silence.tell(2_000).what, silence.due_ms) == (2_000, "smart", 4_000)
+    silence.heard(SageWaiting("smart", 2), 3_000)
+    assert silence.due_ms == 4_000
+    silence.heard(SageToolBegan("1.1.0", "task", {}), 6_000)
+    assert (silence.due_ms, silence.tell(8_000).what) == (8_000, "smart")
+    silence.heard(SageToolBegan("1.1.0/1.0", "shell", {}, "1.1.0"), 10_000)
+    assert silence.tell(12_000) == SageWaiting("shell", 2)
+    silence.heard(SageToolEnded("1.1.0/1.0", "shell", "", is_error=False), 14_000)
+    assert silence.tell(16_000) == SageWaiting("smart", 2, 20)
+
+
+def test_waiting_for_the_next_try_is_no_waiting_for_the_model() -> None:
+    """It begins when the model is asked; with little patience it is told after a second."""
+    silence = Silence("smart", 3_000, 0)
+    assert silence.due_ms == 1_000
+    silence.heard(SageRetry("smart", "Too busy.", 2, 8, wait_s=10.5), 5_000)
+    assert (silence.due_ms, silence.tell(16_500)) == (16_500, SageWaiting("smart", 1, 3))
 
 
 # Signals and kills.
@@ -232,6 +241,22 @@ def test_an_interrupt_says_how_to_go_on_and_to_undo(tmp_path: Path) -> None:
             "stopped: interrupted (Ctrl-C, SIGINT)\n  to go on, try: vega code --resume s\n" in err
         )
         assert "1 path changed\n  to take it back, type: vega undo\n" in err
+
+
+def test_a_second_interrupt_ends_at_once_without_a_word_of_ours(tmp_path: Path) -> None:
+    """No fault of a task is told, and the session goes on as after a kill."""
+    slow = calls(("shell", {"command": "trap '' INT TERM; touch ran; sleep 60"}))
+    with scene(tmp_path, {"Wait": [slow, "Done."]}) as it:
+        with it.start("-p", "Wait.", "--session", "s") as life:
+            wait_for(it.folder / "ran")
+            while life.poll() is None:  # the first cancels, and any other ends it
+                life.send_signal(signal.SIGINT)
+            _, err = life.communicate(timeout=4 * PATIENCE_S)
+        assert life.returncode == 128 + signal.SIGINT
+        assert "stopped at once by a second Ctrl-C; to go on, try: vega code --resume s\n" in err
+        for internal in ("Traceback", "never retrieved", "lease"):
+            assert internal not in err
+        assert it.events("--resume", "s")[-1]["reason"] == "done"
 
 
 def test_what_was_cut_off_is_exported_by_the_journal(tmp_path: Path) -> None:
@@ -329,4 +354,5 @@ def test_a_refusal_for_want_of_money_names_the_session_and_nothing_inner(tmp_pat
         told = it.here("-p", "hi", "--budget", "$0.01").stderr
         assert "stopped: budget: a call of anthropic:loopback could cost $0.0" in told
         assert "the budget of this session has $0.01 left of $0.01" in told
+        assert "lower --max-tokens for the next turn" in " ".join(told.split())
         assert "runtime:" not in told

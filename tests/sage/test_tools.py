@@ -654,3 +654,29 @@ def test_a_write_is_not_over_what_a_person_did_meanwhile(tmp_path: Path) -> None
         assert "was changed since you read it" in told[1]
         assert ["wrote a.txt" in one for one in told] == [False, False, False, True, True]
         assert (it.folder / "a.txt").read_text() == "2\n"
+
+
+def test_a_whole_file_that_was_never_read_is_not_written_over(tmp_path: Path) -> None:
+    """An edit knows one place of it; a file that the agent made, or that is empty, is known."""
+    add = "*** Begin Patch\n*** Add File: c.txt\n+c\n*** End Patch"
+    wanted = [
+        ("write", {"path": "a.txt", "content": "theirs\n"}),
+        ("edit", {"path": "a.txt", "old": "old", "new": "new"}),
+        ("write", {"path": "a.txt", "content": "theirs\n"}),
+        ("write", {"path": "empty.txt", "content": "e\n"}),
+        ("apply_patch", {"patch": add}),
+        ("write", {"path": "c.txt", "content": "C\n"}),
+        ("read", {"path": "a.txt"}),
+        ("write", {"path": "a.txt", "content": "theirs\n"}),
+    ]
+    steps = iter([*map(calls, wanted), "Done."])
+    with scene(tmp_path, lambda _: next(steps)) as it:
+        (it.folder / "a.txt").write_text("old\nmine\n")
+        (it.folder / "empty.txt").touch()
+        it.events("-p", "Write it.")
+        told = [json.dumps(result["content"]) for result in it.results(it.bodies[-1])]
+        refused = [number for number, one in enumerate(told) if "you have not read it" in one]
+        assert refused == [0, 2]
+        assert "1\\tnew\\n2\\tmine" in told[6]
+        assert (it.folder / "a.txt").read_text() == "theirs\n"
+        assert [(it.folder / name).read_text() for name in ("c.txt", "empty.txt")] == ["C\n", "e\n"]

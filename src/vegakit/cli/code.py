@@ -8,13 +8,14 @@ import argparse
 import asyncio
 import gc
 import math
+import os
 import re
 import shlex
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from msgspec.json import encode
 from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
 from vegakit.cli.sessions import add_session_options, show_sessions
-from vegakit.concurrency import cancel_on_sigterm
+from vegakit.concurrency import cancel_on_sigint, cancel_on_sigterm
 from vegakit.config import CutOffTools, parse_duration_ms, resume_target
 from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
@@ -150,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--nodes",
-        default="",
+        type=_folder,
         metavar="FOLDER",
         help="let the agent of a new session call the nodes of this folder of the workspace",
     )
@@ -204,6 +205,12 @@ def _silence(text: str) -> str:
     return text
 
 
+def _folder(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("name a folder of the workspace, like nodes")
+    return text
+
+
 def _tokens(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"a number of tokens is at least 1, like 16000: {text!r}")
@@ -244,6 +251,7 @@ class _Work:
     async def go(self) -> int:
         if threading.current_thread() is threading.main_thread():
             cancel_on_sigterm(self._on_sigterm)
+            cancel_on_sigint(self._on_second_interrupt)
         chosen = self._chosen
         at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
         # Much is loaded until a session is open, and none of it is garbage.
@@ -259,7 +267,7 @@ class _Work:
             raise_budget=chosen.raised,
             resend=chosen.resend,
             programs=chosen.programs,
-            nodes=chosen.nodes,
+            nodes=chosen.nodes or "",
             max_tokens=chosen.max_tokens,
             timeout=chosen.timeout,
             on_question=self._asker() if at_terminal else None,
@@ -269,6 +277,7 @@ class _Work:
             self._max_tokens = sage.record.max_tokens
             gc.enable()
             self._show(self._session)
+            self._tell_unused_nodes(sage.record.nodes)
             for note in sage.notes:
                 self._tell(look_of(sys.stderr).text(f"note: {_safe(note)}"))
             if chosen.fork is not None and chosen.prompt is None:
@@ -299,6 +308,16 @@ class _Work:
             async with aclosing(sage.turn(prompt, self._chosen.image)) as events:
                 async for event in events:
                     yield event
+
+    def _tell_unused_nodes(self, nodes: str) -> None:
+        """Tell that a session keeps the nodes that it began with."""
+        if (wanted := self._chosen.nodes) and wanted != nodes:
+            has = f"those of {_safe(nodes)}" if nodes else "none"
+            self._tell(
+                f"note: --nodes {_safe(wanted)} is not used: a session keeps the nodes that it "
+                f"began with, and this one has {has}; to use them, begin one: vega code --nodes "
+                f"{shlex.quote(_safe(wanted))} -p '…'"
+            )
 
     def _forked(self) -> int:
         if not self._chosen.json:
@@ -419,7 +438,9 @@ class _Work:
         """Tell why a turn did not come to its end, and what to type."""
         is_stopped = ending.reason in _STOPPED
         kind = "" if ending.reason in {EndReason.ERROR, EndReason.INTERRUPTED} else ending.reason
-        told = _safe(f"{kind}: {ending.message}" if kind else ending.message)
+        # The words of the library, in which it is an argument and no option.
+        said = ending.message.replace("lower max_tokens", "lower --max-tokens for the next turn")
+        told = _safe(f"{kind}: {said}" if kind else said)
         word, tone = ("stopped", Tone.ASK) if is_stopped else ("error", Tone.BAD)
         tell_error(told, word, tone)
         if self._session is None:
@@ -457,6 +478,16 @@ class _Work:
 
     def _on_sigterm(self) -> None:
         self._is_terminated = True
+
+    def _on_second_interrupt(self) -> None:
+        """Say how to go on. It comes between any two steps, also of a print, so that it writes past
+        what is buffered."""
+        again = f"; to go on, try: {self._again(EndReason.INTERRUPTED)}" if self._session else ""
+        with suppress(OSError):
+            os.write(2, f"\nstopped at once by a second Ctrl-C{again}\n".encode())
+            if self._chosen.json:
+                end = SageEnd(EndReason.INTERRUPTED, message=self._signal)
+                os.write(1, f"{event_line(end)}\n".encode())
 
 
 def _safe(text: str) -> str:

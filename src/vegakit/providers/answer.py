@@ -62,6 +62,21 @@ class BrokenError(Exception):
         return self.stage is not RequestStage.CONNECT
 
 
+UNREADABLE_ANSWER: Final = (
+    "its answer could not be read: it is not of the form that its protocol says; check that the "
+    "base_url of the provider, if one is set, leads to a model"
+)
+
+
+def check_no_page(body: bytes) -> None:
+    """Refuse a body that begins as a web page does. No protocol of a provider begins so, but a
+    login page of a network does, and a server at a wrong address, with a status of success."""
+    if body.lstrip()[:1] == b"<":
+        raise BrokenError(
+            RequestStage.BETWEEN, "what came is a web page (HTML), and no answer of a model"
+        )
+
+
 class ByteSource(Protocol):
     """The bytes of an answer come from here."""
 

@@ -61,6 +61,7 @@ from vegakit.conversation import (
 )
 from vegakit.errors import ErrorClass, Phase, VegaError, WorldError
 from vegakit.providers.access import ModelName
+from vegakit.providers.answer import UNREADABLE_ANSWER
 from vegakit.providers.provider import ProviderRecord
 from vegakit.providers.token_bounds import bound_of_text, bound_of_tools
 from vegakit.wires import bounded_arguments, read_arguments
@@ -412,7 +413,7 @@ def _error_text(error: Exception, kind: ErrorClass, name: ModelName) -> str:
     if kind is ErrorClass.AUTH:
         return f"the key was not accepted; check {name.provider.key_variable}"
     if isinstance(error, _UNREADABLE):
-        return f"its answer could not be read ({type(error).__name__})"
+        return UNREADABLE_ANSWER
     return _reported(getattr(error, "body", None)) or getattr(error, "message", "") or str(error)
 
 

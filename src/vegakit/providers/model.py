@@ -49,10 +49,12 @@ from vegakit.providers.access import (
 from vegakit.providers.admission import RequestAdmission, use_admission
 from vegakit.providers.answer import (
     LARGEST_BODY,
+    UNREADABLE_ANSWER,
     BrokenError,
     Deadlines,
     HttpAnswer,
     RequestStage,
+    check_no_page,
 )
 from vegakit.providers.catalog import features_of, saves_by_cache
 from vegakit.providers.provider import OutgoingRequest
@@ -166,6 +168,7 @@ class ProviderModel:
             ):
                 self._on_head(got, admission)
                 body = await _body_of(got)
+                check_no_page(body if got.is_success else b"")
         except TimeoutError:
             phase = Phase.NOTHING_SENT if admission.unsent else Phase.UNKNOWN
             text = f"no answer within {timeout_s:g} s"
@@ -258,8 +261,8 @@ class ProviderModel:
     def _read(self, reader: AnswerReader, piece: bytes, sent: "_Sent") -> list[ModelChunk]:
         try:
             chunks = reader.feed(piece)
-        except UNREADABLE as error:
-            raise self._unreadable(error, sent) from None
+        except UNREADABLE:
+            raise self._unreadable(sent) from None
         if reader.failure:
             raise self._failed(reader.failure, Phase.UNKNOWN, sent)
         return chunks
@@ -287,8 +290,8 @@ class ProviderModel:
         except WorldError as error:
             # A codec knows neither the model's name nor what must not be shown.
             raise self._error(error.error_class, str(error), sent) from None
-        except UNREADABLE as error:
-            raise self._unreadable(error, sent) from None
+        except UNREADABLE:
+            raise self._unreadable(sent) from None
 
     def _named(self, reply: ModelReply) -> ModelReply:
         """Some formats do not say which model answered. Counts that cannot be are none: the answer
@@ -421,9 +424,8 @@ class ProviderModel:
         """The codec, the settings or the transport refused before anything was sent."""
         return self._error(ErrorClass.REJECTED, str(error), sent, Phase.NOTHING_SENT)
 
-    def _unreadable(self, error: Exception, sent: "_Sent") -> WorldError:
-        text = f"its answer could not be read ({type(error).__name__})"
-        return self._error(ErrorClass.SERVER, text, sent)
+    def _unreadable(self, sent: "_Sent") -> WorldError:
+        return self._error(ErrorClass.SERVER, UNREADABLE_ANSWER, sent)
 
     def _error(
         self,
@@ -562,14 +564,16 @@ class _PlainBody:
     """A body that is one object though a stream was asked for: an error from before the stream, or
     the answer of a server that does not stream."""
 
-    __slots__ = ("_is_possible", "body")
+    __slots__ = ("_is_first", "_is_possible", "body")
 
     def __init__(self, *, is_possible: bool) -> None:
-        self._is_possible = is_possible
+        self._is_possible, self._is_first = is_possible, True
         self.body = bytearray()
 
     def takes(self, piece: bytes) -> bool:
         """Take a piece of such a body; return false for a piece of a stream."""
+        check_no_page(piece if self._is_first else b"")
+        self._is_first = False
         if not self.body and not (self._is_possible and piece.lstrip()[:1] == b"{"):
             self._is_possible = False
             return False

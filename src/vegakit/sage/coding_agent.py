@@ -10,7 +10,14 @@ from vegakit.agent import CompactionRule, TurnRule
 from vegakit.host import Agent
 from vegakit.policy import TRANSIENT, Backoff, BreakerRule, RetryRule
 from vegakit.ports import Clock, Model, Tool
-from vegakit.sage.events import SageCost, SageEvent, SageToolBegan, SageToolEnded, SageWaiting
+from vegakit.sage.events import (
+    SageCost,
+    SageEvent,
+    SageRetry,
+    SageToolBegan,
+    SageToolEnded,
+    SageWaiting,
+)
 from vegakit.sage.patches import PATCHED_PATH
 
 _MOST_STEPS, _MOST_CALLS = 400, 4_000
@@ -101,9 +108,13 @@ def coding_agent(
     )
 
 
+_SOONEST_TOLD_MS = 1_000
+
+
 class Silence:
     """Counts how long nothing was told in a turn, and tells so at a tenth of what a model may be
-    silent, then at twice that, and so on."""
+    silent, but not before a second, then at twice that, and so on. Until a model is asked again
+    nobody waits for it."""
 
     def __init__(self, model: str, limit_ms: int, now: int) -> None:
         self._model, self._limit_ms, self._since = model, limit_ms, now
@@ -113,7 +124,7 @@ class Silence:
     @property
     def due_ms(self) -> int:
         """Return when to tell next, if nothing comes before."""
-        return self._since + self._limit_ms * 2**self._told // 10
+        return self._since + max(_SOONEST_TOLD_MS, self._limit_ms // 10) * 2**self._told
 
     def heard(self, event: SageEvent, now: int) -> None:
         """Begin anew: something was told. What a tool is at, it need not say."""
@@ -124,6 +135,8 @@ class Silence:
                 self._tools[event.id] = event.name
             case SageToolEnded():
                 self._tools.pop(event.id, None)
+            case SageRetry():
+                now += round(1000 * event.wait_s)
             case _:
                 pass
         self._since, self._told = now, 0

@@ -11,6 +11,7 @@ The store of undo has the truth, the marks follow from it; so a kill in between 
 import asyncio
 import json
 import re
+import shlex
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -478,5 +479,7 @@ def _workspace_of(here: Path, state: Path) -> Path:
         if undo_folder(folder, state).is_dir():
             return folder
     raise UserError(
-        f"no turn of the coding agent is recorded for {here}; go to the folder where it ran"
+        f"no turn of the coding agent is recorded under the path {here}; go to the folder where it "
+        "ran, or, if that was moved or renamed since, move it back first: mv "
+        f"{shlex.quote(str(here))} OLD-PATH"
     )

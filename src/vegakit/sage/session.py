@@ -86,6 +86,7 @@ from vegakit.sage.sessions import (
 )
 from vegakit.sage.skills import SkillSet, find_skills
 from vegakit.sage.tools import Jobs, SageTool, ToolRegistry, Workspace, session_tools
+from vegakit.sage.tools.outside import check_nodes
 from vegakit.sage.undo.recorder import TurnRecorder, lasting_effect
 from vegakit.sdk import Ask, CallRetried, Runtime, runtime_arguments
 from vegakit.tools import remove_left_stubs
@@ -149,10 +150,9 @@ class SageAgent:
         self._failure: BaseException | None = None
         self._history: list[Message] = []
         self._lasting: set[str] = set()
-        self._refused = 0
         self._answering: set[asyncio.Task[None]] = set()
         self._last: TurnRecord | None = None
-        self._last_number = 0
+        self._refused, self._last_number = 0, 0
         self._told: StreamBuffer[StreamEvent[str] | SageEvent] | None = None
         self._skills = SkillSet()
 
@@ -278,7 +278,7 @@ class SageAgent:
                 system=system_prompt(self.folder, told),
                 told=told,
                 programs=self._programs,
-                nodes=self._nodes,
+                nodes=await asyncio.to_thread(check_nodes, self.folder, self._nodes),
                 max_tokens=self._max_tokens or MOST_TOKENS,
             )
         self.record = known
@@ -552,7 +552,7 @@ class SageAgent:
         undo = self._undo
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
-        notes, self._workspace.notes = self._workspace.notes, []
+        notes, self._workspace.notes[:] = [*self._workspace.notes], []
         told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes), undo.unrecorded)
         return SageEnd(reason, text, name, message, spent, self._refused, *told)
 

@@ -42,7 +42,7 @@ from vegakit.tools.openat import (
     replace_file,
     writable_mode,
 )
-from vegakit.tools.protected_names import authorize_path
+from vegakit.tools.protected_names import authorize_path, installed_below
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -205,11 +205,21 @@ class Files:
         clean = authorize_path(self._grant, wanted)
         *above, name = clean.split("/")
         with _translated_errors(clean):
+            if isinstance(wanted, WritePath):
+                self._check_not_installed(clean)
             folder = self._folder(above, make=make)
             try:
                 yield clean, folder, name
             finally:
                 os.close(folder)
+
+    def _check_not_installed(self, path: str) -> None:
+        for mark in installed_below(path):
+            if os.path.lexists(self._root / mark):
+                raise CapabilityDenied(
+                    f"{path[:80]!a} is never written by a tool, because {mark[:80]!a} says that it "
+                    "belongs to an environment, whose programs others run; change it yourself"
+                )
 
     def _folder(self, names: Sequence[str], *, make: bool) -> int:
         root = os.open(self._root, _LIST)

@@ -18,8 +18,9 @@ top of a workspace. `.GIT` and other spellings that some file system takes for t
 the same name.
 
 What is installed is code that the tools of the person run: the programs of an environment, and
-what each of its Pythons runs when it starts. In an environment that was there a command makes none
-of it: it is set aside. One that a command makes is left to it as a whole.
+what each of its Pythons runs when it starts. An environment is called `.venv` or `venv`, or has a
+`pyvenv.cfg`. In one that was there a command makes none of it: it is set aside. One that a command
+makes is left to it as a whole.
 """
 
 import re
@@ -149,6 +150,8 @@ _BELOW: dict[str, Mapping[str, ProtectionKind]] = {
     "dist-packages": _IN_PACKAGES,
 }
 """Names that mean something only in a folder of this name; `*` stands for any beginning."""
+ENVIRONMENT_MARK = "pyvenv.cfg"
+"""The file that makes any folder an environment."""
 ENVIRONMENTS = frozenset(
     above for above, names in _BELOW.items() if ProtectionKind.INSTALLED in names.values()
 )
@@ -189,6 +192,17 @@ def authorize_path(grant: Grant, wanted: ReadPath | WritePath) -> str:
             f'add allowed_paths ["{clean.path}"]'
         )
     return clean.path
+
+
+def installed_below(path: str) -> tuple[str, ...]:
+    """Return the files that would make a path installed code: each is in a folder above it, and
+    says that this is an environment, whatever its name."""
+    names = path.split("/")
+    return tuple(
+        "/".join((*names[:number], ENVIRONMENT_MARK))
+        for number, name in enumerate(names)
+        if fold_path(name) in _IN_ENVIRONMENT
+    )
 
 
 def is_protected(path: str) -> bool:

@@ -1,9 +1,12 @@
 """Names that other programs trust, in every spelling that some file system takes for them."""
 
+from pathlib import Path
+
 import pytest
 
 from vegakit.errors import CapabilityDenied
 from vegakit.policy import Grant, ReadPath, WritePath, delegate
+from vegakit.tools import Files
 from vegakit.tools.protected_names import authorize_path, is_auto_executed, is_protected
 
 SEALED = [
@@ -114,3 +117,15 @@ def test_every_grant_it_was_cut_from_must_name_it() -> None:
     assert authorize_path(named, WritePath("Makefile")) == "Makefile"
     with pytest.raises(CapabilityDenied, match="no wildcard reaches"):
         authorize_path(delegate(Grant(("fs",), paths=("**",)), named), WritePath("Makefile"))
+
+
+async def test_programs_of_an_environment_of_any_name_are_not_written(tmp_path: Path) -> None:
+    """It is known by its `pyvenv.cfg`; without one, `bin` is a folder as any other."""
+    names = ("js/env/bin/w", "js/env/pyvenv.cfg", "js/env/Scripts/a/b", "js/bin/w")
+    files = Files(tmp_path, Grant(("fs::write",), paths=names))
+    await files.write("js/env/pyvenv.cfg", b"")
+    for name in names[:-1]:
+        with pytest.raises(CapabilityDenied, match="belongs to an environment"):
+            await files.write(name, b"evil")
+    await files.write("js/bin/w", b"")
+    assert (tmp_path / "js/env/pyvenv.cfg").read_bytes() == b""

@@ -150,27 +150,30 @@ async def test_a_workspace_that_became_a_link_is_not_followed(tmp_path: Path) ->
 PACKAGES = ".venv/lib/python3/site-packages"
 
 
-async def test_code_that_tools_of_the_person_run_stays_as_it_is(tmp_path: Path) -> None:
-    """Programs of an environment, and what its Python runs when it starts; packages may come."""
+@pytest.mark.parametrize("env", [".venv", "myenv"])
+async def test_code_that_tools_of_the_person_run_stays_as_it_is(tmp_path: Path, env: str) -> None:
+    """Programs of an environment, whatever its name, and what its Python runs when it starts;
+    packages may come."""
+    packages = f"{env}/lib/python3/site-packages"
     async with boxed(tmp_path) as box:
-        for name in (".venv/bin/python", f"{PACKAGES}/a.pth", ".venv/pyvenv.cfg"):
+        for name in (f"{env}/bin/python", f"{packages}/a.pth", f"{env}/pyvenv.cfg"):
             (box.workspace / name).parent.mkdir(parents=True, exist_ok=True)
             (box.workspace / name).write_text("the person's")
         before = tree_of(box.workspace)
         ran = await box.sh(
-            f"for f in .venv/bin/python .venv/bin/pip {PACKAGES}/a.pth .venv/pyvenv.cfg; do "
-            f"rm -f $f; echo evil > $f; done; mv .venv/bin .venv/b; mv .venv v; cd {PACKAGES} && "
+            f"for f in {env}/bin/python {env}/bin/pip {packages}/a.pth {env}/pyvenv.cfg; do "
+            f"rm -f $f; echo evil > $f; done; mv {env}/bin {env}/b; mv {env} v; cd {packages} && "
             "echo evil | tee evil.pth sitecustomize.py; echo fine > package.py"
         )
         left = tree_of(box.workspace)
         aside = {name for name in left if ".set-aside-" in name}
         assert {name.split(".set-aside-")[0] for name in aside} == {
-            f"{PACKAGES}/evil.pth",
-            f"{PACKAGES}/sitecustomize.py",
+            f"{packages}/evil.pth",
+            f"{packages}/sitecustomize.py",
         }
         assert len(ran.about_files) == 2
         kept = {name: text for name, text in left.items() if name not in aside}
-        assert kept == {**before, f"{PACKAGES}/package.py": b"fine\n"}
+        assert kept == {**before, f"{packages}/package.py": b"fine\n"}
 
 
 async def test_an_environment_that_a_command_makes_is_left_to_it(tmp_path: Path) -> None:

@@ -76,5 +76,5 @@ async def session_tools(
     if record.programs:
         tools += program_tools(workspace.folder, record.model)
     if record.nodes:
-        tools += (node_tool(workspace.folder, record.nodes),)
+        tools += (node_tool(workspace.folder, record.nodes, workspace.notes),)
     return (*tools, *servers)

@@ -152,30 +152,36 @@ class FileTools:
         content = given.content.encode("utf-8", errors="surrogateescape")
         async with self._workspace.writing, self._workspace.changing(path):
             files = Files(self._workspace.folder, grant_for((READ, WRITE), path))
-            await self._check_unchanged(files, path)
+            await self._check_known(files, path, content)
             await files.write(path, content)
             self._seen[path] = _digest(content)
         return f"wrote {path}: {_lines_in(given.content)}, {len(content):,} bytes"
 
-    async def _check_unchanged(self, files: Files, path: str) -> None:
-        """Refuse to write over what somebody did to a file since the agent read or wrote it: a
-        whole file says nothing of what it replaces, as an edit does."""
-        if path not in self._seen:
-            return
+    async def _check_known(self, files: Files, path: str, content: bytes) -> None:
+        """Refuse to write over what the agent does not know, a file that it never read or that
+        somebody changed since: a whole file says nothing of what it replaces, as an edit does."""
         try:
-            is_same = _digest(await files.read(path)) == self._seen[path]
+            found = await files.read(path)
         except ToolFailed:
-            return  # it is gone, or no longer a file: nothing is written over
-        if not is_same:
+            return  # it is not there, or no file: nothing is written over
+        # Where nothing is lost nobody has to read: a write that was cut off is sent again, and
+        # commands make empty files.
+        if found in (b"", content) or self._seen.get(path) == _digest(found):
+            return
+        if path not in self._seen:
             raise ToolFailed(
-                f"{path} was changed since you read it, by a command or by the person; read it "
-                "again, and write it with what changed"
+                f"{path} is there already, and you have not read it since this session began or "
+                "was resumed; read it first, then write it, or change parts of it with edit"
             )
+        raise ToolFailed(
+            f"{path} was changed since you read it, by a command or by the person; read it "
+            "again, and write it with what changed"
+        )
 
-    def _learn(self, path: str, before: bytes, after: bytes) -> None:
-        """Know what an edit left, unless somebody had changed other places of the file."""
-        if self._seen.get(path, _digest(before)) == _digest(before):
-            self._seen[path] = _digest(after)
+    def _learn(self, path: str, before: bytes, target: str, after: bytes) -> None:
+        """Know what an edit left in a file that was known as a whole before."""
+        if self._seen.get(path) == _digest(before):
+            self._seen[target] = _digest(after)
 
     async def _edit(self, given: EditArguments) -> str:
         path, edits = self._workspace.relative(given.path), _edits_of(given)
@@ -187,7 +193,7 @@ class FileTools:
             made = replace_each(decoded(before, path), edits, path)
             after = made[-1].text.encode()
             await files.write(path, after)
-            self._learn(path, before, after)
+            self._learn(path, before, path, after)
         lines = ", ".join(str(one.line) for one in made)
         is_exact = all(one.exact for one in made)
         return f"edited {path} at line {lines}{'' if is_exact else _BLANKS_DIFFERED}"
@@ -222,8 +228,13 @@ class FileTools:
                     await change.take_back(files)
                 raise ToolFailed(f"{error}. Nothing was changed; send all again") from None
             for change in changes:
-                if change.before is not None and change.after is not None:
-                    self._learn(change.target or change.path, change.before, change.after)
+                if change.after is None:
+                    continue
+                target = change.target or change.path
+                if change.before is None:
+                    self._seen[target] = _digest(change.after)
+                else:
+                    self._learn(change.path, change.before, target, change.after)
         return "\n".join(change.told for change in changes)
 
     async def _planned(self, files: Files, patch: FilePatch) -> "_FileChange":
@@ -353,7 +364,9 @@ _TOLD_READ = (
     "Read a text file of the workspace, with line numbers. start and lines choose a part. "
     "Also reads @output/ files that shell names, and @skill/ files."
 )
-_TOLD_WRITE = "Write a whole file; missing folders are made. Prefer edit for a file that exists."
+_TOLD_WRITE = (
+    "Write a whole file; missing folders are made. Read a file that exists first, and prefer edit."
+)
 _TOLD_EDIT = (
     "Replace one place of a file, or several by edits, one after the other, all or none. Each old "
     "must fit exactly once: copy it from the file without line numbers, with enough lines around "

@@ -12,7 +12,10 @@ settings name, programs that the agent writes, and nodes of a folder that the pe
 |             | nothing: one with capabilities is refused                   |                |
 """
 
+import asyncio
+import hashlib
 import logging
+import shlex
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -270,16 +273,68 @@ class NodeArguments(Struct, forbid_unknown_fields=True):
     inputs: dict[str, Any] = {}
 
 
-def node_tool(folder: Path, name: str) -> SageTool:
-    """Return the tool that calls the nodes of a folder. The interpreter runs them, so nothing that
-    an agent writes there becomes code; and one that needs a capability is refused, since whoever
-    named the folder did not say what its files may touch."""
+def check_nodes(folder: Path, name: str) -> str:
+    """Return the name of the folder of nodes of a new session, if there is any. Refuse one from
+    which nothing can be called here, before anything is spent."""
+    if not name:
+        return name
+    place = _place_of_nodes(folder, name)
+    if not place.is_dir():
+        raise _no_folder(folder, name)
+    from vegakit.vesper import NodeRepository  # slow to load, and few sessions have nodes
+
+    if not (_rules_in(place) and NodeRepository.at(place).nodes):
+        named = shlex.quote(name)
+        raise UserError(
+            f"{name} has no node that can be called, so no session is begun; to see what is in it, "
+            f"type: vega node check {named}"
+        )
+    return name
+
+
+def _place_of_nodes(folder: Path, name: str) -> Path:
     place = (folder / name).resolve()
     if not place.is_relative_to(folder.resolve()):
-        raise UserError(
-            f"{name} is no folder in {folder}, so no nodes are called from it; type for example: "
-            "vega code --nodes nodes"
+        raise _no_folder(folder, name)
+    return place
+
+
+def _no_folder(folder: Path, name: str) -> UserError:
+    return UserError(
+        f"{name} is no folder in {folder}, so no nodes are called from it; type for example: "
+        "vega code --nodes nodes"
+    )
+
+
+def _rules_in(place: Path) -> dict[str, bytes]:
+    """Return digests of the files of nodes in a folder, by their paths there."""
+    return {
+        str(path.relative_to(place)): hashlib.blake2b(path.read_bytes()).digest()
+        for path in sorted(place.rglob("*.vsp"))
+        if path.is_file()
+    }
+
+
+def node_tool(folder: Path, name: str, notes: list[str] | None = None) -> SageTool:
+    """Return the tool that calls the nodes of a folder. The interpreter runs them, so nothing that
+    an agent writes there becomes code; and one that needs a capability is refused, since whoever
+    named the folder did not say what its files may touch. Figures of rules that were changed since
+    are given with that, also to the person by `notes`: the agent may have written the rule."""
+    place = _place_of_nodes(folder, name)
+    began = _rules_in(place)
+
+    def changed() -> str:
+        now = _rules_in(place)
+        names = sorted({path for path, _ in began.items() ^ now.items()})
+        if not names:
+            return ""
+        told = (
+            f"rules in {name} were changed since this session began or was resumed, by the agent, "
+            f"a command or the person: {', '.join(names)}; figures of node may differ from before"
         )
+        if notes is not None and told not in notes:
+            notes.append(told)
+        return f"\nnote: {told}: say so with them"
 
     async def call(given: NodeArguments) -> str:
         from vegakit.vesper import (  # slow to load, and few sessions have nodes
@@ -305,7 +360,8 @@ def node_tool(folder: Path, name: str) -> SageTool:
                 "here: ask the person to run it"
             )
         run = callable_node(node, path="direct", repository=found)
-        return to_json(outputs_of(run.node, await run.answer(given.inputs))).decode()
+        figures = to_json(outputs_of(run.node, await run.answer(given.inputs))).decode()
+        return figures + await asyncio.to_thread(changed)
 
     return SageTool(
         spec_of("node", _TOLD_NODE, {"node": TEXT, "inputs": {"type": "object"}}, ""),

@@ -245,7 +245,7 @@ class _QuarantineVisitor:
             if self._was_known(fd, entry):
                 return None
             return self._rename(fd, trail, entry.name, "git acts on that name in a repository")
-        kind = kind_at(trail, entry.name)
+        kind = kind_at(trail, entry.name, self._before)
         if kind is None and not entry.is_dir(follow_symlinks=False):
             return None
         if entry.inode() in self._inodes and self._was_known(fd, entry):
@@ -265,7 +265,7 @@ class _QuarantineVisitor:
         """Return whether a name of this kind is set aside here. An environment that came as a whole
         is the command's own, and no tool of the person was set up to use it."""
         if kind is ProtectionKind.INSTALLED:
-            return bool(trail) and trail[-1][1] in self._before.environments
+            return (trail[-1][1] if trail else self._root) in self._before.environments
         return kind in {ProtectionKind.TRUSTED, ProtectionKind.CREDENTIALS}
 
     def _is_from_outside(self, fd: int, trail: Trail, entry: "os.DirEntry[str]") -> bool:

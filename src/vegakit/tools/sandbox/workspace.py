@@ -25,6 +25,7 @@ from vegakit.tools.openat import best_opener, born_ns, flags
 from vegakit.tools.protected_names import (
     ABSENT_FILES,
     ABSENT_FOLDERS,
+    ENVIRONMENT_MARK,
     ENVIRONMENTS,
     SECRET_FILES,
     ProtectionKind,
@@ -353,8 +354,8 @@ class _GuardCollector:
                 return []
         if not trail:
             self._present = names
-        elif fold_path(trail[-1][0]) in ENVIRONMENTS:
-            self.found.environments.add(trail[-1][1])
+        if ENVIRONMENT_MARK in names or (trail and fold_path(trail[-1][0]) in ENVIRONMENTS):
+            self.found.environments.add(trail[-1][1] if trail else self.found.root)
         below: list[str] = []
         ours = self._kept_by_runtimes(trail, entries, names)
         for entry in entries:
@@ -408,7 +409,7 @@ class _GuardCollector:
         inner: bool,
         ours: Collection[str],
     ) -> bool:
-        kind = kind_at(trail, entry.name)
+        kind = kind_at(trail, entry.name, self.found)
         if kind is None and ours and fold_path(entry.name) in ours:
             kind = ProtectionKind.OURS
         if kind is None and fold_path(entry.name) in SECRET_FILES and entry.is_file():
@@ -549,12 +550,16 @@ class _GuardCollector:
         os.close(made)
 
 
-def kind_at(trail: Trail, name: str) -> ProtectionKind | None:
-    """Return why a name is protected here, or None."""
+def kind_at(trail: Trail, name: str, found: WorkspaceScan) -> ProtectionKind | None:
+    """Return why a name is protected here, or None. An environment that a walk found is one
+    whatever it is called."""
     short = fold_path(name)
     if not trail and short in _AT_THE_TOP:
         return ProtectionKind.TRUSTED
-    return kind_of(short, fold_path(trail[-1][0]) if trail else "")
+    above, here = (fold_path(trail[-1][0]), trail[-1][1]) if trail else ("", found.root)
+    if above not in ENVIRONMENTS and here in found.environments:
+        above = ".venv"
+    return kind_of(short, above)
 
 
 def is_repository(names: set[str]) -> bool:
