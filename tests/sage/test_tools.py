@@ -656,27 +656,36 @@ def test_a_write_is_not_over_what_a_person_did_meanwhile(tmp_path: Path) -> None
         assert (it.folder / "a.txt").read_text() == "2\n"
 
 
-def test_a_whole_file_that_was_never_read_is_not_written_over(tmp_path: Path) -> None:
-    """An edit knows one place of it; a file that the agent made, or that is empty, is known."""
+def test_a_whole_file_that_somebody_made_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    """One that is older is; a file that the agent made, or that is empty, is known."""
     add = "*** Begin Patch\n*** Add File: c.txt\n+c\n*** End Patch"
     wanted = [
-        ("write", {"path": "a.txt", "content": "theirs\n"}),
-        ("edit", {"path": "a.txt", "old": "old", "new": "new"}),
-        ("write", {"path": "a.txt", "content": "theirs\n"}),
+        ("write", {"path": "a.txt", "content": "A\n"}),
+        ("write", {"path": "b.txt", "content": "B\n"}),
+        ("edit", {"path": "b.txt", "old": "mine", "new": "ours"}),
+        ("write", {"path": "b.txt", "content": "B\n"}),
         ("write", {"path": "empty.txt", "content": "e\n"}),
         ("apply_patch", {"patch": add}),
         ("write", {"path": "c.txt", "content": "C\n"}),
-        ("read", {"path": "a.txt"}),
-        ("write", {"path": "a.txt", "content": "theirs\n"}),
+        ("read", {"path": "b.txt"}),
+        ("write", {"path": "b.txt", "content": "B\n"}),
     ]
     steps = iter([*map(calls, wanted), "Done."])
-    with scene(tmp_path, lambda _: next(steps)) as it:
-        (it.folder / "a.txt").write_text("old\nmine\n")
-        (it.folder / "empty.txt").touch()
+    asked = count(1)
+
+    def answer(_: ProviderRequest) -> ProviderAnswer:
+        if next(asked) == 2:
+            (tmp_path / "work/b.txt").write_text("mine\n")
+            (tmp_path / "work/empty.txt").touch()
+        return next(steps)
+
+    with scene(tmp_path, answer) as it:
+        (it.folder / "a.txt").write_text("old\n")
+        os.utime(it.folder / "a.txt", (1_000_000_000, 1_000_000_000))
         it.events("-p", "Write it.")
         told = [json.dumps(result["content"]) for result in it.results(it.bodies[-1])]
         refused = [number for number, one in enumerate(told) if "you have not read it" in one]
-        assert refused == [0, 2]
-        assert "1\\tnew\\n2\\tmine" in told[6]
-        assert (it.folder / "a.txt").read_text() == "theirs\n"
-        assert [(it.folder / name).read_text() for name in ("c.txt", "empty.txt")] == ["C\n", "e\n"]
+        assert refused == [1, 3]
+        assert "1\\tours" in told[7]
+        made = [(it.folder / f"{name}.txt").read_text() for name in ("a", "b", "c", "empty")]
+        assert made == ["A\n", "B\n", "C\n", "e\n"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,6 +81,7 @@ class FileTools:
         self._workspace = workspace
         self._seen: dict[str, bytes] = {}
         """By path: digests of the contents that the agent knows."""
+        self._begun_ms = time.time_ns() // 1_000_000
 
     def tools(self) -> tuple[SageTool, ...]:
         """Return them, always in the same order."""
@@ -169,9 +171,13 @@ class FileTools:
         if found in (b"", content) or self._seen.get(path) == _digest(found):
             return
         if path not in self._seen:
+            # One that is older than these tools may have been read before a kill, of which they
+            # know nothing; and what it was, the model may have been told by the person.
+            if (await files.stat(path)).modified_ms < self._begun_ms:
+                return
             raise ToolFailed(
-                f"{path} is there already, and you have not read it since this session began or "
-                "was resumed; read it first, then write it, or change parts of it with edit"
+                f"{path} was made or changed since this turn began, by a command or by the person, "
+                "and you have not read it; read it first, then write it with what changed"
             )
         raise ToolFailed(
             f"{path} was changed since you read it, by a command or by the person; read it "
@@ -364,9 +370,7 @@ _TOLD_READ = (
     "Read a text file of the workspace, with line numbers. start and lines choose a part. "
     "Also reads @output/ files that shell names, and @skill/ files."
 )
-_TOLD_WRITE = (
-    "Write a whole file; missing folders are made. Read a file that exists first, and prefer edit."
-)
+_TOLD_WRITE = "Write a whole file; missing folders are made. Prefer edit for a file that exists."
 _TOLD_EDIT = (
     "Replace one place of a file, or several by edits, one after the other, all or none. Each old "
     "must fit exactly once: copy it from the file without line numbers, with enough lines around "
