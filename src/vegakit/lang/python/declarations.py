@@ -82,30 +82,31 @@ def _check_new_name(file: PythonFile, node: ast.AST, name: str) -> None:
 
 def server(file: PythonFile, name: str, node: ast.Assign) -> tree.UseMcp | None:
     """`github = vega.mcp("github")`."""
-    match node.value:
-        case ast.Call(
-            func=ast.Attribute(value=of, attr="mcp"),
-            args=[ast.Constant(value=str() as called)],
-            keywords=[],
-        ) if file.means(of, "vegakit.vega"):
-            _check_new_name(file, node, name)
-            file.servers.add(name)
-            return tree.UseMcp(*file.span(node), called, name)
-        case _:
-            return None
+    if (called := _named_by(file, node, "mcp")) is None:
+        return None
+    _check_new_name(file, node, name)
+    file.servers.add(name)
+    return tree.UseMcp(*file.span(node), called, name)
 
 
 def used_node(file: PythonFile, name: str, node: ast.Assign) -> tree.UseNode | None:
     """`pay = vega.node("transfer_v1")`."""
+    if (called := _named_by(file, node, "node")) is None:
+        return None
+    _check_new_name(file, node, name)
+    file.nodes.add(name)
+    return tree.UseNode(*file.span(node), called, name)
+
+
+def _named_by(file: PythonFile, node: ast.Assign, function: str) -> str | None:
+    """Return the one text that a function of `vega` is called with, if that is what it is."""
     match node.value:
         case ast.Call(
-            func=ast.Attribute(value=of, attr="node"),
+            func=ast.Attribute(value=of, attr=attr),
             args=[ast.Constant(value=str() as called)],
             keywords=[],
-        ) if file.means(of, "vegakit.vega"):
-            _check_new_name(file, node, name)
-            file.nodes.add(name)
-            return tree.UseNode(*file.span(node), called, name)
+        ) if attr == function and file.means(of, "vegakit.vega"):
+            return called
         case _:
             return None
 
