@@ -78,6 +78,8 @@ def _result(text: str) -> tuple[str, Any]:
         ("price * rate", "decimal<6>", "0.829125"),
         ("ROUND(price * rate, 2)", "decimal<2>", "0.83"),
         ("ROUND(0.125, 2)", "decimal<2>", "0.12"),
+        ("ROUND(ROUND(price * rate, 0), 2)", "decimal<2>", "1.00"),
+        ("ROUND(ROUND(2.0 / 3.0, 0), 2)", "decimal<2>", "1.00"),
         ("ROUND(-0.135, 2)", "decimal<2>", "-0.14"),
         # Rounded twice, over 18 places, this would be 0.02.
         ("ROUND(2500000000000000001.0 / 100000000000000000000.0, 2)", "decimal<2>", "0.03"),

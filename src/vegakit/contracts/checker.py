@@ -437,8 +437,10 @@ class _Checker:
         if places.kind != "integer" or not 0 <= int(places.text) <= MAX_SCALE:
             raise self.error(places.at, f"the places are a number from 0 to {MAX_SCALE}")
         kind, part = DecimalType(int(places.text)), self._number(term.parts[0])
-        if isinstance(part, Arithmetic) and part.operator in "*/" and _is_decimal(part):
-            return Arithmetic(kind, part.operator, part.left, part.right)  # rounded once only
+        # Rounded once only, unless it says twice: ROUND(ROUND(a * b, 0), 2) has no cents.
+        is_exact = isinstance(part, Arithmetic) and term.parts[0].text != "ROUND"
+        if is_exact and part.operator in "*/" and _is_decimal(part):
+            return Arithmetic(kind, part.operator, part.left, part.right)
         return part if part.type == kind else Rescaled(kind, part)
 
     def seconds(self, term: Term) -> Expression:
