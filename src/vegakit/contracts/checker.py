@@ -438,8 +438,8 @@ class _Checker:
             raise self.error(places.at, f"the places are a number from 0 to {MAX_SCALE}")
         kind, part = DecimalType(int(places.text)), self._number(term.parts[0])
         # Rounded once only, unless it says twice: ROUND(ROUND(a * b, 0), 2) has no cents.
-        is_exact = isinstance(part, Arithmetic) and term.parts[0].text != "ROUND"
-        if is_exact and part.operator in "*/" and _is_decimal(part):
+        can_be_exact = _is_decimal(part) and term.parts[0].text != "ROUND"
+        if isinstance(part, Arithmetic) and part.operator in "*/" and can_be_exact:
             return Arithmetic(kind, part.operator, part.left, part.right)
         return part if part.type == kind else Rescaled(kind, part)
 
