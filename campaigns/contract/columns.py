@@ -78,7 +78,9 @@ def cap(stage: Stage, row: Row, fault: bool) -> str:
     billed = stage.billed_usd(len(stage.steps()))
     require(stage.steps(), f"nothing was asked: {done}")
     require(billed <= row.cap_usd, f"${billed:.5f} was billed, the cap is ${row.cap_usd}")
-    require("BudgetExceeded" in done.out + done.err, f"nothing says that the cap was met: {done}")
+    said = done.out + done.err
+    is_told = "BudgetExceeded" in said or "stopped: budget" in said
+    require(is_told, f"nothing says that the cap was met: {done}")
     require(bool(done.code) is not bool(row.plan), f"the exit code is {done.code}")
     return f"{len(stage.steps())} of {3 * row.paths} asked, ${billed:.5f} of ${row.cap_usd} billed"
 

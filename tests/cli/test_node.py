@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from vegakit.cli import main
-from vegakit.store import read_audit
+from vegakit.store import open_records, read_audit
+from vegakit.vesper import load_node
 
 SAMPLES = Path(__file__).parents[2] / "examples/nodes"
 TRANSFER = SAMPLES / "transfer.vsp"
@@ -162,9 +163,31 @@ def test_a_file_keeps_state_and_the_audit_what_was_done(tmp_path: Path, capsys: 
     assert entry["inputs"] == REQUEST
 
 
+def test_records_to_begin_with_take_nothing_back(tmp_path: Path, capsys: Captured) -> None:
+    """A command that is typed again, or that is refused, leaves the records that are there."""
+    begun = ["--state", tmp_path / "bank.db", "--records", json.dumps(ACCOUNTS)]
+    refused = _with_state(*begun)
+    assert main(["node", *map(str, refused)]) == 1
+    capsys.readouterr()
+    assert not (tmp_path / "bank.db").exists() or not _balances(tmp_path)
+    for _ in range(2):
+        assert _json(_with_state(*begun, "--allow", "database"), capsys)[0] == 0
+        assert _balances(tmp_path) == {"a": "70.00", "b": "35.00"}
+
+
+def _balances(folder: Path) -> dict[str, str]:
+    node = load_node(STATEFUL).program
+    records = open_records(folder / "bank.db")
+    records.put(node.state("accounts"), [])
+    found = records.all_records(node.state("accounts"))
+    records.close()
+    return {record["id"]: record["balance"] for record in found}
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
+        (["--records", '{"accounts": [{"id": "a", "id": "b"}]}'], "'id' stands twice"),
         (["--state", "bank.db"], "try: --allow database.read.accounts --allow database.write"),
         (["--state", "bank.db", "--allow", "databse"], "there is no capability 'databse'"),
         (["--records", '{"acounts": []}'], "did you mean accounts"),

@@ -195,13 +195,13 @@ security:
 
 async def test_http_reaches_the_declared_host_with_a_secret_that_is_never_shown() -> None:
     """The node and its traces only hold a reference."""
-    answer = json.dumps({"id": "ch_1", "paid": True}).encode()
-    async with Server(reply(answer)) as server:
+    answer = json.dumps({"id": "ch_1 of s3cr3t", "paid": True}).encode()
+    async with Server(reply(answer)) as server:  # which echoes what it was sent
         node = _node(REMOTE.replace("PORT", str(server.port)))
         granted = grant_of([*node.rules.capabilities])
         host = NodeHost(grant=granted, secrets=lambda name: {"card_key": "s3cr3t"}[name])
         outcome = await host.run(node, {"amount": "9.99"})
-    assert outcome.outputs == {"id": "ch_1"}
+    assert outcome.outputs == {"id": "ch_1 of [redacted]"}
     assert "s3cr3t" not in repr(outcome)
     assert "secret:card_key" in repr(outcome)
     head = server.heads[0].split("\r\n")
@@ -211,7 +211,7 @@ async def test_http_reaches_the_declared_host_with_a_secret_that_is_never_shown(
     ]
 
 
-@pytest.mark.parametrize("body", [b"no json", b'{"id": 5, "paid": true}'])
+@pytest.mark.parametrize("body", [b"no json", b'{"id": 5, "paid": true}', b"[" * 200_000])
 async def test_an_answer_that_does_not_fit_is_the_declared_error(body: bytes) -> None:
     """A host that says something else has failed."""
     async with Server(reply(body)) as server:

@@ -59,6 +59,7 @@ from vegakit.vesper import (
     NodeReport,
     PythonPath,
     TraceRecorder,
+    check_grant,
     compare_paths,
     find_nodes,
     grant_of,
@@ -257,8 +258,9 @@ def _run_in_world(
     """Run a node with effects; of records in memory return those that are left, too."""
     records = open_records(chosen.state)
     try:
-        put_records(node, records, _object("--records", chosen.records or "{}"))
         grant = grant_of([*chosen.allow, *([] if chosen.state else ["database"])])
+        check_grant(node, grant)  # before the records are written, too
+        put_records(node, records, _object("--records", chosen.records or "{}"))
         secrets = dict(_secret(each) for each in chosen.secret)
         outcome = asyncio.run(_hosted(node, given, records, grant, secrets, make, chosen))
         if chosen.state:
@@ -317,7 +319,7 @@ def _object(option: str, given: str) -> dict[str, Any]:
     be exact."""
     try:
         text = Path(given[1:]).read_text("utf-8") if given.startswith("@") else given
-        read = json.loads(text, parse_float=str)
+        read = json.loads(text, parse_float=str, object_pairs_hook=_once)
     except OSError as error:
         raise UserError(f"{given[1:]} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -327,6 +329,14 @@ def _object(option: str, given: str) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise UserError(f"{option} is no object; type for example: {option} {_EXAMPLES[option]}")
     return read  # pyright: ignore[reportUnknownVariableType]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. JSON takes the last of two names, which may be another amount."""
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{twice[:40]!a} stands twice in it")
+    return dict(pairs)
 
 
 def _outcome(outcome: NodeOutcome) -> dict[str, Any]:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         MakePath as MakePath,
         NodeHost as NodeHost,
         ask_with as ask_with,
+        check_grant as check_grant,
         grant_of as grant_of,
         put_records as put_records,
         read_sensitively as read_sensitively,
@@ -166,8 +167,8 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "node_files": "NodeFile find_nodes load_node parse_node",
         "node_host": (
-            "MakePath NodeHost ask_with grant_of put_records read_sensitively shown_clauses "
-            "shown_outcome shown_records"
+            "MakePath NodeHost ask_with check_grant grant_of put_records read_sensitively "
+            "shown_clauses shown_outcome shown_records"
         ),
         "node_paths": (
             "DirectPath Divergence NodePath NodeReport PythonPath compare_paths written_path"

@@ -38,9 +38,12 @@ from vegakit.contracts import (
     NodeValueError,
     RecordType,
     Sensitivity,
+    StateRecords,
     TextType,
     capabilities_of,
+    read_value,
     sensitivity_of,
+    show_value,
     tree_capability,
 )
 from vegakit.errors import (
@@ -153,7 +156,7 @@ class NodeHost:
             assert step.effect is not None
             is_text = isinstance(step.effect.result, TextType)
             return EffectAnswer(said if is_text else json.loads(said, parse_float=str))
-        except (WorldError, CatchableError, ValueError, OSError):
+        except (WorldError, CatchableError, ValueError, OSError, RecursionError):
             return EffectAnswer(failure="failed")
 
     async def _fetch(self, node: NodeProgram, effect: NodeEffect) -> str:
@@ -162,8 +165,9 @@ class NodeHost:
         if "item" in given:
             address = f"{address.rstrip('/')}/{quote(str(given['item']), safe='')}"
         headers = {"content-type": "application/json", "accept": "application/json"}
-        if "secret" in given:
-            headers["authorization"] = f"Bearer {self._secret(node, given['secret'])}"
+        secret = self._secret(node, given["secret"]) if "secret" in given else ""
+        if secret:
+            headers["authorization"] = f"Bearer {secret}"
         body = json.dumps(given["body"]).encode() if "body" in given else b""
         # Cut to the one host that the step declares, whatever more the node is granted.
         wanted = parse_url(given["method"], given["url"])
@@ -174,7 +178,7 @@ class NodeHost:
         )
         if not 200 <= answer.status < 300:
             raise ValueError(f"status {answer.status}")
-        return answer.body.decode()
+        return _without(secret, answer.body.decode())
 
     def _secret(self, node: NodeProgram, reference: str) -> str:
         """Return a secret by a reference; of those only that the node declares."""
@@ -446,8 +450,17 @@ def shown_clauses(node: NodeProgram, broken: tuple[BrokenClause, ...]) -> tuple[
     )
 
 
+def _without(secret: str, said: str) -> str:
+    """Return an answer without the secret that was sent: a host may echo it, and then it would be
+    in outputs, traces and the audit."""
+    for spelled in {secret, json.dumps(secret)[1:-1]} - {""}:
+        said = said.replace(spelled, HIDDEN)
+    return said
+
+
 def put_records(node: NodeProgram, records: RecordStore, given: Mapping[str, Any]) -> None:
-    """Write the records that a node begins with, by the names of its state."""
+    """Write the records that a node begins with, by the names of its state. Those that are there
+    stay as they are: a command that is typed again must not take back what a run did."""
     for name, rows in given.items():
         states = [each.name for each in node.states]
         if name not in states:
@@ -456,7 +469,15 @@ def put_records(node: NodeProgram, records: RecordStore, given: Mapping[str, Any
             )
         if not isinstance(rows, list):
             raise UserError(f"the records of {name} are no list; write [{{…}}, {{…}}]")
-        records.put(node.state(name), cast("list[Any]", rows))
+        state = node.state(name)
+        records.put(state, [])  # makes the table
+        there = {record[state.key] for record in records.all_records(state)}
+        known = [show_value(state.record, _read(state, row)) for row in cast("list[Any]", rows)]
+        records.put(state, [row for row in known if row[state.key] not in there])
+
+
+def _read(state: StateRecords, row: Any) -> Any:  # noqa: ANN401
+    return read_value(state.record, row, state.name)
 
 
 def shown_records(node: NodeProgram, records: RecordStore, *, reveal: bool) -> dict[str, Any]:
