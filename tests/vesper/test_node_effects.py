@@ -400,6 +400,9 @@ def test_a_field_of_state_is_sensitive_by_itself() -> None:
     assert sensitivity_of(_node(text)).names == frozenset()
     text = text.replace("accounts.owner", "accounts.balance")
     assert sensitivity_of(_node(text)).names == {"balance"}
+    # The key of a record that is found by something sensitive is that very value.
+    by_key = _node(text.replace("[accounts.balance]", "[id]"))
+    assert by_key.rules.sensitive == ("id", "accounts.id")
 
 
 def test_the_tables_of_operations_are_whole() -> None:

@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.contracts.checker import NameScope, check_expression
 from vegakit.contracts.evaluation import (
@@ -460,7 +461,20 @@ def check_bounds(node: NodeProgram, line: int) -> NodeProgram:
             f"the outputs may have {min(most, 10**18):,} characters, and {MAX_WEIGHT:,} are "
             "allowed; bound their types, as in array<string<40>, 50>",
         )
-    return node
+    return _with_sensitive_keys(node)
+
+
+def _with_sensitive_keys(node: NodeProgram) -> NodeProgram:
+    """Return a node in which the key of records is sensitive if they are found by something that
+    is: the key of the record is that very value."""
+    asked = sensitivity_of(node).arguments
+    keys = {
+        f"{step.effect.state}.{node.state(step.effect.state).key}"
+        for step in node.steps
+        if step.effect is not None and step.effect.state and "key" in asked[step.name]
+    }
+    sensitive = (*dict.fromkeys((*node.rules.sensitive, *sorted(keys))),)
+    return replace(node, rules=replace(node.rules, sensitive=sensitive))
 
 
 # Sensitive values: what is computed of them is sensitive, too. Which way a guard went is not.
