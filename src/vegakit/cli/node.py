@@ -37,6 +37,7 @@ from vegakit.cli.node_repository import (
     node_summary,
 )
 from vegakit.contracts import (
+    HANDLED,
     NodeOutcome,
     NodeProgram,
     NodeStatus,
@@ -351,6 +352,11 @@ def _told(node: NodeProgram, outcome: NodeOutcome, broken: list[str]) -> str:
     match outcome.status:
         case NodeStatus.ERROR:
             return f"{node.node_id} ends with the error {outcome.reason}{where}"
+        case NodeStatus.TRAP if outcome.reason not in HANDLED:
+            return (
+                f"{node.node_id} has no result: {outcome.reason}{where}; nothing of it is kept, and "
+                "it may be run again"
+            )
         case NodeStatus.TRAP:
             return (
                 f"{node.node_id} has no result: {outcome.reason}{where}; give the step an error "
