@@ -354,8 +354,8 @@ def _told(node: NodeProgram, outcome: NodeOutcome, broken: list[str]) -> str:
             return f"{node.node_id} ends with the error {outcome.reason}{where}"
         case NodeStatus.TRAP if outcome.reason not in HANDLED:
             return (
-                f"{node.node_id} has no result: {outcome.reason}{where}; nothing of it is kept, and "
-                "it may be run again"
+                f"{node.node_id} has no result: {outcome.reason}{where}; nothing of it is kept, "
+                "and it may be run again"
             )
         case NodeStatus.TRAP:
             return (
