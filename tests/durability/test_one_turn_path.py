@@ -107,8 +107,8 @@ def test_attempts_are_counted_once(
 @pytest.mark.parametrize(
     ("error_class", "text"),
     [
-        (ErrorClass.RATE_LIMIT, "RateLimited: agent asker: as scripted"),
-        (ErrorClass.TIMEOUT, "Timeout: agent asker: as scripted"),
+        (ErrorClass.RATE_LIMIT, "RateLimited: agent asker: as scripted; it was asked 3 times"),
+        (ErrorClass.TIMEOUT, "Timeout: agent asker: as scripted; it was asked 3 times"),
         (ErrorClass.CONTEXT_LENGTH, "LimitReached: agent asker: as scripted"),
         (ErrorClass.AUTH, "AgentFailed: agent asker: as scripted"),
     ],
