@@ -217,27 +217,6 @@ def saved(path: Path, text: str, temporary: str = "4913") -> None:
     new.rename(path)
 
 
-async def test_a_guarded_file_that_the_person_saves_stays(tmp_path: Path) -> None:
-    """At the top, below, and where none was; whatever the command tried before that."""
-    names = (".envrc", "sub/.gitattributes", ".npmrc", "vega.toml")
-    async with boxed(tmp_path) as box:
-        (box.workspace / "sub").mkdir()
-        for name in names[:-1]:
-            (box.workspace / name).write_text("old")
-        evil = "; ".join(f"echo evil > {name}; mv x {name}; rm -f {name}" for name in names)
-        script = f"echo x > x; {evil}; touch up; while [ -e up ]; do :; done"
-        long = asyncio.ensure_future(box.sh(script))
-        assert await asyncio.to_thread(comes_true, (box.workspace / "up").exists, 30)
-        for name in names:
-            await asyncio.to_thread(saved, box.workspace / name, "person")
-        (box.workspace / "up").unlink()
-        ran = await long
-        (box.workspace / "x").unlink()
-        assert tree_of(box.workspace) == dict.fromkeys(sorted(names), b"person")
-        for name in names:
-            assert [note for note in ran.about_files if f"\n{name}\n" in note and "left" in note]
-
-
 AFTER_A_SAVE = {
     "it is written": "echo evil >> .envrc",
     "it is moved onto": "echo evil > e; mv e .envrc",
@@ -249,7 +228,9 @@ AFTER_A_SAVE = {
 
 
 @pytest.mark.parametrize("deed", AFTER_A_SAVE)
-async def test_nor_does_it_if_something_was_done_to_it_since(deed: str, tmp_path: Path) -> None:
+async def test_what_an_editor_put_in_the_place_of_a_guarded_file_is_set_aside(
+    deed: str, tmp_path: Path
+) -> None:
     """Its guard is gone by then, so that may be the command's."""
     async with boxed(tmp_path) as box:
         (box.workspace / ".envrc").write_text("old")
@@ -264,12 +245,13 @@ async def test_nor_does_it_if_something_was_done_to_it_since(deed: str, tmp_path
         assert [note for note in ran.notes if ".envrc.set-aside-" in note]
 
 
-async def test_nor_does_it_if_its_temporary_file_was_written_by_another(tmp_path: Path) -> None:
+async def test_so_is_one_whose_temporary_file_was_written_by_another(tmp_path: Path) -> None:
     """An editor writes it once. One that came from elsewhere may be anybody's, too."""
     async with boxed(tmp_path) as box:
         for name in (".envrc", "vega.toml"):
             (box.workspace / name).write_text("old")
-        script = "touch up; until [ -e 4913 ]; do :; done; echo evil >> 4913; touch e; rm up; cat"
+        wait = "while [ -e up ]; do :; done"
+        script = f"touch up; until [ -e 4913 ]; do :; done; echo evil >> 4913; touch e; {wait}"
         (box.workspace / "sub").mkdir()
         (box.workspace / "sub/elsewhere").write_text("anybody's")
         long = asyncio.ensure_future(box.sh(script))
@@ -278,6 +260,7 @@ async def test_nor_does_it_if_its_temporary_file_was_written_by_another(tmp_path
         (box.workspace / "4913").write_text("person")
         assert await asyncio.to_thread(comes_true, (box.workspace / "e").exists, 30)
         (box.workspace / "4913").rename(box.workspace / ".envrc")
+        (box.workspace / "up").unlink()
         await long
         assert not (box.workspace / ".envrc").exists()
         assert not (box.workspace / "vega.toml").exists()

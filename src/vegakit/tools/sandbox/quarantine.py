@@ -1,8 +1,9 @@
 """Files that a command planted get a name that nobody acts on, as soon as the command has ended.
 
 What a person saves meanwhile is left: a command cannot write into a stub, which is mounted
-read-only for it, so what is in one came from outside. So did a file that took the place of a
-guarded one, if a witness can tell that nothing was done to it since.
+read-only for it, so what is in one came from outside. A file that took the place of a guarded one
+is set aside, also if an editor put it there: it takes the mount away with the old one, and what the
+kernel tells of a folder cannot show that no command wrote to the new one at the same moment.
 
 The look after a command never stops at what it finds: what it cannot look into is set aside
 itself, and an error is told when everything else is done. A thing is renamed in the folder that
@@ -29,7 +30,6 @@ from vegakit.tools.protected_names import (
     fold_path,
     kind_of,
 )
-from vegakit.tools.sandbox.witness import GuardWitness
 from vegakit.tools.sandbox.workspace import (
     SETTINGS_OF_A_REPOSITORY,
     SMALL,
@@ -63,21 +63,18 @@ async def quarantine(
     """Set aside what is planted in the block, however the block is left; the notes are there
     afterwards. A caller that is cancelled meanwhile waits for it."""
     notes: list[str] = []
-    with opened_root(workspace) as root:
-        witness = GuardWitness(root, before.guards)
     try:
-        with witness:
-            yield notes
+        yield notes
     finally:
-        notes += await shielded(_quarantine_async(workspace, before, stubs, witness))
+        notes += await shielded(_quarantine_async(workspace, before, stubs))
 
 
 async def _quarantine_async(
-    workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity], witness: GuardWitness
+    workspace: Path, before: WorkspaceScan, stubs: Mapping[str, Identity]
 ) -> list[str]:
-    notes = _quarantine(workspace, before, stubs, witness, SMALL)
+    notes = _quarantine(workspace, before, stubs, SMALL)
     if notes is None:
-        return await asyncio.to_thread(quarantine_sync, workspace, before, stubs, witness)
+        return await asyncio.to_thread(quarantine_sync, workspace, before, stubs)
     return notes
 
 
@@ -85,11 +82,10 @@ def quarantine_sync(
     workspace: Path,
     before: WorkspaceScan,
     stubs: Mapping[str, Identity],
-    witness: GuardWitness | None = None,
 ) -> list[str]:
     """Set aside what was planted and return what was done, a line for each. Raise when all is done,
     if something could not be."""
-    notes = _quarantine(workspace, before, stubs, witness, sys.maxsize)
+    notes = _quarantine(workspace, before, stubs, sys.maxsize)
     assert notes is not None
     return notes
 
@@ -170,11 +166,10 @@ def _quarantine(
     workspace: Path,
     before: WorkspaceScan,
     stubs: Mapping[str, Identity],
-    witness: GuardWitness | None,
     most: int,
 ) -> list[str] | None:
     with opened_root(workspace) as root:
-        after = _QuarantineVisitor(workspace, before, stubs, witness, identity_of(os.fstat(root)))
+        after = _QuarantineVisitor(workspace, before, stubs, identity_of(os.fstat(root)))
         if not walk(root, after, most):
             return None
         after.put_links_back(root)
@@ -187,13 +182,11 @@ class _QuarantineVisitor:
         workspace: Path,
         before: WorkspaceScan,
         stubs: Mapping[str, Identity],
-        witness: GuardWitness | None,
         root: Identity,
     ) -> None:
         self._workspace = workspace
         self._before = before
         self._stubs = stubs
-        self._witness = witness
         self._root = root
         self._hidden = {tuple(name for name, _ in each) for each in before.hidden.values()}
         self._top_is_repository = any(
@@ -253,7 +246,7 @@ class _QuarantineVisitor:
         self._note_uncovered(trail, entry.name)
         if not self._is_acted_on(kind, trail) or self._is_as_before(fd, trail, entry):
             return entry.name
-        if self._is_from_outside(fd, trail, entry):
+        if self._is_from_outside(trail, entry):
             self._notes.append(
                 "what follows was made outside of the sandbox while the command ran, and is left "
                 f"as it is:\n{_marked('/'.join((*(each for each, _ in trail), entry.name)))}"
@@ -268,15 +261,11 @@ class _QuarantineVisitor:
             return (trail[-1][1] if trail else self._root) in self._before.environments
         return kind in {ProtectionKind.TRUSTED, ProtectionKind.CREDENTIALS}
 
-    def _is_from_outside(self, fd: int, trail: Trail, entry: "os.DirEntry[str]") -> bool:
+    def _is_from_outside(self, trail: Trail, entry: "os.DirEntry[str]") -> bool:
         """Return whether a person has filled what we had made empty: the command found it mounted
-        read-only, and could neither write there nor take it away; or has put something in the place
-        of what was guarded."""
+        read-only, and could neither write there nor take it away."""
         identity = identity_of(entry.stat(follow_symlinks=False))
-        if not trail and self._stubs.get(entry.name) == identity:
-            return True
-        here = trail[-1][1] if trail else self._root
-        return self._witness is not None and self._witness.vouches(here, fd, entry.name)
+        return not trail and self._stubs.get(entry.name) == identity
 
     def _note_uncovered(self, trail: Trail, name: str) -> None:
         """Note a file that lost its cover: who replaces a file, as editors do, takes the mount that
