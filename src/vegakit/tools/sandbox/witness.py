@@ -1,4 +1,4 @@
-"""What the kernel tells of folders: a hint of where something changed, never a proof of who did it.
+"""Hears from the kernel what happens in folders: a hint of where, never a proof of who did it.
 
 Two equal events in a row are told as one, so nobody can count by it how often a file was written.
 """
