@@ -133,7 +133,7 @@ HOSTILE: dict[str, str] = {
     "a right by another name": WITHDRAW
     + "security: {capabilities_required: ['network.http_client.*.com']}\n",
     "a right by a path": WITHDRAW
-    + "security: {capabilities_required: ['filesystem.read./work/../etc']}\n",
+    + "security: {capabilities_required: ['filesystem.read./a/../etc']}\n",
     "an operation that runs": WITHDRAW.replace("operation: compute", "operation: exec"),
     "an address that is computed": WITHDRAW.replace(
         "operation: compute", "operation: http"

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         is_stub as is_stub,
         remove_left_stubs as remove_left_stubs,
     )
-    from vegakit.tools.sandbox.witness import Inotify as Inotify
     from vegakit.tools.tool_files import ToolFile as ToolFile
     from vegakit.tools.tool_tables import (
         ToolFileProblem as ToolFileProblem,
@@ -76,7 +75,6 @@ __getattr__, __dir__ = lazy_exports(
         "protected_names": "is_protected",
         "sandbox": "SandboxLimits",
         "sandbox.quarantine": "is_stub remove_left_stubs",
-        "sandbox.witness": "Inotify",
         "tool_files": "ToolFile",
         "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",
     },

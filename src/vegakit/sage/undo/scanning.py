@@ -12,6 +12,7 @@ import errno
 import os
 import sqlite3
 import stat
+import struct
 import sys
 import time
 from collections import deque
@@ -31,7 +32,7 @@ from vegakit.sage.undo.records import (
     parent_of,
     stamps,
 )
-from vegakit.tools import Inotify, is_stub
+from vegakit.tools import is_stub
 
 TEMPORARY = b".vega-undo"
 """Our own file beside one that is restored; it is gone after the rename."""
@@ -452,36 +453,52 @@ class FolderWatch:
     # Modified, attributes, closed after writing, moved from and to, created, deleted, the folder
     # itself deleted or moved; folders only, and no links.
     _MASK = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x01000000 | 0x02000000
+    _OVERFLOW, _IGNORED = 0x4000, 0x8000
+    _HEAD = struct.Struct("iIII")
 
     def __init__(self) -> None:
-        self._events = Inotify()
+        import ctypes
+
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._folders: dict[int, bytes] = {}
+        self._usable = self._fd >= 0
         self.armed = False
 
     def add(self, root: bytes, folder: bytes) -> None:
         """Watch a folder, under the name that it has now."""
-        if not self._events.usable:
+        if not self._usable:
             return
-        number = self._events.add(root + b"/" + folder, self._MASK)
+        number = self._libc.inotify_add_watch(self._fd, root + b"/" + folder, self._MASK)
         if number >= 0:
             self._folders[number] = folder
         elif os.path.isdir(root + b"/" + folder):
-            self._events.close()  # there are no more watches: every scan is a full one
+            self._usable = False  # there are no more watches: every scan is a full one
 
     def dirty(self) -> set[bytes] | None:
         """Return the folders that changed since the last time; None if it does not know."""
-        if not self._events.usable:
+        if not self._usable:
             return None
         changed, known = set[bytes](), self.armed
-        for number, mask, _, _ in self._events.read():
-            if mask & Inotify.OVERFLOW:
-                known = self.armed = False
-            elif number in self._folders:
-                changed.add(self._folders[number])
-            if mask & Inotify.IGNORED:
-                self._folders.pop(number, None)
+        with suppress(BlockingIOError):
+            while text := os.read(self._fd, MAX_READ):
+                at = 0
+                while at < len(text):
+                    number, mask, _, length = self._HEAD.unpack_from(text, at)
+                    at += self._HEAD.size + length
+                    if mask & self._OVERFLOW:
+                        known = self.armed = False
+                    elif number in self._folders:
+                        changed.add(self._folders[number])
+                    if mask & self._IGNORED:
+                        self._folders.pop(number, None)
         return changed if known else None
 
     def close(self) -> None:
         """End all watches."""
-        self._events.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd, self._usable = -1, False
+
+
+MAX_READ = 1 << 16
