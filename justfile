@@ -44,6 +44,10 @@ programs size="":
     python -m benchmarks.python_programs {{ if size == "full" { "10000" } else { "500" } }}
     python -m campaigns.authored {{ if size == "full" { "1000" } else { "200" } }}
 
+# Thirty tasks, their programs written from the card alone and never run before: how many check, how many work as written
+card-tasks *args:
+    python -m campaigns.card_tasks {{args}}
+
 # Hostile programs and whoever looks at them: CPU and memory of 200 bombs, the loop meanwhile, clients beside a flood of them
 admission bombs="200":
     python -m campaigns.admission {{bombs}}
@@ -105,6 +109,28 @@ bench:
 overhead *args:
     python -m benchmarks.overhead {{args}}
 
+# How CPU time grows with the work, as local exponents: short, or in full with `full`; curves by name
+growth *args:
+    python -m benchmarks.growth {{args}}
+
+# How long one step of ours holds the event loop, p99 and cause: 1,000 of each, or 10,000 with `full`; works by name
+stalls *args:
+    python -m benchmarks.stalls {{args}}
+
+# A day of one runtime, 10,000 programs, or a million with `full`: memory stays flat, files are bounded
+life *args:
+    python -m benchmarks.life {{args}}
+
+# Budgets that processes share, on PostgreSQL and on SQLite files: pairs a second, beside one call a transaction, and
+# what the slowest process gets
+shared-budgets:
+    bash .ci/servers
+    python -m benchmarks.postgres
+
+# What commands take to begin, as multiples of a bare Python
+starting:
+    python -m benchmarks.starting
+
 # Ten programs, as speed-ups over one call after the other, beside asyncio by hand, LangGraph and APPL
 speedups *args:
     bash benchmarks/speedups/setup.sh
@@ -142,8 +168,13 @@ kernel-load *args:
     python -m benchmarks.kernel_load {{args}}
 
 # What the gRPC door of the kernel costs beside a bare echo: CPU of the server, median time
-doors:
+kernel-doors:
     python -m benchmarks.kernel_doors
+
+# The doors of the coding agent (print, JSON, SDK, ACP, MCP, HTTP): the same session by each, every message of ACP by the
+# schema of the official package, cancel to silence, kill -9 behind each door; with `full` 30 sessions, 10 cancels, 20 kills each
+doors size="":
+    python -m campaigns.code_doors {{size}}
 
 # A thousand asks in flight on one core: memory, answers, what is left behind; 2,000 programs and asks at once on a loop
 # that stands still for longer than its lease
@@ -225,6 +256,11 @@ code size="":
         python -m campaigns.code_kills {{ if size == "full" { "500" } else { "20" } }} || short=1; \
         python -m campaigns.code_tasks {{size}} || short=1; exit $short
 
+# Hostile and broken plugins and files for the coding agent: many in a session, or each in its own with `full`, or a
+# sample through the installed wheel with `wheel`
+plugins size="":
+    python -m campaigns.plugins {{size}}
+
 # The same complaints beside the newest of each rival that npm installs, outside of the repository, without a network
 code-beside *args:
     bash campaigns/code_complaints/setup.sh
@@ -233,6 +269,12 @@ code-beside *args:
 # How quick the coding agent is: CPU, memory and bytes beside the rivals, streams, cancelling, long sessions and outputs
 code-speed *args:
     python -m benchmarks.code_speed {{args}}
+
+# The terminal of the coding agent from outside, on a pseudo terminal: ready, keys, streams, resizes, Esc, kills, random
+# keys (1,000 sequences, 12 of them at the terminal; 5,000 and 200 with `full`), planted faults, and the terminals of the
+# rivals that `just code-beside` has installed; parts by name: measures, keys, faults, beside
+tui *args:
+    python -m campaigns.terminal {{args}}
 
 # Forty tasks of the coding agent, solved by real processes beside an oracle: 8 of them killed at 2 steps each, or all at
 # every step with `full`; `export FOLDER` writes them for other harnesses
@@ -290,6 +332,7 @@ wrong-uses *args:
 # terminal, beside what is kept; with `--write` keep it, and draw the pictures in the documents anew
 screens *args:
     python -m campaigns.screens {{args}}
+    python -m campaigns.code_screens {{args}}
     python tools/screens_explain.py
 
 # How close quotes come to the dearest runs: 200 random programs, or as many as you say

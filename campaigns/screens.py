@@ -417,7 +417,7 @@ def draw(here: Place, screen: Screen, width: int) -> str:
     console.print(Text.from_ansi(f"$ vega {' '.join(words)}\n{text}"), soft_wrap=True)
     title = f"vega {words[0] if words else ''}".strip()
     svg = console.export_svg(title=title, theme=THEME, unique_id=f"vega-{screen.name}")
-    svg = RUN.sub(_placed, FONT.sub("", svg)).replace("Fira Code, monospace", OWN_FONTS)
+    svg = RUN.sub(placed, FONT.sub("", svg)).replace("Fira Code, monospace", OWN_FONTS)
     return re.sub(r"[ \t]+\n", "\n", svg)
 
 
@@ -429,7 +429,7 @@ RUN = re.compile(
 OWN_FONTS = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
-def _placed(run: re.Match[str]) -> str:
+def placed(run: re.Match[str]) -> str:
     """Place each word group of a run by its column: some programs drop spaces at its ends."""
     name, x, y, clip, text = run.groups()
     text = text.replace("&#160;", " ")
@@ -450,7 +450,7 @@ async def draw_top(width: int) -> str:
         await pilot.pause()
         svg = app.export_screenshot(title="vega top")
     svg = re.sub(r"terminal-\d+-", "vega-top-", FONT.sub("", svg))
-    return re.sub(r"[ \t]+\n", "\n", RUN.sub(_placed, svg))
+    return re.sub(r"[ \t]+\n", "\n", RUN.sub(placed, svg))
 
 
 def main() -> int:

@@ -82,6 +82,16 @@ def kept_traces(house: House) -> str:
     return "2 of 2 runs traced" if runs == 2 else "old traces forgotten"
 
 
+def lines_set_aside(house: House) -> str:
+    """A file of traces of more than a megabyte, and an ask that finds it."""
+    house.asks(["a"])
+    (file,) = house.home.rglob("traces.jsonl")
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write("\n" * 1_100_000)
+    house.asks(["a"])
+    return f"the traces are {'' if house.has('traces.jsonl.1') else 'not '}set aside"
+
+
 def sampled(house: House) -> str:
     """Forty asks, each a trace of its own."""
     house.asks(["a"] * 40)
@@ -176,6 +186,11 @@ def sampling_model(house: House) -> str:
     return house.requests[0].model
 
 
+def plugin_note(house: House) -> str:
+    said = house.run("vega", "code", "-p", "Step 1.", "--mode", "plan").err
+    return "a plugin is looked for" if "plugin nobodys is not used" in said else "no plugin is"
+
+
 def served(begins: str, *words: str) -> Scene:
     """Tell the line that a server says of itself and that begins so, without its port."""
 
@@ -246,6 +261,13 @@ PLACE_ROWS = (
         "a file mine.jsonl",
     ),
     Row(
+        "code.plugins",
+        'code.plugins = ["nobodys"]',
+        plugin_note,
+        "no plugin is",
+        "a plugin is looked for",
+    ),
+    Row(
         "serve.host",
         'serve.host = "127.0.0.2"',
         served("✓"),
@@ -301,6 +323,13 @@ PLACE_ROWS = (
         "2 of 2 runs traced",
         "old traces forgotten",
         _SQLITE,
+    ),
+    Row(
+        "telemetry.size",
+        'telemetry.size = "1MB"',
+        lines_set_aside,
+        "the traces are not set aside",
+        "the traces are set aside",
     ),
     Row("telemetry.otlp", _OTLP, exported(), "spans not received", "spans received"),
     Row(

@@ -89,7 +89,7 @@ fn main(word: str, other: str) -> str {
     let left = "";
     let right = "";
     if word == "person" {
-        return human::ask("which?", 3s);
+        return human::ask("which?", 3s) ?? "";
     }
     if word == "exit" {
         process::exit(other);

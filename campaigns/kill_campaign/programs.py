@@ -347,7 +347,7 @@ class _Writer:
         self._asks_people = True
         name = self._name("w")
         if self._chance.random() < 0.5:
-            asked = f'human::ask("h{self._place()} {{k}}", 1h)'
+            asked = f'(human::ask("h{self._place()} {{k}}", 1h) ?? "")'
             return [f"let {name} = {asked};", f"last = A <- {self._message(f'{{{name}}}')};"]
         asked = f'human::approve("h{self._place()} {{k}}", 1h)'
         return [f"if {asked} {{", *_indented(self._block(depth + 1)), "}"]

@@ -35,7 +35,7 @@ SAYS = """tool say(word: str) -> str "Say it." idempotent {{
     return word;
 }}"""
 PERSON = """tool person(word: str) -> str "Ask a person." idempotent {{
-    return human::ask("{agent} wonders: {{word}}", 5s);
+    return human::ask("{agent} wonders: {{word}}", 5s) ?? "";
 }}"""
 FUNCTIONS = (
     """tool peek(path: str) -> str

@@ -190,7 +190,7 @@ class Statements(Words):
             scope.flags.append(name)
             return line(f"let {name} = human::approve({question}, 5s);")
         scope.texts.append(name)
-        return line(f"let {name} = human::ask({question}, 5s);")
+        return line(f'let {name} = human::ask({question}, 5s) ?? "";')
 
     def _note(self, scope: Scope) -> Stmt:
         return line(f"trace::event({self.message(scope)});")

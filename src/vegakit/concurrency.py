@@ -5,16 +5,20 @@ need it.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 __all__ = [
     "AwaitedWork",
+    "CollectorPace",
     "SteadyClock",
+    "TurnGate",
     "cancel_all",
     "cancel_on_sigint",
     "cancel_on_sigterm",
@@ -22,6 +26,105 @@ __all__ = [
     "run_to_completion",
     "wait_first",
 ]
+
+
+class TurnGate:
+    """Lets in, in each turn of the loop, as much as fits into some milliseconds, in the order of
+    arrival. Thousands that begin at once would keep the loop from all others until the last has
+    begun."""
+
+    def __init__(self, now: Callable[[], int], most_ms: int) -> None:
+        self._now, self._most_ms = now, most_ms
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._ends_ms: int | None = None
+        self._entered = 0
+
+    async def enter(self) -> None:
+        """Wait for a turn that has room; mostly that is this one, and nothing is waited for."""
+        loop = asyncio.get_running_loop()
+        if self._ends_ms is None:
+            self._ends_ms = self._now() + self._most_ms
+            loop.call_soon(self._next_turn)
+        elif self._waiting or self._now() >= self._ends_ms:
+            mine: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(mine)
+            await mine
+        self._entered += 1
+
+    def _next_turn(self) -> None:
+        """Let in about as many as had room in the last turn: what one of them takes is known only
+        afterwards."""
+        has_room = self._ends_ms is not None and self._now() < self._ends_ms
+        several = max(1, self._entered * 2 if has_room else self._entered // 2)
+        self._entered = 0
+        let_in = 0
+        while self._waiting and let_in < several:
+            mine = self._waiting.popleft()
+            if not mine.done():
+                mine.set_result(None)
+                let_in += 1
+        self._ends_ms = None
+        if let_in:  # they enter in the next turn, before whoever arrives there
+            self._ends_ms = self._now() + self._most_ms
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+
+class CollectorPace:
+    """Keeps full collections short while anybody uses it.
+
+    Python's collector goes through everything that lives, again and again: with 100,000 processes,
+    or thousands of asks in flight, that holds the loop for a tenth of a second each time. Here it
+    looks more often, and what outlived a collection is set aside and not gone through again, so
+    that each goes through what is new. Circles among that which become garbage later stay until
+    all is gone through once more: after `_MOST_ASIDE` objects, or when there are twice as many as
+    the last time, and when nobody uses it any more. Asks and programs leave no circles behind.
+    Where somebody else tunes the collector nothing is done."""
+
+    _users: ClassVar[set[int]] = set()
+    _threshold = gc.get_threshold()
+    _most = _aside = 0
+
+    @classmethod
+    def open(cls, user: object) -> None:
+        """Begin for a user. The first sets aside what is there already: modules, mostly."""
+        if not cls._users:
+            if not gc.isenabled() or gc.get_freeze_count():
+                return
+            cls._threshold, cls._most, cls._aside = gc.get_threshold(), _MOST_ASIDE, 0
+            gc.set_threshold(*cls._threshold[:_FULL], 0)
+            gc.callbacks.append(cls._on_collection)
+            gc.freeze()
+        cls._users.add(id(user))
+
+    @classmethod
+    def close(cls, user: object) -> None:
+        """End for a user. The last gives back what was set aside."""
+        if cls._users == {id(user)}:
+            gc.callbacks.remove(cls._on_collection)
+            gc.set_threshold(*cls._threshold)
+            gc.unfreeze()
+        elif id(user) in cls._users:
+            cls._aside += _OF_A_USER
+        cls._users.discard(id(user))
+
+    @classmethod
+    def _on_collection(cls, phase: str, of: dict[str, int]) -> None:
+        if of["generation"] != _FULL or phase != "stop":
+            return
+        if cls._aside > cls._most:
+            gc.unfreeze()
+            cls._aside = -1  # the next one goes through all
+            return
+        is_whole = cls._aside < 0
+        gc.freeze()
+        if is_whole:
+            cls._aside, cls._most = 0, max(_MOST_ASIDE, 2 * gc.get_freeze_count())
+        cls._aside += cls._threshold[0] * max(cls._threshold[1], 1)
+
+
+_FULL, _MOST_ASIDE = 2, 2_000_000
+_OF_A_USER = 100_000
+"""What a user that is closed beside others counts for: unlike asks and programs it is a circle."""
 
 
 # Several works at once, none of which outlives the wait for them.

@@ -16,16 +16,18 @@ that the program did come to at one place, made by different code, are `ProgramC
 leave out what is at its default, so that a field added later changes no digest.
 """
 
+from hashlib import blake2b
+from operator import is_
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vegakit.conversation import ModelRequest
+from vegakit.conversation import Message, ModelRequest
 from vegakit.errors import ProgramChanged
 from vegakit.ids import Digest, EffectKey, ProgramId, ScopeId, TenantId
 from vegakit.money import Money
-from vegakit.records import digest128
+from vegakit.records import canonical, digest128
 
 __all__ = [
     "WHOLE_INCARNATION",
@@ -196,6 +198,40 @@ def place_of(key: EffectKey) -> str:
     return key.partition(".")[0]
 
 
+# The digest of a long conversation, which grows by a few messages in every turn: what was hashed
+# for the turn before is not hashed again. It is the same digest.
+
+
+_FEW = 16
+_BEFORE_MESSAGES = b'["CallModel",{"messages":['
+"""How the canonical spelling of a request begins: its fields are in the order of their names."""
+
+_HASHED: "dict[int, tuple[tuple[Message, ...], blake2b]]" = {}
+"""The last long conversations by their first message, and the hash of all up to the last one."""
+_KEPT = 16
+
+
+def _long_digest(asked: ModelRequest, *, stream: bool) -> Digest:
+    messages = asked.messages
+    known, hashed = _HASHED.pop(id(messages[0]), ((), _HASH))
+    # By identity: records that are equal may be spelled differently, as 1 and 1.0 are.
+    if len(known) > len(messages) or not all(map(is_, known, messages)):
+        known, hashed = (), _HASH
+    hashed = hashed.copy()
+    rest = canonical(messages[len(known) :])[1:-1]
+    hashed.update(b"," + rest if known and rest else rest)
+    while len(_HASHED) >= _KEPT:
+        del _HASHED[next(iter(_HASHED))]
+    _HASHED[id(messages[0])] = messages, hashed
+    whole = hashed.copy()
+    around = canonical(["CallModel", replace(asked, messages=()), stream])
+    whole.update(around[len(_BEFORE_MESSAGES) :])
+    return Digest(whole.hexdigest())
+
+
+_HASH = blake2b(_BEFORE_MESSAGES, digest_size=16)
+
+
 def digest_of(request: EffectRequest) -> Digest:
     """Return a digest of what is asked, not of what it may cost, who pays, or until when a person
     may answer: a new price list changes no answer, and a program that is resumed asks the same
@@ -205,6 +241,8 @@ def digest_of(request: EffectRequest) -> Digest:
             if asked.settings.timeout_ms is not None:
                 # How long to wait is not what is asked: who goes on may be more patient.
                 asked = replace(asked, settings=replace(asked.settings, timeout_ms=None))
+            if len(asked.messages) > _FEW:
+                return _long_digest(asked, stream=stream)
             return Digest(digest128(["CallModel", asked, stream]))
         case CallTool(tool, arguments):
             return Digest(digest128(["CallTool", tool, arguments]))

@@ -125,7 +125,7 @@ def test_a_person_says_no(folder: Path) -> None:
         wrong = vega(folder, "answer", question, "perhaps")
         assert "wants yes or no" in wrong.stderr
         assert vega(folder, "answer", question, "no,", "not", "today").returncode == 0
-        assert "needs an approval of exactly this" in line_of(program)
+        assert "declined by a person: not today" in line_of(program)
         gone = vega(folder, "answer", question, "yes")
         assert (gone.returncode, (folder / "paid.txt").exists()) == (1, False)
 

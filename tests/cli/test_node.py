@@ -158,9 +158,46 @@ def test_a_file_keeps_state_and_the_audit_what_was_done(tmp_path: Path, capsys: 
     again = _json(_with_state(*where, "--allow", "database"), capsys)
     assert first[0] == again[0] == 0
     assert first[1]["transaction_id"] == again[1]["transaction_id"]
-    [entry, _] = [json.loads(link.text) for link in read_audit(tmp_path / "audit.db", 9)]
+    entries = [json.loads(link.text) for link in read_audit(tmp_path / "audit.db", 9)]
+    assert [each["decision"] for each in entries] == ["begun", "success"] * 2
+    entry = entries[1]
     assert (entry["user"], entry["trace_id"]) == ("eve", first[1]["transaction_id"])
     assert entry["inputs"] == REQUEST
+
+
+def test_records_that_break_a_constraint_are_refused(tmp_path: Path, capsys: Captured) -> None:
+    """None of them is written."""
+    wrong = {"accounts": [*ACCOUNTS["accounts"], {"id": "c", "owner": "C", "balance": "-1.00"}]}
+    begun = ["--state", tmp_path / "bank.db", "--allow", "database"]
+    typed = _with_state(*begun, "--records", json.dumps(wrong))
+    assert main(["node", *map(str, typed)]) == 1
+    assert "accounts are refused" in capsys.readouterr().err
+    assert not (tmp_path / "bank.db").exists() or not _balances(tmp_path)
+
+
+def test_a_broken_postcondition_is_in_json(tmp_path: Path, capsys: Captured) -> None:
+    """With its kind and its line, as clauses before a run are."""
+    text = """\
+node_id: wrong_v1
+type: test
+intent: Break a promise.
+inputs: {number: {type: integer}}
+outputs: {success: {found: integer}}
+contracts: {postconditions: [found > number]}
+flow: [{step: found, operation: compute, parameters: {value: number}}]
+performance: {memory_limit_mb: 64}
+"""
+    file = tmp_path / "wrong.vsp"
+    file.write_text(text)
+    _, told = _json(["run", file, "--inputs", '{"number": 1}'], capsys)
+    [broken] = told["broken"]
+    assert (broken["kind"], broken["text"], broken["line"]) == (
+        "postcondition",
+        "found > number",
+        6,
+    )
+    assert main(["node", "check", str(file)]) == 0
+    assert "memory_limit_mb is not enforced" in capsys.readouterr().out
 
 
 def test_records_to_begin_with_take_nothing_back(tmp_path: Path, capsys: Captured) -> None:

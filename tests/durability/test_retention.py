@@ -1,6 +1,7 @@
 """What the journal of a user forgets, and what it never forgets."""
 
 import json
+import os
 from contextlib import aclosing
 from pathlib import Path
 
@@ -120,7 +121,17 @@ def test_gc_says_what_it_forgot_and_what_it_keeps(
     assert "would forget 1 ended runs, 100." in told
     assert "1 unfinished runs are older than 30 d and are kept" in told
     assert left(path) == ["1", "2"]
+    aside = path.parent / "traces.jsonl.1"
+    aside.write_text("{}\n")
     assert main(["gc"]) == 0
     assert "forgot 1 ended runs" in capsys.readouterr().out
+    assert aside.exists()
+    os.utime(aside, (1, 1))
+    assert main(["gc", "--dry-run"]) == 0
+    assert "would forget old traces, 3 bytes" in capsys.readouterr().out
+    assert aside.exists()
+    assert main(["gc"]) == 0
+    assert "forgot old traces, 3 bytes" in capsys.readouterr().out
+    assert not aside.exists()
     assert main(["runs", "--json"]) == 0
     assert [one["run"]["program"] for one in json.loads(capsys.readouterr().out)] == ["2"]

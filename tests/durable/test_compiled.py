@@ -137,7 +137,7 @@ async def test_a_program_that_is_killed_in_the_middle(temporal: str, tmp_path: P
 
 async def test_state_of_a_program_goes_to_its_next_run(temporal: str, tmp_path: Path) -> None:
     """A question to a person is still open there, and the program goes on behind it."""
-    text = 'fn main() -> str { return human::ask("who?", 1h); }'
+    text = 'fn main() -> str { return human::ask("who?", 1h) ?? ""; }'
     async with stage(temporal, tmp_path, [VegaProgram(compiled(text), tmp_path), COUNTER]) as here:
         program = await here.start(longest=20)
         running = asyncio.ensure_future(program.run())

@@ -18,6 +18,7 @@ CORE = """
 """What every host is held to; the local one runs all there are."""
 OF_THE_GATE = (
     *("capabilities/", "files/", "header/", "retries/", "streams/", "diagnostics/"),
+    *("csv/", "exec/"),
     "timeouts/cancelled_is_charged",
 )
 """Rights, files, attempts, chunks and bills are the affair of who carries a call out."""

@@ -7,6 +7,8 @@ counted: the number stands in the heading, so that a row which is lost is missed
 
 from typing import NamedTuple
 
+from tests.asked import Row
+
 __all__ = ["OURS_ALONE", "PARTS", "PENDING", "Part", "Row", "rows_of"]
 
 
@@ -15,13 +17,6 @@ class Part(NamedTuple):
     total: int
     test: str
     rows: str
-
-
-class Row(NamedTuple):
-    part: str
-    name: str
-    ours: str
-    test: str
 
 
 def rows_of(part: Part) -> list[Row]:

@@ -24,9 +24,11 @@ PIECE = re.compile(r"(?:_|[^\r\n\w])?[^\W\d_]+|\d{1,3}| ?(?:_|[^\w\s])+[\r\n]*|\
 HEAD = """
 type Finding { line: int, severity: "low" | "high", note: str? }
 agent A { model fast  max_tokens 9 }
+let rs = [Finding(line: 1, severity: "low")];
 let xs = [1]; let x = xs[0]; let m = {"k": 2}; let text = "t"; let why = "w";
 let r = Finding(line: 1, severity: "low"); let value = json::parse("1"); let maybe = r.note;
 """
+RUNNING = 'f(); } fn f() may [process::exec] allowed_commands ["git log **"] {'
 SAID = {
     "$1.50": "print($1.50);",
     "30s": "print(30s);",
@@ -49,6 +51,21 @@ SAID = {
     "any": "",
     "x != null": "if maybe != null { print(str::len(maybe)); }",
     "x ?? other": 'print(maybe ?? "none");',
+    "human::ask": 'print(human::ask("?", 1h) ?? "none");',
+    'may [net::get] allowed_hosts ["a.com", "b.com:81"]': (
+        'f(); } fn f() may [net::get] allowed_hosts ["a.com", "b.com:81"] '
+        '{ print(http::get("https://a.com"));'
+    ),
+    'may [process::exec] allowed_commands ["git log **"]': f'{RUNNING} print(exec("git log -3"));',
+    "fn": "",
+    "file::list": (
+        'f(); } fn f() may [fs::read] { for p in file::list("a") { print(file::read(p)); }'
+    ),
+    "exec": f'{RUNNING} print(exec("git log -3"));',
+    "exec::run": f'{RUNNING} let r = exec::run("git log"); print([r.out, r.err, str(r.code)]);',
+    "exec::look": f'{RUNNING} print(exec::look("git log -3").out);',
+    "list::take(xs, 20)": "for y in list::take(xs, 20) { print(A <- text + str(y)); }",
+    'sort_by(xs, "line")': 'print(list::sort_by(rs, "line"));',
     "limit": "let n = 0; while n < 3 limit 5 { n = n + 1; }",
     "while": "",
     "fn main": "",
@@ -89,6 +106,7 @@ def f(x: int) -> int:
 @program{marked}
 def main() -> None:
     xs = [1, 2]
+    ts = [T(n=1)]
     words = ["a"]
     d = {{"k": 2}}
     text = "t"
@@ -124,6 +142,14 @@ SAID_IN_PYTHON = {
     "xs[1:3]": "print(len(xs[1:3]))",
     "x in xs": "if x in xs:\n        print(1)",
     '", ".join(words)': 'print(", ".join(words))',
+    'may=["net::get"], allowed_hosts=["a.com", "b.com:81"]': "",
+    'may=["process::exec"], allowed_commands=["git log **"]': "",
+    "vega.file.list": "",
+    "vega.exec": "",
+    "vega.exec.run": "",
+    "vega.exec.look": "",
+    "sorted(xs, key=lambda x: x.line)": "print(len(sorted(ts, key=lambda x: x.n)))",
+    "vega.list.take(xs, 20)": "for y in vega.list.take(xs, 20):\n        print(a(vega.text(y)))",
     "vega.text(x)": "print(vega.text(x))",
     "vega.default(x, 0)": "print(vega.default(maybe, 0))",
     "vega.cast(value, T)": "print(vega.cast(value, T).n)",
@@ -135,6 +161,15 @@ SAID_IN_PYTHON = {
     '@program(budget="$1")': "",
     "(text: str)": "",
     "text": "",
+}
+WITH_RIGHTS = {
+    '(may=["net::get"], allowed_hosts=["a.com", "b.com:81"])': 'print(vega.http.get("https://a.com").body)',
+    '(may=["process::exec"], allowed_commands=["git log **"])': (
+        'print(vega.exec("git log"))\n    r = vega.exec.run("git log")\n'
+        '    print(f"{r.code} {r.out} {r.err}")\n    print(vega.exec.look("git log").out)'
+    ),
+    '(may=["fs::read"])': ('for p in vega.file.list("a"):\n        print(vega.file.read(p))'),
+    '(budget="$1")': "",
 }
 REFUSED_IN_PYTHON = {
     "if xs:": "if xs:\n        print(1)",
@@ -151,7 +186,6 @@ TAKES = {
     "int": "int(text)",
     "len": "len(xs)",
     "round": "vega.text(round(1.25, 1))",
-    "sorted": "len(sorted(xs))",
     ".strip": "text.strip()",
     ".lower": "text.lower()",
     ".upper": "text.upper()",
@@ -172,8 +206,8 @@ def errors_of(text: str, syntax: str) -> list[str]:
 
 def in_context(line: str) -> str:
     """`}` and `{` in a line leave and enter the function that it stands in."""
-    types, lets = HEAD.split("let xs", 1)
-    return f"{types}\nfn test() {{ let xs{lets} {line} }}\nfn main() {{ test(); }}"
+    types, lets = HEAD.split("let rs", 1)
+    return f"{types}\nfn test() {{ let rs{lets} {line} }}\nfn main() {{ test(); }}"
 
 
 def in_python(line: str, marked: str = "") -> str:
@@ -229,7 +263,8 @@ def test_every_line_of_python_between_words_is_right_too() -> None:
     assert set(INLINE.findall(prose)) == SAID_IN_PYTHON.keys() | REFUSED_IN_PYTHON.keys()
     for line in SAID_IN_PYTHON.values():
         assert errors_of(in_python(line), "python") == []
-    assert errors_of(in_python("", '(budget="$1")'), "python") == []
+    for marked, line in WITH_RIGHTS.items():
+        assert errors_of(in_python(line, marked), "python") == []
     for line in REFUSED_IN_PYTHON.values():
         assert errors_of(in_python(line), "python") != []
     own = tables.tables_in(styles.PYTHON)["own"]

@@ -17,7 +17,7 @@ from vegakit.lang.types import (
     read_signature,
 )
 
-SPACES = "budget file http human json list map math process str time trace".split()
+SPACES = "budget csv exec file http human json list map math process str time trace".split()
 
 
 def test_a_signature_is_read_as_written():
@@ -69,13 +69,15 @@ def test_what_touches_the_world_has_a_capability():
         "http::get": "net::get",
         "http::post": "net::post",
         "exec": "process::exec",
+        "exec::run": "process::exec",
+        "exec::look": "process::exec",
     }
 
 
 def test_what_cannot_be_repeated_says_so():
     """Sending, running and printing twice is not as good as once."""
     once = {name for name, row in LIBRARY.items() if not row.idempotent}
-    assert once == {"http::post", "exec", "print"}
+    assert once == {"http::post", "exec", "exec::run", "print"}
 
 
 def test_results_use_only_letters_that_parameters_bind():

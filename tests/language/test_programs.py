@@ -20,8 +20,8 @@ from vegakit.testing.programs import find_tests as programs_below, run_test
 FOLDER = Path(__file__).parent
 PROGRAMS = list(programs_below([FOLDER]))
 FEATURES = """
-    agents ahead async_await break_continue breakers budgets capabilities choices confirm
-    diagnostics durations errors files functions header human imports links lists loops
+    agents ahead async_await break_continue breakers budgets capabilities choices confirm csv
+    diagnostics durations errors exec files functions header human imports links lists loops
     main_args maps money monitors optionals parallel process rates records recursion retries
     sends sessions spawn streams strings supervision time timeouts tool_errors tools trace
     try_catch typed_answers values wallets while_limit

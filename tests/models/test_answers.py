@@ -29,6 +29,7 @@ from vegakit.conversation import (
     Media,
     ModelReply,
     ModelSettings,
+    OutputSpec,
     Text,
     TextDelta,
     ToolCall,
@@ -159,6 +160,18 @@ def test_a_structured_answer_is_json_text(name: str, stream: bool) -> None:
     assert reply.message.tool_calls == ()
     assert reply.finish is Finish.STOP
     assert bool(provider.requests[0].output_tool) is (name in WITHOUT_JSON)
+
+
+@pytest.mark.parametrize("name", [ANTHROPIC, RESPONSES])
+def test_a_map_is_answered_by_a_shape_that_has_room_for_it(name: str) -> None:
+    """A provider that closes every object would let it be empty only, so it is asked by a tool."""
+    counts = OutputSpec("Counts", {"type": "object", "additionalProperties": {"type": "integer"}})
+    nested = OutputSpec("Nested", {"type": "object", "properties": {"by": counts.json_schema}})
+    for output in (counts, nested):
+        answer = ProviderReply(output={"red": 2})
+        reply, provider = ask(name, answer, request(output=output))
+        assert json.loads(reply.message.text) == {"red": 2}
+        assert bool(provider.requests[0].output_tool) is (name == ANTHROPIC)
 
 
 @pytest.mark.parametrize("name", WITHOUT_JSON)

@@ -128,7 +128,7 @@ def _no_versions(put: Put) -> None:
 def _heard_after_stays(put: Put) -> None:
     _no_versions(put)
     put(
-        lookahead,
+        machine,
         "_unused",
         lambda vm, speculative, seen: (t for t in speculative if t not in seen),
     )
@@ -180,6 +180,7 @@ def _not_compared(put: Put) -> None:
     def use_speculative(self: TaskMachine, task: Any, ticket: str, request: Any) -> bool:
         asked = self.state.asked[ticket]
         asked.speculative, asked.digest = False, ""
+        del self.speculative[ticket]
         self.request(SpeculativeCallUsed(ticket, request))
         return True
 
@@ -187,7 +188,7 @@ def _not_compared(put: Put) -> None:
 
 
 def _not_given_up(put: Put) -> None:
-    put(lookahead, "cancel_unreachable", lambda vm, task: None)
+    put(machine, "cancel_unreachable", lambda vm, task: None)
 
 
 def _met_in_spite_of_a_conflict(put: Put) -> None:

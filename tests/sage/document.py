@@ -7,35 +7,12 @@ that begins with blanks goes on with the one before. Rows of a part are counted:
 in the heading, so that a row which is lost is missed.
 """
 
-import re
-from typing import NamedTuple
+from tests.asked import Part
 
-__all__ = ["LATER", "PARTS", "Part", "Row", "rows_of"]
-
-
-class Part(NamedTuple):
-    title: str
-    total: int
-    rows: str
+__all__ = ["LATER", "PARTS"]
 
 
-class Row(NamedTuple):
-    part: str
-    name: str
-    ours: str
-    test: str
-
-
-def rows_of(part: Part) -> list[Row]:
-    found: list[Row] = []
-    for line in re.sub(r"\n +", " ", part.rows.strip()).splitlines():
-        name, _, rest = line.partition(" : ")
-        ours, _, test = rest.partition(" @ ")
-        found.append(Row(part.title, name.strip(), ours.strip(), test.strip()))
-    return found
-
-
-LATER = {"the screen", "the editor doors", "plug-ins", "the web door"}
+LATER = {"the screen", "the web door"}
 """Parts that rows may wait for."""
 
 _ANSWERS = "models/test_answers.py"
@@ -121,7 +98,8 @@ Execution in a sandbox : tools.SandboxPool
 Sessions that persist : sage.SageAgent @ sage/test_code.py::test_a_killed_session_goes_on
 Retry with backoff : policy.Retry
   @ policy/test_retry.py::test_each_wait_may_be_twice_as_long_and_the_last_attempt_is_final
-Plug-ins reloaded while running : later, with plug-ins
+Plug-ins reloaded while running : sage.Plugin
+  @ sage/test_plugins.py::test_a_plugin_adds_tools_commands_agents_and_hooks
 Distributed agents : durable @ durable/test_kills.py::test_kills_at_any_moment
 Fine-tuning of models : different, because it is out of scope, here as in what asks for it
 Web interface : later, with the web door
@@ -134,7 +112,8 @@ Web interface : later, with the web door
 Proprietary protocols : different, because none is spoken; HTTP, gRPC, MCP and OpenTelemetry are
 Collaboration of several people in real time : different, because a session has one owner; a
   kernel serves many tenants, each with sessions of its own
-Integration into editors : later, with the editor doors
+Integration into editors : server.serve_acp
+  @ sage/test_doors.py::test_every_message_of_acp_fits_the_schema
 Training and fine-tuning : different, because models are bought, not made
 """,
     ),

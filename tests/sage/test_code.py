@@ -117,7 +117,7 @@ def test_a_bill_above_what_a_call_can_cost_is_told(tmp_path: Path) -> None:
         ran = it.here("--resume", "-p", "more")
         assert ran.returncode == 3
         assert len(it.bodies) == 1
-        assert "at most $0.10\n" in ran.stderr
+        assert "at most $0.10, of which $4.500001 is spent\n" in ran.stderr
         assert "overspent by $4.400001, because a provider billed more" in ran.stderr
         assert "$4.400001 over the budget: the provider billed more" in ran.stderr
         assert "--budget '+$6'" in ran.stderr
@@ -370,7 +370,7 @@ def _uncached(messages: Any) -> Any:
         (("-p", " "), "the prompt is empty"),
         (("--resume",), "there is no session in"),
         (("--resume", "x", "-p", "y"), "there is no session 'x'"),
-        (("--continue", "--budget", "$1"), "--budget '+$1'"),
+        (("--continue", "--budget", "$1"), "there is no session in"),
         (("-p", "x", "--mode", "yolo"), "plan, ask, auto"),
     ],
 )

@@ -4,24 +4,19 @@ is another thing for a reason, or waits for a part that is named.
 `python -m tests.sage.test_document` writes the table as a page.
 """
 
-import ast
-import importlib
 import re
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from tests.sage.document import LATER, PARTS, Row, rows_of
-from vegakit.cli.main import COMMANDS
+from tests.asked import DIFFERENT, Row, found, functions, rows_of
+from tests.sage.document import LATER, PARTS
 from vegakit.records import from_json
 from vegakit.sage.sessions import SageRecord, TurnRecord
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "sage-names.md"
 ROWS = [row for part in PARTS for row in rows_of(part)]
-DIFFERENT, COMING = "different, because ", "later, with "
+COMING = "later, with "
 
 HEAD = """# What a coding agent is asked to have
 
@@ -30,38 +25,6 @@ of this kind, what it is here, and the test that shows it. Names are below `vega
 `tests`. The test `tests/sage/test_document.py` makes this page from its table, looks up every name
 and every test, and fails when one is missing.
 """
-
-
-def found(ours: str) -> bool:
-    """Whether there is such a command, recipe or name."""
-    kind, _, name = ours.partition(" ")
-    if name:
-        recipes = (ROOT / "justfile").read_text("utf-8")
-        known = {"vega": name in COMMANDS, "just": bool(re.search(rf"(?m)^{name}\b.*:", recipes))}
-        return known.get(kind, False)
-    here: Any = importlib.import_module("vegakit")
-    path = "vegakit"
-    for part in ours.split("."):
-        path = f"{path}.{part}"
-        inner = getattr(here, part, None)
-        if inner is None and isinstance(here, ModuleType):
-            try:
-                inner = importlib.import_module(path)
-            except ModuleNotFoundError:
-                return False
-        if inner is None:
-            return False
-        here = inner
-    return True
-
-
-@cache
-def functions(file: str) -> set[str]:
-    """The tests of a file."""
-    path = ROOT / "tests" / file
-    tree = ast.parse(path.read_text("utf-8")) if path.is_file() else ast.Module([], [])
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name for node in tree.body if isinstance(node, kinds)}
 
 
 def fault(row: Row) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.sage.scene import calls, scene
 from vegakit.conversation import Usage
-from vegakit.sage import SageAgent, SageText
+from vegakit.sage import SageAgent, SageText, SageToolOutput, context_share, export_session
 from vegakit.testing.provider import Break, DropConnection, Hang, ProviderReply, RequestStatus
 
 
@@ -54,3 +54,45 @@ def test_a_turn_may_spend_what_its_session_has(tmp_path: Path) -> None:
         ended = it.events("-p", "Count.", "--budget", "$2")[-1]
         assert ended["reason"] == "done"
         assert 0.8 < ended["spent_usd"] < 1
+
+
+async def test_what_a_command_says_is_told_while_it_runs(tmp_path: Path) -> None:
+    """It would wait for ever: only who hears its first words lets it go on. Of a command that says
+    much the last is told, and how many lines there were; the record of the session is as before."""
+    slow = "echo first; until [ -e go ]; do sleep 0.05; done; seq 1 50000"
+    with scene(tmp_path, [calls(("shell", {"command": slow})), "Done."]) as it, it.inside():
+        heard: list[SageToolOutput] = []
+        async with SageAgent() as sage:
+            async for event in sage.turn("Run it."):
+                if isinstance(event, SageToolOutput):
+                    heard.append(event)
+                    (it.folder / "go").touch()
+        assert heard[0] == SageToolOutput("1.1.0", "shell", "first\n", 1)
+        assert all(len(one.text) <= 8_000 for one in heard)
+        told = await export_session()
+        assert not any(isinstance(event, SageToolOutput) for event in told)
+
+
+async def test_output_of_a_sub_agent_names_its_task(tmp_path: Path) -> None:
+    slow = "echo first; until [ -e go ]; do sleep 0.05; done"
+    script = {
+        "look": [calls(("shell", {"command": slow})), "Seen."],
+        "Go": [calls(("task", {"agent": "work", "prompt": "look"})), "Done."],
+    }
+    with scene(tmp_path, script) as it, it.inside():
+        heard: list[SageToolOutput] = []
+        async with SageAgent(budget="$1") as sage:
+            async for event in sage.turn("Go."):
+                if isinstance(event, SageToolOutput):
+                    heard.append(event)
+                    (it.folder / "go").touch()
+        assert [(one.id, one.task) for one in heard] == [("1.1.0/1.0", "1.1.0")]
+
+
+async def test_the_window_fills_as_the_conversation_grows(tmp_path: Path) -> None:
+    with scene(tmp_path, "A long answer. " * 2_000) as it, it.inside():
+        async with SageAgent() as sage:
+            before = await context_share(sage)
+            async for _ in sage.turn("Talk."):
+                pass
+            assert 0 < before < await context_share(sage) <= 1

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from vegakit.ids import EffectKey, HolderId, ScopeId
 from vegakit.money import Money
 from vegakit.policy import ClaimState, Reserved, ScopeRule
 from vegakit.store.ledger_rows import LedgerRows
+from vegakit.store.sqlite import connection
 from vegakit.store.sqlite.stores import SqliteLedger, SqliteStore
 
 ROOT, ME = ScopeId("root"), HolderId("me")
@@ -269,6 +271,37 @@ def test_a_file_that_is_held_too_long_is_told(path: Path, monkeypatch: pytest.Mo
         assert await reserved(ledger) == 1
 
     run(path, use)
+
+
+def test_who_met_others_looks_steadily_and_lets_them_in(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own wait would look ever less often, and who has let go would always be first."""
+    run(path, fill)
+    slept: list[float] = []
+    others = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 30:
+            others.execute("COMMIT")
+
+    monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=sleep))
+
+    async def use(ledger: SqliteLedger) -> None:
+        assert await reserved(ledger) == 1
+        assert slept == []
+        others.execute("BEGIN IMMEDIATE")
+        assert await reserved(ledger) == 1
+        assert len({*slept[:30]}) == 1
+        assert len(slept) < 32
+        for _ in range(3):
+            await reserved(ledger)
+        assert len(slept) >= 33
+        assert min(slept[30:]) > slept[0]
+
+    with closing(others):
+        run(path, use)
 
 
 def test_pruning_goes_page_by_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

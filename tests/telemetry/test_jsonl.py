@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.telemetry.calls import call, paid, run
-from vegakit.telemetry.jsonl import JsonLinesSink
+from vegakit.telemetry.jsonl import JsonLinesSink, aside_of, set_aside
 from vegakit.telemetry.redaction import Redactor
 
 
@@ -130,3 +130,41 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
     assert [process.wait(60) for process in running] == [0] * 4
     found = [(line["trace_id"], line["span_id"]) for line in lines(path)]
     assert len(found) == len({*found}) == 2000
+
+
+def test_a_file_that_is_too_large_is_set_aside(tmp_path: Path) -> None:
+    """In place of the one before; every line is in one of the two, and both are whole."""
+    path = tmp_path / "t.jsonl"
+    numbers, both = iter(range(1, 10_000)), list[dict[str, Any]]()
+    for _ in range(6):
+        sink = JsonLinesSink(path, most_bytes=2_000)
+        for _ in range(10):
+            sink.record(call(next(numbers)))
+        run(sink.aclose())
+        aside = aside_of(path)
+        both = [*(lines(aside) if aside.exists() else []), *lines(path)]
+        assert both[-1]["span_id"]
+        assert len({line["span_id"] for line in both}) == len(both)
+    assert aside_of(path).exists()
+    assert {one.name for one in tmp_path.iterdir()} == {"t.jsonl", "t.jsonl.1"}
+    assert path.stat().st_size < 10_000
+    assert lines(path)[-1]["span_id"] == both[-1]["span_id"]
+
+
+def test_of_several_who_find_it_too_large_one_sets_it_aside(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("old\n" * 1_000)
+    one, other = os.open(path, os.O_WRONLY), os.open(path, os.O_WRONLY)
+    try:
+        assert set_aside(path, one, 100)
+        path.write_text("new\n")
+        assert not set_aside(path, other, 100)  # locked
+        os.close(one)
+        one = os.open(path, os.O_WRONLY)
+        assert set_aside(path, other, 100)  # what it has open is the old one
+        assert not set_aside(path, one, 100)
+    finally:
+        os.close(one)
+        os.close(other)
+    assert path.read_text() == "new\n"
+    assert aside_of(path).read_text().startswith("old\n")

@@ -90,7 +90,7 @@ async def test_an_approved_call_is_made_once() -> None:
     echo, desk = Echo(), Desk()
     tool = ApprovedTool(echo, desk, WANTED)
     assert await tool.call({"a": 1}, None) == "1 None"
-    with pytest.raises(CapabilityDenied, match="already_used"):
+    with pytest.raises(CapabilityDenied, match="the one that was given was used"):
         await tool.call({"a": 1}, None)
     assert echo.calls == [{"a": 1}]
 

@@ -7,7 +7,7 @@ ours is another thing reads `what : different, because …`. A line that begins 
 with the one before. Rows of a part are counted, so that one which is lost is missed.
 """
 
-from tests.sage.document import Part
+from tests.asked import Part
 
 __all__ = ["PARTS"]
 

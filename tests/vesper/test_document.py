@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.asked import DIFFERENT, Row, found, functions, rows_of
 from tests.docs.test_pages import anchors
-from tests.sage.document import Row, rows_of
-from tests.sage.test_document import DIFFERENT, found, functions
 from tests.vesper.document import PARTS
 from vegakit.cli import node as node_cli
 from vegakit.contracts import (

@@ -32,6 +32,7 @@ from vegakit.vesper import (
     NodeHost,
     PythonPath,
     ask_with,
+    callable_node,
     grant_of,
     load_node,
     parse_node,
@@ -380,7 +381,8 @@ async def test_what_is_made_of_something_sensitive_is_shown_nowhere() -> None:
     shown = repr(shown_outcome(node, outcome)) + str(shown_inputs(node, {"amount": 77_001}))
     assert "7700" not in shown + str(audit.kept)
     assert "ann" in shown
-    transition, run = (entry for entry, _ in audit.kept)
+    begun, transition, run = (entry for entry, _ in audit.kept)
+    assert (begun.action, begun.decision, begun.trace_id) == (run.action, "begun", "")
     assert (transition.action, transition.subject) == (
         "node.transition",
         "accounts.status open -> open",
@@ -390,6 +392,69 @@ async def test_what_is_made_of_something_sensitive_is_shown_nowhere() -> None:
     with pytest.raises(UserError, match="it is sensitive and not shown") as told:
         await host.run(node, {"id": "ann", "amount": "77001"})
     assert "77001" not in str(told.value)
+
+
+async def test_a_run_is_in_the_audit_before_its_transaction() -> None:
+    """Whoever is killed between the two leaves that it was begun, and by whom."""
+    node = _node(SENSITIVE)
+
+    class _Killed(MemoryRecords):
+        def transaction(self, timeout_s: float) -> Any:
+            assert [entry.decision for entry, _ in audit.kept] == ["begun"]
+            raise KeyboardInterrupt
+
+    audit = _Audit()
+    host = NodeHost(_Killed(), grant=grant_of(["database"]), audit=audit, user="eve")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(KeyboardInterrupt):
+        await host.run(node, {"id": "ann", "amount": 1})
+    [[entry, level]] = audit.kept
+    assert (entry.user, entry.decision, level) == ("eve", "begun", "detailed")
+
+
+async def test_a_node_that_is_called_keeps_its_own_rules(tmp_path: Path) -> None:
+    """What is sensitive in it is hidden in the effects of the caller; it runs once for its key."""
+    once = SENSITIVE.replace("contracts:", "idempotent: {key: id}\ncontracts:")
+    folder = _folder(tmp_path, deposit=once, bonus=CALLER)
+    node, memory = load_node(folder / "bonus.vsp").program, MemoryRecords()
+    memory.put(_node(DEPOSIT).states[0], [ANN])
+    host = NodeHost(memory, grant=grant_of(["database.write"]))
+    for _ in range(2):
+        outcome = await host.run(node, {"id": "ann"})
+        assert outcome.outputs == {"balance": 8}
+        [call] = shown_outcome(node, outcome).effects
+        assert call.arguments["inputs"] == "[redacted]"
+    assert [each["balance"] for each in memory.all_records(_node(DEPOSIT).states[0])] == [8]
+
+
+def test_a_node_that_calls_what_only_evaluates_is_pure(tmp_path: Path) -> None:
+    """So it needs no host: it is a function, and a tool of programs."""
+    double = """\
+node_id: double_v1
+type: test
+intent: Double a number.
+inputs: {number: {type: integer, constraints: [number < 100]}}
+outputs: {success: {twice: integer}}
+flow: [{step: twice, operation: compute, parameters: {value: number + number}}]
+"""
+    caller = """\
+node_id: fourfold_v1
+type: test
+intent: Double a number twice.
+inputs: {number: {type: integer}}
+outputs: {success: {found: integer}, error: {error_code: "enum[too_large]"}}
+flow:
+  - step: once
+    operation: call
+    parameters: {node: double_v1, inputs: "{number: number}"}
+    error_handling: {failed: too_large}
+  - {step: found, operation: compute, parameters: {value: once.twice + once.twice}}
+"""
+    file = load_node(_folder(tmp_path, double=double, fourfold=caller) / "fourfold.vsp")
+    for path in ("python", "direct"):
+        node = callable_node(file, path=path)
+        assert node.is_pure
+        assert node(number=3) == {"found": 12}
+        assert node.outcome({"number": 100}).reason == "too_large"
 
 
 def test_a_field_of_state_is_sensitive_by_itself() -> None:

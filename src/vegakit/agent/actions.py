@@ -154,12 +154,14 @@ class CompactionRule(Struct, frozen=True, omit_defaults=True):
     that is under way, which may be far longer than all before it. `assumed_tokens` stands for a
     window that nobody knows: a conversation is summed up there, but nothing is refused, since the
     model may take more. `path_patterns` find the paths in the text arguments of tools that have no
-    `path`, as the first group of a regular expression with `^` and `$` for lines."""
+    `path`, as the first group of a regular expression with `^` and `$` for lines. With `is_due` all
+    that was said before the turn is summed up first, though it would fit: somebody wants it so."""
 
     pinned: dict[str, str] = {}
     tools: tuple[str, ...] = ()
     assumed_tokens: int | None = None
     path_patterns: dict[str, str] = {}
+    is_due: bool = False
 
 
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]

@@ -142,10 +142,12 @@ def plan_compaction(
     size: Callable[[tuple[Message, ...]], int],
     room: int,
     path_patterns: Mapping[str, str] = NO_PATTERNS,
+    is_due: bool = False,
 ) -> CompactionPlan:
     """Plan the compaction of a conversation whose turn begins with the message at `prompt_at`, so
     that what stays takes at most half the room. If the last calls and their results do not fit
-    there, they may take three quarters; if they are too long for that, they go too."""
+    there, they may take three quarters; if they are too long for that, they go too. If one `is_due`
+    before the window is full, all goes that was before the turn, where the rest fits then."""
 
     before = len(to_json(tuple(line)))
 
@@ -160,6 +162,8 @@ def plan_compaction(
         opening = UserMessage((Text(planned(cut).opening("")),))
         return size((opening, *line[cut:]))
 
+    if is_due and prompt_at and needed(prompt_at) <= room // 2:
+        return planned(prompt_at)
     cuts = [at for at in range(1, len(line)) if not isinstance(line[at], ToolMessage)]
     at = bisect_left(cuts, True, key=lambda cut: needed(cut) <= room // 2)
     if at < len(cuts):

@@ -504,7 +504,7 @@ class Turn(Struct, omit_defaults=True):
         room = self.rule.unshortened_room
         request = self._request(history.seen())
         tokens = count(request)
-        if room is None or tokens <= room:
+        if room is None or (tokens <= room and not self._is_compaction_due()):
             return self._send(AskModel, request, tokens)
         if policy is HistoryPolicy.DROP_OLDEST:
             history.drop(history.excess(size, room))
@@ -514,6 +514,11 @@ class Turn(Struct, omit_defaults=True):
             # Down to half the room, so that not every step needs another summary.
             return self._ask_for_summary(history.excess(size, room // 2), count)
         return self._ask_as_it_is(count)
+
+    def _is_compaction_due(self) -> bool:
+        rule = self.rule.compaction
+        is_wanted = rule is not None and rule.is_due and self.compacted is None
+        return is_wanted and bool(self.history.seen())
 
     def _ask_as_it_is(self, count: Count) -> TurnAction:
         request = self._request(self.history.seen())
@@ -532,7 +537,9 @@ class Turn(Struct, omit_defaults=True):
             return count(replace(self._request(()), messages=messages))
 
         pinned = {**compaction.pinned, **self.pins}
-        plan = plan_compaction(line, len(earlier), pinned, size, room, compaction.path_patterns)
+        plan = plan_compaction(
+            line, len(earlier), pinned, size, room, compaction.path_patterns, compaction.is_due
+        )
         left = (user_message(plan.opening("")), *line[plan.cut :])
         if self.rule.context_tokens is None and size(left) > room:
             # A summary would be bought before every call, and the model may well take all of it.

@@ -14,24 +14,26 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, cast
 
 from msgspec.json import encode
 
-from vegakit.cli.look import Sign, Tone, count, look_of, middle, one_line, tell_error
+from vegakit.cli.code_doors import has_screen, open_screen, serve_door, why_no_screen
+from vegakit.cli.look import ERROR_NAME, Sign, Tone, count, look_of, middle, one_line, tell_error
 from vegakit.cli.main import CommandParser, amount
-from vegakit.cli.sessions import add_session_options, show_sessions
+from vegakit.cli.sessions import add_session_options, is_shown, show_sessions
 from vegakit.concurrency import cancel_on_sigint, cancel_on_sigterm
-from vegakit.config import CutOffTools, parse_duration_ms, resume_target
+from vegakit.config import CutOffTools, load, parse_duration_ms, resume_target
 from vegakit.control import Question, render_question
 from vegakit.errors import AgentFailed, CircuitOpen, OutputTruncated, RateLimited, UserError
 from vegakit.host import NO_PRICE
 from vegakit.money import NANOS, dollars, format_money
 from vegakit.policy import format_wait, sanitise
 from vegakit.sage import (
+    UNBILLED,
     EndReason,
     SageAgent,
     SageCompacted,
@@ -46,6 +48,8 @@ from vegakit.sage import (
     SageToolEnded,
     SageWaiting,
     event_line,
+    open_worktree,
+    prompted,
 )
 from vegakit.sdk import Runtime
 
@@ -63,8 +67,6 @@ _STOPPED = {EndReason.BUDGET, EndReason.LOOP, EndReason.INTERRUPTED}
 _UNANSWERED = {one.__name__ for one in (AgentFailed, CircuitOpen, RateLimited)}
 """Errors after which another model may answer."""
 _SHOWN = 100
-_NAME = re.compile(r"^[A-Z][A-Za-z]+: ")
-"""The name of an error, which the model reads."""
 
 
 def code_command(arguments: Sequence[str]) -> int:
@@ -74,10 +76,16 @@ def code_command(arguments: Sequence[str]) -> int:
     _take_up(chosen)
     if (look := _looked_at(chosen)) is not None:
         return look
-    if chosen.prompt is None and chosen.resume is None and chosen.fork is None:
-        parser.error("the following arguments are required: -p PROMPT")
+    if chosen.door is not None:
+        return serve_door(chosen)
+    on_screen = chosen.prompt is None and has_screen(chosen)
+    if not on_screen and chosen.prompt is None and chosen.resume is None and chosen.fork is None:
+        parser.error(f"the following arguments are required: -p PROMPT{why_no_screen(chosen)}")
     _check_prompt(chosen)
     _check_budget(chosen)
+    _enter_worktree(chosen)
+    if on_screen:
+        return open_screen(chosen)
     work = _Work(chosen)
     try:
         return asyncio.run(work.go())
@@ -102,6 +110,17 @@ def _check_prompt(chosen: argparse.Namespace) -> None:
         )
 
 
+def _enter_worktree(chosen: argparse.Namespace) -> None:
+    """Go to the worktree that is asked for, made if there is none: the session is that folder's."""
+    if chosen.worktree is None:
+        return
+    one = open_worktree(Path.cwd(), chosen.worktree, load().data_path)
+    chosen.image = [str(Path(image).resolve()) for image in chosen.image]
+    os.chdir(one.folder)
+    told = f"worktree {one.name}: branch {one.branch}, in {_safe(one.folder)}"
+    print(look_of(sys.stderr).text(told), file=sys.stderr, flush=True)
+
+
 def _check_budget(chosen: argparse.Namespace) -> None:
     """Tell what is added to a session that goes on from the budget of a new one."""
     if chosen.resume is None and (chosen.budget or "").startswith("+"):
@@ -110,11 +129,7 @@ def _check_budget(chosen: argparse.Namespace) -> None:
             f"has all of it: --budget '{chosen.budget.removeprefix('+')}', or add: --resume SESSION"
         )
     chosen.raised = None
-    if chosen.resume is not None and chosen.budget is not None:
-        if not chosen.budget.startswith("+"):
-            raise UserError(
-                f"a session has its budget already; to add to it, type: --budget '+{chosen.budget}'"
-            )
+    if chosen.resume is not None and (chosen.budget or "").startswith("+"):
         chosen.raised, chosen.budget = chosen.budget.removeprefix("+"), None
 
 
@@ -137,7 +152,8 @@ def _parser() -> argparse.ArgumentParser:
         "--budget",
         type=_budget,
         metavar="'$1'",
-        help="the most that the session may spend; '+$1' adds to that of one that goes on",
+        help="the most that the session may spend in all its turns, those before, too; '+$1' adds "
+        "to what one that goes on has",
     )
     parser.add_argument(
         "--mode",
@@ -168,6 +184,14 @@ def _parser() -> argparse.ArgumentParser:
         help="how long the model may say nothing before it is asked again; 5m",
     )
     parser.add_argument("--session", default="", metavar="NAME", help="a name for the new session")
+    parser.add_argument(
+        "--worktree",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="work in a worktree of this repository, with a branch of its own; made if there is "
+        "none, a new one without a name",
+    )
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
@@ -188,7 +212,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_session_options(again.add_argument)
     parser.add_argument("--json", action="store_true", help="every event as a line of JSON")
-    parser.set_defaults(resend=False)
+    doors = parser.add_mutually_exclusive_group()
+    for door, told in (("acp", "an editor"), ("mcp", "an MCP client")):
+        doors.add_argument(
+            f"--{door}",
+            dest="door",
+            action="store_const",
+            const=door,
+            help=f"serve {told} that starts this, on stdin and stdout",
+        )
+    parser.add_argument(
+        "--plain", action="store_true", help="lines instead of a screen; needs -p or --resume"
+    )
+    parser.set_defaults(resend=False, taken_up=False)
     return parser
 
 
@@ -224,13 +260,13 @@ def _take_up(chosen: argparse.Namespace) -> None:
     if which is not None and which.run:
         chosen.resume, chosen.prompt, chosen.session = which.run, None, ""
         chosen.budget, chosen.fork, chosen.image, chosen.max_tokens = None, None, [], None
-        chosen.resend = which.tools is CutOffTools.RESEND
+        chosen.worktree = None  # it is started again in that folder
+        chosen.resend, chosen.taken_up = which.tools is CutOffTools.RESEND, True
 
 
 def _looked_at(chosen: argparse.Namespace) -> int | None:
     """Carry out what only looks at sessions; None if the agent shall work."""
-    looks = [chosen.list, chosen.search is not None, chosen.export is not None, chosen.rename]
-    if not any(looks):
+    if not is_shown(chosen):
         return None
     if chosen.prompt is not None:
         raise UserError("-p asks the agent, and this only shows sessions; leave one of them out")
@@ -244,6 +280,7 @@ class _Work:
         self._chosen = chosen
         self._session: SageSession | None = None
         self._max_tokens = 0
+        self._budget, self._spent = "", 0.0
         self._ending: SageEnd | None = None
         self._is_terminated = False
         self._said: list[str] = []
@@ -274,7 +311,9 @@ class _Work:
             on_refused=self._refused,
         ) as sage:
             self._session = await sage.opened()
-            self._max_tokens = sage.record.max_tokens
+            self._max_tokens, self._budget = sage.record.max_tokens, sage.record.budget
+            if sage.resumed:
+                self._spent = (await sage.cost()).spent_usd or 0.0
             gc.enable()
             self._show(self._session)
             self._tell_unused_nodes(sage.record.nodes)
@@ -283,31 +322,16 @@ class _Work:
             if chosen.fork is not None and chosen.prompt is None:
                 return self._forked()
             try:
-                async for event in self._events(sage):
-                    self._show(event)
-                    self._ending = event if isinstance(event, SageEnd) else self._ending
+                async with aclosing(prompted(sage, chosen.prompt, chosen.image)) as events:
+                    async for event in events:
+                        self._show(event)
+                        self._ending = event if isinstance(event, SageEnd) else self._ending
             except asyncio.CancelledError:
                 # Here the turn has ended its commands, and what it came to is known.
                 self._ending = await sage.interrupted(self._signal)
                 raise
         assert self._ending is not None
         return self._ended(self._ending)
-
-    async def _events(self, sage: SageAgent) -> AsyncIterator[SageEvent]:
-        """Yield the events of what was cut off and of what is asked now. A turn that failed is gone
-        on with only if nothing else is asked."""
-        prompt = self._chosen.prompt
-        if sage.was_cut_off or prompt is None:
-            async with aclosing(sage.go_on()) as events:
-                async for event in events:
-                    if not isinstance(event, SageEnd) or prompt is None or event.error:
-                        yield event
-                    if isinstance(event, SageEnd) and event.error:
-                        return
-        if prompt is not None:
-            async with aclosing(sage.turn(prompt, self._chosen.image)) as events:
-                async for event in events:
-                    yield event
 
     def _tell_unused_nodes(self, nodes: str) -> None:
         """Tell that a session keeps the nodes that it began with."""
@@ -379,7 +403,7 @@ class _Work:
                 begun = f"{Sign.WORKING} {event.name} {middle(said, _SHOWN, '…')}"
                 self._tell(look.text(f"{_of_task(event)}{begun}"))
             case SageToolEnded() if event.is_error:
-                said = _NAME.sub("", _safe(event.result))
+                said = ERROR_NAME.sub("", _safe(event.result))
                 why = middle(one_line(said), 2 * _SHOWN, "…")
                 mark = look.paint(look.text(str(Sign.FAILED)), Tone.BAD)
                 self._tell(f"{_of_task(event)}{mark} {event.name}: {look.text(why)}")
@@ -396,7 +420,8 @@ class _Work:
         wanted = self._chosen.budget
         is_lower = wanted is not None and dollars(wanted) > round(at_most * NANOS)
         why = f" (your settings allow no more; --budget is {wanted})" if is_lower else ""
-        return f", at most {_usd(at_most)}{why}"
+        before = f", of which {_usd(self._spent)} is spent" if self._spent else ""
+        return f", at most {_usd(at_most)}{why}{before}"
 
     def _tell(self, line: str) -> None:
         if line:
@@ -409,10 +434,13 @@ class _Work:
             print(_safe(ending.text), flush=True)
         else:
             self._tell_why(ending)
-        spent = "" if ending.spent_usd is None else f"{_usd(ending.spent_usd)} spent"
+        most = "at most " if ending.unbilled_usd else ""
+        spent = "" if ending.spent_usd is None else f"{most}{_usd(ending.spent_usd)} spent"
         refused = f", {count(ending.refused, 'call')} refused" if ending.refused else ""
         changed = f", {count(ending.changed, 'path')} changed" if ending.changed else ""
         self._tell(f"{spent}{refused}{changed}")
+        if ending.unbilled_usd:
+            self._tell(f"  {_usd(ending.unbilled_usd)} of it {UNBILLED}")
         for note in ending.notes:
             plain = re.sub(r"\s*</?untrusted>\s*", " ", note)
             told = " ".join(_safe(plain).split())
@@ -450,6 +478,9 @@ class _Work:
             again = self._again(EndReason.ERROR)
         if ending.error == OutputTruncated.__name__:
             again += f" --max-tokens {2 * self._max_tokens} -p 'Go on.'"
+        if ending.reason is EndReason.BUDGET and not self._budget and NO_PRICE not in told:
+            # It has all that the settings allow, so a raise of its own would be refused.
+            again = f"{self._again(EndReason.ERROR)}, once default under [budget] is higher"
         self._tell(f"  to go on, try: {again}")
         if ending.error in _UNANSWERED:
             other = f"{self._again(EndReason.ERROR)} --model PROVIDER:NAME -p 'Go on.'"

@@ -17,6 +17,7 @@ from vegakit.config import (
     config_schema,
     default_toml,
     explain,
+    extension_files,
     form_of,
     load,
     toml_of,
@@ -31,9 +32,7 @@ def config_command(arguments: Sequence[str]) -> int:
     chosen = _parser().parse_args(arguments)
     if chosen.action == "trust":
         path, names = trust(chosen.file)
-        sets = f"it sets {', '.join(names) or 'nothing that needs it'}"
-        does = "vega run and vega test load it" if path.suffix == ".py" else sets
-        print(f"{path} is trusted as it is now; {does}")
+        print(f"{path} is trusted as it is now; {_does(path, names)}")
     elif chosen.action == "schema":
         print_json(config_schema())
     elif chosen.json:
@@ -43,6 +42,15 @@ def config_command(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _does(path: Path, names: Sequence[str]) -> str:
+    """Return what a file that is trusted now does."""
+    if extension_files(path) is not None:
+        return f"vega code uses {', '.join(names) or 'no file of it: there is none'}"
+    if path.suffix == ".py":
+        return "vega run and vega test load it"
+    return f"it sets {', '.join(names) or 'nothing that needs it'}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega config", description="Show the settings and where each of them came from."
@@ -50,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     actions = parser.add_subparsers(dest="action", metavar="[trust | schema]")
     trusting = actions.add_parser(
-        "trust", help="trust a project's vega.toml, or a program in Python, as it is now"
+        "trust",
+        help="trust a project's vega.toml, a program in Python, or what in .vega extends vega "
+        "code, as it is now",
     )
     trusting.add_argument("file", nargs="?", type=Path, help="the nearest one if not given")
     actions.add_parser("schema", help="print the JSON Schema of vega.toml")

@@ -36,6 +36,18 @@ class Tone(StrEnum):
     FAINT = "2"
 
 
+RICH_STYLES: Mapping[Tone, str] = {
+    Tone.PLAIN: "",
+    Tone.OK: "green",
+    Tone.WORK: "cyan",
+    Tone.ASK: "yellow",
+    Tone.BAD: "red",
+    Tone.STRONG: "bold",
+    Tone.FAINT: "dim",
+}
+"""Tones as the words by which Rich and Textual know them."""
+
+
 class Sign(Enum):
     """Signs, each with its twin in ASCII."""
 
@@ -58,18 +70,18 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TWINS: Mapping[str, str] = {
     **{sign.value[0]: sign.value[1] for sign in Sign},
     **dict.fromkeys(SPINNER, "*"),
-    **dict(zip("█▒░├└│─┤┌┐┘▸◂▶∥", "#=.|`|-|++'><>|", strict=True)),
+    **dict(zip("█▒░├└│─┤┌┐┘▸◂▶∥╎•", "#=.|`|-|++'><>|:*", strict=True)),
     **dict(zip("\u2013\u2014\u2212\u00d7\u2018\u2019\u201c\u201d", "---x''\"\"", strict=True)),
     "…": "...",
     "→": "->",
     "\u00a0": " ",
 }
 _NEEDED = "✓◐⊘↺█├…→"
+ERROR_NAME = re.compile(r"^[A-Z][A-Za-z]+: ")  # is for the model; people read the words after it
 HARD_SPACE, _KEPT = "\u00a0", "\0"
 _HANDLER = "vega.twins"
 _CHOICES = ("auto", "always", "never")
-_chosen_colour = "auto"
-_shows_all_digits = False
+_chosen_colour, _shows_all_digits = "auto", False
 
 Paint: TypeAlias = Callable[[str, str], str]
 
@@ -268,14 +280,18 @@ def bar(look: Look, at_most: int, spent: int, reserved: int = 0, cells_wide: int
     nothing has a cell."""
     if at_most <= 0:
         return ""
-    solid = min(cells_wide, -(-spent * cells_wide // at_most))
-    hatched = min(cells_wide - solid, -(-reserved * cells_wide // at_most))
-    parts = ("█" * solid, Tone.WORK), ("▒" * hatched, Tone.WORK), ("░" * cells_wide, Tone.FAINT)
-    left = cells_wide - solid - hatched
-    return "".join(
-        look.paint(look.text(text[: left if tone is Tone.FAINT else None]), tone)
-        for text, tone in parts
-    )
+    solid, hatched, left = bar_cells(at_most, spent, reserved, cells_wide)
+    parts = ("█" * solid, Tone.WORK), ("▒" * hatched, Tone.WORK), ("░" * left, Tone.FAINT)
+    return "".join(look.paint(look.text(text), tone) for text, tone in parts)
+
+
+def bar_cells(at_most: int, spent: int, reserved: int, cells_wide: int) -> tuple[int, int, int]:
+    """Return how many cells of a bar are spent, reserved and left. Less than half a cell that is
+    spent draws none: the figures beside the bar tell it."""
+    is_seen = 2 * spent * cells_wide >= at_most
+    solid = min(cells_wide, -(-spent * cells_wide // max(1, at_most))) if is_seen else 0
+    hatched = min(cells_wide - solid, -(-reserved * cells_wide // max(1, at_most)))
+    return solid, hatched, cells_wide - solid - hatched
 
 
 def duration(ms: float, *, brief: bool = False) -> str:
@@ -528,6 +544,14 @@ def print_json(value: object, *, lines: bool = False, to: TextIO | None = None) 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 _CLEAR_BELOW = "\x1b[J"
+ESCAPE, ESCAPE_KEY = "\x1b", "\x1b[27u"
+"""The byte that may be a key or the beginning of one, and how a terminal spells the key alone."""
+PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
+# Keyboards on the stack; the mouse; focus, pastes, held updates; screen, wrapping, cursor, colours.
+TERMINAL_RESETS = (
+    "\x1b[<9u\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l"
+    "\x1b[?1004l\x1b[?2004l\x1b[?2026l\x1b[?1049l\x1b[?7h\x1b[?25h\x1b[0m"
+)
 
 
 class LivePlace:

@@ -5,6 +5,7 @@ names. The module is imported when the command is called, so that help stays qui
 """
 
 import argparse
+import errno
 import gc
 import os
 import re
@@ -248,7 +249,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads us has seen enough, like `head`; closing must not complain
         silence()
         return 1
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        look.tell_error(
+            f"this cannot be written: {error.strerror}; free some space, or send the output of "
+            f"vega {arguments[0]} elsewhere, then type it again"
+        )
+        silence()
+        return 1
     return status
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What a disk says that takes nothing more."""
 
 
 def vesper() -> int:

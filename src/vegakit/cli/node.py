@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from vegakit.cli.look import (
     Look,
@@ -38,6 +38,7 @@ from vegakit.cli.node_repository import (
 )
 from vegakit.contracts import (
     HANDLED,
+    BrokenClause,
     NodeOutcome,
     NodeProgram,
     NodeStatus,
@@ -196,6 +197,8 @@ def _check(chosen: argparse.Namespace) -> int:
         said = f"{program.node_id}: {steps}, {clauses}, at most {program.cost:,} operations a run"
         obstacle = native_obstacle(program)
         said += f"; not native: {obstacle}" if obstacle else "; can be native"
+        if node.table.performance.memory_limit_mb is not UNSET:
+            said += "; memory_limit_mb is not enforced"
         print("\n".join(look.marked(Sign.DONE, Tone.OK, said)))
     for error in wrong:
         tell_error(error)
@@ -236,7 +239,7 @@ def _run(chosen: argparse.Namespace) -> int:
     else:
         outcome = make(node).run(given)
     # The interpreter's names and values, whichever path answered: they say what was looked at.
-    broken = judge(node.before, values).broken if outcome.status is NodeStatus.BROKEN else ()
+    broken = _broken(node, values, outcome) if outcome.status is NodeStatus.BROKEN else ()
     ended = outcome
     if not chosen.reveal:
         outcome, broken = shown_outcome(node, outcome), shown_clauses(node, broken)
@@ -347,6 +350,17 @@ def _outcome(outcome: NodeOutcome) -> dict[str, Any]:
     return {**to_builtins(outcome), "status": str(outcome.status), "error": error}
 
 
+def _broken(
+    node: NodeProgram, values: dict[str, Any], outcome: NodeOutcome
+) -> tuple[BrokenClause, ...]:
+    """Return the clauses that do not hold: of those before a run with the values that they looked
+    at; of those after it the first one, whose values are gone with the run."""
+    if before := judge(node.before, values).broken:
+        return before
+    found = (each for each in node.after if outcome.reason == f"{each.kind}: {each.text}")
+    return tuple(BrokenClause(each.kind, each.text, each.line, {}) for each in found)[:1]
+
+
 def _told(node: NodeProgram, outcome: NodeOutcome, broken: list[str]) -> str:
     where = f" at step {outcome.step}" if outcome.step else ""
     match outcome.status:
@@ -363,7 +377,7 @@ def _told(node: NodeProgram, outcome: NodeOutcome, broken: list[str]) -> str:
                 f"for it, as in error_handling: {{{outcome.reason}: CODE}}, or bound the inputs"
             )
         case _:
-            said = "; ".join(broken) or f"{outcome.reason} does not hold after the run"
+            said = "; ".join(broken)
             return f"{node.node_id} is not within its contract: {said}"
 
 

@@ -37,6 +37,7 @@ from vegakit.config import (
     CutOffTools,
     ReplayTarget,
     ResumeTarget,
+    Settings,
     environment_with,
     load,
     replay_variables,
@@ -383,11 +384,11 @@ def gc_command(arguments: Sequence[str]) -> int:
             verb = "would give up" if chosen.dry_run else "gave up"
             print(f"{verb} run {short_id(summary.run)}: {_standing(summary)}")
         return 0
-    before = journal_size(place)
+    before, now = journal_size(place), time.time_ns() // 1_000_000
+    _forget_traces(settings, now, dry_run=chosen.dry_run)
     if before is None:
         print(f"nothing is recorded in {show_place(place)}")
         return 0
-    now = time.time_ns() // 1_000_000
     forgotten = forget_runs(
         place,
         now - settings.journal_keep_ms,
@@ -412,6 +413,26 @@ def gc_command(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _forget_traces(settings: Settings, now: int, *, dry_run: bool) -> None:
+    """Forget the file of traces that was set aside, if nothing was written to it for as long as
+    traces are kept. A SQLite file forgets by itself, and so does the ledger."""
+    from vegakit.telemetry import aside_of  # commands that only look need no telemetry
+
+    if not settings.telemetry.jsonl:
+        return
+    aside = aside_of(Path(settings.telemetry.jsonl))
+    try:
+        found = aside.stat()
+    except OSError:
+        return
+    if found.st_mtime_ns // 1_000_000 >= now - settings.traces_keep_ms:
+        return
+    if not dry_run:
+        aside.unlink(missing_ok=True)
+    verb = "would forget" if dry_run else "forgot"
+    print(f"{verb} old traces, {_size(found.st_size)}: {show_place(str(aside))}")
+
+
 async def _give_up(place: str, run: RunRecord, ledger_place: str) -> None:
     """Record the end of a run that nobody goes on with. It is taken up for that, so that nobody
     else carries it on, and calls that were cut off are charged in its account."""
@@ -430,8 +451,9 @@ def _gc_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="vega gc",
         description="Forget ended runs that are older, or make the journal larger, than [journal] "
-        "in vega.toml says (30d and 1GB), and give the space back. Unfinished runs are kept; those "
-        "that are named are given up: they count as ended, and do not go on.",
+        "in vega.toml says (30d and 1GB), and give the space back; with them traces that were set "
+        "aside and are older than [telemetry] keeps them. Unfinished runs are kept; those that are "
+        "named are given up: they count as ended, and do not go on.",
     )
     parser.add_argument(
         "runs", nargs="*", metavar="RUN", help="the beginning of the id of a run to give up"

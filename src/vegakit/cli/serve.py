@@ -45,6 +45,10 @@ from vegakit.server import (
 )
 from vegakit.store import open_tenants, show_place
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vegakit.server import CodePlan, CodeSessions
+
 T = TypeVar("T")
 
 # `vega serve`: from flags and settings to a server, and what it says of itself.
@@ -82,8 +86,37 @@ def serve_command(arguments: Sequence[str]) -> int:
     )
     check_plan(plan)
     hint = _EXAMPLE + _store_flag(settings)
+    _check_code(chosen)
     asyncio.run(_serve_with_agents(settings, plan, hint, chosen))
     return 0
+
+
+def _check_code(chosen: argparse.Namespace) -> None:
+    """Make of `--code` what a server is to do; a folder gets the name that requests use."""
+    chosen.code_plan = None
+    if not chosen.code:
+        if chosen.code_budget is not None:
+            raise UserError("--code-budget is for the coding agent; add: --code TENANT=FOLDER")
+        return
+    if "http" not in chosen.doors:
+        raise UserError("the coding agent is served over HTTP; add that: --doors http")
+    if chosen.code_budget is None:
+        raise UserError("say what each session may spend: --code-budget '$1'")
+    from vegakit.sage import SageMode
+    from vegakit.server import CodePlan
+
+    folders: dict[str, dict[str, Path]] = {}
+    for given in chosen.code:
+        tenant, _, text = given.partition("=")
+        folder = Path(text).resolve()
+        if not tenant or not text or not folder.is_dir():
+            raise UserError(f"--code {given}: name a tenant and a folder, as in acme=/srv/shop")
+        mine = folders.setdefault(tenant, {})
+        if folder.name in mine:
+            raise UserError(f"--code {given}: {tenant} has a folder {folder.name} already")
+        mine[folder.name] = folder
+    budget = str(Dollars.of_nanos(_amount(chosen.code_budget)))
+    chosen.code_plan = CodePlan(folders, budget, SageMode(chosen.code_mode))
 
 
 def _store_flag(settings: Settings) -> str:
@@ -107,7 +140,7 @@ async def _serve_with_agents(
                 "--tenant-budget is for agents that run here, and none may; name a model for them: "
                 "--may-ask MODEL"
             )
-        await _serve(settings, plan, hint)
+        await _serve(settings, plan, hint, code=chosen.code_plan)
         return
     from vegakit.sdk import Runtime, runtime_arguments
 
@@ -129,7 +162,7 @@ async def _serve_with_agents(
             pass  # one that is no budget is told now
         agents = RuntimeAgents(rt, models=chosen.may_ask, tenant_budget=chosen.tenant_budget)
         said = f"by {', '.join(chosen.may_ask)}; each tenant {chosen.tenant_budget}"
-        await _serve(settings, plan, hint, agents, said)
+        await _serve(settings, plan, hint, agents, said, code=chosen.code_plan)
 
 
 def _serve_parser() -> CommandParser:
@@ -177,6 +210,22 @@ def _serve_parser() -> CommandParser:
     )
     parser.add_argument(
         "--tenant-budget", metavar="'$5/day'", help="what the agents of each tenant may spend here"
+    )
+    parser.add_argument(
+        "--code",
+        metavar="TENANT=FOLDER",
+        action="append",
+        default=[],
+        help="a folder that the coding agent works in for a tenant; none if not given",
+    )
+    parser.add_argument(
+        "--code-budget", metavar="'$1'", help="what each session of the coding agent may spend"
+    )
+    parser.add_argument(
+        "--code-mode",
+        choices=("plan", "ask", "auto"),
+        default="ask",
+        help="the freest mode that a request may choose; ask if not given",
     )
     parser.add_argument("--certificate", metavar="FILE", help="serve with TLS, by this certificate")
     parser.add_argument("--key", metavar="FILE", help="the key of the certificate")
@@ -229,6 +278,7 @@ async def _serve(
     hint: str,
     agents: RuntimeAgents | None = None,
     said_of_agents: str = "",
+    code: "CodePlan | None" = None,
 ) -> None:
     is_json = settings.telemetry.logs is LogFormat.JSON
     logs = _log_output(settings)
@@ -237,7 +287,7 @@ async def _serve(
 
     def tell_open(server: OpenedServer) -> None:
         if not is_json:  # whoever reads lines of JSON has one that says so
-            print(render_server(server, plan, hint, look, said_of_agents), flush=True)
+            print(render_server(server, plan, hint, look, said_of_agents, code), flush=True)
 
     def tell_stop() -> None:
         if not is_json and look.width is not None:
@@ -245,9 +295,17 @@ async def _serve(
             print(f"\nending: open calls have {drain}; Ctrl-C again ends at once", flush=True)
 
     try:
-        await run_server(plan, tell_open, tell_stop, agents)
+        await run_server(plan, tell_open, tell_stop, agents, _sessions(code))
     finally:
         logs.close()
+
+
+def _sessions(code: "CodePlan | None") -> "CodeSessions | None":
+    if code is None:
+        return None
+    from vegakit.server import CodeSessions
+
+    return CodeSessions(code)
 
 
 def _log_output(settings: Settings) -> Any:  # noqa: ANN401  (of a module that is loaded here)
@@ -260,7 +318,12 @@ def _log_output(settings: Settings) -> Any:  # noqa: ANN401  (of a module that i
 
 
 def render_server(
-    server: OpenedServer, plan: ServerPlan, hint: str, look: Look = PIPE, agents: str = ""
+    server: OpenedServer,
+    plan: ServerPlan,
+    hint: str,
+    look: Look = PIPE,
+    agents: str = "",
+    code: "CodePlan | None" = None,
 ) -> str:
     """Return what a server says when it listens: where, on which store, and what to type next."""
     urls = [url for name, url in server.urls.items() if name != "mcp" or "http" not in server.urls]
@@ -272,6 +335,9 @@ def render_server(
         facts.append(("bus", show_place(plan.bus)))
     if agents:
         facts.append(("runs", f"agents {agents}"))
+    if code is not None:
+        named = [f"{folder} of {who}" for who, mine in code.folders.items() for folder in mine]
+        facts.append(("code", f"{', '.join(named)}; each session {code.budget}, mode {code.mode}"))
     if plan.tls is not None:
         asked = "; clients need a certificate, too" if plan.tls.client_ca else ""
         facts.append(("TLS", f"by {plan.tls.certificate}{asked}"))

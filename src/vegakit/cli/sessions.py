@@ -1,28 +1,34 @@
-"""The options of `vega code` that show sessions and ask no model: list, search, export, rename."""
+"""The options of `vega code` that show sessions and worktrees and ask no model."""
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from vegakit.cli.look import (
     Cell,
     Column,
     Sign,
     Tone,
+    count,
     look_of,
     moment,
     one_line,
     print_json,
     table,
 )
+from vegakit.config import load
 from vegakit.policy import sanitise
 from vegakit.sage import (
     SessionInfo,
     SessionState,
+    Worktree,
     event_line,
     export_session,
     list_sessions,
+    list_worktrees,
+    remove_worktree,
     rename_session,
     search_sessions,
     transcript,
@@ -35,6 +41,12 @@ _COLUMNS = (
     Column("Spent", right=True, drop=1),
     Column("Used", drop=3),
     Column("Last prompt", drop=4, least=14),
+)
+_WORKTREES = (
+    Column("Worktree"),
+    Column("State"),
+    Column("Ahead", right=True, drop=1),
+    Column("Folder", drop=2, least=14),
 )
 _STATES = {
     SessionState.WORKING: (Sign.WORKING, Tone.WORK),
@@ -56,6 +68,13 @@ def add_session_options(add: Callable[..., object]) -> None:
         help="print a session as Markdown, with --json as its events",
     )
     add("--rename", nargs=2, metavar=("SESSION", "NAME"), help="give a session another name")
+    add("--worktrees", action="store_true", help="show the worktrees that --worktree has made")
+    add("--remove-worktree", metavar="NAME", help="remove a worktree that has no open changes")
+
+
+def is_shown(chosen: argparse.Namespace) -> bool:
+    """Return whether one of the options was chosen."""
+    return any(_is_chosen(chosen, name) for name in _SHOWN)
 
 
 def show_sessions(chosen: argparse.Namespace) -> int:
@@ -119,9 +138,37 @@ def _rename(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _worktrees(chosen: argparse.Namespace) -> int:
+    found = list_worktrees(Path.cwd(), load().data_path)
+    if chosen.json:
+        print_json(found)
+    elif found:
+        print(table(_WORKTREES, [_worktree_row(one) for one in found], look_of(sys.stdout)))
+    else:
+        print("This repository has no worktree of ours; make one: vega code --worktree NAME -p '…'")
+    return 0
+
+
+def _worktree_row(one: Worktree) -> list[Cell | str]:
+    state = Cell(count(one.changed, "file") + " changed", Tone.ASK) if one.changed else "clean"
+    return [one.name, state, count(one.commits, "commit"), one_line(one.folder)]
+
+
+def _remove(chosen: argparse.Namespace) -> int:
+    gone = remove_worktree(Path.cwd(), chosen.remove_worktree, load().data_path)
+    if chosen.json:
+        print_json(gone)
+        return 0
+    kept = f"; its branch {gone.branch} has {count(gone.commits, 'commit')} and stays"
+    print(f"worktree {gone.name} is removed{kept if gone.commits else ''}")
+    return 0
+
+
 _SHOWN: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": _list,
     "search": _search,
     "export": _export,
     "rename": _rename,
+    "worktrees": _worktrees,
+    "remove_worktree": _remove,
 }

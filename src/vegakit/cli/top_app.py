@@ -29,11 +29,13 @@ from vegakit.cli.display import (
 )
 from vegakit.cli.look import (
     PIPE,
+    RICH_STYLES,
     Cell,
     Column,
     Rounding,
     Sign,
     Tone,
+    bar_cells,
     count,
     cut,
     duration,
@@ -60,15 +62,6 @@ _ENTRIES = 200
 _BAR = 12
 _PANEL = 6
 _WIDE = 100
-_STYLES = {
-    Tone.PLAIN: "",
-    Tone.OK: "green",
-    Tone.WORK: "cyan",
-    Tone.ASK: "yellow",
-    Tone.BAD: "red",
-    Tone.STRONG: "bold",
-    Tone.FAINT: "dim",
-}
 _COLUMNS: tuple[Column, ...] = (NAME, *(one.column for one in COLUMNS))
 
 
@@ -433,11 +426,8 @@ def _money(runtime: RuntimeView, *, is_wide: bool) -> Text:
     if runtime.left is None:
         return Text(f"{money(runtime.spent)} spent, no limit")
     shown = figures(at_most(runtime), runtime.spent, runtime.reserved)
-    solid = min(_BAR, -(-runtime.spent * _BAR // max(1, at_most(runtime))))
-    held = min(_BAR - solid, -(-runtime.reserved * _BAR // max(1, at_most(runtime))))
-    text = (
-        Text().append("█" * solid + "▒" * held, "cyan").append("░" * (_BAR - solid - held), "dim")
-    )
+    solid, held, left = bar_cells(at_most(runtime), runtime.spent, runtime.reserved, _BAR)
+    text = Text().append("█" * solid + "▒" * held, "cyan").append("░" * left, "dim")
     reserved = f"{shown.reserved} reserved  " if is_wide and runtime.reserved else ""
     figures_told = f"  {reserved}{shown.spent} / {shown.at_most}  {shown.left} left"
     return text.append(figures_told)
@@ -464,7 +454,7 @@ def _facts(view: ProcessView, now_ms: int) -> Text:
     state = state_of(view)
     text.append(one_line(view.path), "bold")
     text.append(f"  {view.kind} ")
-    text.append(state.text, _STYLES[Tone(state.tone)] or "default")
+    text.append(state.text, RICH_STYLES[Tone(state.tone)] or "default")
     since = f"  for {duration(now_ms - view.since_ms, brief=True)}" if view.since_ms else ""
     text.append(f"{since}\n{one_line(view.pid)}")
     if view.last_exit:
@@ -476,4 +466,4 @@ def _cell(given: Cell | str, column: Column, width: int) -> Text:
     text, tone = given if isinstance(given, Cell) else (given, Tone.PLAIN)
     shorten = middle if column.name else cut
     shown = shorten(PIPE.text(text), width)
-    return Text(shown, _STYLES[Tone(tone)], justify="right" if column.right else "left")
+    return Text(shown, RICH_STYLES[Tone(tone)], justify="right" if column.right else "left")

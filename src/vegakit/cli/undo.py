@@ -5,7 +5,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from vegakit.cli.look import Column, Look, count, look_of, moment, one_line, print_json, table
 from vegakit.cli.main import CommandParser
@@ -100,7 +100,7 @@ def _show(done: Rewound, look: Look, *, is_redo: bool) -> None:
     for title, left in (("kept", done.kept), ("not restored", done.not_restored)):
         if left:
             print(f"{count(len(left), 'path')} {title}")
-            _show_paths(_with_reason(each) for each in left)
+            _show_paths([_with_reason(each) for each in left])
     if done.kept and not is_redo:
         print("to restore what was kept: vega undo --redo, then the same with --overwrite")
     short = f", but {'not all' if done.restored else 'none'} of its files are as they were before"
@@ -119,7 +119,9 @@ def _with_reason(each: Unrestored) -> str:
     return f"{each.path}: {each.reason}"
 
 
-def _show_paths(paths: Iterable[str]) -> None:
-    """Print names that may hold anything, also no UTF-8."""
-    for path in paths:
+def _show_paths(paths: Sequence[str]) -> None:
+    """Print names that may hold anything, also no UTF-8; of many the first, and how many more."""
+    for path in paths[:_SHOWN]:
         print(f"  {one_line(os.fsencode(path).decode('utf-8', 'replace'))}")
+    if (more := len(paths) - _SHOWN) > 0:
+        print(f"  and {more:,} more; --json names all of them")

@@ -10,10 +10,16 @@ from vegakit.lazy import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vegakit.config.layers import (
+        EXTENSION_FOLDERS as EXTENSION_FOLDERS,
+        TRUST_RECORD as TRUST_RECORD,
+        extension_files as extension_files,
+        is_trusted as is_trusted,
+        trusted_files as trusted_files,
         user_config_dir as user_config_dir,
         user_data_dir as user_data_dir,
     )
     from vegakit.config.loader import (
+        carry_trust as carry_trust,
         check_answers_trusted as check_answers_trusted,
         check_code_trusted as check_code_trusted,
         default_toml as default_toml,
@@ -68,8 +74,14 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "layers": "user_config_dir user_data_dir",
-        "loader": "check_answers_trusted check_code_trusted default_toml load sockets_dir trust",
+        "layers": (
+            "EXTENSION_FOLDERS TRUST_RECORD extension_files is_trusted trusted_files "
+            "user_config_dir user_data_dir"
+        ),
+        "loader": (
+            "carry_trust check_answers_trusted check_code_trusted default_toml load sockets_dir "
+            "trust"
+        ),
         "names": (
             "EnvironmentKey KeyFunction KeySource SettingSource SourceKind config_schema "
             "environment_proxy environment_secrets environment_variable form_of "

@@ -411,7 +411,7 @@ def _checked(annotation: Any, value: Any, name: Name, where: Where) -> Any:  # n
 
 _FREE = {"models", "limits"}
 _BUDGET: Name = ("budget", "default")
-_RECORD = "trusted.json"
+TRUST_RECORD = "trusted.json"
 _MAX_NAMED = 5
 
 
@@ -455,16 +455,16 @@ def check_code(path: Path, sha256: str, code: Sequence[str], config_dir: Path | 
     )
 
 
-def record_trust(path: Path, sha256: str, config_dir: Path | None) -> None:
+def record_trust(files: Mapping[Path, str], config_dir: Path | None) -> None:
     """Replaces the record in one step, so that a reader never sees half of it."""
     if config_dir is None:
         raise SettingsError("trust is recorded in your home directory; set HOME and try again")
-    record = {**_trusted(config_dir), str(path): sha256}
-    fresh = config_dir / f"{_RECORD}.{os.getpid()}"
+    record = {**_trusted(config_dir), **{str(path): sha256 for path, sha256 in files.items()}}
+    fresh = config_dir / f"{TRUST_RECORD}.{os.getpid()}"
     try:
         config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh.write_text(json.dumps(record, indent=2, sort_keys=True), encoding="utf-8")
-        fresh.replace(config_dir / _RECORD)
+        fresh.replace(config_dir / TRUST_RECORD)
     except OSError as error:
         raise SettingsError(f"trust could not be recorded in {config_dir}: {error}") from error
 
@@ -474,6 +474,32 @@ def _trusted(config_dir: Path | None) -> dict[str, str]:
     if config_dir is None:
         return {}
     try:
-        return from_json(dict[str, str], (config_dir / _RECORD).read_bytes())
+        return from_json(dict[str, str], (config_dir / TRUST_RECORD).read_bytes())
     except (OSError, InvalidRecordError):
         return {}
+
+
+EXTENSION_FOLDERS = ("agents", "commands", "hooks", "tools")
+"""The folders with what extends the coding agent, in `.vega` of a project."""
+_MOST_FILES = 128
+
+
+def trusted_files(config_dir: Path | None) -> dict[Path, str]:
+    """Return the files that the user trusts, with the hash of each as it was."""
+    return {Path(path): sha256 for path, sha256 in _trusted(config_dir).items()}
+
+
+def is_trusted(path: Path, sha256: str, config_dir: Path | None = None) -> bool:
+    """Whether the user trusts a file of a project as it is."""
+    place = config_dir or user_config_dir()
+    return _trusted(place).get(str(path)) == sha256
+
+
+def extension_files(path: Path) -> list[Path] | None:
+    """Return the files that extend the coding agent, of a `.vega` folder or one of them; None if
+    this is neither."""
+    if path.name == ".vega" and path.is_dir():
+        found = (file for kind in EXTENSION_FOLDERS for file in sorted((path / kind).glob("*")))
+        return [file for file in found if file.is_file() and not file.is_symlink()][:_MOST_FILES]
+    is_one = path.parent.name in EXTENSION_FOLDERS and path.parent.parent.name == ".vega"
+    return [path] if is_one else None

@@ -27,6 +27,7 @@ from vegakit.config.layers import (
     check_trust,
     default_layer,
     environment_layer,
+    extension_files,
     find_settings_paths,
     flag_layer,
     layer_of,
@@ -35,6 +36,7 @@ from vegakit.config.layers import (
     read_file,
     record_trust,
     sha256_of,
+    trusted_files,
     unreadable_variables,
     user_data_dir,
     without_disabled,
@@ -184,20 +186,38 @@ def trust(
     directory: Path | None = None,
 ) -> tuple[Path, list[str]]:
     """Records that the user trusts a file, by default the project's; answers what it then sets. Of
-    a program in Python it is the code that runs when it is loaded."""
+    a program in Python it is the code that runs when it is loaded; of `.vega`, each file in it that
+    extends the coding agent."""
     variables = os.environ if environment is None else environment
     paths = find_settings_paths(variables, directory or Path.cwd())
     chosen = paths.directory / path if path else paths.project_file
     if chosen is None:
         raise SettingsError(f"no {FILE_NAME} in {paths.directory} or above; name the file")
     whole = chosen.parent.resolve() / chosen.name
+    if (extensions := extension_files(whole)) is not None:
+        record_trust({one: sha256_of(one) for one in extensions}, paths.config_dir)
+        return whole, [str(one.relative_to(whole.parent)) for one in extensions]
     if whole.suffix == ".py":
-        record_trust(whole, sha256_of(whole), paths.config_dir)
+        record_trust({whole: sha256_of(whole)}, paths.config_dir)
         return whole, []
     file = read_file(whole)
     project = _of_file(file, SourceKind.PROJECT, paths)
-    record_trust(file.path, file.sha256, paths.config_dir)
+    record_trust({file.path: file.sha256}, paths.config_dir)
     return file.path, names_needing_trust(project, _user_settings(paths))
+
+
+def carry_trust(source: Path, to: Path) -> None:
+    """Trust the files of another work tree of a project that are, byte by byte, what the user
+    trusts in this one."""
+    config_dir = find_settings_paths(os.environ, Path.cwd()).config_dir
+    found: dict[Path, str] = {}
+    for path, sha256 in trusted_files(config_dir).items():
+        if path.is_relative_to(source):
+            copy = to.resolve() / path.relative_to(source)
+            if copy.is_file() and not copy.is_symlink() and sha256_of(copy) == sha256:
+                found[copy] = sha256
+    if found:
+        record_trust(found, config_dir)
 
 
 def check_code_trusted(path: Path, text: str, code: Sequence[str]) -> None:

@@ -416,6 +416,11 @@ class Settings(Tables, frozen=True, kw_only=True):
         return parse_duration_ms(self.telemetry.keep)
 
     @property
+    def traces_bytes(self) -> int:
+        """Return how large a file of JSON lines may become before it is set aside."""
+        return parse_size(self.telemetry.size)
+
+    @property
     def otlp_target(self) -> OtlpTarget | None:
         """Return where spans are sent; None: nowhere."""
         table = self.telemetry

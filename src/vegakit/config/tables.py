@@ -140,6 +140,7 @@ McpName: TypeAlias = Annotated[
         examples=["notes"],
     ),
 ]
+Folders: TypeAlias = Annotated[tuple[str, ...], Meta(title="a list of folders")]
 FilledText: TypeAlias = Annotated[str, Meta(title="a text that is not empty", min_length=1)]
 
 
@@ -148,8 +149,7 @@ def _says(description: str, *examples: object) -> Meta:
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of `vega.toml` refuses settings it does not know, and shows no value in its
-    `repr`."""
+    """A table of `vega.toml` refuses settings it does not know, and its `repr` shows no value."""
 
     def __repr__(self) -> str:
         """Shows no value, since some are secrets; `explain` shows what may be shown."""
@@ -336,6 +336,7 @@ class TelemetryTable(Table, frozen=True):
         _says("a SQLite file, in which runs are found quickly; none if empty", "traces.db"),
     ] = None
     keep: Annotated[DurationText, _says("how long runs are kept in the SQLite file", "7d")] = "30d"
+    size: Annotated[SizeText, _says("the JSON lines are set aside above it", "100MB")] = "1GB"
     otlp: Annotated[
         UrlText | None, _says("an OpenTelemetry collector", "http://localhost:4318")
     ] = None
@@ -443,14 +444,10 @@ class McpTable(Table, frozen=True):
         _says("what it reads, and with fs::write writes; a private one if not written", "notes"),
     ] = None
     readable: Annotated[
-        tuple[str, ...],
-        Meta(title="a list of folders"),
-        _says("what else it needs to read, such as another Python", ["/opt/python"]),
+        Folders, _says("what else it needs to read, such as another Python", ["/opt/python"])
     ] = ()
     path: Annotated[
-        tuple[str, ...],
-        Meta(title="a list of folders"),
-        _says("searched for programs before the system's", ["/opt/python/bin"]),
+        Folders, _says("searched for programs before the system's", ["/opt/python/bin"])
     ] = ()
     env: Annotated[
         tuple[str, ...],
@@ -523,6 +520,16 @@ class ServeTable(Table, frozen=True):
     )
 
 
+class CodeTable(Table, frozen=True):
+    """The coding agent, `vega code`, loads this beside its own."""
+
+    plugins: Annotated[
+        tuple[str, ...],
+        Meta(title="a list of names of plugins"),
+        _says("installed plugins that are used; heeded in your own settings alone", ["words"]),
+    ] = ()
+
+
 class Tables(Table, frozen=True):
     """Not in any table."""
 
@@ -563,6 +570,7 @@ class Tables(Table, frozen=True):
     permissions: PermissionsTable = PermissionsTable()
     audit: AuditTable = AuditTable()
     serve: ServeTable = ServeTable()
+    code: CodeTable = CodeTable()
     mcp: dict[McpName, McpTable] = field(default_factory=dict[str, McpTable])
 
 

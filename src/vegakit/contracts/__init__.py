@@ -119,6 +119,7 @@ if TYPE_CHECKING:
         StepSeen as StepSeen,
         WrittenLine as WrittenLine,
         broken_outcome as broken_outcome,
+        call_answer as call_answer,
         check_bounds as check_bounds,
         clause_of as clause_of,
         finish as finish,
@@ -207,9 +208,9 @@ __getattr__, __dir__ = lazy_exports(
         "nodes": (
             "FAILURES GUARD HANDLED LOCK TOUCHED EffectAnswer NodeEffect NodeInput NodeOutcome "
             "NodeProblem NodeProgram NodeRules NodeRun NodeStatus NodeStep Sensitivity "
-            "StateRecords StepEffect StepSeen WrittenLine broken_outcome check_bounds clause_of "
-            "finish first_broken interpret read_answer record_clauses sensitivity_of start_run "
-            "touched_effect touched_type trapped"
+            "StateRecords StepEffect StepSeen WrittenLine broken_outcome call_answer check_bounds "
+            "clause_of finish first_broken interpret read_answer record_clauses sensitivity_of "
+            "start_run touched_effect touched_type trapped"
         ),
         "optimiser": "RULES optimised",
         "rollout": (

@@ -177,6 +177,18 @@ class NodeProgram(Struct, frozen=True):
         return any(step.effect is not None for step in self.steps)
 
     @property
+    def only_evaluates(self) -> bool:
+        """Return whether a run asks at most other nodes that only evaluate, too."""
+        return all(
+            step.effect is None
+            or (
+                step.operation == "call"
+                and self.callee(dict(step.effect.fixed)["node"]).only_evaluates
+            )
+            for step in self.steps
+        )
+
+    @property
     def locks(self) -> tuple[tuple[str, Expression], ...]:
         """Return the keys that are known before the first record is read. They are locked at once,
         in one order, so that no two runs wait for each other."""
@@ -284,20 +296,40 @@ StepSeen: TypeAlias = Callable[[NodeStep, Mapping[str, Value]], None]
 
 def interpret(node: NodeProgram, inputs: Mapping[str, Value]) -> NodeOutcome:
     """Run a node without effects over inputs that were read."""
-    return finish(node, start_run(node, inputs))
+    return finish(
+        node,
+        start_run(node, inputs),
+        lambda callee, given: interpret(callee, callee.read_inputs(given)),
+    )
 
 
-def finish(node: NodeProgram, run: NodeRun) -> NodeOutcome:
-    """Return the outcome of a run that asks for nothing."""
-    try:
-        next(run)
-    except StopIteration as end:
-        return end.value
+def finish(
+    node: NodeProgram, run: NodeRun, call: Callable[[NodeProgram, Any], NodeOutcome]
+) -> NodeOutcome:
+    """Return the outcome of a run that asks at most nodes that only evaluate; `call` runs them."""
+    answer: EffectAnswer | None = None
+    while True:
+        try:
+            effect = next(run) if answer is None else run.send(answer)
+        except StopIteration as end:
+            return end.value
+        if not node.only_evaluates:
+            break
+        answer = call_answer(
+            call(node.callee(effect.arguments["node"]), effect.arguments["inputs"])
+        )
     run.close()
     raise UserError(
         f"{node.node_id} has effects, which nobody carries out here; run it with NodeHost, or with "
         "`vega node run --state …`"
     )
+
+
+def call_answer(outcome: NodeOutcome) -> EffectAnswer:
+    """Return what a node that calls another is answered: the outputs, or that it failed."""
+    if outcome.status is not NodeStatus.SUCCESS:
+        return EffectAnswer(failure="failed")
+    return EffectAnswer(outcome.outputs)
 
 
 def start_run(  # noqa: C901  (one loop, read from top to bottom)
@@ -510,6 +542,13 @@ def sensitivity_of(node: NodeProgram) -> Sensitivity:
             or (isinstance(part, RecordMade) and secret & {name for name, _ in part.fields})
         }
         arguments[step.name] = frozenset(hidden)
+        if step.operation == "call":
+            # What is sensitive in the node that is called is so here, too.
+            callee = node.callee(dict(step.effect.fixed)["node"])
+            inner = sensitivity_of(callee).names
+            if any(each.name in inner for each in callee.inputs):
+                arguments[step.name] = frozenset({*hidden, "inputs"})
+            fields[step.name] = inner & {name for name, _ in callee.outputs}
         if hidden and not step.effect.state:
             names.add(step.name)  # what was answered may repeat what was asked
         elif step.effect.state:

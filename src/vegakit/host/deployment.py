@@ -6,10 +6,10 @@ import logging
 import mimetypes
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, cast
 
 from vegakit.conversation import ToolSpec, ToolSpec as ModelTool
@@ -187,34 +187,32 @@ async def _write(ctx: ToolContext, path: str, content: str) -> None:
 
 
 async def _exists(ctx: ToolContext, path: str) -> bool:
-    try:
-        await ctx.files.stat(_in_project(path))
-    except ToolFailed:
-        return False
-    return True
+    with suppress(ToolFailed):
+        return bool(await ctx.files.stat(_in_project(path)))
+    return False
 
 
-async def _list_names(ctx: ToolContext, path: str) -> list[str]:
+async def _list_paths(ctx: ToolContext, path: str) -> list[str]:
     listing = await ctx.files.list(_in_project(path))
-    return sorted(entry.name for entry in listing.entries)
+    return sorted((PurePosixPath(path) / entry.name).as_posix() for entry in listing.entries)
 
 
-async def _get(ctx: ToolContext, url: str) -> dict[str, Any]:
-    answer = await ctx.http.fetch("GET", url)
-    return {"status": answer.status, "body": answer.body.decode(errors="backslashreplace")}
-
-
-async def _post(ctx: ToolContext, url: str, body: str) -> dict[str, Any]:
-    answer = await ctx.http.fetch("POST", url, body=body.encode())
+async def _fetch(ctx: ToolContext, url: str, body: str = "", *, method: str) -> dict[str, Any]:
+    answer = await ctx.http.fetch(method, url, body=body.encode())
     return {"status": answer.status, "body": answer.body.decode(errors="backslashreplace")}
 
 
 async def _exec(ctx: ToolContext, command: str) -> str:
-    ran = await ctx.exec(command)
-    if ran.exit_code:
-        output = (ran.stderr or ran.stdout).strip()[-_MOST_OUTPUT:]
-        raise ToolFailed(f"{command} ended with exit code {ran.exit_code}: {output}")
-    return ran.stdout
+    ran = await _ran(ctx, command)
+    if ran["code"]:
+        output = (ran["err"] or ran["out"]).strip()[-_MOST_OUTPUT:]
+        raise ToolFailed(f"{command} ended with exit code {ran['code']}: {output}")
+    return ran["out"]
+
+
+async def _ran(ctx: ToolContext, command: str, *, writable: bool = True) -> dict[str, Any]:
+    ran = await ctx.exec(command, writable=writable)
+    return {"code": ran.exit_code, "out": ran.stdout, "err": ran.stderr}
 
 
 FUNCTIONS: dict[str, Callable[..., Awaitable[Any]]] = {
@@ -222,10 +220,12 @@ FUNCTIONS: dict[str, Callable[..., Awaitable[Any]]] = {
     "file::write": _write,
     "file::exists": _exists,
     "file::attach": _attach,
-    "file::list": _list_names,
-    "http::get": _get,
-    "http::post": _post,
+    "file::list": _list_paths,
+    "http::get": partial(_fetch, method="GET"),
+    "http::post": partial(_fetch, method="POST"),
     "exec": _exec,
+    "exec::run": _ran,
+    "exec::look": partial(_ran, writable=False),
 }
 
 

@@ -9,7 +9,7 @@ from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from vegakit.concurrency import run_to_completion
+from vegakit.concurrency import TurnGate, run_to_completion
 from vegakit.effects import (
     CallTool,
     Cancel,
@@ -104,6 +104,7 @@ class LocalHost:
         """Those that were cancelled by a deadline."""
         self._patience_s = _PATIENCE_S
         self._arrived: list[HostEvent] = []
+        self._put_back: Sequence[HostEvent] = ()
         self._waiter: asyncio.Future[None] | None = None
         self._listener: Callable[[], None] | None = None
         self._is_alone: Callable[[EffectKey], bool] = lambda _: False
@@ -178,7 +179,7 @@ class LocalHost:
 
     async def next(self) -> Sequence[HostEvent]:
         """Wait for events, and return them in program order."""
-        if not self._arrived and self._broken is None:
+        if not self._arrived and not self._put_back and self._broken is None:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         return self.take()
@@ -201,12 +202,18 @@ class LocalHost:
         self._called = False
         if self._broken is not None:
             raise self._broken
+        if self._put_back:  # in order already: sorted again in each turn, many would take for ever
+            kept, self._put_back = self._put_back, ()
+            if self._arrived:
+                self._wake()
+            return kept
         events, self._arrived = self._arrived, []
         return events if len(events) == 1 else in_program_order(events)
 
     def put_back(self, events: Sequence[HostEvent]) -> None:
         """Keep for the next turn of the loop what there was no time for in this one."""
-        self._arrived[:0] = events
+        rest = self._put_back
+        self._put_back = in_program_order((*events, *rest)) if rest else events
         self._wake()
 
     def tell(self, event: HostEvent) -> None:
@@ -397,14 +404,20 @@ def _name_of(effect: Effect) -> str:
 #                         └─ answers, news ─▶ on_action
 
 
+LONGEST_TURN_MS = 5
+"""How long is worked in one turn of the loop: with the longest single step it stays below the 20 ms
+that others may have to wait."""
+
+
 class Driver:
     """The driver of one program's machine. `on_action` is told everything that is not for the
-    host."""
+    host; who begins something that many may begin at once enters by the `gate`."""
 
     def __init__(self, machine: Machine, host: Host, on_action: Callable[[Action], None]) -> None:
         self.machine = machine
         self._host = host
         self._on_action = on_action
+        self.gate = TurnGate(lambda: host.now, LONGEST_TURN_MS)
         self.failure: Exception | None = None
         """A machine or journal that failed: the program does not go on."""
 

@@ -24,7 +24,7 @@ from vegakit.host.agents import (
 )
 from vegakit.host.effect_handlers import EffectHandlers, current_part
 from vegakit.host.gate import Account
-from vegakit.host.local import Driver, EffectHandler, LocalHost
+from vegakit.host.local import LONGEST_TURN_MS, Driver, EffectHandler, LocalHost
 from vegakit.host.pending_asks import (
     LocalEffectContexts,
     PendingAsk,
@@ -124,9 +124,6 @@ class ConversationMemory:
 
 
 _AT_ONCE = 500
-_LONGEST_TURN_MS = 5
-"""How long answers are worked off in one turn of the loop: with the longest single step it stays
-below the 20 ms that others may have to wait."""
 _RULE = RestartRule()
 
 
@@ -226,6 +223,7 @@ class ProgramRun:
         deployed = await self._deploy(program, allowed)
         spec = ProcessSpec(deployed.bodies[function], ChildType.TEMPORARY, wallet=wallet)
         scope = self._scope_across_incarnations(function, wallet)
+        await self._driver.gate.enter()
         process = self._spawn(Spawn(spec, "", current_process.get(), scope=scope))
         try:
             return await self.send(process.path, list(given), key=self._key(process.path))
@@ -570,7 +568,7 @@ class ProgramRun:
             # Hundreds of answers may arrive at once, and each may let the program look ahead anew.
             # What does not fit into this turn waits for the next, so that others' timers and
             # answers get theirs.
-            events, ends = self.host.take(), self.host.now + _LONGEST_TURN_MS
+            events, ends = self.host.take(), self.host.now + LONGEST_TURN_MS
             for number, event in enumerate(events, start=1):
                 self._driver.submit(event)
                 if number < len(events) and self.host.now >= ends:

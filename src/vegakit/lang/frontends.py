@@ -53,17 +53,19 @@ def check_program(
     tools: Mapping[str, Signature | None] | None = None,
     types: Mapping[str, Type] | None = None,
     agents: Sequence[AgentSpec] = (),
+    is_lent: bool = False,
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """`read` gives the text of a file below the project root; `tools` are Python functions that are
     passed in, with what they take and give if that is known, and `types` are types from there;
-    `agents` are declared by who runs the program."""
+    `agents` are declared by who runs the program, and who lends it the hosts and commands that it
+    leaves open if it `is_lent` its rights."""
     try:
         with step_limit():
             if file.endswith(".py"):
-                from vegakit.lang.python import check_python
-
-                return check_python(text, file, read, tools=tools, types=types, agents=agents)
-            return check_vega(text, file, read, tools=tools, types=types, agents=agents)
+                from vegakit.lang.python import check_python as check
+            else:
+                check = check_vega
+            return check(text, file, read, tools=tools, types=types, agents=agents, is_lent=is_lent)
     except TooMuchWorkError as spent:
         what, _, remedy = str(spent).partition("; ")
         return None, (Diagnostic("too-much-work", what, file, 0, 1, remedy),)

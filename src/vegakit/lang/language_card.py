@@ -62,15 +62,17 @@ class SyntaxStyle(Struct, frozen=True):
 _RARE = frozenset(
     "str::len list::len map::len str::contains list::contains map::has file::attach link "
     "process::yield process::self process::exit trace::span trace::event "
-    "trace::set_attribute".split()
+    "trace::set_attribute str::pad_left str::pad_right str::repeat list::remove_at list::insert "
+    "list::without_nulls math::sqrt math::pow time::seconds time::of_seconds map::merge "
+    "map::remove str::count list::count list::flatten list::index_of".split()
 )
-"""`len` and `in` do the same, or few programs need them."""
+"""`len`, `in` and `+` do the same, or few programs need them."""
 
 _PYTHONS_OWN = frozenset(
     "len range str int float print fail math::abs math::round math::min math::max list::sort "
     "str::trim str::lower str::upper str::split str::join str::starts_with str::ends_with "
-    "str::replace str::slice list::slice map::keys map::values list::sum list::without_nulls "
-    "time::seconds time::of_seconds str::pad_left str::pad_right".split()
+    "str::replace str::slice str::words list::slice list::sort_by map::keys map::values "
+    "list::sum math::floor math::ceil".split()
 )
 """Python has words for it, or few programs need it."""
 
@@ -153,8 +155,8 @@ PYTHON = SyntaxStyle(
 # most functions of a space take first is said once, in its head.
 
 
-LEFT_OUT = frozenset({"on_exceed"})
-"""Settings for which a card has no room: whoever gives a budget says what happens beyond it."""
+LEFT_OUT = frozenset({"on_exceed", "resend_unknown", "probes", "priority", "effort"})
+"""Settings for which a card has no room: what holds without them is what most programs want."""
 
 
 def tables_in(style: SyntaxStyle) -> dict[str, str]:
@@ -218,8 +220,7 @@ VEGA_PAGE = """\
 # Vega on a card
 
 A Vega program asks agents. It is checked and priced before its first call, and held to its price
-and rights. It means what it means one statement after the other. Write plain sequential code:
-calls that do not need each other's answers run at once by themselves.
+and rights. Write plain sequential code: calls that do not need each other's answers run at once.
 
 ```vega
 program may [fs::read] allowed_paths ["src/**"]  // its rights; without this line it has none
@@ -289,16 +290,21 @@ print([for name in names { Guide <- "What is {name}?" }]);
 - Values are copies: `xs = xs + [x];` `m["k"] = 1;` `r.line = 2;`. int / int truncates.
 - `agent <- text` is text; `as T`, or `let x: T =`, makes the answer typed. With it may stand
   `timeout 30s` and `budget $0.01`. `value as T` checks what is `any`.
-- A null is tested first: `x != null`, `x ?? other`.
+- A null is tested first: `x != null`, `x ?? other`. `human::ask` is null when nobody answered.
+- Rights: hosts and commands are named, `may [net::get] allowed_hosts ["a.com", "b.com:81"]` and
+  `may [process::exec] allowed_commands ["git log **"]`, for the file or a `fn`. Paths lie in the
+  project; `file::list` gives paths to read.
+- `exec` is one command, no shell; a bad exit raises ToolFailed. `exec::run` gives Ran (code, out,
+  err) instead; so does `exec::look`, for commands that only read.
 - Refused: wrong types, rights that are not declared, `&&` `||` `!` `++` `?:`, single quotes,
   classes, lambdas. A send in a `while` without `limit`, or in a loop over a list without a bound,
-  has no price: bound it, or cap it by `session budget` or `fn ... budget`.
+  has no price: bound it by `list::take(xs, 20)`, or cap it by `session budget` or `fn ... budget`.
 - Other statements: `for i, x in xs`, `break`, `continue`, `else if`, `try { } catch Kind(why) { }`.
 - An agent has, without commas: <agent>  tools [page]  <blocks>.
 - Errors to catch: <errors>. `fail(why)` raises Failed.
 
 Library (O has an order, N is a number, T anything; `to?` may be left out; a head such as
-`(text: str)` gives the type of `text`; Response has status and body):
+`(text: str)` gives the type of `text`; Response has status and body; `sort_by(xs, "line")`):
 <library>
 """
 
@@ -306,8 +312,8 @@ PYTHON_PAGE = """\
 # Vega programs in Python, on a card
 
 A program asks agents. It is a Python file in a small subset, checked and priced before its first
-call, and held to its price and rights. Write plain sequential code, without async: calls that do
-not need each other's answers run at once by themselves.
+call, and held to its price and rights. Write plain sequential code: calls that do not need each
+other's answers run at once.
 
 ```python
 from typing import Annotated, Literal
@@ -385,23 +391,28 @@ def main() -> None:
 ```
 
 - Types: int float str bool, `Literal["a", "b"]`, `T | None`, `list[T]`, `dict[str, T]`, records,
-  `vega.Money`, `vega.Duration`. Amounts and times are text: `"$1.50"`, `"30s"`; to reckon with
-  them write `vega.money("$1.50")`, `vega.duration("30s")`.
+  `vega.Money`, `vega.Duration`. Amounts and times are text, `"$1.50"`, `"30s"`, or to reckon with
+  `vega.money("$1.50")`, `vega.duration("30s")`.
 - `a(text)` is text, `a.ask(text, returns=T)` is typed; both take `timeout="30s"`, `budget="$0.01"`.
 - Python that may be used: `for i, x in enumerate(xs)`, `for k, v in d.items()`, `range(n)`,
   `[f(x) for x in xs if x > 1]`, `xs = xs + [x]`, `d["k"] = 1`, `xs[1:3]`, `x in xs`, f-strings,
-  `", ".join(words)`, sum min max, <own>.
-- `vega.text(x)` is the text of any value, `vega.default(x, 0)` stands in for a None,
+  `", ".join(words)`, `sorted(xs, key=lambda x: x.line)`, sum min max, <own>.
+- Rights: hosts and commands are named, `may=["net::get"], allowed_hosts=["a.com", "b.com:81"]` and
+  `may=["process::exec"], allowed_commands=["git log **"]`. Paths lie in the project;
+  `vega.file.list` gives paths to read.
+- `vega.exec` is one command, no shell; a bad exit raises ToolFailed. `vega.exec.run` gives Ran
+  (code, out, err); so does `vega.exec.look`, for commands that only read.
+- `vega.text(x)` is the text of any value, `vega.default(x, 0)` replaces a None,
   `vega.cast(value, T)` checks what is Any, `vega.quotient(a, b)` divides ints.
-- Refused: `if xs:` (write `len(xs) > 0`), `a / b` of ints, lambda, def in def, methods, async,
-  yield, match, del, tuples, sets, `:=`, `*args`, other imports. A send in a `while` without
-  `vega.limit(5, condition)`, or in a loop over a list without MaxLen, has no price: bound it, or
-  cap it by `with session(budget="$1"):` or `@program(budget="$1")`.
+- Refused: `if xs:` (write `len(xs) > 0`), `a / b` of ints, other lambdas, def in def, methods,
+  async, yield, match, del, tuples, sets, `:=`, `*args`, other imports. A send in a `while` without
+  `vega.limit(5, condition)`, or in a loop over a list without MaxLen, has no price: bound it by
+  `vega.list.take(xs, 20)`, or cap it by `with session(budget="$1"):` or `@program(budget="$1")`.
 - An agent has: <agent>, tools=[page], <blocks>.
 - Errors: <errors>.
 
-Library (O has an order, T is anything; a head such as `(text: str)` gives the type of `text`;
-Response has status and body):
+Library (O has an order, T is anything; a head such as `(text: str)` types `text`; Response has
+status and body):
 <library>
 """
 

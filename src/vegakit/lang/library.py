@@ -87,8 +87,10 @@ list::first(items: [T]) -> T?
     The first item; null when there is none.
 list::last(items: [T]) -> T?
     The last item; null when there is none.
-list::sort(items: [O]) -> [O]
-    From small to large.
+list::sort(items: [O], descending: bool = null) -> [O]
+    From small to large, or the other way round.
+list::sort_by(items: [T], field: str, descending: bool = null) -> [T]
+    Records or maps by one field, nulls last; items that are equal in it keep their order.
 list::reverse(items: [T]) -> [T]
     From back to front.
 list::unique(items: [T]) -> [T]
@@ -155,6 +157,10 @@ json::parse(text: str) -> any
     The value; write `json::parse(text) as T` to use it. Not JSON raises ValueError.
 json::text(value: any) -> str
     As JSON.
+csv::parse(text: str) -> [{str: str}]
+    A map for each line by the names in the first; cells that a line lacks are "". Else ValueError.
+csv::text(items: [T]) -> str
+    Records or maps as lines below one with their names.
 time::seconds(of: duration) -> float
     As a number of seconds.
 time::of_seconds(seconds: float) -> duration
@@ -164,6 +170,8 @@ time::of_seconds(seconds: float) -> duration
 _GUARDED = """
 file(path: str) -> file | pure | fs::read
     A file to send along: agent <- ["What is this?", file("a.png")].
+file::name(path: str) -> str | pure
+    The last part of a path: of "docs/a.md" it is "a.md".
 file::read(path: str) -> str | host | fs::read
     The text of the file.
 file::exists(path: str) -> bool | host | fs::read
@@ -171,7 +179,7 @@ file::exists(path: str) -> bool | host | fs::read
 file::attach(message: any) -> any | host | fs::read
     The message with the contents of its files; a send of files does it by itself.
 file::list(path: str) -> [str] | host | fs::read
-    The names in a folder, sorted.
+    The paths of what is in a folder, sorted, as `file::read` takes them.
 file::write(path: str, content: str) | host | fs::write
     Write the whole file.
 http::get(url: str) -> Response | host | net::get
@@ -179,9 +187,13 @@ http::get(url: str) -> Response | host | net::get
 http::post(url: str, body: str) -> Response | host! | net::post
     Send; the response has `status` and `body`.
 exec(command: str) -> str | host! | process::exec
-    Run one command in the sandbox; its output.
-human::ask(question: str, timeout: duration) -> str | host
-    Ask a person; at expiry the answer is "".
+    Run one command in the sandbox, without a shell; its output. A bad exit raises ToolFailed.
+exec::run(command: str) -> Ran | host! | process::exec
+    Run it whatever its exit code: the result has `code`, `out` and `err`.
+exec::look(command: str) -> Ran | host | process::exec
+    The same for one that only reads, as it can change no file: it may run early, beside others.
+human::ask(question: str, timeout: duration) -> str? | host
+    Ask a person; null when nobody answered in time.
 human::approve(action: str, timeout: duration) -> bool | host
     Ask a person for approval; at expiry it is false.
 time::now() -> str | host

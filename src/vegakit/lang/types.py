@@ -49,6 +49,7 @@ TYPE_PARAMETERS: dict[str, tuple[Type, ...]] = {
 """What may stand for a letter; nothing listed means all types."""
 
 RESPONSE = RecordOf("Response", (("status", INT), ("body", STR)))
+RAN = RecordOf("Ran", (("code", INT), ("out", STR), ("err", STR)))
 
 PLAIN_TYPES: dict[str, Type] = {
     "int": INT,
@@ -62,6 +63,7 @@ PLAIN_TYPES: dict[str, Type] = {
     "file": FILE,
     "process": ProcessOf(),
     "Response": RESPONSE,
+    "Ran": RAN,
 }
 """Names of types that every program knows."""
 

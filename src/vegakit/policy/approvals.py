@@ -28,6 +28,7 @@ from vegakit.ids import Digest, InterruptId, Pid
 from vegakit.policy.capability.access import AccessRequest, Allowed, Denied
 from vegakit.policy.interrupts import (
     ApprovableAction,
+    Declined,
     Interrupt,
     InterruptKind,
     InterruptRefusal,
@@ -89,8 +90,12 @@ def apply_permission(
         return ApprovalPending(question)
     if _of_one_program(standing.answered_by or "", attempt.owner):
         return Denied(f"{attempt.tool} was approved by {standing.answered_by}; ask a person")
+    if isinstance(standing.answer, Declined) and standing.answer.why:
+        return Denied(f"{attempt.tool} was declined by a person: {standing.answer.why}")
     used = interrupts.use(question, action, now)
-    return Allowed(verdict.wanted) if isinstance(used, Interrupt) else _refused(attempt, used)
+    if isinstance(used, Interrupt):
+        return Allowed(verdict.wanted)
+    return _refused(attempt, used, standing.status)
 
 
 def _action(permissions: Permissions, attempt: Attempt, wanted: AccessRequest) -> ApprovableAction:
@@ -140,12 +145,31 @@ def _text(
     return f"{call} does {wanted}: {escape_text(verdict.reason, secrets)}"
 
 
-def _refused(attempt: Attempt, refusal: InterruptRefusal) -> Denied:
+_NOT_GIVEN = {
+    InterruptStatus.RESOLVED: "a person declined it",
+    InterruptStatus.EXPIRED: "nobody answered in time",
+    InterruptStatus.CANCELLED: "the question was withdrawn",
+}
+_WHY_NOT = {
+    InterruptRefusal.ALREADY_USED: "the one that was given was used; it is for one call",
+    InterruptRefusal.LATE: "the one that was given was not used in time",
+    InterruptRefusal.TOO_MANY: "too many questions wait for an answer already",
+    InterruptRefusal.MISLEADING_TEXT: "it holds characters that would show people something else",
+}
+"""Why a call was not approved, for people and for the model, by how its question stands."""
+
+
+def _refused(
+    attempt: Attempt,
+    refusal: InterruptRefusal,
+    status: InterruptStatus = InterruptStatus.PENDING,
+) -> Denied:
     if refusal is InterruptRefusal.TOO_LONG:
         return Denied(_NOT_DISPLAYABLE.format(attempt.tool, NotDisplayable.TOO_LONG))
-    return Denied(
-        f"{attempt.tool} needs an approval of exactly this, unused and in time: {refusal}"
-    )
+    is_open = refusal is InterruptRefusal.NOT_APPROVED
+    why = _NOT_GIVEN.get(status) if is_open else _WHY_NOT.get(refusal)
+    told = why or refusal.value.replace("_", " ")
+    return Denied(f"{attempt.tool} needs an approval of exactly this, and {told}")
 
 
 def _of_one_program(who: str, owner: Pid) -> bool:

@@ -4,7 +4,7 @@ those who hold reservations (pure).
 Settling twice is settling once. A bill above its reservation is charged truly and reported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -214,12 +214,16 @@ class Budget(Struct):
         self.scopes.by_id[claim.scope].claims -= 1
         return True
 
-    def prune(self, before_ms: int) -> int:
-        """Forget what was settled before then, and the closed scopes that this leaves empty."""
+    def prune(self, before_ms: int, among: Iterable[str] | None = None) -> int:
+        """Forget what was settled before then, of all or `among` these, and the closed scopes that
+        this leaves empty."""
+        claims = self.claims
         old = [
             key
-            for key, claim in self.claims.items()
-            if claim.state not in _LIVE and claim.charged_at_ms < before_ms
+            for key in (claims if among is None else among)
+            if (claim := claims.get(key)) is not None
+            and claim.state not in _LIVE
+            and claim.charged_at_ms < before_ms
         ]
         emptied = {self.claims[key].scope for key in old}
         for key in old:

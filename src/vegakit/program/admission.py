@@ -303,6 +303,7 @@ def _checked(source: str, name: str, grant: ProgramGrant) -> AdmittedProgram | R
         tools=grant.tools,
         types=grant.types,
         agents=tuple(grant.agents.values()),
+        is_lent=True,
     )
     if checked is None:
         return has_mistakes(found, {name: source})

@@ -395,7 +395,11 @@ class Core:
     def _name(self, to: str, message: ProcessMessage) -> str:
         value = message.value.question if isinstance(message.value, Prompt) else message.value
         word = digest128([to, message.sender, value])
-        number = self.state.equals[word] = self.state.equals.get(word, 0) + 1
+        process = self.state.processes[to]
+        if process.equals is None:
+            process.equals = {}
+        known = process.equals.get(word) or self.state.equals.get(word, 0)
+        number = process.equals[word] = known + 1
         return f"{word}.{number}"
 
     def _watch(self, path: str, process: ProcessRecord, message_id: int) -> None:

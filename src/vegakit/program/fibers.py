@@ -36,6 +36,9 @@ _CHANGED = (
     "{path} was running when its source was another; go on with that source, or start it anew"
 )
 
+_GRANT_EVERY, _GRANT_FUEL = 500, 100
+"""After so much fuel requests are granted, and each takes so much of the slice beside what the
+program pays for it: to ask an agent, or to spawn a process, is more work than an instruction."""
 _BURNT = "it computes for too long; let loops have fewer rounds, or agents do the work"
 
 
@@ -122,16 +125,19 @@ class FiberWorker(Worker):
         machine can answer itself are answered at once."""
         vm, state = run.vm, run.vm.state
         until = state.fuel_used + self._core.state.bounds.slice
-        step = vm.run(until - state.fuel_used)
-        while (granted := self._requests.grant(run, step.requests)) and state.fuel_used < until:
-            step = vm.run(until - state.fuel_used)
-        if (run.process.fibers or {}).get(
-            run.message_id
-        ) is run.fiber:  # else it ended itself by this
-            if not vm.weigh():
-                step = vm.run(0)
-                self._requests.grant(run, step.requests)
-            self._on_step(run, step, granted=granted)
+        while True:
+            step = vm.run(min(max(until - state.fuel_used, 1), _GRANT_EVERY))
+            granted = self._requests.grant(run, step.requests)
+            until -= _GRANT_FUEL * len(step.requests)
+            if (run.process.fibers or {}).get(run.message_id) is not run.fiber:
+                return  # it ended itself by this
+            goes_on = granted or step.status is Status.RUNNING
+            if not goes_on or state.fuel_used >= until:
+                break
+        if not vm.weigh():
+            step = vm.run(0)
+            self._requests.grant(run, step.requests)
+        self._on_step(run, step, granted=granted)
 
     def _on_step(self, run: FiberRun, step: Step, *, granted: bool) -> None:
         """React to the end of a slice. Requests that were granted with the last of the fuel are

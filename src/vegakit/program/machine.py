@@ -187,7 +187,14 @@ class Machine:
             return
         if event.key == self.state.alarm:
             self.state.alarm = self.state.alarm_ms = None
+            woken: set[tuple[str, int]] = set()
             for timer in [*iter(self._core.take_timer, None)]:  # not those that these set again
+                # Each answer that a fiber gets while it computes sets a timer; one slice is enough.
+                place = timer.of, timer.message_id
+                if timer.kind is TimerKind.SEND and place in woken:
+                    continue
+                if timer.kind is TimerKind.SEND:
+                    woken.add(place)
                 self._on_timer(timer)
 
     def _on_timer(self, timer: Timer) -> None:

@@ -78,6 +78,7 @@ from vegakit.program.state import (
     Supervision,
     TimerKind,
     child_path,
+    forget_names,
     name_of,
 )
 from vegakit.program.wallets import Wallets
@@ -340,6 +341,7 @@ class Incarnations:
         state = self._core.state
         self._wallets.close(path, process)
         del state.processes[path]
+        forget_names(state, path, process)
         self._core.forget_authored(path)
         if process.spawner:
             state.living -= not process.once

@@ -64,6 +64,7 @@ from vegakit.program.state import (
     ProcessPhase,
     TimerKind,
     child_path,
+    number_child,
     origin_of,
 )
 from vegakit.program.wallets import BudgetSessions, LoopConfirmation, Wallets
@@ -251,9 +252,8 @@ class FiberRequests:
 
     def _forget(self, run: FiberRun, ticket: str) -> None:
         """Forget a send that has a result or was cancelled."""
-        run.fiber.answers = {t: kind for t, kind in run.fiber.answers.items() if t != ticket}
-        if (session := run.fiber.inside.get(ticket)) is not None:
-            run.fiber.inside = {t: key for t, key in run.fiber.inside.items() if t != ticket}
+        run.fiber.answers.pop(ticket, None)
+        if (session := run.fiber.inside.pop(ticket, None)) is not None:
             self._wallets.leave(session)
 
     def on_outcome(self, run: FiberRun, flight: InFlightEffect, outcome: EffectOutcome) -> None:
@@ -270,7 +270,7 @@ class FiberRequests:
             run.vm.fail(flight.ask, came.error, came.reason, came.cause)
         elif isinstance(request, AskHuman):
             asks = request.kind == InterruptKind.CLARIFICATION
-            run.vm.answer(flight.ask, (came.value or "") if asks else came.value is True)
+            run.vm.answer(flight.ask, came.value if asks else came.value is True)
         else:
             assert isinstance(request, CallTool)
             self._on_tool(run, flight.ask, request.tool, tool_outcome(outcome), key)
@@ -280,7 +280,7 @@ class FiberRequests:
         self._sessions.retry_budget_queries(run)
         awake = [ticket for ticket, at in run.fiber.sleeping.items() if at <= self._core.now]
         for ticket in awake:
-            run.fiber.sleeping = {t: at for t, at in run.fiber.sleeping.items() if t != ticket}
+            del run.fiber.sleeping[ticket]
             self._speculation.on_answer(
                 run.fiber.critical_path, ticket, f"{run.ask_prefix}{ticket}"
             )
@@ -289,10 +289,10 @@ class FiberRequests:
     def close(self, run: FiberRun) -> None:
         """Cancel everything that the run started, and end the processes that it spawned."""
         self._speculation.on_over(run.path, run.fiber.critical_path)
-        for ask_key in [
-            ask_key for ask_key in self._core.state.asks if ask_key.startswith(run.ask_prefix)
-        ]:
-            self._withdraw(ask_key)
+        # By its own tickets: to look through the asks of all programs would take each of many
+        # programs as long as there are others.
+        for ticket in [*run.fiber.critical_path.begun]:
+            self._withdraw(f"{run.ask_prefix}{ticket}")
         # A machine that came to its end has closed them; one that is given up has not.
         for span in run.vm.spans:
             self._close_span(run, CloseSpan(span, f"{_NOT_WANTED.error}: {_NOT_WANTED.reason}"))
@@ -308,7 +308,7 @@ class FiberRequests:
             return True
         self._speculation.on_begun(run.fiber.critical_path, fiber_request.ticket)
         if fiber_request.answer is not None:
-            run.fiber.answers = {**run.fiber.answers, fiber_request.ticket: fiber_request.answer}
+            run.fiber.answers[fiber_request.ticket] = fiber_request.answer
         prompt = Prompt(
             parts_of(fiber_request.message),
             budget=None if fiber_request.budget is None else Money(fiber_request.budget),
@@ -325,7 +325,7 @@ class FiberRequests:
             self._name(run, fiber_request.ticket),
         )
         if prompt.session:
-            run.fiber.inside = {**run.fiber.inside, fiber_request.ticket: prompt.session}
+            run.fiber.inside[fiber_request.ticket] = prompt.session
             self._wallets.enter(prompt.session)
         span = self._span_id(run, fiber_request.span)
         self._core.post(to, ProcessMessage(prompt, ask, run.path, deadline_ms, name, span=span))
@@ -349,7 +349,7 @@ class FiberRequests:
         path = first if number < 2 else f"{first}-{number}"
         if path in state.processes and state.processes[path].phase is not ProcessPhase.OVER:
             return path
-        state.numbers[first] = number + 1
+        number_child(state, first, run.path)
         name = name if number == 0 else f"{name}-{number + 1}"
         spawned = self._spawner.spawn(Spawn(run.body.stateless[agent], name, run.path))
         return spawned.path if isinstance(spawned, Spawned) else spawned
@@ -402,7 +402,7 @@ class FiberRequests:
             process is not None and process.phase is not ProcessPhase.OVER
         )
         ref, news = signals.monitor(run.path, fiber_request.path, alive=alive)
-        run.fiber.watching = {**run.fiber.watching, ref: fiber_request.ticket}
+        run.fiber.watching[ref] = fiber_request.ticket
         for signal in news:
             self._incarnations.deliver(signal)
         return False
@@ -461,7 +461,7 @@ class FiberRequests:
 
     def _sleep(self, run: FiberRun, fiber_request: CallHost) -> None:
         due_ms = self._core.now + (fiber_request.args[0]["of"] if fiber_request.args else 0)
-        run.fiber.sleeping = {**run.fiber.sleeping, fiber_request.ticket: due_ms}
+        run.fiber.sleeping[fiber_request.ticket] = due_ms
         self._core.wake_at(due_ms, TimerKind.SEND, run.path, run.message_id)
 
     def _ask_person(self, run: FiberRun, fiber_request: CallHost) -> None:

@@ -89,6 +89,9 @@ T = TypeVar("T")
 _SPECULATIVE_PRIORITY = 5
 """Speculative calls wait for the limiters behind all other calls."""
 
+_SPEAKING = 64
+"""How many processes have what was said to them as records."""
+
 
 class OpenSend(NamedTuple):
     """A send that is not over, with the process that makes it and the message that it answers."""
@@ -112,6 +115,7 @@ class SendWorker(Worker):
         self._budgets = SendBudgets(wallets)
         self._guards = Guards(core)
         self._tools = tools
+        self._speaking: dict[int, ProcessRecord] = {}
 
     def work(self, path: str, process: ProcessRecord) -> None:
         body = self._body(process)
@@ -207,7 +211,9 @@ class SendWorker(Worker):
             prior_attempts=prior_attempts,
             wait_for_budget=prompt.wait_for_budget,
         )
-        process.sends = (process.sends or {}) | {message_id: send}
+        if process.sends is None:
+            process.sends = {}
+        process.sends[message_id] = send
         history = (self._memory(process) if body.memory else ()) or prompt.history
         speculative = self._core.speculative(message)
         if body.memory and speculative is not None:
@@ -471,7 +477,7 @@ class SendWorker(Worker):
         path, process, message_id, send = at
         conversation = send.turn.conversation
         if self._body(process).memory:
-            process.memory = msgspec.Raw(msgspec.json.encode(conversation))
+            self._remember(process, conversation)
         reply = AgentReply(
             finished.output_text,
             conversation,
@@ -527,7 +533,19 @@ class SendWorker(Worker):
             return ()
         if isinstance(process.memory, msgspec.Raw):
             return msgspec.json.decode(process.memory, type=Conversation).messages
-        return msgspec.convert(process.memory, Conversation).messages
+        return as_record(Conversation, process.memory).messages
+
+    def _remember(self, process: ProcessRecord, conversation: Conversation) -> None:
+        """Keep what was said. The processes that spoke last have it as records, since to write and
+        read all of it in every turn would take a long conversation longer and longer; of the others
+        it is text, which takes a fraction of the memory."""
+        process.memory = conversation
+        self._speaking.pop(id(process), None)
+        self._speaking[id(process)] = process
+        if len(self._speaking) > _SPEAKING:
+            quiet = self._speaking.pop(next(iter(self._speaking)))
+            if isinstance(quiet.memory, Conversation):
+                quiet.memory = msgspec.Raw(msgspec.json.encode(quiet.memory))
 
     def _deadline(self, at: OpenSend) -> int | None:
         taken = self._taken_message(at.process, at.message_id)

@@ -11,7 +11,7 @@ from vegakit.policy import RestartRule, RestartStrategy
 from vegakit.program.core import Core
 from vegakit.program.processes import Supervisors
 from vegakit.program.protocol import ChildSpec, GroupSpec, ProcessSpec, Spawn, Spawned, SpawnRefused
-from vegakit.program.state import ProcessPhase, child_path
+from vegakit.program.state import ProcessPhase, child_path, number_child
 from vegakit.program.wallets import Wallets
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Spawner:
             return child_path(spawner, generation, command.name)
         body = command.spec.body if isinstance(command.spec, ProcessSpec) else "group"
         path = child_path(spawner, generation, body)
-        number = state.numbers.get(path, 0) + 1
-        state.numbers[path] = number
+        number = number_child(state, path, spawner)
         return path if number == 1 else f"{path}-{number}"
 
     def _has_a_mistake(self, spec: ProcessSpec | GroupSpec) -> SpawnRefused | None:

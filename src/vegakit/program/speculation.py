@@ -4,6 +4,7 @@ A speculative call must leave enough money for every call that comes before it i
 then does each call find the money that it would have found in sequential order.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -66,13 +67,37 @@ class Speculation:
             return 0
         # Older sends of another wallet do not take from this one, so they are left out: counted
         # in, they would hold back calls that can be paid for.
-        quoted = self._wallets.is_quoted(run.path)
-        beside = [one for one in request.older if self._wallet(run, one) is wallet]
+        beside = [*self._beside(run, request.older, wallet)]
         older = [request.mine, *(self._begun(run.ask_prefix, one) for one in beside)]
-        worst = [self._worst(run.body, one, quoted=quoted) for one in older]
+        worst = self._worst_of_all(run, older)
         mine, total = worst[0] or 0, sum(one or 0 for one in worst)
         fits = not request.many and None not in worst and total <= room
         return mine if fits and self._may_be_wasted(run.session(request.mine.scope), mine) else None
+
+    def _beside(
+        self, run: FiberRun, older: "Sequence[PriorSend]", wallet: Wallet | None
+    ) -> "Iterator[PriorSend]":
+        """Yield the older sends that take from the same wallet."""
+        known: dict[tuple[str, str], bool] = {}
+        for one in older:
+            place = one.to, one.scope
+            if place not in known:
+                known[place] = self._wallet(run, one) is wallet
+            if known[place]:
+                yield one
+
+    def _worst_of_all(self, run: FiberRun, sends: "Sequence[PriorSend]") -> list[int | None]:
+        """Return the most that each of these sends may cost. Those of a loop are mostly alike, and
+        each new call is weighed against all of them."""
+        quoted = self._wallets.is_quoted(run.path)
+        known: dict[object, int | None] = {}
+        worst: list[int | None] = []
+        for one in sends:
+            alike = one.agent, one.size, one.answers, one.typed, one.budget, bool(one.in_flight)
+            if alike not in known:
+                known[alike] = self._worst(run.body, one, quoted=quoted)
+            worst.append(known[alike])
+        return worst
 
     def _may_be_wasted(self, session: str, amount: int) -> bool:
         """Check `speculate $m` of the sessions around: speculative calls in flight and wasted calls
@@ -169,19 +194,16 @@ class Speculation:
 
     def on_begun(self, critical_path: CriticalPath, ticket: str) -> None:
         """Note when a call began, and how long the chain of calls is that it waited for."""
-        critical_path.begun = critical_path.begun | {
-            ticket: (self._core.now, critical_path.chain_ms)
-        }
+        critical_path.begun[ticket] = self._core.now, critical_path.chain_ms
 
     def on_answer(
         self, critical_path: CriticalPath, ticket: str, ask_key: str, charged: int = 0
     ) -> bool:
         """Record the result of a call. Return whether the call is still speculative."""
         speculative = self._core.state.speculative.get(ask_key)
-        began_ms, chain_ms = critical_path.begun.get(
+        began_ms, chain_ms = critical_path.begun.pop(
             ticket, (self._core.now, critical_path.chain_ms)
         )
-        critical_path.begun = {t: when for t, when in critical_path.begun.items() if t != ticket}
         took_ms = self._core.now - began_ms
         critical_path.chain_ms = chain_ms + took_ms
         critical_path.longest_ms = max(critical_path.longest_ms, critical_path.chain_ms)
@@ -218,7 +240,7 @@ class Speculation:
         # calls to it were given up first: they have seen this one.
         if process is not None and speculative.remembers:
             process.memory = speculative.memory
-        critical_path.begun = {t: when for t, when in critical_path.begun.items() if t != ticket}
+        critical_path.begun.pop(ticket, None)
         critical_path.answered_ms -= speculative.took_ms
         for made in self._core.authored_around(path):
             made.calls -= speculative.calls  # whose model is told how many calls the program made

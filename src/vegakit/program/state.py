@@ -213,7 +213,8 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
     the group it belongs to, empty if its supervisor is private; `memory` is its state at the last
     commit; `in_flight` are its effects, those of ended incarnations included; `prior_attempts`
     belong to messages that an earlier incarnation had begun. A process with `once` ends when its
-    only message is answered."""
+    only message is answered. `equals` counts the equal messages to it, and `numbered` are the names
+    under which its children are numbered."""
 
     spec: ProcessSpec
     supervision: str = ""
@@ -233,6 +234,8 @@ class ProcessRecord(Struct, omit_defaults=True, gc=False):
     prior_attempts: dict[int, PriorAttempts] | None = None
     scope: ScopeId = ScopeId("")
     once: bool = False
+    equals: dict[str, int] | None = None
+    numbered: list[str] | None = None
 
 
 class AuthoredProgram(Struct, omit_defaults=True):
@@ -331,8 +334,9 @@ class Bounds(Struct, frozen=True):
 
 
 class Program(Struct, omit_defaults=True):
-    """The state of a program. With `recorded` a journal keeps the results, and `equals` counts
-    equal messages to name each. `replaying` says that the run was resumed and has only seen
+    """The state of a program. With `recorded` a journal keeps the results, and equal messages are
+    counted to name each: `equals` are those to processes that have ended and whose paths may be
+    used again. `replaying` says that the run was resumed and has only seen
     recorded results so far. `cancelling` are effects that were cancelled and have not landed, with
     the ask they were for; `wasted_effects` those of them that are waste; `superseded` those that
     were started again in the meantime. `given_up` counts how often each speculative effect was
@@ -383,6 +387,31 @@ def child_path(above: str, generation: int, name: str) -> str:
     if not above:
         return name
     return f"{above}/{name}" if generation == 1 else f"{above}#{generation}/{name}"
+
+
+def number_child(program: Program, path: str, above: str) -> int:
+    """Return how many children were numbered under this path, this one included. The process above
+    keeps the path, so that it is forgotten with that process."""
+    number = program.numbers[path] = program.numbers.get(path, 0) + 1
+    if above and number == 1:
+        process = program.processes[above]
+        process.numbered = [*(process.numbered or ()), path]
+    return number
+
+
+def forget_names(program: Program, path: str, process: ProcessRecord) -> None:
+    """Forget what was counted for a process that is gone. Under a path that is numbered nobody
+    comes again; under one that was chosen somebody may, and is told apart."""
+    root = path.partition("/")[0].partition("#")[0]
+    base, _, number = root.rpartition("-")
+    is_numbered = root in program.numbers or (
+        number.isdecimal() and program.numbers.get(base, 0) >= int(number)
+    )
+    if is_numbered:
+        for child in process.numbered or ():
+            program.numbers.pop(child, None)
+    elif process.equals:
+        program.equals |= process.equals
 
 
 def name_of(path: str) -> str:

@@ -505,9 +505,9 @@ def _reach(name: ModelName, access: ProviderAccess) -> _Reach:
 
 
 def _features_of(name: ModelName) -> ModelFeatures:
-    features = features_of(name.provider.name, name.model)
-    beside_tools = re.match(name.provider.no_json_beside_tools, name.model) is None
-    return structs.replace(features, json_beside_tools=beside_tools)
+    known, model = name.provider, name.model
+    beside, maps = re.match(known.no_json_beside_tools, model) is None, not known.closes_json
+    return structs.replace(features_of(known.name, model), json_beside_tools=beside, json_maps=maps)
 
 
 def _own_headers(wire: tuple[Header, ...], settings: Mapping[str, str]) -> tuple[Header, ...]:

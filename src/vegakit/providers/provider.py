@@ -141,7 +141,8 @@ class ProviderRecord(Struct, frozen=True):
     wires; by default none. `image_tokens` is the most that an image of this size is billed as, by
     model. `tokens_a_byte` bounds the tokens of text. `key_format` is a text that all keys hold and
     the regex of a key, where `telemetry` does not know it by itself. `no_json_beside_tools` finds
-    models that take no schema for an answer beside tools. `key_variable` holds the key unless the
+    models that take no schema for an answer beside tools; `closes_json` is true for one whose
+    answers by a schema have only keys that it names. `key_variable` holds the key unless the
     settings say otherwise; by default it is `<NAME>_API_KEY`. `account_variables` hold the keys of
     an account, which together do where there is none. `keyless` is true for one that may be asked
     without a key, `free_at_home` for one whose own address is this machine, where nothing is
@@ -155,6 +156,7 @@ class ProviderRecord(Struct, frozen=True):
     tokens_a_byte: float = 1.0
     key_format: tuple[str, str] | None = None
     no_json_beside_tools: str = r"(?!)"
+    closes_json: bool = False
     key_variable: str = ""
     account_variables: tuple[str, ...] = ()
     keyless: bool = False

@@ -17,27 +17,40 @@ if TYPE_CHECKING:
     )
     from vegakit.host import Agent as Agent
     from vegakit.ports import Tool as Tool
+    from vegakit.sage.coding_agent import context_share as context_share
     from vegakit.sage.edits import (
         Edited as Edited,
         replace_each as replace_each,
         replace_once as replace_once,
     )
     from vegakit.sage.events import (
+        UNBILLED as UNBILLED,
         EndReason as EndReason,
         SageCompacted as SageCompacted,
         SageCost as SageCost,
         SageEnd as SageEnd,
         SageEvent as SageEvent,
         SageMode as SageMode,
+        SageQuestion as SageQuestion,
         SageQuote as SageQuote,
         SageRetry as SageRetry,
         SageSession as SageSession,
         SageText as SageText,
         SageToolBegan as SageToolBegan,
         SageToolEnded as SageToolEnded,
+        SageToolOutput as SageToolOutput,
         SageTurn as SageTurn,
         SageWaiting as SageWaiting,
+        check_mode as check_mode,
         event_line as event_line,
+        usual_mode as usual_mode,
+    )
+    from vegakit.sage.extensions.loading import CommandInfo as CommandInfo
+    from vegakit.sage.extensions.records import (
+        Plugin as Plugin,
+        PluginHook as PluginHook,
+        SageCommand as SageCommand,
+        SageSubAgent as SageSubAgent,
     )
     from vegakit.sage.history import (
         Rewound as Rewound,
@@ -45,7 +58,9 @@ if TYPE_CHECKING:
         SessionInfo as SessionInfo,
         SessionMatch as SessionMatch,
         SessionState as SessionState,
+        delete_session as delete_session,
         export_session as export_session,
+        list_prompts as list_prompts,
         list_sessions as list_sessions,
         redo_turns as redo_turns,
         rename_session as rename_session,
@@ -53,6 +68,12 @@ if TYPE_CHECKING:
         transcript as transcript,
         undo_turns as undo_turns,
         undoable_turns as undoable_turns,
+    )
+    from vegakit.sage.live import (
+        LiveSession as LiveSession,
+        begin_session as begin_session,
+        mark_stopped as mark_stopped,
+        prompted as prompted,
     )
     from vegakit.sage.names import (
         AgentExecution as AgentExecution,
@@ -81,6 +102,12 @@ if TYPE_CHECKING:
         open_undo as open_undo,
         undo_folder as undo_folder,
     )
+    from vegakit.sage.worktrees import (
+        Worktree as Worktree,
+        list_worktrees as list_worktrees,
+        open_worktree as open_worktree,
+        remove_worktree as remove_worktree,
+    )
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -88,21 +115,28 @@ __getattr__, __dir__ = lazy_exports(
         "vegakit.conversation": "Message ToolCall ToolResult",
         "vegakit.host": "Agent",
         "vegakit.ports": "Tool",
+        "coding_agent": "context_share",
         "edits": "Edited replace_each replace_once",
         "events": (
-            "EndReason SageCompacted SageCost SageEnd SageEvent SageMode SageQuote SageRetry "
-            "SageSession SageText SageToolBegan SageToolEnded SageTurn SageWaiting event_line"
+            "UNBILLED EndReason SageCompacted SageCost SageEnd SageEvent SageMode SageQuestion "
+            "SageQuote SageRetry SageSession SageText SageToolBegan SageToolEnded SageToolOutput "
+            "SageTurn SageWaiting check_mode event_line usual_mode"
         ),
+        "extensions.loading": "CommandInfo",
+        "extensions.records": "Plugin PluginHook SageCommand SageSubAgent",
         "patches": "FilePatch Patched apply_parts read_patch",
         "history": (
-            "Rewound RewoundSession SessionInfo SessionMatch SessionState export_session "
-            "list_sessions redo_turns rename_session search_sessions transcript undo_turns "
-            "undoable_turns"
+            "Rewound RewoundSession SessionInfo SessionMatch SessionState delete_session "
+            "export_session list_prompts list_sessions redo_turns rename_session search_sessions "
+            "transcript "
+            "undo_turns undoable_turns"
         ),
+        "live": "LiveSession begin_session mark_stopped prompted",
         "names": "AgentExecution AgentState Config LLMClient LLMProvider",
         "session": "SageAgent",
         "tools": "ToolRegistry Workspace",
         "undo.records": "Restored TurnChanges UndoLimits UndoTurn Unrestored",
+        "worktrees": "Worktree list_worktrees open_worktree remove_worktree",
         "undo.turns": "UndoStore open_undo undo_folder",
     },
 )

@@ -1,13 +1,19 @@
 """Make the agent of a turn or of a task: its bounds, its patience, and what it never forgets; and
 tell who waits for it that nothing comes."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from vegakit.agent import CompactionRule, TurnRule
-from vegakit.host import Agent
+from vegakit.concurrency import run_to_completion
+from vegakit.conversation import Message, ModelRequest
+from vegakit.host import Agent, ProgramRun, StreamBuffer, StreamEvent
+from vegakit.ids import EffectKey
 from vegakit.policy import TRANSIENT, Backoff, BreakerRule, RetryRule
 from vegakit.ports import Clock, Model, Tool
 from vegakit.sage.events import (
@@ -16,9 +22,14 @@ from vegakit.sage.events import (
     SageRetry,
     SageToolBegan,
     SageToolEnded,
+    SageToolOutput,
     SageWaiting,
+    call_id,
+    task_of,
 )
 from vegakit.sage.patches import PATCHED_PATH
+from vegakit.sage.sessions import SageRecord
+from vegakit.sdk import Ask, Runtime
 
 _MOST_STEPS, _MOST_CALLS = 400, 4_000
 """Far beyond what a task needs: what ends a turn is its budget, or that it goes in a circle."""
@@ -41,10 +52,12 @@ PINNED_TOOL, PATCH_TOOL = "todo", "apply_patch"
 @dataclass(frozen=True)
 class CodingAgent(Agent[str]):
     """An agent that may call many tools in a turn, is stopped when it goes in a circle, and keeps
-    what is `pinned` when its conversation is summed up. Its model may be silent for `silent_ms`."""
+    what is `pinned` when its conversation is summed up, which is done at once if it `compacts`. Its
+    model may be silent for `silent_ms`."""
 
     pinned: tuple[tuple[str, str], ...] = ()
     silent_ms: int = 1000 * SILENT_S
+    compacts: bool = False
 
     def rule_for(self, model: Model) -> TurnRule:
         """Return the rule of a turn, with the bounds of a coding agent."""
@@ -59,7 +72,11 @@ class CodingAgent(Agent[str]):
             identical_results=_SAME_RESULTS,
             truncated_replies=_CUT_ANSWERS,
             compaction=CompactionRule(
-                dict(self.pinned), (PINNED_TOOL,), _ASSUMED_WINDOW, {PATCH_TOOL: PATCHED_PATH}
+                dict(self.pinned),
+                (PINNED_TOOL,),
+                _ASSUMED_WINDOW,
+                {PATCH_TOOL: PATCHED_PATH},
+                self.compacts,
             ),
         )
 
@@ -89,6 +106,7 @@ def coding_agent(
     breaker: BreakerRule | None,
     silent_ms: int,
     pinned: Mapping[str, str] | None = None,
+    compacts: bool = False,
 ) -> CodingAgent:
     """Return the agent of a turn or of a task. What it may spend is said by the budgets around it,
     and not by a usual amount for one question."""
@@ -105,6 +123,7 @@ def coding_agent(
         breaker=breaker,
         pinned=tuple((pinned or {}).items()),
         silent_ms=silent_ms,
+        compacts=compacts,
     )
 
 
@@ -156,3 +175,84 @@ class Silence:
             await clock.wait_until(self.due_ms)
             if (now := clock.now()) >= self.due_ms:
                 put(self.tell(now))
+
+
+async def told_with(
+    ask: Ask[str],
+    told: StreamBuffer[StreamEvent[str] | SageEvent],
+    silence: Silence,
+    clock: Clock,
+) -> AsyncGenerator[StreamEvent[str] | SageEvent]:
+    """Yield what is told of an ask, and what else is put there meanwhile, as it comes."""
+
+    async def pass_on() -> None:
+        try:
+            async with aclosing(ask.events(stream=True, live=True)) as events:
+                async for event in events:
+                    await told.put(event)
+        finally:
+            told.close()
+
+    passing = asyncio.create_task(pass_on())
+    watching = asyncio.create_task(silence.watch(clock, told.push))
+    try:
+        async for event in told:
+            yield event
+        await passing
+    finally:
+        told.close()
+        for task in (passing, watching):
+            task.cancel()
+        await run_to_completion(asyncio.wait([passing, watching]))
+
+
+def output_event(
+    program: ProgramRun, turn: int, effect: str, text: str, lines: int
+) -> SageToolOutput | None:
+    """Return what is told of a command that says something, by the effect that it is; None if its
+    call has just ended."""
+    key = EffectKey(effect)
+    flight = program.machine.state.effects_in_flight.get(key)
+    if flight is None:
+        return None
+    task, (step, index, answers) = task_of(flight.path), program.round_of(key)
+    call, name = call_id(task or turn, step, index), answers[-1][index].name
+    return SageToolOutput(call, name, text, lines, task)
+
+
+class ConversingSession(Protocol):
+    """The parts of a session that its next request is made of."""
+
+    runtime: Runtime
+    record: SageRecord
+    history: list[Message]
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Its tools, in their order."""
+        ...
+
+
+async def context_share(session: ConversingSession) -> float:
+    """Return how much of the window the conversation takes, as the turn counts it: at 1 it is
+    summed up before the next call."""
+    record, registry = session.record, session.runtime.model_registry
+    tools = tuple(session.tools.values())
+    agent = coding_agent(
+        "sage",
+        record.model,
+        record.system,
+        tools,
+        record.max_tokens,
+        retry=None,
+        breaker=None,
+        silent_ms=1,
+    )
+    await registry.prepare_for(agent)
+    model = registry.models_of(agent)[0]
+    rule, specs = agent.rule_for(model), tuple(tool.spec for tool in tools)
+    request = ModelRequest(
+        model.name, tuple(session.history), rule.settings, agent.instructions, specs
+    )
+    room = (rule.context_tokens or _ASSUMED_WINDOW) - rule.settings.max_tokens
+    return min(1.0, model.bound_input(request) / max(1, room))

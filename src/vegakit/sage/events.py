@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from vegakit.agent import REPEATED, CompactedHistory
-from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, VegaError
+from vegakit.errors import BudgetExceeded, LimitReached, ToolFailed, UserError, VegaError
 from vegakit.policy import PermissionMode
 from vegakit.program import CallRetried
 
@@ -37,6 +37,18 @@ MODES_TOLD = {
     SageMode.AUTO: "Mode auto: writes and commands run unasked.",
 }
 """What the agent is told of a mode, once; auto is what it takes for granted."""
+
+
+def usual_mode(permissions: PermissionMode | None) -> SageMode:
+    """Return the mode that the settings name, else auto."""
+    return SageMode.AUTO if permissions is None else MODES[permissions]
+
+
+def check_mode(wanted: SageMode, freest: SageMode) -> None:
+    """Refuse a mode that allows more than whoever serves the session said."""
+    freer = [*SageMode]
+    if freer.index(wanted) > freer.index(freest):
+        raise UserError(f"mode {wanted} allows more than {freest}, which is the freest here")
 
 
 # Events: one vocabulary for the terminal, for JSON and for Python.
@@ -92,6 +104,17 @@ class SageToolBegan(Struct, frozen=True, tag="tool_began"):
     task: str = ""
 
 
+class SageToolOutput(Struct, frozen=True, tag="tool_output"):
+    """A command says something while it runs. Pieces that come quickly are told together, and of
+    much only the last; its result has what the agent reads. `lines` counts all that were said."""
+
+    id: str
+    name: str
+    text: str
+    lines: int = 0
+    task: str = ""
+
+
 class SageToolEnded(Struct, frozen=True, tag="tool_ended"):
     """A tool call ended."""
 
@@ -142,6 +165,19 @@ class SageRetry(Struct, frozen=True, tag="retry"):
     task: str = ""
 
 
+class SageQuestion(Struct, frozen=True, tag="question"):
+    """A person is asked, by a door that can pass on the answer. `permits` says that it wants yes or
+    no to exactly what `text` shows, once; other questions want words. `call` is the tool call that
+    waits for it, and `tool` its name, if it is one."""
+
+    id: str
+    text: str
+    permits: bool
+    expires_ms: int | None = None
+    call: str = ""
+    tool: str = ""
+
+
 class SageCost(Struct, frozen=True, tag="cost"):
     """The session has spent this much by now."""
 
@@ -157,7 +193,10 @@ class SageEnd(Struct, frozen=True, tag="end"):
     `overspent_usd` is how far the session is over its budget: a provider billed more for a call
     than its request and the limit of its answer allow, which no budget can hold; no further call is
     made. `notes` tell of files in the folder: what a command made that other programs would act on
-    has another name, and what you made meanwhile was left."""
+    has another name, and what you made meanwhile was left. `unbilled_usd` is the part of
+    `spent_usd` that is of calls which were cut off: nobody knows their bill, and they count with
+    the most that they may cost. `paths` names the first 200 paths that the turn changed, whoever
+    wrote them: tools or commands."""
 
     reason: EndReason
     text: str = ""
@@ -171,6 +210,12 @@ class SageEnd(Struct, frozen=True, tag="end"):
     overspent_usd: float = 0.0
     notes: tuple[str, ...] = ()
     unrecorded: int = 0
+    unbilled_usd: float = 0.0
+    paths: tuple[str, ...] = ()
+
+
+UNBILLED = "is the most that calls may cost which were cut off; their bills are not known"
+"""What is said to people of `unbilled_usd`."""
 
 
 SageEvent: TypeAlias = (
@@ -178,11 +223,13 @@ SageEvent: TypeAlias = (
     | SageTurn
     | SageText
     | SageToolBegan
+    | SageToolOutput
     | SageToolEnded
     | SageQuote
     | SageCompacted
     | SageWaiting
     | SageRetry
+    | SageQuestion
     | SageCost
     | SageEnd
 )
@@ -195,14 +242,21 @@ def call_id(above: int | str, step: int, index: int) -> str:
     return f"{above}{mark}{step + 1}.{index}"
 
 
-_TASK = re.compile(r"/[a-z]+ ([^/~]+)~[^/]*$")
+TASK = "task"
+"""The tool that starts a sub-agent."""
+_TASK = re.compile(r"/[a-z0-9-]+ ([^/~]+)~[^/]*$")
 """The end of the path of a sub-agent, named for the call that started it."""
+
+
+def task_of(path: str) -> str:
+    """Return the call of `task` whose sub-agent a process is; empty for the session's agent."""
+    found = _TASK.search(path)
+    return found[1] if found else ""
 
 
 def retry_event(news: CallRetried) -> SageRetry:
     """Return what is told of a call that is made again."""
-    found, wait_s = _TASK.search(news.path), news.wait_ms / 1000
-    task = found[1] if found else ""
+    task, wait_s = task_of(news.path), news.wait_ms / 1000
     return SageRetry(news.model, news.reason, news.attempt, news.attempts, wait_s, task)
 
 

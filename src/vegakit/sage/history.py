@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from vegakit.agent import ToolOutcome
 from vegakit.config import Settings, load
@@ -35,6 +35,7 @@ from vegakit.errors import UserError
 from vegakit.events import Answered
 from vegakit.money import parse_allowance, to_usd
 from vegakit.sage.events import (
+    TASK,
     EndReason,
     SageEnd,
     SageEvent,
@@ -45,7 +46,7 @@ from vegakit.sage.events import (
     SageTurn,
     call_id,
 )
-from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord
+from vegakit.sage.sessions import SageRecord, SessionStore, TurnRecord, turn_key
 from vegakit.sage.undo.records import Restored, UndoStoreInUseError, UndoTurn
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.store import (
@@ -147,12 +148,23 @@ async def search_sessions(
     return found
 
 
+async def list_prompts(folder: str | Path = ".", *, settings: Settings | None = None) -> list[str]:
+    """Return what was asked in the sessions of a folder, the last first, each once."""
+    said: list[tuple[int, str]] = []
+    async with _opened(folder, settings) as (sessions, _):
+        for record in await sessions.all():
+            turns = _standing(await sessions.turns(record)).values()
+            said += [(turn.at_ms, turn.prompt) for turn in turns]
+    return list(dict.fromkeys(prompt for _, prompt in sorted(said, reverse=True)))
+
+
 async def export_session(
     name: str = "", folder: str | Path = ".", *, settings: Settings | None = None
 ) -> list[SageEvent]:
     """Return what happened in a session as its events, turn by turn; without a name that of the
     session that was used last. A piece of text is whole here, and what it cost stands at the end of
-    a turn. One that was cut off is told as far as the journal has it."""
+    a turn. One that was cut off is told as far as the journal has it, and so is what sub-agents
+    said and did."""
     async with _opened(folder, settings) as (sessions, chosen):
         record = await sessions.named(name)
         turns = _standing(await sessions.turns(record))
@@ -165,13 +177,11 @@ async def export_session(
     opened = SageSession(
         record.name, record.run, record.folder, record.model, record.mode, budget, resumed
     )
+    effects = await asyncio.to_thread(_effects, chosen, record)
+    told = {number: cut.get(number) or turn_events(number, turn) for number, turn in turns.items()}
     return [
         opened,
-        *(
-            event
-            for number, turn in turns.items()
-            for event in cut.get(number) or turn_events(number, turn)
-        ),
+        *(event for number in told for event in _with_tasks(number, told[number], effects)),
     ]
 
 
@@ -190,6 +200,19 @@ async def rename_session(
             raise UserError(f"a session cannot be named {new!r}: it is taken, or empty")
         record.name = new
         await sessions.keep(record)
+
+
+async def delete_session(
+    name: str, folder: str | Path = ".", *, settings: Settings | None = None
+) -> None:
+    """Delete a session: nobody goes on with it or reads it any more. What it wrote stays as it is,
+    and so do the records of what it spent and of its turns, which undo takes back."""
+    async with _opened(folder, settings) as (sessions, chosen):
+        record = await sessions.named(name)
+        runs = await asyncio.to_thread(_runs, chosen)
+        if any(one.is_running for one in runs if one.run.program == record.run):
+            raise UserError(f"session {record.name} is at work; end its turn first")
+        await sessions.delete(record)
 
 
 @asynccontextmanager
@@ -284,9 +307,12 @@ def turn_events(number: int, turn: TurnRecord) -> Iterator[SageEvent]:
         yield turn.end
 
 
-_PLACE = re.compile(r"(?P<agent>[^/]+)~[^/]*#(\d+)/send \d+:\d+\[(\d+)\](?:\[(\d+)\])?@(\d+)")
-"""The path of a model call by its step, and of a tool call by its step and its index there. Those
-of sub-agents have more names before; only their last answer is told."""
+_PLACE = re.compile(
+    r"(?P<agent>[^/]+)~[^/]*#(?P<again>\d+)/(?:[a-z0-9-]+ (?P<task>[^/~]+)~[^/]*#(?P<inner>\d+)/)?"
+    r"send \d+:\d+\[(?P<step>\d+)\](?:\[(?P<index>\d+)\])?@(?P<occurrence>\d+)"
+)
+"""The path of a model call by its step, and of a tool call by its step and its index there. That of
+a sub-agent names the call that started it."""
 
 
 def _cut_off(
@@ -294,20 +320,29 @@ def _cut_off(
 ) -> list[SageEvent]:
     """Return what the journal has of a turn that did not come to an end."""
     is_running = any(one.is_running for one in _runs(settings) if one.run.program == record.run)
-    found = recorded_effects(settings.journal_place, record.run)
-    told = [SageTurn(number, turn.prompt), *recorded_events(number, found)]
+    told = [SageTurn(number, turn.prompt), *recorded_events(number, _effects(settings, record))]
     cut = SageEnd(EndReason.INTERRUPTED, message="cut off; the session goes on with this turn")
     return told if is_running else [*told, cut]
 
 
-def recorded_events(number: int, effects: Iterable[RecordedEffect]) -> Iterator[SageEvent]:
-    """Yield what was said and done in a turn by the outcomes of its calls, step by step."""
-    found: dict[tuple[int, int], tuple[tuple[int, int], Any]] = {}
+def _effects(settings: Settings, record: SageRecord) -> list[RecordedEffect]:
+    """Return what the journal has of a session, and of the one that its first turns are from."""
+    runs = filter(None, (record.forked_from, record.run))
+    return [one for run in runs for one in recorded_effects(settings.journal_place, run)]
+
+
+def recorded_events(
+    number: int, effects: Iterable[RecordedEffect], task: str = ""
+) -> Iterator[SageEvent]:
+    """Yield what was said and done in a turn, or by the sub-agent of a task in it, by the outcomes
+    of its calls, step by step."""
+    found: dict[tuple[int, int], tuple[tuple[int, ...], Any]] = {}
     for effect in effects:
         place = _PLACE.fullmatch(effect.path)
-        if place and place["agent"] == f"sage {number}" and isinstance(effect.outcome, Answered):
-            _, again, step, index, occurrence = place.groups()
-            key, which = (int(step), int(index or -1)), (int(again), int(occurrence))
+        is_own = place and place["agent"] == f"sage {number}" and (place["task"] or "") == task
+        if place and is_own and isinstance(effect.outcome, Answered):
+            key = int(place["step"]), int(place["index"] or -1)
+            which = tuple(int(place[name] or 0) for name in ("again", "inner", "occurrence"))
             # A call that was made again is known by its last outcome.
             if key not in found or found[key][0] < which:
                 found[key] = which, effect.outcome.value
@@ -316,14 +351,27 @@ def recorded_events(number: int, effects: Iterable[RecordedEffect]) -> Iterator[
         said = convert(found[step, -1][1], ModelReply).message
         # An answer without calls is the last one, or else a summary, which is told to nobody.
         if said.text and (said.tool_calls or step == steps[-1]):
-            yield SageText(said.text)
+            yield SageText(said.text, task)
         for index, call in enumerate(said.tool_calls):
-            yield SageToolBegan(call_id(number, step, index), call.name, call.arguments)
+            yield SageToolBegan(
+                call_id(task or number, step, index), call.name, call.arguments, task
+            )
         for index, call in enumerate(said.tool_calls):
             if (step, index) in found:
                 ended = convert(found[step, index][1], ToolOutcome)
-                which = call_id(number, step, index)
-                yield SageToolEnded(which, call.name, ended.content, ended.is_error)
+                which = call_id(task or number, step, index)
+                yield SageToolEnded(which, call.name, ended.content, ended.is_error, task)
+
+
+def _with_tasks(
+    number: int, told: Iterable[SageEvent], effects: Sequence[RecordedEffect]
+) -> Iterator[SageEvent]:
+    """Yield the events of a turn, and behind each call of `task` what its sub-agent said and did,
+    as far as the journal has it."""
+    for event in told:
+        yield event
+        if isinstance(event, SageToolBegan) and event.name == TASK:
+            yield from recorded_events(number, effects, event.id)
 
 
 def _own_messages(turn: TurnRecord) -> Sequence[Message]:
@@ -346,17 +394,22 @@ def _lines(event: SageEvent) -> Iterator[str]:
             yield f"## Turn {event.turn}\n"
             yield from _fenced(event.prompt, "text")
         case SageText():
-            yield f"{event.text}\n"
+            yield f"{_by(event.task)}{event.text}\n"
         case SageToolBegan():
-            yield f"**{event.name}**\n"
+            yield f"{_by(event.task)}**{event.name}**\n"
             yield from _fenced(json.dumps(event.arguments, indent=2, ensure_ascii=False), "json")
         case SageToolEnded():
-            yield f"{event.name} {'failed' if event.is_error else 'returned'}:\n"
+            yield f"{_by(event.task)}{event.name} {'failed' if event.is_error else 'returned'}:\n"
             yield from _fenced(event.result, "text")
         case SageEnd() if event.reason is not EndReason.DONE:
             yield f"*{event.reason}: {event.message}*\n"
         case _:
             pass
+
+
+def _by(task: str) -> str:
+    """Return the mark of what a sub-agent said or did: the call that started it."""
+    return f"[{task}] " if task else ""
 
 
 def _fenced(text: str, kind: str) -> Iterator[str]:
@@ -370,6 +423,7 @@ def _fenced(text: str, kind: str) -> Iterator[str]:
 # Undo and redo.
 
 _TRIES, _PAUSE_S = 9, 0.2
+_DONE = "done"
 
 
 async def undo_turns(
@@ -417,16 +471,28 @@ async def redo_turns(
 async def undoable_turns(
     folder: str | Path = ".", *, settings: Settings | None = None
 ) -> list[UndoTurn]:
-    """Return the turns that are recorded, the latest first."""
+    """Return the turns that are recorded, the latest first. One that was cut off or failed is told
+    as such: what is recorded of it is done, and it is not."""
     where, chosen = _place(folder, settings)
+    root = await asyncio.to_thread(_workspace_of, where, chosen.data_path)
 
     def work() -> list[UndoTurn]:
-        state = chosen.data_path
-        with open_undo(_workspace_of(where, state), state) as store:
+        with open_undo(root, chosen.data_path) as store:
             store.record()
             return store.turns()
 
-    return await asyncio.to_thread(work)
+    found = await asyncio.to_thread(work)
+    states: dict[str, str] = {}
+    async with _opened(root, chosen) as (sessions, _):
+        for record in await sessions.all():
+            for number, turn in (await sessions.turns(record)).items():
+                if not turn.messages:
+                    state = SessionState.FAILED if turn.failed else SessionState.CUT_OFF
+                    states[turn_key(record.run, number)] = str(state)
+    return [
+        replace(one, state=states.get(one.key, one.state)) if one.state == _DONE else one
+        for one in found
+    ]
 
 
 async def _rewound(

@@ -37,7 +37,7 @@ class Knowledge:
 
     def learn(self, turn: TurnRecord) -> None:
         """Take in what was told with a turn that stands."""
-        self._goal = self._goal or turn.prompt
+        self._goal = self._goal or turn.said or turn.prompt
         self._instructions = self._instructions if turn.told is None else turn.told
         self._mode = turn.told_mode or self._mode
         self._environment = turn.environment or self._environment
@@ -47,9 +47,10 @@ class Knowledge:
         self._todo = turn.todo or self._todo
 
     async def new_turn(
-        self, prompt: str, media: tuple[Media, ...], mode: SageMode, now_ms: int
+        self, prompt: str, media: tuple[Media, ...], mode: SageMode, now_ms: int, said: str = ""
     ) -> TurnRecord:
-        """Return a turn whose text is the prompt with what changed since the last one."""
+        """Return a turn whose text is the prompt, or what it stands for, with what changed since
+        the last one."""
         now = await self._read()
         here = await asyncio.to_thread(environment_of, self._folder, now_ms)
         notes = [
@@ -57,7 +58,8 @@ class Knowledge:
             *environment_notes(self._environment, here),
             *changes(self._instructions, now),
         ]
-        turn = TurnRecord(prompt, "\n\n".join([*notes, prompt]), media=media, at_ms=now_ms)
+        text = "\n\n".join([*notes, said or prompt])
+        turn = TurnRecord(prompt, text, media=media, at_ms=now_ms, said=said)
         turn.told = now if now != self._instructions else None
         turn.told_mode = mode if mode is not self._mode else None
         turn.environment = here if here != self._environment else {}
@@ -103,11 +105,13 @@ def _results_in(messages: tuple[Message, ...]) -> Iterator[str]:
             yield from (result.content for result in message.results)
 
 
-def read_images(paths: Sequence[str | Path]) -> list[Media]:
-    """Return the images that go with a prompt; it reads files, so call it in a thread."""
-    found = [read_media(path) for path in paths]
-    for path, media in zip(paths, found, strict=True):
+def read_images(images: Sequence[str | Path | Media]) -> list[Media]:
+    """Return the images that go with a prompt, given as such or as files; it reads those, so call
+    it in a thread."""
+    found = [image if isinstance(image, Media) else read_media(image) for image in images]
+    for image, media in zip(images, found, strict=True):
         if media.media_type not in IMAGE_TYPES:
             known = ", ".join(kind.removeprefix("image/") for kind in IMAGE_TYPES)
-            raise UserError(f"{path} is {media.media_type}; an image is one of {known}")
+            named = "an image" if isinstance(image, Media) else image
+            raise UserError(f"{named} is {media.media_type}; an image is one of {known}")
     return found

@@ -12,7 +12,6 @@ next prompt. A turn that was undone is left out: what follows it begins as it di
 """
 
 import asyncio
-import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from contextvars import Context
@@ -24,7 +23,6 @@ from typing import Any, Self, cast
 from msgspec.structs import replace
 
 from vegakit.agent import CompactedHistory
-from vegakit.concurrency import run_to_completion
 from vegakit.config import (
     CutOffTools,
     ResumeTarget,
@@ -35,7 +33,7 @@ from vegakit.config import (
     user_config_dir,
 )
 from vegakit.control import Question
-from vegakit.conversation import Message
+from vegakit.conversation import Media, Message
 from vegakit.errors import CapabilityDenied, UserError, VegaError, error_name
 from vegakit.host import (
     PermissionPolicy,
@@ -51,11 +49,19 @@ from vegakit.ids import ProgramId
 from vegakit.money import Money, dollars, to_usd
 from vegakit.policy import BreakerRule, RetryRule
 from vegakit.ports import Tool
-from vegakit.sage.coding_agent import PATIENT, PINNED_TOOL, SILENT_S, STEADY, Silence, coding_agent
+from vegakit.sage.coding_agent import (
+    PATIENT,
+    PINNED_TOOL,
+    SILENT_S,
+    STEADY,
+    Silence,
+    coding_agent,
+    output_event,
+    told_with,
+)
 from vegakit.sage.context import read_instructions, system_prompt
 from vegakit.sage.environment import check_workspace
 from vegakit.sage.events import (
-    MODES,
     POLICIES,
     EndReason,
     SageCost,
@@ -72,7 +78,11 @@ from vegakit.sage.events import (
     message_of,
     reason_of,
     retry_event,
+    usual_mode,
 )
+from vegakit.sage.extensions.loading import CommandInfo, Extensions
+from vegakit.sage.extensions.plugins import PluginHost
+from vegakit.sage.extensions.turn_tools import TurnTools
 from vegakit.sage.knowledge import Knowledge, read_images
 from vegakit.sage.sessions import (
     MOST_TOKENS,
@@ -81,11 +91,13 @@ from vegakit.sage.sessions import (
     TurnRecord,
     budget_text,
     capped_rule,
+    check_raise,
+    missing,
     said_in,
     turn_key,
 )
 from vegakit.sage.skills import SkillSet, find_skills
-from vegakit.sage.tools import Jobs, SageTool, ToolRegistry, Workspace, session_tools
+from vegakit.sage.tools import Jobs, Workspace
 from vegakit.sage.tools.outside import check_nodes
 from vegakit.sage.undo.recorder import TurnRecorder, lasting_effect
 from vegakit.sdk import Ask, CallRetried, Runtime, runtime_arguments
@@ -103,8 +115,9 @@ class SageAgent:
     `on_refused` is told.
     `session` names a new session; `resume` goes on with one by its name or run, with "" the last of
     the folder. `fork` begins a session with the conversation of another, which stays as it is.
-    `raise_budget` is added to the budget of a session that goes on, and with `resend` tool calls
-    that were cut off are made again. With `programs` the agent of a new session may write programs
+    `raise_budget` is added to the budget of a session that goes on; its `budget` is that of all its
+    turns, and what they have spent counts. With `resend` tool calls that were cut off are made
+    again. With `programs` the agent of a new session may write programs
     and run them, and with `nodes` call the nodes of this folder of the workspace. `max_tokens` is
     the most that an answer of the model may have, 8,000 if it is not given; a session that goes on
     keeps its own, and so does a turn. `timeout` is how long the model may say nothing before it is
@@ -143,16 +156,15 @@ class SageAgent:
         if self.silent_ms < 1:
             raise UserError(f"timeout is above 0; got {timeout}; write it like '5m'")
         self._mode = None if mode is None else SageMode(mode)
-        self._resume, self._resend = resume, resend
-        self._fork, self._more_tools = fork, tools
+        self._resume, self._resend, self._fork, self._more_tools = resume, resend, fork, tools
         self._on_question, self._on_refused = on_question, on_refused
         self._settings, self._programs, self._nodes = settings, programs, nodes
         self._failure: BaseException | None = None
-        self._history: list[Message] = []
+        self.history: list[Message] = []
         self._lasting: set[str] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._last: TurnRecord | None = None
-        self._refused, self._last_number = 0, 0
+        self._refused, self._last_number, self._cost = 0, 0, SageCost(None, None)
         self._told: StreamBuffer[StreamEvent[str] | SageEvent] | None = None
         self._skills = SkillSet()
 
@@ -165,19 +177,21 @@ class SageAgent:
         parts["store"] = store = journal.store()
         self._sessions = SessionStore(store, self.folder)
         try:
-            known = await self._known()
+            known = await self._sessions.to_resume(self._resume, self._fork, self._session)
             forked = None if self._fork is None else await self._sessions.named(self._fork)
             before = known or forked
-            mode = self._mode or (before.mode if before else _mode_of(settings))
+            mode = self._mode or (before.mode if before else usual_mode(settings.permissions.mode))
             policy, rules = POLICIES[mode]
             parts["permissions"] = PermissionPolicy(
                 (*(settings.permission_rules or ()), *rules), policy, settings.answer_within_ms
             )
-            if known is not None and self._more is not None:
+            if known is not None and (self._more or self._budget) is not None:
                 # Taken up first: what is raised is the budget of a run that goes on.
                 run = next(one for one in await journal.runs() if one.program == known.run)
-                await journal.begin(run, run.program)
-                await journal.raise_budget(run.program, self._more)
+                if more := self._more or missing(known, run.raised, self._budget or ""):
+                    check_raise(settings, known, run.raised, more)
+                    await journal.begin(run, run.program)
+                    await journal.raise_budget(run.program, more)
         except BaseException:
             await journal.aclose()
             raise
@@ -211,24 +225,6 @@ class SageAgent:
             await self.runtime.__aexit__(failed and type(failed), failed, trace)
         finally:
             await self._undo.aclose()
-
-    async def _known(self) -> SageRecord | None:
-        if self._resume is not None and self._fork is not None:
-            raise UserError("a session is resumed or forked; leave resume or fork out")
-        if self._resume is None:
-            if self._session and await self._sessions.find(self._session):
-                raise UserError(
-                    f"there is a session {self._session} in this folder; to go on with it, type: "
-                    f"vega code --resume {self._session} -p '…', or choose another name"
-                )
-            return None
-        found = await self._sessions.find(self._resume)
-        if found is None:
-            named = f" {self._resume!r}" if self._resume else ""
-            raise UserError(
-                f"there is no session{named} in {self.folder}; begin one: vega code -p '…'"
-            )
-        return found
 
     def _resuming(self, known: SageRecord | None) -> AbstractContextManager[None]:
         if known is None:
@@ -265,7 +261,7 @@ class SageAgent:
                 budget=self._budget or "",
                 forked_from=forked.run,
             )
-            await self._copy_turns(forked, known, outputs)
+            await self._sessions.copy_turns(forked, known, await self._undo.undone(), outputs)
         else:
             told = await read_instructions(self.folder, self._skills.told())
             known = SageRecord(
@@ -286,24 +282,18 @@ class SageAgent:
         await asyncio.to_thread(remove_left_stubs, self.folder)
         self._knowledge = Knowledge(self.folder, known, self._skills)
         self._workspace = Workspace(self.folder, outputs, self._undo.changing, self._skills)
+        self._workspace.tell_output = self._tell_output
         self.jobs = Jobs(self._workspace, self.runtime.clock)
-        own = await session_tools(self, self._workspace, settings, self._on_question)
-        for tool in own:
-            if isinstance(tool, SageTool):
-                tool.add_news = self._with_news
-        self._tools = ToolRegistry((*own, *self._more_tools))
+        plugins = PluginHost(self.runtime.sandboxes, self.folder)
+        self._turn_tools = TurnTools(self, self._workspace, plugins, self._with_news)
+        await self._turn_tools.open(settings, self._on_question, self._more_tools)
+        self._extensions = Extensions(self.folder, settings, plugins)
         await self._load_turns()
+        await self._extensions.refresh(self._turn_tools.names)
+        self.tools = self._turn_tools.of(self._extensions.current)
         self.runtime.on(Question, self._on_asked)
         self.runtime.on(CallRetried, lambda news: self._told and self._told.push(retry_event(news)))
         await self._keep()
-
-    async def _copy_turns(self, source: SageRecord, to: SageRecord, outputs: Path) -> None:
-        """Copy the turns that stand and came to an end, and the outputs of commands that they name.
-        One that was cut off stays with the session whose journal has the rest of it."""
-        await self._sessions.copy_turns(source, to, await self._undo.undone())
-        kept = outputs.parent / source.run
-        if await asyncio.to_thread(kept.is_dir):
-            await asyncio.to_thread(shutil.copytree, kept, outputs, dirs_exist_ok=True)
 
     async def _load_turns(self) -> None:
         known = self.record
@@ -319,6 +309,8 @@ class SageAgent:
             self._knowledge.learn(turn)
             if turn.messages:
                 self._remember(turn)
+        kept = self._last.extensions if self._last else ""
+        self._extensions.current = await self._sessions.extensions(kept)
 
     @property
     def was_cut_off(self) -> bool:
@@ -338,7 +330,11 @@ class SageAgent:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what a person should know of its context, such as skills that were left out."""
-        return self._skills.notes
+        return (*self._skills.notes, *self._extensions.notes)
+
+    def commands(self) -> tuple[CommandInfo, ...]:
+        """Return the commands that a prompt may begin with now: `/name words`."""
+        return self._extensions.commands()
 
     async def opened(self) -> SageSession:
         """Return the event that a session begins with."""
@@ -352,18 +348,24 @@ class SageAgent:
         )
 
     async def turn(
-        self, prompt: str, images: Sequence[str | Path] = ()
+        self, prompt: str, images: Sequence[str | Path | Media] = (), *, compacts: bool = False
     ) -> AsyncGenerator[SageEvent]:
         """Carry out a turn, and yield what happens; the last event is a `SageEnd`. `images` are
-        files that the agent sees with the prompt. A turn before that failed is told to the agent as
-        such; one that was cut off is for `go_on`."""
+        seen with the prompt, those of files, too. A turn before that failed is told to the agent as
+        such; one that was cut off is for `go_on`. If it `compacts`, the conversation before it is
+        summed up first, by a call of the model."""
         media = tuple(await asyncio.to_thread(read_images, images))
         if self._last is not None and not self._last.messages:
             self._remember(self._last)
-        number = self.record.turns + 1
+        number, extensions = self.record.turns + 1, self._extensions
+        self._workspace.notes += await extensions.refresh(self._turn_tools.names)
+        said = extensions.said(prompt)
+        self.tools = self._turn_tools.of(extensions.current)
         mode, now = self.record.mode, self.runtime.clock.now()
-        turn = await self._knowledge.new_turn(prompt, media, mode, now)
-        turn.max_tokens = self.record.max_tokens
+        said = "" if said == prompt else said
+        turn = await self._knowledge.new_turn(prompt, media, mode, now, said)
+        turn.extensions = await self._sessions.keep_extensions(extensions.current)
+        turn.max_tokens, turn.compacts = self.record.max_tokens, compacts
         # The prompt is kept before it is asked: whoever goes on after a kill knows it.
         await self._sessions.keep_turn(self.record, number, turn)
         self.record.turns, self._last, self._last_number = number, turn, number
@@ -373,11 +375,12 @@ class SageAgent:
                 yield event
 
     async def go_on(self) -> AsyncGenerator[SageEvent]:
-        """Go on with the last turn, which was cut off or failed. Answers that arrived are not
-        bought again."""
+        """Go on with the last turn, cut off or failed. What was answered is not bought again."""
         if self._last is None or self._last.messages:
             raise UserError("the last turn of this session is done; to go on, add: -p '…'")
         await self._knowledge.look_again(self._last)
+        kept = await self._sessions.extensions(self._last.extensions)
+        self.tools = self._turn_tools.of(kept)
         # A runtime tells of new questions only. Who was asked before a kill may be gone, and the
         # turn would wait for them in vain.
         for question in self.runtime.interrupts():
@@ -404,24 +407,23 @@ class SageAgent:
 
     async def _events(self, number: int, turn: TurnRecord) -> AsyncGenerator[SageEvent]:
         yield SageTurn(number, turn.prompt)
-        model, system = self.record.model, self.record.system
         agent = coding_agent(
             f"sage {number}",
-            model,
-            system,
-            tuple(self._tools.values()),
+            self.record.model,
+            self.record.system,
+            tuple(self.tools.values()),
             turn.max_tokens,
             retry=self.retry,
             breaker=self.breaker,
             silent_ms=self.silent_ms,
             pinned=self._knowledge.pinned(),
+            compacts=turn.compacts,
         )
         with self.allowance():
-            ask = self.runtime.ask(agent, turn.text, history=tuple(self._history), files=turn.media)
-        cost, said = await self._cost(), ""
+            ask = self.runtime.ask(agent, turn.text, history=tuple(self.history), files=turn.media)
+        cost, said = await self.cost(), ""
         yield cost
-        is_recorded = self.record.mode is not SageMode.PLAN
-        key = turn_key(self.record.run, number)
+        key, is_recorded = turn_key(self.record.run, number), self.record.mode is not SageMode.PLAN
         try:
             async with (
                 self._undo.turn(turn.prompt, key, is_recorded=is_recorded),
@@ -433,7 +435,7 @@ class SageAgent:
                         # At once: what a call cost is known when it has ended.
                         yield SageText(event.text)
                         continue
-                    if (now := await self._cost()) != cost:
+                    if (now := await self.cost()) != cost:
                         yield (cost := now)
                     if isinstance(event, TurnEnded):
                         said = event.reply.text
@@ -482,7 +484,7 @@ class SageAgent:
 
     async def note_call(self, call: str, name: str, arguments: object) -> None:
         """Note what a call of the agent or of a sub-agent does that nobody can take back."""
-        tool = self._tools.get(name)
+        tool = self.tools.get(name)
         if tool is None or not isinstance(arguments, dict):
             return
         if what := lasting_effect(tool, cast("dict[str, Any]", arguments)):
@@ -494,34 +496,30 @@ class SageAgent:
         if call in self._lasting and is_error and content.startswith(CapabilityDenied.__name__):
             await self._undo.lasts(call, "")
 
+    def stop_command(self, call: str) -> bool:
+        """End the command of one call, and return whether it runs. The agent is told, and the turn
+        goes on."""
+        program, turn = self.runtime.program, self._last_number
+        for effect, task in [*self._workspace.running.items()]:
+            event = output_event(program, turn, effect, "", 0)
+            if event is not None and event.id == call:
+                return task.cancel()
+        return False
+
     async def tell(self, event: SageEvent) -> None:
         """Add an event of a sub-agent to those of the turn."""
         if self._told is not None:
             await self._told.put(event)
 
-    async def _told_with(self, ask: Ask[str]) -> AsyncGenerator[StreamEvent[str] | SageEvent]:
-        """Yield what is told of an ask, and of the sub-agents that it starts, as it comes."""
+    def _tell_output(self, effect: str, text: str, lines: int) -> None:
+        event = output_event(self.runtime.program, self._last_number, effect, text, lines)
+        if event is not None and self._told is not None:
+            self._told.push(event)
+
+    def _told_with(self, ask: Ask[str]) -> AsyncGenerator[StreamEvent[str] | SageEvent]:
+        """Return what is told of an ask, and of the sub-agents that it starts, as it comes."""
         told = self._told = StreamBuffer[StreamEvent[str] | SageEvent](_MOST_TOLD)
-
-        async def pass_on() -> None:
-            try:
-                async with aclosing(ask.events(stream=True, live=True)) as events:
-                    async for event in events:
-                        await told.put(event)
-            finally:
-                told.close()
-
-        passing = asyncio.create_task(pass_on())
-        watching = asyncio.create_task(self._silence.watch(self.runtime.clock, told.push))
-        try:
-            async for event in told:
-                yield event
-            await passing
-        finally:
-            told.close()
-            for task in (passing, watching):
-                task.cancel()
-            await run_to_completion(asyncio.wait([passing, watching]))
+        return told_with(ask, told, self._silence, self.runtime.clock)
 
     def _finish(self, turn: TurnRecord, conversation: tuple[Message, ...]) -> None:
         turn.failed, turn.partial = "", ()
@@ -530,13 +528,13 @@ class SageAgent:
     def _new_in(self, turn: TurnRecord, said: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return what a turn has added to the conversation, or all of it if what was before is
         summed up in it now."""
-        before = len(self._history)
-        turn.is_whole = said[:before] != tuple(self._history)
+        before = len(self.history)
+        turn.is_whole = said[:before] != tuple(self.history)
         return said if turn.is_whole else said[before:]
 
     def _remember(self, turn: TurnRecord) -> None:
         self._knowledge.finish(turn)
-        self._history = [*(() if turn.is_whole else self._history), *said_in(turn)]
+        self.history = [*(() if turn.is_whole else self.history), *said_in(turn)]
 
     async def _end(
         self,
@@ -546,25 +544,32 @@ class SageAgent:
         error: VegaError | None = None,
         message: str = "",
     ) -> SageEnd:
-        spent = (await self._cost()).spent_usd
-        name = "" if error is None else error_name(error)
-        message = message if error is None else message_of(error)
+        spent = (await self.cost()).spent_usd
+        name, message = ("", message) if error is None else (error_name(error), message_of(error))
         undo = self._undo
+        if reason is not EndReason.INTERRUPTED:
+            await self._turn_tools.turn_ended(reason)
         with self.allowance():
             over = to_usd(await self.runtime.budgets.overspent()) or 0.0
-        notes, self._workspace.notes[:] = [*self._workspace.notes], []
-        told = (undo.changed, undo.problem, undo.lasting, over, tuple(notes), undo.unrecorded)
-        return SageEnd(reason, text, name, message, spent, self._refused, *told)
+        notes, self._workspace.notes[:] = (*self._workspace.notes,), []
+        told = (undo.changed, undo.problem, undo.lasting, over, notes, undo.unrecorded)
+        end = SageEnd(reason, text, name, message, spent, self._refused, *told)
+        return replace(end, paths=undo.paths)
 
     async def interrupted(self, why: str) -> SageEnd:
         """Return the event that a turn ends with which was cancelled; `why` is told with it. The
         session goes on with that turn."""
-        return await self._end(EndReason.INTERRUPTED, message=why)
+        before = self._cost.spent_usd or 0.0
+        end = await self._end(EndReason.INTERRUPTED, message=why)
+        # What came since is of calls that were cut off, or at most a bill of the last moment.
+        return replace(end, unbilled_usd=max(0.0, (end.spent_usd or 0.0) - before))
 
-    async def _cost(self) -> SageCost:
+    async def cost(self) -> SageCost:
+        """Return what the session has spent, and what is left to it."""
         with self.allowance():
             spent, left = await self.runtime.spent(), await self.runtime.remaining()
-        return SageCost(to_usd(spent), to_usd(left))
+        self._cost = SageCost(to_usd(spent), to_usd(left))
+        return self._cost
 
     def allowance(self) -> AbstractContextManager[Any]:
         """Return the budget of the session, as a block."""
@@ -582,19 +587,11 @@ class SageAgent:
         self._refused += 1
         if self._on_refused is not None:
             self._on_refused(question)
-        task = asyncio.get_running_loop().create_task(self._decline(question), context=Context())
+        declined = self.runtime.answer(question.id, answer=False)
+        task = asyncio.get_running_loop().create_task(declined, context=Context())
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
-
-    async def _decline(self, question: Question) -> None:
-        await self.runtime.answer(question.id, answer=False)
 
     async def _keep(self) -> None:
         self.record.used_ms = self.runtime.clock.now()
         await self._sessions.keep(self.record)
-
-
-def _mode_of(settings: Settings) -> SageMode:
-    """Return the mode that the settings name, else auto."""
-    mode = settings.permissions.mode
-    return SageMode.AUTO if mode is None else MODES[mode]

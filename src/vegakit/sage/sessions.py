@@ -5,6 +5,8 @@ longer sent; a redo takes the mark away. So the conversation before an undone tu
 byte by byte, and a session that was forked has copies of its own.
 """
 
+import asyncio
+import shutil
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from vegakit.config import Settings
 from vegakit.conversation import (
     AssistantMessage,
     Media,
@@ -22,14 +25,15 @@ from vegakit.conversation import (
     UserMessage,
 )
 from vegakit.errors import UserError
-from vegakit.money import Dollars, dollars, parse_allowance
+from vegakit.money import Dollars, Money, dollars, format_money, parse_allowance
 from vegakit.policy import ScopeRule
 from vegakit.ports import Store
 from vegakit.records import digest128, from_json, to_json
 from vegakit.sage.events import SageEnd, SageMode
+from vegakit.sage.extensions.records import NO_EXTENSIONS, ExtensionSet
 from vegakit.sage.undo.records import UndoneTurns
 
-_SESSIONS, _TURNS = "sage.sessions", "sage.turns"
+_SESSIONS, _TURNS, _EXTENSIONS = "sage.sessions", "sage.turns", "sage.extensions"
 _PAGE = 100
 MOST_TOKENS = 8_000
 """Of one answer: a file of a thousand lines fits, and what is reserved for a call stays small."""
@@ -91,12 +95,19 @@ class TurnRecord(Struct, omit_defaults=True):
     undone_ms: int = 0
     end: SageEnd | None = None
     """The event that the turn ended with; None while it runs and when it was cut off."""
+    extensions: str = ""
+    """The name of the extensions that it began with."""
+    said: str = ""
+    """What a command in the prompt stands for."""
+    compacts: bool = False
+    """Whether all before it is summed up first: a person asked for it."""
 
 
 class SessionStore:
     """The sessions of one folder, among the documents beside the journal."""
 
     def __init__(self, store: Store, folder: Path) -> None:
+        self.place = folder
         self._store, self._folder = store, digest128(str(folder))[:16]
         self._versions: dict[str, int] = {}
 
@@ -107,6 +118,25 @@ class SessionStore:
         named = [record for record in every if record.name == wanted]
         found = named or [record for record in every if record.run.startswith(wanted)]
         return max(found, key=lambda record: record.used_ms, default=None)
+
+    async def to_resume(self, resume: str | None, fork: str | None, name: str) -> SageRecord | None:
+        """Return the session to go on with; None if a new one begins, whose name must be free."""
+        if resume is not None and fork is not None:
+            raise UserError("a session is resumed or forked; leave resume or fork out")
+        if resume is None:
+            if name and await self.find(name):
+                raise UserError(
+                    f"there is a session {name} in this folder; to go on with it, type: "
+                    f"vega code --resume {name} -p '…', or choose another name"
+                )
+            return None
+        found = await self.find(resume)
+        if found is None:
+            named = f" {resume!r}" if resume else ""
+            raise UserError(
+                f"there is no session{named} in {self.place}; begin one: vega code -p '…'"
+            )
+        return found
 
     async def named(self, wanted: str) -> SageRecord:
         """Return the session of this name, or say that there is none."""
@@ -151,15 +181,44 @@ class SessionStore:
         """Write a turn of a session."""
         await self._put(_TURNS, turn_key(record.run, number), to_json(turn))
 
+    async def delete(self, record: SageRecord) -> None:
+        """Delete a session and its turns; the record of it last, so that a kill in between leaves
+        one that can be deleted again."""
+        rows = [(_TURNS, turn_key(record.run, number)) for number in range(1, record.turns + 1)]
+        for kind, key in (*rows, (_SESSIONS, f"{self._folder}/{record.run}")):
+            if await self._get(kind, key) is not None:
+                await self._store.delete(kind, key, expected=self._versions[kind + key])
+
+    async def keep_extensions(self, extensions: ExtensionSet) -> str:
+        """Write what a turn has of extensions, once for all turns that have the same, and return
+        its name; empty for nothing."""
+        if extensions == NO_EXTENSIONS:
+            return ""
+        content = to_json(extensions)
+        key = digest128(content.decode())
+        if await self._store.get(_EXTENSIONS, key) is None:
+            await self._store.put(_EXTENSIONS, key, content, expected=0)
+        return key
+
+    async def extensions(self, key: str) -> ExtensionSet:
+        """Return what was kept under this name."""
+        kept = await self._store.get(_EXTENSIONS, key) if key else None
+        return from_json(ExtensionSet, kept[0]) if kept else NO_EXTENSIONS
+
     async def copy_turns(
-        self, source: SageRecord, to: SageRecord, undone: Iterable[UndoneTurns]
+        self, source: SageRecord, to: SageRecord, undone: Iterable[UndoneTurns], outputs: Path
     ) -> None:
-        """Write the turns of a session that stand and came to an end as those of another."""
+        """Write the turns of a session that stand and came to an end as those of another, and copy
+        the outputs of commands that they name. One that was cut off stays with the session whose
+        journal has the rest of it."""
         turns = await self.turns(source)
         await self.rewind(source, turns, undone)
         for number, turn in turns.items():
             if not turn.undone_ms and (turn.messages or turn.failed):
                 await self.keep_turn(to, number, turn)
+        kept = outputs.parent / source.run
+        if await asyncio.to_thread(kept.is_dir):
+            await asyncio.to_thread(shutil.copytree, kept, outputs, dirs_exist_ok=True)
 
     async def rewind(
         self, record: SageRecord, turns: dict[int, TurnRecord], undone: Iterable[UndoneTurns]
@@ -210,6 +269,41 @@ def capped_rule(rule: ScopeRule, budget: str) -> ScopeRule:
     if cap is None or rule.window is not None or (rule.cap is not None and rule.cap <= cap):
         return rule
     return replace(rule, cap=cap)
+
+
+def check_raise(settings: Settings, known: SageRecord, raised: Money, more: Money) -> None:
+    """Refuse to raise the budget of a session above that of the settings: what they allow is for
+    every session, and a raise of one would pass it unseen."""
+    rule = settings.budget_rule
+    if rule.cap is None or rule.window is not None:
+        return
+    own = parse_allowance(known.budget).amount if known.budget else rule.cap
+    has, room = min(own, rule.cap) + raised, rule.cap - min(own, rule.cap) - raised
+    if more <= room:
+        return
+    fits = f"type --budget '+{Dollars.of_nanos(room)}', or " if room > 0 else ""
+    raise UserError(
+        f"this session may spend {format_money(has)}, and with {format_money(more)} more it would "
+        f"pass the {format_money(rule.cap)} that your settings allow; {fits}raise that first: "
+        f'default = "{Dollars.of_nanos(has + more)}" under [budget] of your settings, then type: '
+        f"vega code --resume {known.name}"
+    )
+
+
+def missing(known: SageRecord, raised: Money, wanted: str) -> Money:
+    """Return by how much the budget of a session that goes on has to be raised to be this one. It
+    is for all its turns, those before, too, and is never lowered: what was allowed may be spent."""
+    own, all_of_it = (parse_allowance(text) if text else None for text in (known.budget, wanted))
+    told = f"to add to it, type: --budget '+{wanted.partition(' ')[0]}'"
+    if own is None or all_of_it is None or own.period or all_of_it.period:
+        raise UserError(f"session {known.name} has its budget already; {told}")
+    has = own.amount + raised
+    if all_of_it.amount < has:
+        raise UserError(
+            f"session {known.name} may spend {format_money(has)} in all its turns, and a budget is "
+            f"raised and never lowered; leave --budget out; {told}"
+        )
+    return Money(all_of_it.amount - has)
 
 
 def turn_key(run: str, number: int) -> str:

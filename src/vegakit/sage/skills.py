@@ -129,9 +129,10 @@ async def _read(root: Path, name: str) -> Skill | str:
     except (ToolFailed, CapabilityDenied, LimitReached, OSError) as error:
         return str(error)
     try:
-        fields = _front_matter(content.decode())
+        head = front_matter(content.decode())
     except UnicodeDecodeError:
         return f"{_FILE} is not UTF-8; save it as such"
+    fields = None if head is None else head[0]
     if fields is None:
         return f"{_FILE} must begin with lines between ---, with name: and description:"
     told = " ".join(sanitise(fields.get("description", ""), _MOST_BYTES).split())
@@ -143,17 +144,20 @@ async def _read(root: Path, name: str) -> Skill | str:
     return Skill(name, cut, root)
 
 
-def _front_matter(text: str) -> dict[str, str] | None:
-    """Return the fields at the head of a file, None if it has no such head. Not all of YAML: fields
-    with a text on their line, in quotes or not, or on the indented lines that follow."""
+def front_matter(text: str) -> tuple[dict[str, str], str] | None:
+    """Return the fields at the head of a file and the text after it, None if it has no such head.
+    Not all of YAML: fields with a text on their line, in quotes or not, or on the indented lines
+    that follow."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return None
     fields: dict[str, list[str]] = {}
     last: list[str] = []
-    for line in lines[1:]:
+    for at, line in enumerate(lines[1:], 2):
         if line.rstrip() == "---":
-            return {name: _text(parts) for name, parts in fields.items()}
+            return {name: _text(parts) for name, parts in fields.items()}, "\n".join(
+                lines[at:]
+            ).strip()
         if line[:1].isspace():
             last.append(line.strip())
         elif found := _FIELD.fullmatch(line.rstrip()):

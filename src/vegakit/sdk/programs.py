@@ -385,6 +385,7 @@ _TYPES: dict[str, Any] = {
     "vega.File": Path,
     "vega.Process": object,
     "vega.Response": object,
+    "vega.Ran": object,
 }
 """What values of these types are when they come back to Python."""
 _DECLARING = frozenset(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
-from vegakit.concurrency import SteadyClock, gather_all, run_to_completion
+from vegakit.concurrency import CollectorPace, SteadyClock, gather_all, run_to_completion
 from vegakit.control import Question
 from vegakit.errors import UserError, VegaError
 from vegakit.host import (
@@ -220,6 +220,7 @@ class Runtime(SyncRuntime):
         except BaseException:
             await run_to_completion(self._let_go())
             raise
+        CollectorPace.open(self)
         return self
 
     async def _let_go(self) -> None:
@@ -254,11 +255,7 @@ class Runtime(SyncRuntime):
             self.budgets.name_blocks(self._holder, may_go_on=False)
         self.approvals.begin(self.journaled.run.program if self.journaled else self._holder)
         lease = Lease(
-            self._ledger,
-            self.clock,
-            self._holder,
-            lasting=self._lasting,
-            length_ms=self._lease_ms,
+            self._ledger, self.clock, self._holder, lasting=self._lasting, length_ms=self._lease_ms
         )
         await lease.take()
         root = await self.budgets.ready(self.budgets.root)
@@ -289,6 +286,7 @@ class Runtime(SyncRuntime):
         trace: TracebackType | None,
     ) -> None:
         self._is_over = True
+        CollectorPace.close(self)
         failure = _failure_in(error)
         if self._control is not None:
             await self._control.aclose()

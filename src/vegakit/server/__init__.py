@@ -10,8 +10,11 @@ from vegakit.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vegakit.server.acp import serve_acp as serve_acp
     from vegakit.server.agents import RuntimeAgents as RuntimeAgents
     from vegakit.server.asgi import AsgiScope as AsgiScope
+    from vegakit.server.code_mcp import serve_code_mcp as serve_code_mcp
+    from vegakit.server.code_sessions import CodePlan as CodePlan, CodeSessions as CodeSessions
     from vegakit.server.grpc_door import (
         GrpcDoor as GrpcDoor,
         GrpcLimits as GrpcLimits,
@@ -49,8 +52,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "acp": "serve_acp",
         "agents": "RuntimeAgents",
         "asgi": "AsgiScope",
+        "code_mcp": "serve_code_mcp",
+        "code_sessions": "CodePlan CodeSessions",
         "grpc_door": "GrpcDoor GrpcLimits GrpcTls serve_grpc",
         "kernel_app": "HttpLimits KernelApp",
         "mcp": "check_installed serve_stdio",

@@ -12,7 +12,14 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+)
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -133,8 +140,13 @@ def failure_of(error: Exception) -> CallFailure:
 class Admission:
     """Lets callers in, and counts them while they are here."""
 
-    def __init__(self, authenticate: Authenticate, limits: DoorLimits) -> None:
-        self._authenticate, self._limits = authenticate, limits
+    def __init__(
+        self,
+        authenticate: Authenticate,
+        limits: DoorLimits,
+        operations: Mapping[str, Operation[Any, Any]] = KERNEL_OPERATIONS,
+    ) -> None:
+        self._authenticate, self._limits, self._operations = authenticate, limits, operations
         # By tenant, and of all: how many are under way.
         self._under_way: dict[tuple[PlaceKind, TenantId | None], int] = {}
         self._most = {
@@ -148,7 +160,7 @@ class Admission:
     async def admit(self, name: str, authorization: str) -> tuple[Operation[Any, Any], Identity]:
         """Return the row and who calls it, whose right has been looked at."""
         identity = await self.identity(authorization)
-        return select(name, KERNEL_OPERATIONS, identity.rights), identity
+        return select(name, self._operations, identity.rights), identity
 
     async def identity(self, authorization: str) -> Identity:
         """Return who calls, by the words `Bearer TOKEN`."""

@@ -18,7 +18,7 @@ out, as its error says.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,7 +33,7 @@ from vegakit.control import (
     RefusalCode,
     ReplyShape,
 )
-from vegakit.kernel import Kernel, TenantKernel
+from vegakit.kernel import Kernel, KernelCaller, TenantKernel
 from vegakit.records import to_json
 from vegakit.sdk import pipeline_schema
 from vegakit.server.admission import (
@@ -69,6 +69,7 @@ from vegakit.server.asgi import (
 )
 
 if TYPE_CHECKING:
+    from vegakit.server.code_sessions import CodeSessions
     from vegakit.server.kernel_mcp import KernelMcp
 
 _ROOT = "/v1/"
@@ -100,7 +101,8 @@ class HttpLimits(DoorLimits, frozen=True):
 
 class KernelApp:
     """The ASGI application. `authenticate` says who has a bearer token, if anybody; `serves` are
-    the ways in below it, `http` for routes and `mcp` for tools."""
+    the ways in below it, `http` for routes and `mcp` for tools; `code` are sessions of the coding
+    agent, whose rows are routes, too."""
 
     def __init__(
         self,
@@ -109,9 +111,11 @@ class KernelApp:
         limits: HttpLimits | None = None,
         *,
         serves: Collection[str] = ("http",),
+        code: "CodeSessions | None" = None,
     ) -> None:
         self._kernel, self._limits = kernel, limits or HttpLimits()
-        self._admission = Admission(authenticate, self._limits)
+        self._code, self._operations = code, _operations(with_code=code is not None)
+        self._admission = Admission(authenticate, self._limits, self._operations)
         self._has_routes = "http" in serves
         self._mcp = _mcp_of(kernel, self._limits, self._admission) if "mcp" in serves else None
 
@@ -169,7 +173,7 @@ class KernelApp:
         elif not self._has_routes:
             raise OperationError(RefusalCode.NOT_FOUND, f"only MCP is served here, at {_MCP}")
         elif (method, path) == ("GET", "/openapi.json"):
-            await send_json_text(send, 200, _document())
+            await send_json_text(send, 200, _document(with_code=self._code is not None))
         elif (method, path) == ("GET", "/schema/pipeline.json"):
             await send_json(send, 200, pipeline_schema())
         elif path.startswith(_ROOT):
@@ -188,7 +192,7 @@ class KernelApp:
             text = f"write: POST {_ROOT}{name}"
             await send_refusal(send, 405, RefusalCode.INVALID.value, text, (b"allow", b"POST"))
             return
-        method = getattr(TenantKernel(self._kernel, identity.caller), row.name)
+        method = getattr(self._target(row, identity.caller), row.name)
         # A body that trickles in takes a place and its time like the call that it is.
         with self._admission.counted(place_of(row), tenant):
             until = asyncio.get_running_loop().time() + self._seconds(scope)
@@ -206,6 +210,13 @@ class KernelApp:
                 await self._stream(method(resumed), scope, receive, stream)
             else:
                 await send_json_text(send, 200, reply)
+
+    def _target(self, row: Operation[Any, Any], caller: KernelCaller) -> object:
+        if self._code is None or row.name in KERNEL_OPERATIONS:
+            return TenantKernel(self._kernel, caller)
+        from vegakit.server.code_sessions import TenantCode
+
+        return TenantCode(self._code, caller)
 
     async def _call_tool(
         self, mcp: "KernelMcp", scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
@@ -301,14 +312,24 @@ def _resumed(request: Any, last_event: str) -> Any:  # noqa: ANN401  (the reques
 
 
 @cache
-def _document() -> bytes:
+def _operations(*, with_code: bool) -> Mapping[str, Operation[Any, Any]]:
+    """Return the rows that are served; what the coding agent needs is loaded where it is."""
+    if not with_code:
+        return KERNEL_OPERATIONS
+    from vegakit.server.code_sessions import CODE_OPERATIONS
+
+    return {**KERNEL_OPERATIONS, **CODE_OPERATIONS}
+
+
+@cache
+def _document(*, with_code: bool) -> bytes:
     """Made once: anybody may ask for it, and it takes longer than most calls."""
-    return to_json(openapi())
+    return to_json(openapi(with_code=with_code))
 
 
-def openapi() -> dict[str, Any]:
+def openapi(*, with_code: bool = False) -> dict[str, Any]:
     """Return the OpenAPI document of the table."""
-    rows = [*KERNEL_OPERATIONS.values()]
+    rows = [*_operations(with_code=with_code).values()]
     types = [kind for row in rows for kind in (row.request, row.reply)]
     schemas, components = msgspec_json.schema_components(
         types, ref_template="#/components/schemas/{name}"

@@ -34,6 +34,7 @@ from vegakit.store import open_bus, open_tenants, show_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vegakit.server.code_sessions import CodeSessions
     from vegakit.server.grpc_door import GrpcTls
 
 _LOG = logging.getLogger("vegakit")
@@ -73,6 +74,7 @@ class ServedKernel(NamedTuple):
     authenticate: Callable[[str], Awaitable[Identity | None]]
     plan: ServerPlan
     stopping: asyncio.Event
+    code: "CodeSessions | None" = None
 
 
 class OpenedServer(NamedTuple):
@@ -97,7 +99,7 @@ class Door(NamedTuple):
 async def serve_over_http(served: ServedKernel, on_open: Callable[[str], None]) -> None:
     """Serve the kernel over HTTP until the server stops, as routes, as tools of MCP, or both."""
     plan = served.plan
-    app = KernelApp(served.kernel, served.authenticate, serves=plan.ports)
+    app = KernelApp(served.kernel, served.authenticate, serves=plan.ports, code=served.code)
     tls = _server_context(plan.tls) if plan.tls else None
     grace_s = max(1, math.ceil(plan.drain_ms / 1_000))
     port = next(plan.ports[name] for name in ("http", "mcp") if name in plan.ports)
@@ -201,9 +203,11 @@ async def run_server(
     on_open: Callable[[OpenedServer], None],
     on_stop: Callable[[], None] = lambda: None,
     agents: AgentRunner | None = None,
+    code: "CodeSessions | None" = None,
 ) -> None:
     """Serve until a signal comes or a door fails; then let calls finish. `on_open` is called when
-    every door listens, `on_stop` when the server begins to end. With `agents` it runs pipelines."""
+    every door listens, `on_stop` when the server begins to end. With `agents` it runs pipelines,
+    with `code` the coding agent."""
     check_plan(plan)
     clock = SteadyClock()
     store, bus = open_tenants(plan.store), open_bus(plan.bus, clock)
@@ -211,7 +215,7 @@ async def run_server(
         tokens = Tokens(store, clock)
         has_tokens = bool(await tokens.list())  # a store that cannot be used is told before all
         kernel = Kernel(store, clock, agents, bus=bus)
-        served = ServedKernel(kernel, tokens.authenticate, plan, _stop_by_signal())
+        served = ServedKernel(kernel, tokens.authenticate, plan, _stop_by_signal(), code)
 
         def opened(urls: Mapping[str, str]) -> None:
             gc.collect()
@@ -269,6 +273,8 @@ async def _serve_doors(
     _LOG.info("the server ends: calls have %d ms to finish", served.plan.drain_ms)
     served.stopping.set()
     served.kernel.drain()
+    if served.code is not None:
+        await served.code.aclose()
     await asyncio.wait(doors, timeout=served.plan.drain_ms / 1_000 + _MARGIN_S)
     failed = [door for door in doors if door.done() and door.exception()]
     await cancel_all(doors)

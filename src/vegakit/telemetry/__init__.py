@@ -20,7 +20,7 @@ from vegakit.telemetry.spans import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vegakit.telemetry.jsonl import JsonLinesSink
+    from vegakit.telemetry.jsonl import JsonLinesSink, aside_of
     from vegakit.telemetry.logs import LOG_FACTS, LogFormatter, LogOutput
     from vegakit.telemetry.metrics import (
         METRICS_CONTENT_TYPE,
@@ -51,6 +51,7 @@ __all__ = [
     "TracedRun",
     "Tracer",
     "Wait",
+    "aside_of",
     "calling_span",
     "current_span",
     "current_tracer",
@@ -64,7 +65,7 @@ __all__ = [
 __getattr__, _ = lazy_exports(
     __name__,
     {
-        "jsonl": "JsonLinesSink",
+        "jsonl": "JsonLinesSink aside_of",
         "logs": "LOG_FACTS LogFormatter LogOutput",
         "metrics": "METRICS_CONTENT_TYPE Histogram Metric MetricSample Metrics Wait metrics_text",
         "runs": "TracedRun load_runs",

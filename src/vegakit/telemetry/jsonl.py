@@ -1,7 +1,7 @@
 """Traces as JSON lines: the format of one line, and the sink that writes them.
 
 Several processes may share the file. It is opened anew for each batch, so that it may be
-rotated.
+rotated; one that has become too large is set aside.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import atexit
 import errno
 import logging
 import os
+import stat
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -288,14 +289,30 @@ class FileSink(ABC):
 
 
 class JsonLinesSink(FileSink):
-    """Records as JSON lines."""
+    """Records as JSON lines. A file that is larger than `most_bytes` becomes `FILE.1`, in place of
+    the one before, so that there is never more than about twice as much."""
 
     setting = "telemetry.jsonl"
     _torn = False
 
+    def __init__(
+        self,
+        path: Path,
+        redactor: Redactor | None = None,
+        *,
+        capacity: int = 10_000,
+        most_bytes: int | None = None,
+    ) -> None:
+        super().__init__(path, redactor, capacity=capacity)
+        self._most_bytes = most_bytes
+
     def _append(self, calls: Sequence[CallTraced]) -> None:
         file = open_own(self._path, _FLAGS)
         try:
+            if self._most_bytes is not None and set_aside(self._path, file, self._most_bytes):
+                os.close(file)
+                file = open_own(self._path, _FLAGS)
+                self._torn = False
             text = b"".join(map(line_of, calls))
             rest = memoryview(b"\n" + text if self._torn else text)
             while rest:
@@ -304,6 +321,31 @@ class JsonLinesSink(FileSink):
             self._torn = False
         finally:
             os.close(file)
+
+
+def aside_of(path: Path) -> Path:
+    """Return where a file of traces that was too large is set aside."""
+    return path.with_name(f"{path.name}.1")
+
+
+def set_aside(path: Path, file: int, most_bytes: int) -> bool:
+    """Set a file aside that has become too large, and say whether it was. Of several processes that
+    find it so one does: the others see that it is locked, or that another stands in its place."""
+    found = os.fstat(file)
+    if found.st_size <= most_bytes or not stat.S_ISREG(found.st_mode):
+        return False
+    try:
+        import fcntl  # not on every system; there somebody else has to rotate it
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.lstat(path), found):
+            return True  # by another process, just before
+        path.replace(aside_of(path))
+    except OSError:
+        return False  # it goes on growing, and the next batch tries again
+    return True
 
 
 def open_own(path: Path, flags: int) -> int:

@@ -264,7 +264,8 @@ def open_sink(settings: "Settings", redactor: Redactor) -> Sink:
     if settings.telemetry.jsonl:
         from vegakit.telemetry.jsonl import JsonLinesSink
 
-        sinks.append(JsonLinesSink(Path(settings.telemetry.jsonl), redactor))
+        lines = Path(settings.telemetry.jsonl)
+        sinks.append(JsonLinesSink(lines, redactor, most_bytes=settings.traces_bytes))
     for why in settings.unreadable:
         _LOG.warning("%s; the variable is ignored", why)
     if (target := settings.otlp_target) is not None:

@@ -11,6 +11,7 @@
 | `// budget: $1.00`            | what the program may spend                                   |
 | `// allow: fs::read`          | what it may use at most; more lines allow more               |
 | `// file: a.txt = "text"`     | a file of its project, its content a JSON string             |
+| `// command "git diff": text` | what a command says; or JSON: `{"code": 1, "out": "no"}`      |
 | `// answer: yes`              | what a person says to the next question                      |
 | `// expect: Hello`            | the next line that it prints; spaces at its end do not count |
 | `// expect result: 5`         | what main returns, as text                                   |
@@ -37,7 +38,7 @@ from vegakit.errors import UserError
 from vegakit.lang import DURATION, value_of
 
 _COMMENT = (
-    r"\s*(?P<word>reply|latency|args|budget|allow|file|answer|expect(?: \w+)?|error|through"
+    r"\s*(?P<word>reply|latency|args|budget|allow|file|command|answer|expect(?: \w+)?|error|through"
     r'|diagnostic|warning)(?:\s+(?P<text>"(?:[^"\\]|\\.)*"))?\s*:(?:\s(?P<said>.*))?$'
 )
 _MARKED = {".vega": re.compile(f"//{_COMMENT}"), ".py": re.compile(f"#{_COMMENT}")}
@@ -62,6 +63,7 @@ class Expectations:
     budget: str | None = None
     allow: list[str] | None = None
     files: dict[str, str] = field(default_factory=dict[str, str])
+    commands: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     answers: list[str] = field(default_factory=list[str])
     printed: list[str] = field(default_factory=list[str])
     result: str | None = None
@@ -104,6 +106,9 @@ def _take(e: Expectations, line: int, word: str, matched: str | None, said: str)
             )
         case "reply":
             e.replies.append(_reply_value(said))
+        case "command":
+            name = msgspec.json.decode(matched or "", type=str)
+            e.commands.setdefault(name, []).append(_reply_value(said))
         case "file":
             name, _, content = said.partition("=")
             e.files[name.strip()] = msgspec.json.decode(content.strip(), type=str)

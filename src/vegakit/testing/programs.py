@@ -15,13 +15,14 @@ from vegakit.agent import ToolOutcome
 from vegakit.control import Question
 from vegakit.conversation import ModelReply, ModelRequest, TextDelta
 from vegakit.effects import AskHuman, CallModel, CallTool, Effect
-from vegakit.errors import BugError, UserError, VegaError, WorldError, error_name
+from vegakit.errors import BugError, ToolFailed, UserError, VegaError, WorldError, error_name
 from vegakit.events import Answered, Failed
 from vegakit.host import Driver, PythonInterop, Registry, deploy
 from vegakit.ids import ProgramId
 from vegakit.lang import Diagnostic, Module, Problem, arguments_of, compile_program
 from vegakit.money import Money, dollars, format_money
 from vegakit.policy import ChildType, InterruptKind
+from vegakit.ports import CommandResult
 from vegakit.prices import bill
 from vegakit.program import (
     DEFAULT_WINDOW,
@@ -47,7 +48,7 @@ from vegakit.sdk import LoadHook, Runtime, Source, VegaProgram, check_source, in
 from vegakit.testing.expectations import Expectations, ExpectedLine, read_expectations
 from vegakit.testing.harness import VirtualClock, run_virtual
 from vegakit.testing.host import ScriptedOutcome, SimulatedHost
-from vegakit.tools import FunctionTool
+from vegakit.tools import FunctionTool, SandboxPool, SandboxSpec
 from vegakit.vm import restored, text_of
 
 # Running a test program: scripted answers, virtual time, a folder of its own.
@@ -156,7 +157,9 @@ async def _run(
     answers = iter(expected.answers)
     main, given = ran.module.functions[ran.module.main], main_arguments(ran.module, expected)
     began = clock.now()
-    async with Runtime("$1000", models=lambda _: model, clock=clock, bounds=bounds) as rt:
+    rt = Runtime("$1000", models=lambda _: model, clock=clock, bounds=bounds)
+    rt.sandboxes = _ScriptedCommands(rt, expected)
+    async with rt:
         rt.on(Printed, lambda news: ran.printed.extend(news.text.split("\n")))
         rt.on(TraceNote, lambda news: ran.notes.append(f"{news.kind} {news.text}"))
         rt.on(Question, lambda question: _answer(rt, question, answers))
@@ -171,6 +174,32 @@ async def _run(
         ran.took_ms = clock.now() - began
         ran.calls, ran.spent = len(model.requests), await rt.spent()
         ran.asked = [str(to_json(request.messages).decode()) for request in model.requests]
+
+
+class _ScriptedCommands(SandboxPool):
+    """Commands that say what the test says, the last of it again and again, and run nothing."""
+
+    def __init__(self, rt: Runtime, expected: Expectations) -> None:
+        super().__init__(rt.children, rt.clock, str)
+        self._said = {name: list(all_) for name, all_ in expected.commands.items()}
+        self._takes = expected.latency_ms
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        spec: SandboxSpec,
+        said: bytes = b"",
+        on_output: Callable[[bytes], object] | None = None,
+    ) -> CommandResult:
+        """Return what the test says of the command."""
+        name = " ".join(argv)
+        if not (due := self._said.get(name)):
+            raise ToolFailed(f'no `// command "{name}": …` says what it gives')
+        await asyncio.sleep(self._takes / 1_000)
+        given = due.pop(0) if len(due) > 1 else due[0]
+        fields: dict[str, Any] = {"out": given} if isinstance(given, str) else given
+        code, out, err = fields.get("code", 0), fields.get("out", ""), fields.get("err", "")
+        return CommandResult(int(code), str(out), str(err), self._takes)
 
 
 def main_arguments(module: Module, expected: Expectations) -> list[Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         contents_of as contents_of,
         current_effect as current_effect,
         declared_rights as declared_rights,
+        fold_name as fold_name,
         function_tool as function_tool,
         returns_untrusted_text as returns_untrusted_text,
         rights_of as rights_of,
@@ -49,7 +50,11 @@ if TYPE_CHECKING:
         is_stub as is_stub,
         remove_left_stubs as remove_left_stubs,
     )
-    from vegakit.tools.tool_files import ToolFile as ToolFile
+    from vegakit.tools.tool_files import (
+        CommandPlace as CommandPlace,
+        ToolFile as ToolFile,
+        command_tool as command_tool,
+    )
     from vegakit.tools.tool_tables import (
         ToolFileProblem as ToolFileProblem,
         YamlNode as YamlNode,
@@ -64,7 +69,7 @@ __getattr__, __dir__ = lazy_exports(
         "files": "Files",
         "functions": (
             "Approver FunctionTool OutputType ToolArgumentsError ToolRights as_tools audit_level "
-            "by_name contents_of current_effect declared_rights function_tool "
+            "by_name contents_of current_effect declared_rights fold_name function_tool "
             "returns_untrusted_text rights_of"
         ),
         "http": "Http",
@@ -75,7 +80,7 @@ __getattr__, __dir__ = lazy_exports(
         "protected_names": "is_protected",
         "sandbox": "SandboxLimits",
         "sandbox.quarantine": "is_stub remove_left_stubs",
-        "tool_files": "ToolFile",
+        "tool_files": "CommandPlace ToolFile command_tool",
         "tool_tables": "ToolFileProblem YamlNode convert_node read_yaml",
     },
 )

@@ -63,6 +63,11 @@ class SandboxPool:
         self._opening = asyncio.Lock()
         self._empty: Path | None = None
 
+    @property
+    def guards_writes(self) -> bool:
+        """Return whether a workspace that is not writable stays as it is, whatever runs there."""
+        return self._kind != "container"
+
     async def run(
         self,
         argv: Sequence[str],
@@ -316,8 +321,9 @@ class ToolContext:
         never that of another call. Give it to a service that drops what it has seen."""
         return current_effect.get()
 
-    async def exec(self, command: str | Sequence[str]) -> CommandResult:
-        """Run one of `allowed_commands` in the sandbox, where `root` is writable and nothing else.
+    async def exec(self, command: str | Sequence[str], *, writable: bool = True) -> CommandResult:
+        """Run one of `allowed_commands` in the sandbox, where `root` is writable and nothing else,
+        or not even that.
 
         Words as a list, or a line of them; no shell reads it. Any exit code is an answer.
         """
@@ -326,7 +332,11 @@ class ToolContext:
         if isinstance(verdict, Denied):
             raise CapabilityDenied(verdict.reason)
         assert isinstance(verdict.wanted, RunCommand)
-        return await require_sandboxes().run(verdict.wanted.argv, SandboxSpec(self._root.resolve()))
+        here = require_sandboxes()
+        if not writable and not here.guards_writes:
+            raise ToolFailed("a container does not keep a command from writing; run it writable")
+        place = SandboxSpec(self._root.resolve(), writable=writable)
+        return await here.run(verdict.wanted.argv, place)
 
     @cached_property
     def files(self) -> "Files":

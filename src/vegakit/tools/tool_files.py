@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from string import Formatter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
 import msgspec
@@ -386,6 +386,48 @@ _MAKERS: dict[str, Callable[[_ToolEntry], Tool]] = {
     "http": _http,
     "python": _python,
 }
+
+
+# One tool that is a command, from a table that was read elsewhere.
+
+
+class CommandPlace(Struct, frozen=True):
+    """The folder over which a command will run, whose files an approval names."""
+
+    workspace: Path
+    name: str = "sandbox"
+
+
+_SANDBOXED = ("fs::read", "fs::write", "process::exec")
+
+
+def command_tool(table: Mapping[str, Any], place: CommandPlace | None = None) -> Tool:
+    """Return the tool of a table, which must be a command; raise `ToolFileProblem` if it is wrong.
+    Who has it runs the words of its `rights` in a sandbox of their own."""
+    node = _node(dict(table))
+    found = convert_node(ToolTable, node)
+    if found.command is UNSET:
+        raise ToolFileProblem(0, 'a tool here is a command; write command = ["program", "{path}"]')
+    if found.capabilities is UNSET:
+        reason = 'it declares no capabilities; write capabilities = ["process::exec"], and '
+        raise ToolFileProblem(0, f'{reason}"fs::write" too if it changes files')
+    grant = Grant(_SANDBOXED, commands=(f"{found.command[0]} ***",))
+    sandbox = cast("Sandbox", place or CommandPlace(Path()))
+    return build_tool(found, node, ToolFileOptions(grant, sandbox, (), Path(), "tools"))
+
+
+def _node(value: Any) -> YamlNode:  # noqa: ANN401
+    """Return a value of TOML or JSON as a node; it has no line."""
+    match value:
+        case dict():
+            children = cast("dict[str, Any]", value)
+            return YamlNode(0, {str(key): _node(child) for key, child in children.items()})
+        case list():
+            return YamlNode(0, [_node(part) for part in cast("list[Any]", value)])
+        case str() | int() | float() | bool():
+            return YamlNode(0, value)
+        case _:
+            raise ToolFileProblem(0, f"{str(value)[:40]!a} is no text, number, true or false")
 
 
 # A file of tools.

@@ -29,6 +29,8 @@ from vegakit.contracts import (
     ArrayType,
     BrokenClause,
     EffectAnswer,
+    ItemLoop,
+    NamedValue,
     NodeEffect,
     NodeOutcome,
     NodeProgram,
@@ -40,7 +42,9 @@ from vegakit.contracts import (
     Sensitivity,
     StateRecords,
     TextType,
+    call_answer,
     capabilities_of,
+    judge,
     read_value,
     sensitivity_of,
     show_value,
@@ -66,7 +70,7 @@ from vegakit.store import (
     RecordTransaction,
 )
 from vegakit.tools import Http
-from vegakit.vesper.node_paths import PythonPath, StateWorld, SteppedPath, call_answer, drive
+from vegakit.vesper.node_paths import PythonPath, StateWorld, SteppedPath, drive
 
 HIDDEN = "[redacted]"
 _RERUNS = 20
@@ -119,6 +123,7 @@ class NodeHost:
         check_grant(node, self._grant)
         read_sensitively(node, inputs)
         run = _NodeRun(self, node, inputs, self._deadline(node))
+        await self._note_begun(node, inputs)
         outcome = await run.whole()
         await self._note(node, inputs, outcome)
         return outcome
@@ -200,6 +205,13 @@ class NodeHost:
 
     # What is kept of a run.
 
+    async def _note_begun(self, node: NodeProgram, inputs: Mapping[str, Any]) -> None:
+        """Note a run that may change something before it does: after a kill behind the commit the
+        audit has at least that it was begun."""
+        if self._audit is not None and not node.only_evaluates:
+            entry = _run_entry(node, inputs, self._clock.now(), self._user)
+            await self._audit.append(entry, AuditLevel(node.rules.audit_level))
+
     async def _note(
         self, node: NodeProgram, inputs: Mapping[str, Any], outcome: NodeOutcome
     ) -> None:
@@ -266,25 +278,20 @@ class _NodeRun:
 
     def _within(self, records: RecordTransaction) -> NodeOutcome:
         """Run within a transaction, and keep it if it is a success."""
-        node, key = self._node, self._node.rules.key
-        request = str(self._inputs.get(key, "")) if key else ""
-        digest = digest128(dict(self._inputs)) if key else ""
-        if key:
-            seen = records.claim(node.node_id, request, digest)
-            if seen is not None:
-                return _seen_outcome(node, request, digest, *seen)
-        outcome = drive(
-            self._start(), _Gate(self._host, node, records, self._deadline, self._answers)
-        )
-        if outcome.status is not NodeStatus.SUCCESS:
-            return outcome
-        outcome = replace(outcome, transaction_id=f"txn_{token_hex(_TOKENS // 2)}")
-        if key:
-            # Not what it asked for: only the answer is given again.
-            kept = replace(outcome, effects=())
-            records.keep(node.node_id, request, encode(kept).decode())
-        self._host.left_s(self._deadline)
-        records.is_kept = True
+        is_new = False
+
+        def run() -> NodeOutcome:
+            nonlocal is_new
+            gate = _Gate(self._host, self._node, records, self._deadline, self._answers)
+            outcome = drive(self._start(), gate)
+            is_new = outcome.status is NodeStatus.SUCCESS
+            name = f"txn_{token_hex(_TOKENS // 2)}" if is_new else ""
+            return replace(outcome, transaction_id=name)
+
+        outcome = _once(self._node, self._inputs, records, run)
+        if is_new:
+            self._host.left_s(self._deadline)
+            records.is_kept = True
         return outcome
 
 
@@ -340,8 +347,33 @@ class _Gate:
         """Run another node within this transaction: it is kept or undone as a whole."""
         callee = self._node.callee(effect.arguments["node"])
         gate = _Gate(self._host, callee, self._records, self._deadline, [])
-        run = self._host.path_of(callee).start(effect.arguments["inputs"])
-        return call_answer(drive(run, gate))
+        given = effect.arguments["inputs"]
+
+        def run() -> NodeOutcome:
+            return drive(self._host.path_of(callee).start(given), gate)
+
+        return call_answer(_once(callee, given, self._records, run))
+
+
+def _once(
+    node: NodeProgram,
+    inputs: Mapping[str, Any],
+    records: RecordTransaction,
+    run: Callable[[], NodeOutcome],
+) -> NodeOutcome:
+    """Return the outcome that is kept under the key of a request, or run, and keep a success."""
+    key = node.rules.key
+    if not key:
+        return run()
+    request, digest = str(inputs.get(key, "")), digest128(dict(inputs))
+    seen = records.claim(node.node_id, request, digest)
+    if seen is not None:
+        return _seen_outcome(node, request, digest, *seen)
+    outcome = run()
+    if outcome.status is NodeStatus.SUCCESS:
+        # Not what it asked for: only the answer is given again.
+        records.keep(node.node_id, request, encode(replace(outcome, effects=())).decode())
+    return outcome
 
 
 def _seen_outcome(
@@ -417,7 +449,7 @@ def shown_inputs(node: NodeProgram, inputs: Mapping[str, Any]) -> dict[str, Any]
 
 def shown_outcome(node: NodeProgram, outcome: NodeOutcome) -> NodeOutcome:
     """Return an outcome as people may see it."""
-    if not node.rules.sensitive:
+    if not (node.rules.sensitive or node.callees):
         return outcome
     hidden = sensitivity_of(node)
     outputs = outcome.outputs
@@ -460,7 +492,9 @@ def _without(secret: str, said: str) -> str:
 
 def put_records(node: NodeProgram, records: RecordStore, given: Mapping[str, Any]) -> None:
     """Write the records that a node begins with, by the names of its state. Those that are there
-    stay as they are: a command that is typed again must not take back what a run did."""
+    stay as they are: a command that is typed again must not take back what a run did. None is
+    written if one is refused."""
+    known = list[tuple[StateRecords, list[Any]]]()
     for name, rows in given.items():
         states = [each.name for each in node.states]
         if name not in states:
@@ -470,10 +504,30 @@ def put_records(node: NodeProgram, records: RecordStore, given: Mapping[str, Any
         if not isinstance(rows, list):
             raise UserError(f"the records of {name} are no list; write [{{…}}, {{…}}]")
         state = node.state(name)
+        values = [_read(state, row) for row in cast("list[Any]", rows)]
+        for value in values:
+            _check_record(node, state, value)
+        known.append((state, [show_value(state.record, value) for value in values]))
+    for state, rows in known:
         records.put(state, [])  # makes the table
         there = {record[state.key] for record in records.all_records(state)}
-        known = [show_value(state.record, _read(state, row)) for row in cast("list[Any]", rows)]
-        records.put(state, [row for row in known if row[state.key] not in there])
+        records.put(state, [row for row in rows if row[state.key] not in there])
+
+
+def _check_record(node: NodeProgram, state: StateRecords, value: Any) -> None:  # noqa: ANN401
+    """Refuse a record that breaks a constraint: a run that only reads it would take it as kept."""
+    given = {state.name: (value,), f"old({state.name})": (value,)}
+    about = [
+        each
+        for each in node.after
+        if each.kind.startswith("constraint of ")
+        and isinstance(each.expression, ItemLoop)
+        and isinstance(each.expression.over, NamedValue)
+        and each.expression.over.name == state.name
+    ]
+    if broken := judge(about, given).broken:
+        shown = shown_clauses(node, broken)[0]
+        raise UserError(f"the records of {state.name} are refused: {shown}; give one that keeps it")
 
 
 def _read(state: StateRecords, row: Any) -> Any:  # noqa: ANN401
@@ -516,16 +570,19 @@ def audit_entries(
                     trace_id=trace,
                 )
     result = encode({"status": outcome.status, "outputs": shown.outputs, "reason": outcome.reason})
-    yield AuditEntry(
+    run = _run_entry(node, inputs, at_ms, user)
+    yield replace(run, decision=str(outcome.status), result=result.decode(), trace_id=trace)
+
+
+def _run_entry(node: NodeProgram, inputs: Mapping[str, Any], at_ms: int, user: str) -> AuditEntry:
+    return AuditEntry(
         at_ms,
         node.node_id,
         f"node.{node.kind}",
         node.node_id,
         user=user,
         inputs=shown_inputs(node, inputs),
-        decision=str(outcome.status),
-        result=result.decode(),
-        trace_id=trace,
+        decision="begun",
     )
 
 

@@ -48,6 +48,7 @@ from vegakit.contracts import (
     StateRecords,
     TimestampType,
     Value,
+    call_answer,
     finish,
     first_broken,
     interpret,
@@ -128,6 +129,7 @@ class PythonPath:
         }
         self._broken: type[Exception] = names["ContractBroken"]
         self._step: Any = names["_Step"]
+        self._callees: dict[str, PythonPath] = {}
 
     def watch(self, told: StepWatch) -> None:
         """Tell somebody the steps of the runs that start from now on. The code is not changed for
@@ -156,12 +158,17 @@ class PythonPath:
         """Run the node; raises `NodeValueError` for inputs that do not fit their types. Those that
         are not given take the defaults that the code has."""
         if self.node.has_effects:
-            return finish(self.node, self.start(inputs))
+            return finish(self.node, self.start(inputs), self._called)
         try:
             found = self.function(**self._given(inputs))
         except (self._broken, *self._endings) as error:
             return self._ended(error)
         return self._success(found)
+
+    def _called(self, callee: NodeProgram, inputs: Mapping[str, Any]) -> NodeOutcome:
+        if callee.node_id not in self._callees:
+            self._callees[callee.node_id] = PythonPath(callee)
+        return self._callees[callee.node_id].run(inputs)
 
     def start(self, inputs: Mapping[str, Any]) -> NodeRun:
         """Return the machine of a run, which asks for its effects."""
@@ -283,13 +290,6 @@ def drive(run: NodeRun, perform: Perform) -> NodeOutcome:
             return replace(end.value, effects=(*asked,))
         asked.append(effect)
         answer = perform(effect)
-
-
-def call_answer(outcome: NodeOutcome) -> EffectAnswer:
-    """Return what a node that calls another is answered: the outputs, or that it failed."""
-    if outcome.status is not NodeStatus.SUCCESS:
-        return EffectAnswer(failure="failed")
-    return EffectAnswer(outcome.outputs)
 
 
 class Records(Protocol):

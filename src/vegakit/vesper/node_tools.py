@@ -121,7 +121,7 @@ class CallableNode:
     ) -> None:
         self.file, self.node, self.path = file, file.program, path
         self.digest = digest
-        self.is_pure = not capabilities_of(file) and not self.node.has_effects
+        self.is_pure = not capabilities_of(file) and self.node.only_evaluates
         self._runner = path_named(path, self.node)
         self._cache = cache if self.is_pure else None
 

@@ -46,6 +46,7 @@ from vegakit.contracts import (
     SetType,
     StateRecords,
     TimestampType,
+    call_answer,
     read_value,
     sensitivity_of,
     show_value,
@@ -59,7 +60,6 @@ from vegakit.vesper.node_paths import (
     StateWorld,
     SteppedPath,
     StepWatch,
-    call_answer,
     drive,
 )
 from vegakit.vesper.repository import compiler_version, node_digest

@@ -37,13 +37,14 @@ from vegakit.contracts import (
     StateRecords,
     StepEffect,
     Value,
+    call_answer,
     interpret,
     show_value,
     start_run,
     substituted,
     touched_type,
 )
-from vegakit.vesper.node_paths import StateWorld, call_answer, drive
+from vegakit.vesper.node_paths import StateWorld, drive
 from vegakit.vesper.node_traces import KnownRecords
 from vegakit.vesper.proof_expressions import Names, Translator
 from vegakit.vesper.proof_terms import NotExpressible, Term

@@ -5,6 +5,8 @@ stands right of AND and OR, the other side of IF, and items behind the one that 
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from vegakit.contracts import (
     Arithmetic,
@@ -259,15 +261,19 @@ def _quantified(to: Translator, part: ItemLoop, names: Names, guard: Term, items
 
 
 def _sum(to: Translator, part: ItemLoop, names: Names, guard: Term, items: Items) -> Number:
-    total = known(0)
+    total, values = known(0), list[Number]()
     for slot in items.slots:
         inner = to.terms.all_of((guard, slot.present))
         value = to.value(part.body, {**names, part.name: slot.value}, inner)
+        values.append(value)
         added = to.terms.plus(total, to.terms.chosen(slot.present, value, known(0)))
         # Each sum on the way is checked, in whatever order the items come.
         low, high = min(added.low, total.low), max(added.high, total.high)
         total = to.checked(part.type, added._replace(low=low, high=high), inner)
-    return to.terms.named("sum", total)
+    total = to.terms.named("sum", total)
+    if items.on_sum is not None:
+        items.on_sum(values, total)
+    return total
 
 
 def _map(to: Translator, part: ItemLoop, names: Names, guard: Term, items: Items) -> Items:
@@ -301,23 +307,65 @@ def _sort(to: Translator, part: ItemLoop, names: Names, guard: Term, items: Item
     return Items(items.slots, before, items.count)
 
 
+class GroupSums:
+    """The groups of one collection. Each item is in exactly one of them, so sums over the groups
+    add up to the sum over the collection. The solver would have to try all ways to group: it is
+    told, once the same has been summed over all of them."""
+
+    def __init__(self, terms: Terms, items: Items) -> None:
+        self._terms, self._items = terms, items
+        self.slots = list[Slot]()
+        self._sums: dict[tuple[Any, ...], tuple[list[Number], dict[int, Number]]] = {}
+
+    def summed(self, at: int, values: list[Number], total: Number) -> None:
+        """Note the sum over one group, of values that stand for the items."""
+        key = self._terms.key(*(value.term for value in values))
+        _, sums = self._sums.setdefault(key, (values, {}))
+        sums[at] = total
+        if len(sums) == len(self.slots):
+            apart = self._sum(self.slots, [sums[n] for n in range(len(self.slots))])
+            fact = self._terms.same(apart, self._sum(self._items.slots, values))
+            for each in sums.values():
+                self._terms.know(each, fact)
+
+    def _sum(self, slots: list[Slot], values: list[Number]) -> Term:
+        pairs = zip(slots, values, strict=True)
+        return sum(self._terms.either(slot.present, value.term, 0) for slot, value in pairs)
+
+
 def _group(to: Translator, part: ItemLoop, names: Names, guard: Term, items: Items) -> Items:
     keys, terms, kind = _bodies(to, part, names, guard, items), to.terms, part.body.type
     sames = [[to.equal(kind, one, other) for other in keys] for one in keys]
-    groups = list[Slot]()
+    groups = GroupSums(terms, items)
     for at, slot in enumerate(items.slots):
         leads = terms.all_of(
             terms.no(terms.all_of((other.present, items.stands_before(n, at), sames[at][n])))
             for n, other in enumerate(items.slots)
             if n != at
         )
-        inner = [
-            Slot(terms.all_of((other.present, sames[at][n])), other.value)
-            for n, other in enumerate(items.slots)
-        ]
-        present = terms.all_of((slot.present, leads))
-        groups.append(Slot(present, (keys[at], Items(inner, items.before))))
-    return Items(groups, lambda one, other: to.less(kind, keys[one], keys[other]))
+        inner = Items(
+            [
+                Slot(terms.all_of((other.present, sames[at][n])), other.value)
+                for n, other in enumerate(items.slots)
+            ],
+            items.before,
+        )
+        inner.on_sum = partial(groups.summed, at)
+        present = terms.named_condition("leads", terms.all_of((slot.present, leads)))
+        groups.slots.append(Slot(present, (keys[at], inner)))
+    _know_groups(to, items, groups, sames)
+    return Items(groups.slots, lambda one, other: to.less(kind, keys[one], keys[other]))
+
+
+def _know_groups(to: Translator, items: Items, groups: GroupSums, sames: list[list[Term]]) -> None:
+    """Tell that each item is in a group: the first of those with its key leads one. The solver
+    would need an induction for it."""
+    terms = to.terms
+    for n, slot in enumerate(items.slots):
+        met = (terms.all_of((group.present, sames[at][n])) for at, group in enumerate(groups.slots))
+        fact = terms.implied(slot.present, terms.any_of(met))
+        for group in groups.slots:
+            terms.add_lemmas(group.present, fact)
 
 
 def _reduce(to: Translator, part: ItemLoop, names: Names, guard: Term, items: Items) -> Symbol:

@@ -12,10 +12,13 @@ clauses follow from the facts alone, and then the solver never sees a product.
 |                        | with the sign of `a`                             |                     |
 | `n` of `a / b` rounded | `2 (a - p)` from `-b` to `b`, `p = n * b`        | n is even at a tie  |
 
-All of them exist and are unique for all `a` and `b`: nothing is assumed by naming them.
+All of them exist and are unique for all `a` and `b`: nothing is assumed by naming them. Between
+facts and definitions stand *lemmas*: what is true of many variables together and would take the
+solver an induction, such as that every item is in a group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,6 +31,14 @@ _MOST_CASES = 8
 _LEMMA_EFFORT = 100_000
 _LAST_CHARACTER = 0x2FFFF
 """The last character that texts of the solver have."""
+
+
+class Depth(IntEnum):
+    """A question tells this much of the variables in it."""
+
+    FACTS = 0
+    LEMMAS = 1
+    DEFINITIONS = 2
 
 
 class NotExpressible(UserError):  # noqa: N818  (a reason that a verdict shows)
@@ -67,8 +78,10 @@ class Terms:
         self.facts: dict[str, list[Term]] = {
             "": []
         }  # by variable; those of "" are of no single one
+        self.lemmas: dict[str, list[Term]] = {}
         self.definitions: dict[str, list[Term]] = {}
         self._made: dict[tuple[Any, ...], Any] = {}
+        self._names: dict[int, tuple[Term, frozenset[str]]] = {}
         self._fresh = 0
 
     # Logic. Known values stay Python's, so that terms are no larger than they have to be.
@@ -124,6 +137,16 @@ class Terms:
             waiting.extend(each.children() if self.z3.is_and(each) else ())
         return part is True
 
+    def alternatives(self, whole: Term) -> list[Term]:
+        """Return the parts of which one holds if the whole does."""
+        if isinstance(whole, bool):
+            return [whole]
+        if self.z3.is_or(whole):
+            return [part for each in whole.children() for part in self.alternatives(each)]
+        if self.z3.is_not(whole) and self.z3.is_and(inner := whole.children()[0]):
+            return [part for each in inner.children() for part in self.alternatives(self.no(each))]
+        return [whole]
+
     # Variables, and what is known of them.
 
     def variable(self, name: str, low: int, high: int) -> Number:
@@ -153,6 +176,11 @@ class Terms:
         if not self.is_known(of.term):
             self.facts[of.term.decl().name()].extend(kept)
 
+    def add_lemmas(self, of: Term, *lemmas: Term) -> None:
+        """Add what follows from the definitions of a variable and of others."""
+        if not self.is_known(of):
+            self.lemmas.setdefault(of.decl().name(), []).extend(lemmas)
+
     def define(self, of: Number, definition: Term) -> None:
         """Say exactly which value a variable has."""
         if not self.is_known(of.term):
@@ -166,26 +194,43 @@ class Terms:
         self.know(made, made.term == value.term)
         return made
 
-    def with_known(self, asked: list[Term], *, exact: bool) -> list[Term]:
+    def named_condition(self, what: str, condition: Term) -> Term:
+        """Return a variable for a condition, so that terms that use it stay small."""
+        if isinstance(condition, bool):
+            return condition
+        name = self.new_name(what)
+        made = self.boolean(name)
+        self.definitions[name] = [made == condition]
+        return made
+
+    def with_known(self, asked: list[Term], depth: Depth) -> list[Term]:
         """Return what is asked with all that is known of the variables in it. What is known of
         others holds in any case, since each of them exists for all inputs."""
-        chosen, met, seen = [*asked], set[str](), set[int]()
-        waiting = [part for part in chosen if not isinstance(part, bool)]
-        while waiting:
-            part = waiting.pop()
-            if part.get_id() in seen:
-                continue
-            seen.add(part.get_id())
-            inner = part.children()
-            waiting += inner
-            name = "" if inner else part.decl().name()
-            if name and name not in met:
-                met.add(name)
-                facts = [*self.facts.get(name, [])]
-                facts += self.definitions.get(name, []) if exact else []
-                chosen += facts
-                waiting += [fact for fact in facts if not isinstance(fact, bool)]
+        told = (self.facts, self.lemmas, self.definitions)[: depth + 1]
+        chosen, met = [*asked], set[str]()
+        for part in chosen:  # which grows
+            new = self._variables(part) - met
+            met |= new
+            # In their order, so that a question is the same every time.
+            chosen += [fact for name in sorted(new) for kind in told for fact in kind.get(name, ())]
         return chosen
+
+    def _variables(self, whole: Term) -> frozenset[str]:
+        """Return the names of the variables in a term. It is kept with them: most are told again in
+        the next question, and walking through terms takes longer than many answers."""
+        if isinstance(whole, bool):
+            return frozenset()
+        if whole.get_id() not in self._names:
+            found, seen, waiting = set[str](), set[int](), [whole]
+            while waiting:
+                part = waiting.pop()
+                if part.get_id() not in seen:
+                    seen.add(part.get_id())
+                    inner = part.children()
+                    waiting += inner
+                    found |= set() if inner else {part.decl().name()}
+            self._names[whole.get_id()] = whole, frozenset(found)
+        return self._names[whole.get_id()][1]
 
     def is_always(self, claim: Term) -> bool:
         """Return whether the solver sees at once that a claim holds for all values."""
@@ -193,10 +238,11 @@ class Terms:
             return claim
         solver = self.z3.Solver(ctx=self.context)
         solver.set("rlimit", _LEMMA_EFFORT)
-        solver.add(*self.with_known([self.no(claim)], exact=False))
+        solver.add(*self.with_known([self.no(claim)], Depth.FACTS))
         return solver.check() == self.z3.unsat
 
-    def _key(self, *parts: Term) -> tuple[Any, ...]:
+    def key(self, *parts: Term) -> tuple[Any, ...]:
+        """Return what tells terms from others, as long as they are kept."""
         return tuple(part if isinstance(part, int | str) else ("", part.get_id()) for part in parts)
 
     # Arithmetic.
@@ -251,7 +297,7 @@ class Terms:
         for one, other in ((left, right), (right, left)):
             if cases := self._cases(one.term):
                 return Number(self._distributed(cases, other.term), min(corners), max(corners))
-        key = ("product", *sorted(self._key(left.term, right.term)))
+        key = ("product", *sorted(self.key(left.term, right.term)))
         if key not in self._made:
             made = self.fresh("product", min(corners), max(corners))
             self.know(made, *_planes(made.term, left, right))
@@ -281,7 +327,7 @@ class Terms:
     def divided(self, left: Number, right: Number) -> tuple[Number, Number]:
         """Return the quotient without its fraction, and the rest, which has the sign of the left
         side. Where the right side is 0 they are anything."""
-        key = ("divided", *self._key(left.term, right.term))
+        key = ("divided", *self.key(left.term, right.term))
         if key not in self._made:
             self._made[key] = (*self._new_division(left, right), left, right)
         return self._made[key][:2]
@@ -312,7 +358,7 @@ class Terms:
         right side is 0 it is anything."""
         if right.low == right.high == 1:
             return left
-        key = ("rounded", *self._key(left.term, right.term))
+        key = ("rounded", *self.key(left.term, right.term))
         if key not in self._made:
             self._made[key] = self._new_rounding(left, right), left, right
         return self._made[key][0]

@@ -64,6 +64,7 @@ class Items:
         self.slots, self.before = slots, before
         self.count, self.is_prefix = count, is_prefix
         self.places: list[Number] | None = None
+        self.on_sum: Callable[[list[Number], Number], None] | None = None
 
     def holding(self, values: Iterable[Symbol]) -> "Items":
         """Return a collection with other values in the same places."""

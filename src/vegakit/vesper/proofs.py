@@ -54,17 +54,21 @@ from vegakit.vesper.proof_effects import (
     held_before,
 )
 from vegakit.vesper.proof_expressions import Names, Translator
-from vegakit.vesper.proof_terms import NotExpressible, Number, Term, Terms
+from vegakit.vesper.proof_terms import Depth, NotExpressible, Number, Term, Terms
 from vegakit.vesper.proof_values import InputTerms, Symbol, range_of, texts_of
 
 MOST_ITEMS = 50
 """The most items of a collection that are unrolled, unless another number is asked for."""
 SOLVER_EFFORT = 20_000_000
 """The most steps of the solver for one question."""
-_LINEAR_EFFORT = 5_000_000
+_WHOLE_EFFORT, _LINEAR_EFFORT = 1_000_000, 5_000_000
+_SHORTER = (1, 2, 3, 4, 6, 9, 13, 19, 28, 40)
+"""Lengths that are tried, one after the other, where a proof for longer ones is not found."""
+_NO_EFFORT = "unknown: the steps of the solver for one clause are used up"
 _RANDOM_INPUTS, _MOST_SHRINKS = 300, 400
 _Replay: TypeAlias = Callable[[Mapping[str, Value], GivenWorld], NodeOutcome | None]
 """Runs inputs in a world; gives the outcome if it breaks what shall hold."""
+_Found: TypeAlias = tuple[dict[str, Value], GivenWorld]
 
 
 class ProofVerdict(StrEnum):
@@ -110,8 +114,31 @@ class ProofLimits(NamedTuple):
 
 
 def prove_node(node: NodeProgram, limits: ProofLimits = ProofLimits()) -> NodeProof:  # noqa: B008
-    """Prove all that has to hold of a node, as far as it can be."""
-    return _Prover(node, limits).run()
+    """Prove all that has to hold of a node, as far as it can be. Where nothing speaks against a
+    clause but it cannot be proved of collections as long as they may be, it is of shorter ones."""
+    proof = _Prover(node, limits).run()
+    open_clauses = [each for each in proof.clauses if each.verdict is ProofVerdict.NOT_PROVED]
+    if not open_clauses or any(each.counterexample is not None for each in open_clauses):
+        return proof
+    best, effort = proof, proof.effort
+    for most in (each for each in _SHORTER if each < limits.most):
+        shorter = _Prover(node, limits._replace(most=most)).run()
+        effort += shorter.effort
+        if shorter.verdict is not ProofVerdict.PROVED_UP_TO:
+            break
+        best = _joined(proof, shorter)
+    return replace(best, effort=effort)
+
+
+def _joined(proof: NodeProof, shorter: NodeProof) -> NodeProof:
+    """Return a proof with what is proved of shorter collections in place of what is not proved."""
+    if len(proof.clauses) != len(shorter.clauses):
+        return shorter  # a step could not be told at all, and those behind it were not asked for
+    clauses = [
+        cut if whole.verdict is ProofVerdict.NOT_PROVED else whole
+        for whole, cut in zip(proof.clauses, shorter.clauses, strict=True)
+    ]
+    return replace(shorter, clauses=(*clauses,))
 
 
 class _Prover:
@@ -160,7 +187,7 @@ class _Prover:
                 self._to.traps.clear()
                 continue
             self._assume(holds, *self._no_traps())
-        if self._some_input() is None and self._answer([], exact=True) is None:
+        if self._some_input() is None and self._answer([], Depth.DEFINITIONS) is None:
             # Of nothing everything can be proved.
             line = self._node.before[0].line if self._node.before else 0
             self._clauses.append(
@@ -175,7 +202,7 @@ class _Prover:
     def _assume_records(self, names: Names) -> bool:
         """Assume the invariants that held of records before; return whether any records do."""
         held = [each for each in self._node.after if each.kind == HELD_BEFORE]
-        if not held or self._answer([], exact=False) is None:
+        if not held or self._answer([], Depth.FACTS) is None:
             return True
         for clause in held:
             try:
@@ -184,7 +211,7 @@ class _Prover:
                 self._to.traps.clear()
                 continue
             self._assume(holds, *self._no_traps())
-        if self._answer([], exact=True) is None:
+        if self._answer([], Depth.DEFINITIONS) is None:
             what, reason = "some records satisfy the invariants", "none do; change one of them"
             self._add(what, held[0].line, ProofVerdict.NOT_PROVED, reason=reason)
             return False
@@ -198,7 +225,7 @@ class _Prover:
         """Return whether something follows from what is assumed so far."""
         if isinstance(claim, bool):
             return claim
-        return self._answer([self._terms.no(claim)], exact=False) is None
+        return self._answer([self._terms.no(claim)], Depth.FACTS) is None
 
     def _some_input(self) -> dict[str, Value] | None:
         generator = InputGenerator(self._node, Random(1))  # noqa: S311  (no secret)
@@ -306,30 +333,54 @@ class _Prover:
         replay: _Replay,
     ) -> ClauseProof:
         """Return the verdict on something, given the ways in which it goes wrong."""
-        asked = [part for part in wrong if part is not False]
-        reason = ""
-        for exact in (False, True):
-            if not asked:
-                break
-            answer = self._answer([self._terms.any_of(asked)], exact=exact)
-            if answer is None:
-                asked = []
-            elif isinstance(answer, str):
-                reason = answer
-            elif (values := self._inputs.read(answer)) and replay(
-                values, world := self._world.read(answer)
-            ):
-                return self._refuted(what, line, values, world, replay)
-            else:
-                reason = "unknown: what the solver gives as a counterexample does not replay"
-        if not asked:
+        found = self._search([part for part in wrong if part is not False], replay)
+        if found is None:
             held = ProofVerdict.PROVED_UP_TO if self._inputs.is_cut else ProofVerdict.PROVED
             return ClauseProof(what, line, held)
+        if not isinstance(found, str):
+            return self._refuted(what, line, *found, replay)
         generator = InputGenerator(self._node, Random(1))  # noqa: S311  (no secret)
         for _ in range(0 if self._node.has_effects else _RANDOM_INPUTS):
             if replay(values := generator.draw(), world := GivenWorld()):
                 return self._refuted(what, line, values, world, replay)
-        return ClauseProof(what, line, ProofVerdict.NOT_PROVED, reason=reason)
+        return ClauseProof(what, line, ProofVerdict.NOT_PROVED, reason=found)
+
+    def _search(self, wrong: list[Term], replay: _Replay) -> _Found | str | None:
+        """Return what replays of the ways in which something goes wrong, why that is not known, or
+        None if nothing does. All ways are asked for at once by what is linear; if that does not
+        settle it one after the other, since each is about few items only."""
+        if not wrong:
+            return None
+        whole = self._terms.any_of(wrong)
+        found = self._tried(whole, replay, _WHOLE_EFFORT, Depth.FACTS)
+        if not isinstance(found, str):
+            return found
+        reason, until = "", self._effort + self._limits.effort
+        for part in self._terms.alternatives(whole):
+            for depth in Depth if self._terms.lemmas else (Depth.FACTS, Depth.DEFINITIONS):
+                left = until - self._effort
+                if left <= 0:
+                    return reason or _NO_EFFORT
+                most = left if depth is Depth.DEFINITIONS else min(left, _LINEAR_EFFORT)
+                found = self._tried(part, replay, most, depth)
+                if not isinstance(found, str):
+                    break
+            if isinstance(found, str):
+                reason = reason or found
+            elif found is not None:
+                return found
+        return reason or None
+
+    def _tried(self, asked: Term, replay: _Replay, most: int, depth: Depth) -> _Found | str | None:
+        """Return inputs and a world that satisfy something and replay, why that is not known, or
+        None if nothing does."""
+        answer = self._answer([asked], depth, most)
+        if answer is None or isinstance(answer, str):
+            return answer
+        values, world = self._inputs.read(answer), self._world.read(answer)
+        if values is not None and replay(values, world):
+            return values, world
+        return "unknown: what the solver gives as a counterexample does not replay"
 
     def _refuted(
         self,
@@ -351,18 +402,16 @@ class _Prover:
 
     # Questions to the solver.
 
-    def _answer(self, asked: list[Term], *, exact: bool) -> Term | str | None:
+    def _answer(self, asked: list[Term], depth: Depth, most: int = 0) -> Term | str | None:
         """Return None if nothing satisfies all that is assumed and asked, a model of what does, or
-        why neither is known."""
+        why neither is known, by so many steps at most."""
         z3 = self._terms.z3
         solver = z3.Solver(ctx=self._terms.context)
-        solver.set(
-            "rlimit", self._limits.effort if exact else min(_LINEAR_EFFORT, self._limits.effort)
-        )
+        solver.set("rlimit", min(self._limits.effort, most or self._limits.effort))
         if self._limits.timeout_s is not None:
             solver.set("timeout", max(1, int(self._limits.timeout_s * 1_000)))
         told = [*self._assumed, *self._terms.facts[""], *asked]
-        solver.add(*self._terms.with_known(told, exact=exact))
+        solver.add(*self._terms.with_known(told, depth))
         found = solver.check()
         # Counted since the context was made, so the last one is the sum.
         self._effort = solver.statistics().get_key_value("rlimit count")

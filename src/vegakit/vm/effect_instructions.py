@@ -277,7 +277,7 @@ def _spawn(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands)
 
 def _kept_as(request: SpawnAgent) -> str:
     """Return the agent of a spawned process as the lookahead may use it, empty if it may not."""
-    return request.agent if is_followed(under=request.under, rules=request.rules) else ""
+    return request.agent if is_followed(under=request.under) else ""
 
 
 def _name(r: list[Value], at: int) -> str:
@@ -449,6 +449,7 @@ def chunked(vm: TaskMachine, ticket: str, text: str) -> bool:
     if sum(map(len, asked.chunks)) + len(chunk) > MAX_CHARS:
         return failed(vm, ticket, "LimitReached", "too much of the stream is unread")
     asked.chunks.append(chunk)
+    vm.weight_bound += len(chunk)
     vm.wake(ticket)
     return True
 
@@ -471,6 +472,10 @@ def _open(vm: TaskMachine, ticket: str) -> TicketState | None:
 
 def _settle(vm: TaskMachine, ticket: str, asked: TicketState) -> None:
     asked.done = vm.state.lookahead_due = True
+    vm.stir(asked.task)
+    if asked.error is not None:
+        vm.kept_walks.clear()  # the program goes on in a handler, where they did not look
+    vm.weight_bound += weight_of(asked.value)
     vm.pending.get(asked.task, {}).pop(ticket, None)
     if asked.kind == "spawn":
         _settle_process(vm, ticket, asked)

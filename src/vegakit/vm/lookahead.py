@@ -18,7 +18,7 @@ or wasted ones, which cost money; it cannot change what the program does.
 | return                               |                                                           |
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeAlias, cast
 
@@ -57,7 +57,6 @@ from vegakit.vm.module_facts import (
     HOT,
     NO_BOUND,
     LookaheadLimitError,
-    never_fails,
     poisoned,
     size_of,
 )
@@ -105,6 +104,7 @@ def _force(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands)
     into, of = operands
     value = frame.registers[of]
     if type(value) is Future:
+        vm.go_further()
         asked = vm.main.state.asked.get(value.ticket)
         if asked is not None and asked.kind == "spawn" and not asked.done:
             value = UnknownValue(NO_BOUND, 0, asked.of)
@@ -130,6 +130,7 @@ def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) 
         return STOP
     if operands[1] == SPAN:
         # Entered here as well, so that a call that is begun early is told of where it belongs.
+        vm.is_clean = False
         span = vm.ticket(frame, operands[3])
         leave_round(vm, frame, span)
         frame.spans = (*frame.spans, span)
@@ -138,15 +139,17 @@ def _host(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) 
 
 
 def _spawn(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
-    into, agent, wallet, _, under, rules, _ = operands
+    into, agent, wallet, _, under, _, _ = operands
     name = frame.registers[agent]
     vm.many |= wallet >= 0
-    known = type(name) is AgentRef and is_followed(under=under >= 0, rules=rules)
+    vm.is_clean = False
+    known = type(name) is AgentRef and is_followed(under=under >= 0)
     frame.registers[into] = UnknownValue(NO_BOUND, 0, name.name if known else "")
 
 
 def _unread(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
     """Only the program reads from a stream."""
+    vm.is_clean = False
     frame.registers[operands[0]] = UnknownValue(NO_BOUND)
 
 
@@ -202,6 +205,7 @@ _LENGTHS = frozenset({"len", "list::len"})
 def _enter(vm: "Lookahead", task: ProgramTask, frame: Frame, operands: Operands) -> None:
     """Enter a session. Its money is set aside only when the program enters it, so no call inside
     may begin."""
+    vm.is_clean = False
     scope = f"{UNOPENED}{len(vm.state.scopes)}"
     vm.state.scopes[scope] = vm.scope(frame)
     frame.scopes.append(scope)
@@ -240,66 +244,24 @@ assert _HANDLERS.keys() | {Op[name] for name in HOT} | {Op.AGENT} == {*Op} - STO
 OPS = cast("Mapping[int, InstructionHandler]", {COLD + op: _HANDLERS.get(op, _over) for op in Op})
 
 
-# The lookahead from each waiting task, and the calls that it makes useless.
+# A lookahead.
 
 
-_FUEL = 20_000
+FUEL = 20_000
 """The fuel of one lookahead, which does not count as the program's."""
 
 _JUMPS = frozenset({Op.JUMP_IF, Op.JUMP_IF_NOT, Op.JUMP_IF_NULL, Op.NEXT})
 
 
-def run_lookahead(vm: TaskMachine) -> None:
-    """Look ahead from every task that waits for a result. The tasks of one `parallel` are
-    independent."""
-    # With a full window nothing can begin, and the walk would take time from the program.
-    if sum(asked.speculative for asked in vm.state.asked.values()) >= vm.state.window:
-        return
-    for task in [*vm.state.tasks.values()]:
-        # A task that waits for a group has its members to look ahead for it, and the body of a
-        # monitor may never run.
-        if task.waits in vm.state.asked and not task.watch:
-            _walked(vm, task, begins=True)
-
-
-def _walked(vm: TaskMachine, task: ProgramTask, *, begins: bool) -> set[str]:
-    """Return the speculative calls that a lookahead reached. An error ends only the lookahead: the
-    program has not got there yet, and will raise its own errors. Calls that had begun by then are
-    used or cancelled like any other."""
-    seen: set[str] = set()
-    with never_fails("looking ahead"):
-        lookahead = Lookahead(vm, task, begins=begins)
-        seen = lookahead.seen
-        lookahead.walk()
-    return seen
-
-
-def cancel_unreachable(vm: TaskMachine, task: ProgramTask) -> None:
-    """Cancel the speculative calls this task can no longer reach, after it took a branch the
-    lookahead did not expect."""
-    speculative = vm.speculative_tickets(task.name)
-    if speculative:
-        seen = _walked(vm, task, begins=False)
-        vm.cancel_speculative([*_unused(vm, speculative, seen)])
-
-
-def _unused(vm: TaskMachine, speculative: list[str], seen: set[str]) -> Iterator[str]:
-    """Yield every speculative call that will not be used. When one is dropped, later calls to the
-    same process are dropped too, because that process has seen the dropped message."""
-    spoilt: set[str] = set()
-    for ticket in speculative:
-        older = vm.state.asked[ticket].older
-        to = "" if older is None else older.to
-        if ticket not in seen or to in spoilt:
-            spoilt |= {to} - {""}
-            yield ticket
-
-
 class Lookahead(TaskMachine):
     """A machine that runs a copy of a waiting task. `seen` are the speculative calls that it
-    reached."""
+    reached. `reach` is how many calls and awaited results it may pass, `farthest` behind how many
+    it began the last call. `held_back` says that a call may begin later without anything that
+    happens in this task, and `is_clean` that nothing was passed over so far."""
 
-    def __init__(self, vm: TaskMachine, task: ProgramTask, *, begins: bool = True) -> None:
+    def __init__(
+        self, vm: TaskMachine, task: ProgramTask, *, begins: bool = True, reach: int = FUEL
+    ) -> None:
         # Copies, because the walk writes registers, opens scopes and leaves calls, and the program
         # goes on from where it waits as if none of that had been.
         frames = [_copied(frame) for frame in task.frames]
@@ -319,27 +281,78 @@ class Lookahead(TaskMachine):
         self.facts = vm.facts
         self.seen: set[str] = set()
         self._begins = begins
-        self._room = vm.state.window - sum(asked.speculative for asked in vm.state.asked.values())
-        self.older: list[PriorSend] = []
+        self._room = vm.state.window - len(vm.speculative)
+        self._reach, self._passed_over, self.farthest = reach, 0, 0
+        self.held_back, self.is_clean, self._is_over = False, True, False
+        self._met_older: list[PriorSend] = []
         self.many = False
         self.busy: set[str] = set()
-        self.passed = EffectSet()
+        self._met_effects = EffectSet()
         self._joined: set[int] = set()
-        # Calls of this task without a result come before all that the walk meets: nothing may begin
-        # that conflicts with them, and the money they may take is not free. A spawn is left out,
-        # because nobody has asked its process anything yet.
-        for ticket, asked in vm.state.asked.items():
-            mine = asked.task == task.name and not asked.done and not asked.speculative
-            if mine and asked.of and asked.kind != "spawn":
-                self._pass(
-                    self.facts.effects_of(asked.of),
-                    asked.older and _as_in_flight(asked.older, ticket),
-                )
+        self._is_full = False
+        self._known_pending: tuple[EffectSet, list[PriorSend]] | None = None
+
+    @property
+    def _pending(self) -> tuple[EffectSet, list[PriorSend]]:
+        """Return the effects and sends of this task without a result. They come before all that the
+        walk meets: nothing may begin that conflicts with them, and the money they may take is not
+        free. A spawn is left out, because nobody has asked its process anything yet. There may be
+        thousands, so they are looked at when a call could begin, which is seldom."""
+        if self._known_pending is not None:
+            return self._known_pending
+        vm, effect_set = self.main, EffectSet()
+        older: list[PriorSend] = []
+        kinds: set[str] = set()
+        for ticket in vm.pending.get(self.task.name, ()):
+            asked = vm.state.asked[ticket]
+            if asked.speculative or not asked.of or asked.kind == "spawn":
+                continue
+            if asked.of not in kinds:
+                kinds.add(asked.of)
+                effect_set = joined(effect_set, self.facts.effects_of(asked.of))
+            if asked.older is not None:
+                older.append(_as_in_flight(asked.older, ticket))
+        self._known_pending = effect_set, older
+        return self._known_pending
+
+    def _conflicts(self, effect_set: EffectSet) -> bool:
+        """Return whether something conflicts with what comes before it and has no result."""
+        return conflict(effect_set, self._met_effects) or conflict(effect_set, self._pending[0])
 
     def walk(self) -> None:
-        """Run the copy of the task until it ends, cannot go on, or has used its fuel."""
+        """Run the copy of the task until it ends, cannot go on, or has used its fuel or gone as far
+        as it may."""
+        self._is_full = False
         with suppress(LookaheadLimitError):
-            compute(self, self.task, _FUEL, OPS)
+            self._is_over = compute(self, self.task, FUEL, OPS) > 0
+
+    @property
+    def is_sure(self) -> bool:
+        """Return whether the program will do all that the walk has done, up to its end or to where
+        the window was full, and every call that it passed was begun. Then it can go on."""
+        return self.is_clean and (self._is_full or self._is_over)
+
+    def go_on(self) -> None:
+        """Walk on from where the window was full."""
+        vm = self.main
+        self._known_pending = None
+        self._met_older = [one for one in self._met_older if one.in_flight in vm.speculative]
+        self._room = vm.state.window - len(vm.speculative)
+        self._passed_over, self._reach = 0, FUEL
+        self.held_back = False
+        if not self._is_over:
+            self.walk()
+
+    def go_further(self) -> None:
+        """Count a call or an awaited result that is passed, or end the walk."""
+        if self._begins and self._room <= 0:
+            # The window is full: nothing further ahead can begin.
+            self.task.frames[-1].pc -= 1
+            self.held_back = self._is_full = True
+            raise LookaheadLimitError
+        self._passed_over += 1
+        if self._passed_over > self._reach:
+            raise LookaheadLimitError
 
     # A lookahead makes no requests by itself and ends nothing
 
@@ -375,6 +388,7 @@ class Lookahead(TaskMachine):
     def step_over(self, frame: Frame) -> bool:
         """Step to where the branches of the last instruction meet. Return False if that is
         unknown."""
+        self.is_clean = False
         region = self.facts.regions.of(frame.function, frame.pc - 1)
         if region.barrier:
             return False
@@ -383,7 +397,7 @@ class Lookahead(TaskMachine):
             # Which of the branches will run is unknown, so how much they change is too. A later
             # read has no version then, and waits for its turn.
             self.task.changes = UNCOUNTED
-        self.older += [PriorSend(agent) for agent in region.sends or ()]
+        self._met_older += [PriorSend(agent) for agent in region.sends or ()]
         self.many |= region.sends is None
         # Any process may have got a message in there: the empty path stands for all of them.
         self.busy |= {""} if region.sends is None or ANY_AGENT in region.sends else set()
@@ -400,17 +414,19 @@ class Lookahead(TaskMachine):
         return True
 
     def _pass(self, effect_set: EffectSet, older: PriorSend | None = None) -> None:
+        self.is_clean = False
         # By identity: a loop passes over the same set in every round, and joining sets is slow.
         if id(effect_set) not in self._joined:
             self._joined.add(id(effect_set))
-            self.passed = joined(self.passed, effect_set)
+            self._met_effects = joined(self._met_effects, effect_set)
         if older is not None:
-            self.older.append(older)
+            self._met_older.append(older)
 
     # Calls
 
     def send(self, frame: Frame, operands: Operands, *, stream: bool) -> str | None:
         """Return the ticket of a send, begun or found; None if it has to wait for its turn."""
+        self.go_further()
         _, to, message, answer, timeout, budget, site = operands
         r, agent = frame.registers, receiving_agent(self.main, frame.registers[to])
         effect_set = self.facts.effects.agent(agent)
@@ -440,7 +456,7 @@ class Lookahead(TaskMachine):
             )
             asked.older = older
             self._begin(ticket, request, asked)
-            self.older.append(_as_in_flight(older, ticket))
+            self._met_older.append(_as_in_flight(older, ticket))
             return ticket
         self._pass(effect_set, older)
         if type(r[to]) is not AgentRef:
@@ -456,11 +472,13 @@ class Lookahead(TaskMachine):
             return True
         asked = self.main.state.asked.values()
         in_flight = any(a.older is not None and a.older.to == to.path and not a.done for a in asked)
+        self.held_back |= in_flight  # which may be a message of another task
         return not in_flight and not self.busy & {to.path, ""}
 
     def host(self, frame: Frame, operands: Operands) -> Value:
         """Return the result of a host call, if it has one. A call that only reads is begun if it
         may be."""
+        self.go_further()
         _, name, args, site = operands
         rights = self.functions[frame.function].rights
         effect_set = self.facts.effects.host(name, rights)
@@ -483,25 +501,25 @@ class Lookahead(TaskMachine):
     def _met(self, ticket: str, effect_set: EffectSet) -> str:
         """Count a speculative call as reached, unless it now conflicts with something before it."""
         asked = self.main.state.asked[ticket]
-        if asked.speculative and not conflict(effect_set, self.passed):
+        if asked.speculative and not self._conflicts(effect_set):
             self.seen.add(ticket)
             if asked.older is not None and not asked.done:
-                self.older.append(_as_in_flight(asked.older, ticket))
+                self._met_older.append(_as_in_flight(asked.older, ticket))
         return ticket
 
     def _may_begin(self, effect_set: EffectSet, frame: Frame) -> bool:
-        if self._begins and self._room <= 0:
-            raise LookaheadLimitError  # the window is full: nothing further ahead can begin
         opened = not self.scope(frame).startswith(UNOPENED)
-        return opened and self._begins and not conflict(effect_set, self.passed)
+        return opened and self._begins and not self._conflicts(effect_set)
 
     def _begin(self, ticket: str, request: SendTo | CallHost, asked: TicketState) -> None:
         self._room -= 1
+        self.farthest = self._passed_over
         # The program compares the digest when it gets here: a call that began under a wrong
         # assumption has another request.
         asked.speculative, asked.digest = True, request_digest(request)
         self.main.ask(ticket, asked)
-        self.main.request(SpeculativeCall(request, asked.older, tuple(self.older), self.many))
+        older = (*self._pending[1], *self._met_older)
+        self.main.request(SpeculativeCall(request, asked.older, older, self.many))
         self.seen.add(ticket)
 
 

@@ -9,12 +9,12 @@ on how the fuel is given: `run(1)` many times is `run(many)`. An instruction tha
 run again when it can go on, and costs its fuel once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vegakit.errors import ContractViolated
 from vegakit.lang import Module
-from vegakit.vm import lookahead, tasks
+from vegakit.vm import tasks
 from vegakit.vm.conversion import fit
 from vegakit.vm.effect_instructions import (
     EFFECT_INSTRUCTIONS,
@@ -25,7 +25,8 @@ from vegakit.vm.effect_instructions import (
 )
 from vegakit.vm.instructions import CALL_INSTRUCTIONS, DATA_INSTRUCTIONS, end_frame
 from vegakit.vm.interpreter import compute
-from vegakit.vm.module_facts import COLD, LoadedModule, load
+from vegakit.vm.lookahead import FUEL, Lookahead
+from vegakit.vm.module_facts import COLD, LoadedModule, load, never_fails
 from vegakit.vm.requests import CancelRequest, End
 from vegakit.vm.state import (
     MAIN,
@@ -40,6 +41,7 @@ from vegakit.vm.state import (
     opened,
     packed,
     state_weight,
+    task_weight,
 )
 from vegakit.vm.task_machine import InstructionHandler, TaskMachine
 from vegakit.vm.tasks import cause_in, unwind
@@ -69,13 +71,29 @@ class Vm(TaskMachine):
         for ticket, asked in self.state.asked.items():
             if not asked.done:
                 self.pending.setdefault(asked.task, {})[ticket] = None
+            if asked.speculative:
+                self.speculative[ticket] = None
+        self.stirred |= dict.fromkeys(self.state.tasks)
+        self.weight_bound = state.limits.weight + 1
+        self._weights: dict[str, int] = {}
         for name, task in self.state.tasks.items():
             if task.waits and name not in self.state.ready:
                 self.waiting.setdefault(task.waits, []).append(name)
 
     def weigh(self) -> bool:
         """Return whether the state is small enough to be stored. If not, end the program."""
-        fits = state_weight(self.state) <= self.state.limits.weight
+        # What has not changed is not weighed again. What is gone is still counted, so the whole is
+        # weighed anew only when the bound says that it may be too large.
+        state, weights = self.state, self._weights
+        for name in self.unweighed:
+            if name in state.tasks:
+                before, weights[name] = weights.get(name, 0), task_weight(state.tasks[name])
+                self.weight_bound += weights[name] - before
+        self.unweighed.clear()
+        if self.weight_bound > state.limits.weight:
+            self.weight_bound = state_weight(state)
+            self._weights = {name: task_weight(task) for name, task in state.tasks.items()}
+        fits = self.weight_bound <= state.limits.weight
         if not fits:
             self._crash_all(ProgramFault("LimitReached", _TOO_LARGE))
         return fits
@@ -105,7 +123,7 @@ class Vm(TaskMachine):
             and state.status is Status.RUNNING
         ):
             state.lookahead_due = False
-            lookahead.run_lookahead(self)
+            run_lookahead(self)
         return self._step()
 
     def _take_turn(self, fuel: int) -> int:
@@ -116,6 +134,7 @@ class Vm(TaskMachine):
             self._crash_all(ProgramFault("FuelExhausted", _NO_FUEL, self.stack(task)))
             return 0
         room = min(room, state.weighed + _WEIGH_EVERY - state.fuel_used)
+        self.stirred[task.name] = self.unweighed[task.name] = None
         free = 1 if task.waits else 0
         task.waits = ""
         spent = room - compute(self, task, room + free, _OPS)
@@ -167,10 +186,9 @@ class Vm(TaskMachine):
 
     def decline(self, ticket: str) -> None:
         """Drop a speculative call that the host has declined. It is made when its turn comes."""
-        asked = self.state.asked.get(ticket)
-        if asked is not None and asked.speculative:
-            del self.state.asked[ticket]
-            self.pending.get(asked.task, {}).pop(ticket, None)
+        if self.is_speculative(ticket):
+            # There may be money for it when any answer has come.
+            self.stirred[self.forget_asked(ticket).task] = None
 
     def void(self, ticket: str) -> None:
         """Drop a speculative call whose result is valid only in its turn. The program makes the
@@ -192,7 +210,7 @@ class Vm(TaskMachine):
         not expect, so cancel the speculative calls that the task can no longer reach."""
         handled = unwind(self, task, fault)
         if handled and self.state.window:
-            lookahead.cancel_unreachable(self, task)
+            cancel_unreachable(self, task)
         return handled
 
     def finish(self, value: Value) -> None:
@@ -239,11 +257,115 @@ class Vm(TaskMachine):
             part.clear()
         state.ready.clear()
         self.pending.clear()
+        self.speculative.clear()
+        self.kept_walks.clear()
         self.waiting.clear()
 
 
 _NO_FUEL = "the program has used all its fuel; raise the limit or look for an endless loop"
 _TOO_LARGE = "the variables of the program hold more than a program may"
+
+
+# When a program looks ahead, from which of its tasks and how far; the calls that become useless.
+#
+# What a program does for an answer must not grow with what is left of it. Most of the rest waits
+# for answers that are not there yet, so a lookahead goes twice as far as calls were found to begin,
+# and only now and then all the way.
+#
+# | a task                                      | is looked ahead from    |
+# |---------------------------------------------|-------------------------|
+# | for which nothing has changed               | nowhere                 |
+# | whose last walk was sure of all it met, and | where that walk stopped |
+# | has a call still ahead of the program       |                         |
+# | any other                                   | where it waits          |
+
+
+_WIDE, _EVERY = 8, 256
+"""The first lookaheads go as far as their fuel, and then one in so many."""
+
+_NEAR = 8
+"""How many calls and awaited results a lookahead passes at least."""
+
+
+def run_lookahead(vm: TaskMachine) -> None:
+    """Look ahead from every task that waits for a result. The tasks of one `parallel` are
+    independent."""
+    # With a full window nothing can begin, and the walk would take time from the program.
+    state = vm.state
+    if len(vm.speculative) >= state.window:
+        return
+    state.walks += 1
+    is_wide = state.walks <= _WIDE or state.walks % _EVERY == 0
+    reach = FUEL if is_wide else state.reach + 2 * len(vm.speculative)
+    farthest = 0
+    for task in _due(vm):
+        if (lookahead := _continued(vm, task)) is None:
+            lookahead = _walked(vm, task, begins=True, reach=reach)
+            farthest = max(farthest, lookahead.farthest if lookahead else 0)
+        if lookahead is not None and lookahead.held_back:
+            vm.stirred[task.name] = None
+        if lookahead is not None and lookahead.is_sure:
+            vm.kept_walks[task.name] = lookahead
+    least = state.reach // 2 if is_wide and state.walks > _WIDE else state.reach
+    state.reach = max(_NEAR, 2 * farthest, least)
+
+
+def _due(vm: TaskMachine) -> list[ProgramTask]:
+    """Return the waiting tasks for which something has changed since the last lookahead. A task
+    that waits for a group has its members to look ahead for it, and the body of a monitor may never
+    run."""
+    state = vm.state
+    stirred, vm.stirred = vm.stirred, {}
+    names = stirred if len(stirred) < 2 else [name for name in state.tasks if name in stirred]
+    tasks = [state.tasks[name] for name in names if name in state.tasks]
+    return [task for task in tasks if task.waits in state.asked and not task.watch]
+
+
+def _continued(vm: TaskMachine, task: ProgramTask) -> Lookahead | None:
+    """Go on with the last lookahead of a task, if the program does what it has foreseen. Return
+    None if it has to look from where it waits: it may know more there."""
+    kept = vm.kept_walks.pop(task.name, None)
+    # While a call that the walk began is still ahead of the program, so is where the walk stopped.
+    if not isinstance(kept, Lookahead) or not vm.speculative_tickets(task.name):
+        return None
+    with never_fails("looking ahead"):
+        kept.go_on()
+    return kept if kept.is_sure else None
+
+
+def _walked(
+    vm: TaskMachine, task: ProgramTask, *, begins: bool, reach: int = FUEL
+) -> Lookahead | None:
+    """Return a lookahead that has ended, None if it could not begin. An error ends only the
+    lookahead: the program has not got there yet, and will raise its own errors. Calls that had
+    begun by then are used or cancelled like any other."""
+    lookahead: Lookahead | None = None
+    with never_fails("looking ahead"):
+        lookahead = Lookahead(vm, task, begins=begins, reach=reach)
+        lookahead.walk()
+    return lookahead
+
+
+def cancel_unreachable(vm: TaskMachine, task: ProgramTask) -> None:
+    """Cancel the speculative calls this task can no longer reach, after it took a branch the
+    lookahead did not expect."""
+    speculative = vm.speculative_tickets(task.name)
+    if speculative:
+        walked = _walked(vm, task, begins=False)
+        seen: set[str] = set() if walked is None else walked.seen
+        vm.cancel_speculative([*_unused(vm, speculative, seen)])
+
+
+def _unused(vm: TaskMachine, speculative: list[str], seen: set[str]) -> Iterator[str]:
+    """Yield every speculative call that will not be used. When one is dropped, later calls to the
+    same process are dropped too, because that process has seen the dropped message."""
+    spoilt: set[str] = set()
+    for ticket in speculative:
+        older = vm.state.asked[ticket].older
+        to = "" if older is None else older.to
+        if ticket not in seen or to in spoilt:
+            spoilt |= {to} - {""}
+            yield ticket
 
 
 # Start.

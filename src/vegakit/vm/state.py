@@ -176,10 +176,11 @@ class TicketState(Struct, omit_defaults=True):
 class VmState(Struct, omit_defaults=True):
     """The whole state. `turn` is the fuel left in the turn of the first ready task. `spawned` maps
     tickets to paths, empty while unknown; `scopes` maps each open scope to the one around it.
-    `window` is how many speculative calls are allowed, 0 for none; `lookahead_due` says that
-    something has changed since the last lookahead; `agents` maps a process to its agent; `given_up`
-    are speculative calls that were cancelled and are not begun speculatively again; `messages_sent`
-    counts the messages to each process with memory."""
+    `window` is how many speculative calls are allowed, 0 for none; `walks` counts the lookaheads
+    and `reach` is how far the next one goes; `lookahead_due` says that something has changed since
+    the last lookahead; `agents` maps a process to its agent; `given_up` are speculative calls that
+    were cancelled and are not begun speculatively again; `messages_sent` counts the messages to
+    each process with memory."""
 
     tasks: dict[str, ProgramTask]
     ready: list[str]
@@ -194,6 +195,8 @@ class VmState(Struct, omit_defaults=True):
     weighed: int = 0
     sweep_at: int = 64
     window: int = 0
+    walks: int = 0
+    reach: int = 0
     lookahead_due: bool = False
     agents: dict[str, str] = field(default_factory=dict[str, str])
     given_up: dict[str, None] = field(default_factory=dict[str, None])
@@ -309,6 +312,11 @@ def _roots(state: VmState) -> Iterator[Value]:
             yield from member.values or ()
     for asked in state.asked.values():
         yield asked.value
+
+
+def task_weight(task: ProgramTask) -> int:
+    """Return the number of characters and items that the registers of a task hold."""
+    return sum(sum(map(weight_of, frame.registers)) for frame in task.frames)
 
 
 def state_weight(state: VmState) -> int:

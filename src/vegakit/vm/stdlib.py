@@ -4,6 +4,7 @@ What a function takes is written in the library of the language, `lang.LIBRARY`.
 seen that calls fit, so an argument of another kind is the fault of bytecode that no compiler made.
 """
 
+import csv
 import math
 import re
 from collections.abc import Callable, Hashable, Sequence
@@ -103,10 +104,11 @@ def _checked(arg: Value, param: tuple[type | None, bool]) -> Value:
 
 
 _WALKING = frozenset(
-    "list::sort list::unique list::contains list::index_of list::count list::sum list::min "
-    "list::max list::flatten list::without_nulls str::join".split()
+    "list::sort list::sort_by list::unique list::contains list::index_of list::count list::sum "
+    "list::min list::max list::flatten list::without_nulls str::join".split()
 )
-_SPELLING = frozenset({"str", "json::text"})
+_SPELLING = frozenset({"str", "json::text", "csv::text"})
+_PARSING = frozenset({"json::parse", "csv::parse"})
 
 
 def work_in(name: str, args: Sequence[Value]) -> int:
@@ -115,7 +117,7 @@ def work_in(name: str, args: Sequence[Value]) -> int:
         return sum(map(items_in, args)) + sum(map(work_of, args))
     if name in _SPELLING:
         return sum(map(work_of, args))
-    if name == "json::parse":
+    if name in _PARSING:
         return sum(map(weight_of, args)) >> 2
     return 0
 
@@ -143,12 +145,26 @@ def _range(begin: int, end: int | None) -> ListValue:
 
 
 @pure("list::sort")
-def _sort(items: ListValue) -> ListValue:
+def _sort(items: ListValue, descending: bool | None) -> ListValue:
     _all_ordered(items)
-    return items_of(sorted(items))
+    return items_of(sorted(items, reverse=descending is True))
 
 
-def _all_ordered(items: ListValue) -> None:
+@pure("list::sort_by")
+def _sort_by(items: ListValue, field: str, descending: bool | None) -> ListValue:
+    """Equal items stay as they stood in both directions, as `sorted` of Python has it."""
+    for item in items:
+        if type(item) is not MapValue:
+            raise bad(f"list::sort_by sorts records and maps, not {kind_of(item)}")
+        if field not in item:
+            raise ProgramFault("KeyError", f"there is no entry {field:.80} to sort by")
+    known = [item for item in items if item[field] is not None]
+    _all_ordered([item[field] for item in known])
+    known.sort(key=lambda item: item[field], reverse=descending is True)
+    return items_of([*known, *(item for item in items if item[field] is None)])
+
+
+def _all_ordered(items: list[Value]) -> None:
     for item in items:
         if not is_ordered(items[0], item):
             raise bad(f"{kind_of(items[0])} and {kind_of(item)} have no order")
@@ -193,10 +209,24 @@ def _sum(items: ListValue) -> Value:
     for item in items:
         if type(item) not in _SUMMED:
             raise bad(f"{kind_of(item)} is not added up")
+    if all(type(item) is float for item in items):
+        return _sum_of_floats(items)
     total = items[0]
     for item in items[1:]:
         total = add(total, item)
     return total
+
+
+def _sum_of_floats(items: ListValue) -> Value:
+    """What each addition loses is added at the end, as `sum` of Python 3.12 does: written out
+    here, a run that goes on under another Python gets the same digits."""
+    total = lost = 0.0
+    for item in items:
+        grown = add(total, item)
+        larger, smaller = (total, item) if abs(total) >= abs(item) else (item, total)
+        lost += (larger - grown) + smaller
+        total = grown
+    return add(total, lost)
 
 
 @pure("list::min")
@@ -326,6 +356,55 @@ def _opened(text: str) -> int:
     return text.count("[") + text.count("{")
 
 
+@pure("csv::parse")
+def _parse_csv(text: str) -> ListValue:
+    """Empty lines are passed over, as at the end of most files."""
+    items = csv.reader(re.split(r"(?<=\n)", text.removeprefix("\ufeff")), strict=True)
+    made: list[MapValue] = []
+    try:
+        head = next((cells for cells in items if cells), list[str]())
+        if len({*head}) < len(head):
+            raise ProgramFault("ValueError", "two columns of the CSV have the same name")
+        for cells in items:
+            if len(cells) > len(head):
+                count = f"{len(cells)} cells for {len(head)} columns"
+                raise ProgramFault("ValueError", f"line {items.line_num} of the CSV has {count}")
+            if cells:
+                given = dict(zip(head, cells, strict=False))
+                made.append(fields_of(dict.fromkeys(head, "") | given))
+            if len(made) > MAX_PARSED:
+                raise limit(f"a CSV text has at most {MAX_PARSED:,} lines; split it")
+    except csv.Error as error:
+        raise ProgramFault("ValueError", f"not CSV: {error}") from None
+    return items_of(made)
+
+
+class _Written(list[str]):
+    """What the writer of CSV writes to."""
+
+    def write(self, text: str) -> None:
+        self.append(text)
+
+
+@pure("csv::text")
+def _csv_text(items: ListValue) -> str:
+    """Columns are those of all items, in the order in which they first occur."""
+    head: dict[str, None] = {}
+    for cells in items:
+        if type(cells) is not MapValue:
+            raise bad(f"csv::text writes records and maps, not {kind_of(cells)}")
+        head |= dict.fromkeys(cells)
+    if len(head) * len(items) > MAX_ITEMS:
+        raise limit(f"a CSV text has at most {MAX_ITEMS:,} cells; split it")
+    written = _Written()
+    lines = csv.writer(written, lineterminator="\n")
+    if head:
+        lines.writerow(head)
+    for cells in items:
+        lines.writerow(["" if cells.get(name) is None else text_of(cells[name]) for name in head])
+    return sized("".join(written))
+
+
 @pure("time::of_seconds")
 def _of_seconds(seconds: float) -> Duration:
     if seconds < 0:
@@ -453,6 +532,7 @@ _SHORT: dict[
     "json::text": lambda value: sized(json_text(value)),
     "time::seconds": lambda of: of.ms / _MS,
     "file": FileRef,
+    "file::name": lambda path: path.rstrip("/").rpartition("/")[2],
     "str": lambda of: sized(text_of(of)),
     "str::trim": str.strip,
     "str::lower": lambda text: sized(text.lower()),

@@ -44,7 +44,11 @@ def request_digest(request: SendTo | CallHost) -> str:
 
 class TaskMachine(ABC):
     """`extra` is the fuel that an instruction costs beyond one. `pending` are the tickets without a
-    result, by the task that asked; `waiting` the names of the tasks that wait for a key."""
+    result, by the task that asked; `speculative` those of calls that the program has not reached,
+    the oldest first; `waiting` the names of the tasks that wait for a key. `stirred` are tasks for
+    which something has changed since the last lookahead, `kept_walks` lookaheads that can go on
+    where they stopped. `unweighed` are tasks that ran since the state was weighed, and
+    `weight_bound` is the most that it weighs but for them."""
 
     def __init__(self, program: LoadedModule, state: VmState, live_registers: int) -> None:
         self.program = program
@@ -53,6 +57,11 @@ class TaskMachine(ABC):
         self.extra = 0
         self.live_registers = live_registers
         self.pending: dict[str, dict[str, None]] = {}
+        self.speculative: dict[str, None] = {}
+        self.stirred: dict[str, None] = {}
+        self.kept_walks: dict[str, TaskMachine] = {}
+        self.unweighed: dict[str, None] = {}
+        self.weight_bound = 0
         self.waiting: dict[str, list[str]] = {}
 
     def function(self, number: int) -> LoadedFunction:
@@ -128,12 +137,29 @@ class TaskMachine(ABC):
         if len(state.asked) >= state.sweep_at:
             sweep(state)
         state.asked[ticket] = asked
+        self.weight_bound += 1
         self.pending.setdefault(asked.task, {})[ticket] = None
+        if asked.speculative:
+            self.speculative[ticket] = None
+
+    def forget_asked(self, ticket: str) -> TicketState:
+        """Remove a request, whether it has a result or not, and return what was known of it."""
+        asked = self.state.asked.pop(ticket)
+        self.pending.get(asked.task, {}).pop(ticket, None)
+        if self.speculative.pop(ticket, "") is None:
+            self.kept_walks.clear()  # what follows it may not be as they thought
+        return asked
+
+    def stir(self, name: str) -> None:
+        """Note that something has changed for a task, and for the members of a group that it waits
+        for: they may hold its futures."""
+        self.stirred[name] = None
+        if name in self.state.tasks and self.state.tasks[name].waits.startswith("group "):
+            self.stirred |= dict.fromkeys(self.state.tasks)
 
     def is_speculative(self, ticket: str) -> bool:
         """Return whether a request was begun before its turn and is not reached yet."""
-        asked = self.state.asked.get(ticket)
-        return asked is not None and asked.speculative
+        return ticket in self.speculative
 
     def use_speculative(self, task: ProgramTask, ticket: str, request: SendTo | CallHost) -> bool:
         """Use a speculative call if its request equals the one that the program makes. If not, the
@@ -141,6 +167,7 @@ class TaskMachine(ABC):
         asked = self.state.asked[ticket]
         if asked.digest == request_digest(request) and asked.task == task.name:
             asked.speculative, asked.digest = False, ""
+            del self.speculative[ticket]
             self.request(
                 request if self.withdraw_request(ticket) else SpeculativeCallUsed(ticket, request)
             )
@@ -158,7 +185,7 @@ class TaskMachine(ABC):
 
     def speculative_tickets(self, task: str) -> list[str]:
         """Return the speculative calls of a task, the oldest first."""
-        return [t for t, a in self.state.asked.items() if a.speculative and a.task == task]
+        return [ticket for ticket in self.speculative if self.state.asked[ticket].task == task]
 
     def cancel_all_speculative(self, task: str) -> None:
         """Cancel the speculative calls of a task."""
@@ -170,8 +197,7 @@ class TaskMachine(ABC):
         itself."""
         state = self.state
         for ticket in reversed(tickets):
-            asked = state.asked.pop(ticket)
-            self.pending.get(asked.task, {}).pop(ticket, None)
+            self.forget_asked(ticket)
             if not self.withdraw_request(ticket):
                 state.given_up[ticket] = None
                 self.request(CancelRequest(ticket))
@@ -201,6 +227,7 @@ class TaskMachine(ABC):
         """Remove a task, whether it is ready or waits."""
         if self.state.window:
             self.cancel_all_speculative(task.name)
+        self.kept_walks.pop(task.name, None)
         del self.state.tasks[task.name]
         if task.name in self.state.ready:
             self.state.ready.remove(task.name)

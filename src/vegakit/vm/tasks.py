@@ -85,6 +85,7 @@ def _split(vm: TaskMachine, task: ProgramTask, frame: Frame, name: str, begin: i
         within=vm.span(frame),
     )
     made = vm.state.tasks[name] = ProgramTask(name, [copy], depth=depth)
+    vm.unweighed[name] = None
     return made
 
 
@@ -223,7 +224,7 @@ def cancel_pending(vm: TaskMachine, task: str) -> None:
         # An orphan is waited for: it can be ended only when it has started and its path is known.
         if asked.kind != "spawn" or not asked.orphan:
             vm.request(CancelRequest(ticket))
-            del vm.state.asked[ticket]
+            vm.forget_asked(ticket)
 
 
 def _monitor(vm: TaskMachine, task: ProgramTask, frame: Frame, operands: Operands) -> int | None:

@@ -374,6 +374,8 @@ def text_of(value: Value) -> str:
     """Return a value as text, as `"{x}"` and `print` show it."""
     if type(value) is str:
         return value
+    if type(value) is float:
+        return repr(value)  # as Python writes it: 1e+16, where JSON has 1e16
     plain = _plain(value)
     return plain if type(plain) is str else msgspec.json.encode(plain).decode()
 

@@ -41,15 +41,17 @@ class EffortForm(StrEnum):
 
 class ModelFeatures(Struct, frozen=True):
     """The fields that a model takes. `json_output` is false for a model that answers in a shape
-    only by calling a tool, `json_beside_tools` for one that does so if it is given tools; `reasons`
-    is true for one that reasons unless it is told not to; `effort` says how it is told how much,
-    None where it cannot be told."""
+    only by calling a tool, `json_beside_tools` for one that does so if it is given tools,
+    `json_maps` for one that does so if a shape has objects with any keys; `reasons` is true for one
+    that reasons unless it is told not to; `effort` says how it is told how much, None where it
+    cannot be told."""
 
     json_output: bool = True
     temperature: bool = True
     reasons: bool = False
     context_tokens: int | None = None
     json_beside_tools: bool = True
+    json_maps: bool = True
     effort: EffortForm | None = None
 
 
@@ -199,8 +201,24 @@ def output_tool(request: ModelRequest, features: ModelFeatures) -> str | None:
     """Return the tool by which a model without JSON answers gives one."""
     if request.output is None:
         return None
-    takes_schema = features.json_output and (features.json_beside_tools or not request.tools)
+    takes_schema = (
+        features.json_output
+        and (features.json_beside_tools or not request.tools)
+        and (features.json_maps or not _has_map(request.output.json_schema))
+    )
     return None if takes_schema else request.output.name
+
+
+def _has_map(part: object) -> bool:
+    """Say whether a schema has an object with keys that it does not name. A provider that closes
+    every object would let such a one be empty only."""
+    if isinstance(part, list):
+        return any(map(_has_map, cast("list[object]", part)))
+    if not isinstance(part, dict):
+        return False
+    schema = cast("dict[str, object]", part)
+    is_open = isinstance(schema.get("additionalProperties"), dict)
+    return is_open or any(map(_has_map, schema.values()))
 
 
 class UnfinishedAnswerError(WorldError):

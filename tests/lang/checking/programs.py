@@ -41,7 +41,8 @@ def warnings(text: str) -> list[str]:
 
 
 def in_function(body: str) -> str:
-    return f"{DECLARED}\nfn probe({PARAMETERS}) may [fs, net, process] {{ {body} }}\n"
+    may = 'may [fs, net, process] allowed_hosts ["example.com"] allowed_commands ["ls"]'
+    return f"{DECLARED}\nfn probe({PARAMETERS}) {may} {{ {body} }}\n"
 
 
 def types_of(body: str) -> dict[str, str]:

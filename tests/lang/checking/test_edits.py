@@ -50,6 +50,8 @@ MENDED_FILES = [
     'agent A { tools [mcp "github"] }',
     "fn f() -> str { return file::read(\"a\"); }",
     "fn f() -> str may [net] { return file::read(\"a\"); }",
+    "fn f() -> int may [net] { return http::get(\"https://a.example.com/x\").status; }",
+    "fn f() -> str may [process::exec] { return exec(\"git log\"); }",
     "print(file::read(\"a\"));",
     "tool t() -> str { return file::read(\"a\"); }",
     "fn f() { return 3; }",

@@ -42,7 +42,8 @@ def _runs(program: Checked, seeds: Iterable[int]) -> None:
 def test_an_expression_gives_a_value_of_its_type(expression: str, kind: str):
     """What was found without running it is what comes when it runs."""
     body = f"let it = {expression}; return it;"
-    text = f"{DECLARED} fn probe({PARAMETERS}) -> {kind} may [fs, net, process] {{ {body} }}"
+    may = 'may [fs, net, process] allowed_hosts ["example.com"] allowed_commands ["ls"]'
+    text = f"{DECLARED} fn probe({PARAMETERS}) -> {kind} {may} {{ {body} }}"
     program, found = checked(text)
     assert program is not None, found
     _runs(program, range(10))

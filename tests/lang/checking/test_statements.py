@@ -134,7 +134,7 @@ def test_statements_of_a_parallel_block_are_independent(body: str, found: list[s
         ('fail("x"); print(1);', ["unreachable"]),
         ("try { print(1); } catch { print(1); } catch Timeout { print(2); }", ["unreachable"]),
         (
-            "try { print(1); } catch Timeout { print(1); } catch Timeout { print(2); }",
+            "try { print(c <- s); } catch Timeout { print(1); } catch Timeout { print(2); }",
             ["unreachable"],
         ),
         ("i == 1;", ["no-effect"]),

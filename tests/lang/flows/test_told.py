@@ -1,9 +1,11 @@
 """Flows of small programs, reasoned out by hand: what is told of a line stands beside it."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from vegakit.cli.drawing.text import as_dot, render_flows
 from vegakit.lang.analysis import dataflow_steps as noting
 from vegakit.lang.analysis.dataflow import ShownStep, shown_steps
 from vegakit.lang.analysis.dataflow_statements import dataflow_of
@@ -88,11 +90,58 @@ def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_program_too_large_is_told_so() -> None:
     """In time, and with its name."""
-    checked, _ = check_program("agent A { }\n" + 'A <- "x";\n' * 1_001, "p.vega", lambda _: None)
+    checked, _ = check_program("agent A { }\n" + 'A <- "x";\n' * 2_001, "p.vega", lambda _: None)
     assert checked is not None
     (flow,) = dataflow_of(checked)
     assert flow.too_large
     assert (flow.name, flow.steps) == ("main", ())
+
+
+HEAD = """program may [fs::write] allowed_paths ["**"]
+agent A { model "any" }
+agent M { model "any" memory conversation }
+"""
+LONG = {
+    "chain": ("let a0 = A <- 0;", "let a{n} = A <- a{m};"),
+    "independent": ("", 'let a{n} = A <- "q";'),
+    "told": ("", 'let a{n} = A <- "q"; print(a{n});'),
+    "one process": ("let p = spawn M;", 'let a{n} = p <- "q";'),
+    "processes": ("", 'let p{n} = spawn M; let a{n} = p{n} <- "q";'),
+    "branches": ('let x = "";', 'let a{n} = A <- "q"; if len(a{n}) > 3 {{ x = A <- "b"; }}'),
+    "futures": ("", 'let f{n} = async A <- "q"; let a{n} = await f{n};'),
+    "files": ("", 'file::write("f", "x");'),
+}
+
+
+def _calls_to_explain(kind: str, size: int) -> int:
+    """How many functions are called to explain as many lines."""
+    first, line = LONG[kind]
+    body = "\n".join(line.format(n=n, m=n - 1) for n in range(1, size + 1))
+    checked, wrong = check_program(f"{HEAD}fn main() {{\n{first}\n{body}\n}}", "p", lambda _: None)
+    assert checked is not None, wrong
+    count = 0
+
+    def counted(_frame: object, event: str, _of: object) -> None:
+        nonlocal count
+        count += event.endswith("call")
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        flows = dataflow_of(checked)
+        drawn = render_flows(flows, "p") + as_dot(flows)
+    finally:
+        sys.setprofile(before)
+    assert not flows[0].too_large
+    assert drawn
+    return count
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_explaining_twice_as_many_calls_takes_twice_the_work(kind: str) -> None:
+    """Counted, not timed. Where every step was looked at for each, it was four times the work."""
+    few, many = (_calls_to_explain(kind, size) for size in (100, 200))
+    assert many <= 2.2 * few
 
 
 def test_deep_loops_end() -> None:

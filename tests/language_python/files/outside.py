@@ -4,7 +4,8 @@ from vegakit import CapabilityDenied, program, vega
 
 @program(may=["fs::read"])
 def main() -> None:
+    path = "../../etc/passwd"
     try:
-        print(vega.file.read("../../etc/passwd"))
+        print(vega.file.read(path))
     except CapabilityDenied:
         print("denied")  # expect: denied

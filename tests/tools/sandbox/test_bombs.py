@@ -189,7 +189,8 @@ async def test_files_are_counted(in_memory: Path) -> None:
     async with boxed(in_memory, SandboxLimits(entries=1_000)) as box:
         ran = await box.python(make.format(2_000, 30))
         assert ran.notes == ("ended: the disk lost room for more than 1000 files while it ran",)
-        with pytest.raises(UserError, match="commands have left 2,000 files"):
+        # How many it had made when it was ended is a matter of who was faster.
+        with pytest.raises(UserError, match=r"commands have left [12],[0-9]{3} files"):
             await box.run("true")
 
 

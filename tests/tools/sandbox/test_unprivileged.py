@@ -11,8 +11,8 @@ import pytest
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
-
-
+SHARE = os.environ.get("VEGA_SHARE_AS_NOBODY", "40")
+"""Of each file, in percent: all of it was run with other rights already."""
 ITSELF = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
 
 
@@ -45,6 +45,7 @@ def test_as_nobody(name: str) -> None:
         "PATH": "/usr/bin:/bin",
         "PYTHONPATH": ":".join(map(str, paths)),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "VEGA_TEST_SHARE": SHARE,
     }
     plain = ["-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", f"--basetemp={place}"]
     ran = subprocess.run(

@@ -116,8 +116,9 @@ def _drawn(flow: DataflowGraph, boxes: dict[int, Box]) -> dict[tuple[int, int], 
     for step in flow.steps:
         if step.kind is not StepKind.PRINT or step.parent is None:
             continue
-        behind = [after for before, after in links if before == step.id]
-        for before, after in [pair for pair in links if pair[1] == step.id]:
+        ends = [pair for pair in links if step.id in pair]
+        behind = [after for before, after in ends if before == step.id]
+        for before, after in [pair for pair in ends if pair[1] == step.id]:
             pair = _lifted(flow.steps, boxes, before, after)
             if pair is not None and pair[2] != step.id:
                 del links[before, after]
@@ -170,14 +171,12 @@ def _path(steps: Sequence[DataflowStep], boxes: dict[int, Box], number: int) -> 
 
 def _needed(edges: dict[tuple[int, int], Edge]) -> list[Edge]:
     """Return the edges without those that follow from others."""
-    behind: dict[int, set[int]] = {}
+    behind: dict[int, int] = {}
+    implied: dict[int, int] = {}
     for before, after in sorted(edges, key=lambda pair: pair[1]):
-        behind.setdefault(after, set()).update({before}, behind.get(before, set()))
-    return [
-        edge
-        for (before, after), edge in edges.items()
-        if not any(before in behind.get(b, ()) for b, a in edges if a == after)
-    ]
+        behind[after] = behind.get(after, 0) | 1 << before | behind.get(before, 0)
+        implied[after] = implied.get(after, 0) | behind.get(before, 0)
+    return [edge for (before, after), edge in edges.items() if not implied[after] >> before & 1]
 
 
 def laid_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[float, float]:
@@ -221,15 +220,24 @@ def _measure(box: Box) -> None:
 
 
 def _rows(boxes: Sequence[Box], edges: Sequence[Edge]) -> list[list[_Slot]]:
-    ranks = {box.step.id: 0 for box in boxes}
+    ranks, _, to = {box.step.id: 0 for box in boxes}, *_ends_of(edges)
     for box in boxes:
         number = box.step.id
-        over = [ranks[edge.before] + 1 for edge in edges if edge.after == number]
+        over = [ranks[edge.before] + 1 for edge in to.get(number, ())]
         ranks[number] = max(over, default=0)
     rows: list[list[_Slot]] = [[] for _ in range(max(ranks.values(), default=-1) + 1)]
     for box in boxes:
         rows[ranks[box.step.id]].append(_Slot(box))
     return rows
+
+
+def _ends_of(edges: Sequence[Edge]) -> tuple[dict[int, list[Edge]], dict[int, list[Edge]]]:
+    """Return the edges by where they begin, and by where they end."""
+    from_, to = dict[int, list[Edge]](), dict[int, list[Edge]]()
+    for edge in edges:
+        from_.setdefault(edge.before, []).append(edge)
+        to.setdefault(edge.after, []).append(edge)
+    return from_, to
 
 
 def _lanes(rows: list[list[_Slot]], edges: Sequence[Edge]) -> dict[int, list[tuple[int, _Slot]]]:
@@ -270,18 +278,19 @@ def _draw(
     lanes: dict[int, list[tuple[int, _Slot]]],
     tops: Sequence[tuple[float, float]],
 ) -> None:
-    places = {box.step.id: box for box in boxes}
+    places, lows = {box.step.id: box for box in boxes}, dict(tops)
     for edge in edges:
         before, after = places[edge.before], places[edge.after]
-        low = next(bottom for top, bottom in tops if top == before.y)
+        low = lows[before.y]
         edge.points = [(before.middle, before.y + before.height), (before.middle, low)]
         for rank, slot in lanes.get(id(edge), []):
             top, bottom = tops[rank]
             edge.points += [(slot.middle, top), (slot.middle, bottom)]
         edge.points.append((after.middle, after.y))
+    from_, to = _ends_of(edges)
     for box in boxes:
-        _spread(box, [edge for edge in edges if edge.before == box.step.id], 0)
-        _spread(box, [edge for edge in edges if edge.after == box.step.id], -1)
+        _spread(box, from_.get(box.step.id, []), 0)
+        _spread(box, to.get(box.step.id, []), -1)
 
 
 def _spread(box: Box, edges: list[Edge], end: int) -> None:
@@ -301,6 +310,7 @@ _MARGIN = 24.0
 _TITLE = 34.0
 _LEGEND = 26.0
 _WAVES = 6
+_MOST_BOXES = 500
 _LEGENDS = {
     LinkKind.NEEDS: "needs its value",
     LinkKind.DECIDED: "decided by",
@@ -340,7 +350,7 @@ def as_svg(flows: Sequence[DataflowGraph]) -> str:
     for flow in flows:
         if not flow.steps and not flow.too_large:
             continue
-        boxes, edges = boxes_of(flow)
+        boxes, edges = boxes_of(flow) if _is_drawn(flow) else ([], [])
         width, height = laid_out(boxes, edges)
         drawn.append(_text(_MARGIN, top + 14, _heading(flow), "title"))
         drawn += _group(boxes, edges, _MARGIN, top + _TITLE)
@@ -352,8 +362,13 @@ def as_svg(flows: Sequence[DataflowGraph]) -> str:
     return _page(wide + 2 * _MARGIN, top + _LEGEND, [*drawn, *legend])
 
 
+def _is_drawn(flow: DataflowGraph) -> bool:
+    """A line has a place in every row that it passes, so pictures grow faster than functions."""
+    return not flow.too_large and len(flow.steps) <= _MOST_BOXES
+
+
 def _heading(flow: DataflowGraph) -> str:
-    if flow.too_large:
+    if not _is_drawn(flow):
         return f"{flow.name} · {flow.file}:{flow.line} · too large to be drawn"
     return f"{flow.name} · {flow.file}:{flow.line} · {counted(flow)}"
 

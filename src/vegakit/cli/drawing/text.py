@@ -115,7 +115,8 @@ def _lead(row: ShownStep, parents: dict[int, int | None], last: dict[int | None,
 
 def _ends(flow: DataflowGraph, paint: Paint, width: int | None) -> Iterator[str]:
     repeats = {row.step: row.rounds for row in shown_steps(flow)}
-    waves = [_lines(flow, wave, repeats) for wave in side_by_side(flow)]
+    numbers = {wave: number for number, wave in enumerate(flow.waves, 1)}
+    waves = [f"{numbers[wave]}: line {_lines(flow, wave, repeats)}" for wave in side_by_side(flow)]
     if waves:
         yield from _labelled("at once", " · ".join(waves), paint, width)
     if len(flow.chain) > 1:
@@ -133,7 +134,7 @@ def _labelled(label: str, text: str, paint: Paint, width: int | None) -> Iterato
 def _lines(flow: DataflowGraph, wave: Sequence[int], repeats: dict[int, str]) -> str:
     rounds = {one: " (all rounds)" if repeats[one] == "at once" else "" for one in wave}
     lines = dict.fromkeys(f"{flow.steps[one].line}{rounds[one]}" for one in wave)
-    return f"{flow.waves.index(tuple(wave)) + 1}: line {', '.join(lines)}"
+    return ", ".join(lines)
 
 
 # The flow of a program for Graphviz: `vega explain p.vega --dot | dot -Tpng`.
@@ -156,7 +157,10 @@ def as_dot(flows: Sequence[DataflowGraph]) -> str:
         rows = {row.step: row for row in shown_steps(flow)}
         if rows:
             lines += _cluster(f"f{number}", f"{flow.name}, line {flow.line}", "  ")
-            lines += _below(flow, number, None, rows, "    ")
+            below: dict[int | None, list[ShownStep]] = {}
+            for row in rows.values():
+                below.setdefault(row.parent, []).append(row)
+            lines += _below(flow, number, None, below, "    ")
             lines += [_edge(number, link) for link in _links(flow, rows)]
             lines.append("  }")
     return "\n".join([*lines, "}"])
@@ -172,13 +176,15 @@ def _quoted(text: str) -> str:
 
 
 def _below(
-    flow: DataflowGraph, number: int, parent: int | None, rows: dict[int, ShownStep], indent: str
+    flow: DataflowGraph,
+    number: int,
+    parent: int | None,
+    rows: dict[int | None, list[ShownStep]],
+    indent: str,
 ) -> Iterator[str]:
-    for row in rows.values():
-        if row.parent != parent:
-            continue
+    for row in rows[parent]:
         name, label = f"s{number}_{row.step}", _label(flow, row)
-        if any(each.parent == row.step for each in rows.values()):
+        if row.step in rows:
             yield from _cluster(name, label, indent)
             yield f"{indent}  {name} [shape=point];"
             yield from _below(flow, number, row.step, rows, indent + "  ")

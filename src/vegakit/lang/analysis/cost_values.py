@@ -375,8 +375,8 @@ _RULES: dict[str, Callable[..., ValueBound]] = {
     "map::merge": _merge,
     **dict.fromkeys(
         (
-            "list::sort list::reverse list::unique list::drop list::slice list::remove_at "
-            "list::without_nulls map::remove"
+            "list::sort list::sort_by list::reverse list::unique list::drop list::slice "
+            "list::remove_at list::without_nulls map::remove"
         ).split(),
         _same,
     ),

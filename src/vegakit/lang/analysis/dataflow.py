@@ -2,7 +2,7 @@
 and the part of it that is shown (pure).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -146,7 +146,7 @@ def _pruned(
             break
         for number in idle:
             del alive[number]
-    numbers = {old: new for new, old in enumerate(alive)}
+    numbers, there = {old: new for new, old in enumerate(alive)}, {*alive, None}
     kept = [_renumbered(step, numbers) for step in alive.values()]
     linked = [
         DataflowLink(
@@ -157,7 +157,7 @@ def _pruned(
             None if link.round_of is None else numbers[link.round_of],
         )
         for link in links
-        if {link.before, link.after, link.round_of} <= {*alive, None}
+        if {link.before, link.after, link.round_of} <= there
     ]
     return kept, sorted(linked, key=_place_of)
 
@@ -230,46 +230,49 @@ def _chain(
 
 
 def _rounds(steps: Sequence[DataflowStep], links: Sequence[DataflowLink]) -> Iterable[LoopSchedule]:
+    inside: list[list[int]] = [[] for _ in steps]
+    for step in steps:
+        for loop in _around(steps, step):
+            inside[loop].append(step.id)
+    to: list[list[DataflowLink]] = [[] for _ in steps]
+    for link in links:
+        to[link.after].append(link)
     for loop in steps:
         if loop.kind is StepKind.LOOP and not loop.rare:
-            body = {step.id for step in steps if _is_in(steps, step, loop.id)}
+            body = inside[loop.id]
             if any(steps[one].lasts for one in body):
-                yield _rounds_of(steps, links, loop.id, body)
-
-
-def _is_in(steps: Sequence[DataflowStep], step: DataflowStep, loop: int) -> bool:
-    while step.parent is not None:
-        if step.parent == loop:
-            return True
-        step = steps[step.parent]
-    return False
+                among = {loop.id, *body}
+                within = [link for one in sorted(among) for link in to[one] if link.before in among]
+                yield _rounds_of(steps, within, loop.id, body)
 
 
 def _rounds_of(
-    steps: Sequence[DataflowStep], links: Sequence[DataflowLink], loop: int, body: set[int]
+    steps: Sequence[DataflowStep], links: Sequence[DataflowLink], loop: int, body: Sequence[int]
 ) -> LoopSchedule:
-    """A step waits for itself in the round before when there is a circle through it."""
+    """A step waits for itself in the round before when there is a circle through it. Sets of steps
+    are numbers, a bit for each."""
     inner = [
         link
         for link in links
-        if {link.before, link.after} <= body | {loop}
-        and link.round_of in (None, loop)
+        if link.round_of in (None, loop)
         and not (steps[link.before].rare and not steps[link.after].rare)
     ]
-    reach = _reach(inner, body | {loop})
-    lasting = {one for one in body if steps[one].lasts and not steps[one].rare}
+    ends = [(link.before, link.after) for link in inner]
+    reach, back = _reach(ends), _reach([(after, before) for before, after in ends])
+    lasting = sum(1 << one for one in body if steps[one].lasts and not steps[one].rare)
     circles = [
-        link for link in inner if link.round_of is not None and lasting & _circle(link, reach)
+        link
+        for link in inner
+        if link.round_of is not None and lasting & reach[link.after] & back[link.before]
     ]
-    serial: set[int] = set()
+    serial = 0
     for link in circles:
-        serial |= (reach[link.after] | {link.after}) & lasting
-    because = _reason(
-        steps, circles, _reach([link for link in inner if link.round_of is None], body | {loop})
-    )
+        serial |= reach[link.after] & lasting
+    same = _reach([(link.before, link.after) for link in inner if link.round_of is None])
+    because = _reason(steps, circles, same)
     return LoopSchedule(
         loop,
-        tuple(sorted(serial)),
+        tuple(one for one in sorted(body) if serial >> one & 1),
         "" if because is None else round_reason(because, steps),
         at_once=not serial,
         one_by_one=bool(serial) and serial == lasting,
@@ -287,10 +290,14 @@ _REASON_ORDER = (
 
 
 def _reason(
-    steps: Sequence[DataflowStep], circles: Sequence[DataflowLink], reach: dict[int, set[int]]
+    steps: Sequence[DataflowStep], circles: Sequence[DataflowLink], reach: Mapping[int, int]
 ) -> DataflowLink | None:
     """One that makes a circle alone is told rather than one that does with others."""
-    alone = [link for link in circles if link.before in reach[link.after] | {link.after}]
+    alone = [
+        link
+        for link in circles
+        if link.before == link.after or reach.get(link.after, 0) >> link.before & 1
+    ]
 
     def rank(link: DataflowLink) -> tuple[int, bool, int]:
         return _REASON_ORDER.index(link.why), not steps[link.before].lasts, link.before
@@ -298,28 +305,24 @@ def _reason(
     return min(alone or circles, key=rank, default=None)
 
 
-def _circle(link: DataflowLink, reach: dict[int, set[int]]) -> set[int]:
-    forth = reach[link.after] | {link.after}
-    if link.before not in forth:
-        return set()
-    return {one for one in forth if one == link.before or link.before in reach[one]}
-
-
-def _reach(links: Iterable[DataflowLink], among: set[int]) -> dict[int, set[int]]:
-    next_: dict[int, set[int]] = {one: set() for one in among}
-    for link in links:
-        next_[link.before].add(link.after)
-    return {one: _from(one, next_) for one in among}
-
-
-def _from(start: int, next_: dict[int, set[int]]) -> set[int]:
-    found: set[int] = set()
-    due = [start]
-    while due:
-        more = next_[due.pop()] - found
-        found |= more
-        due += more
-    return found
+def _reach(links: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Return for each step of these links, as bits, itself and all that it leads to. Most links
+    lead on in the order of the steps, so nearly all is found when they are gone through once."""
+    reach = {one: 1 << one for link in links for one in link}
+    forward = sum(1 if before < after else -1 for before, after in links) >= 0
+    from_: dict[int, list[int]] = {one: [] for one in sorted(reach, reverse=forward)}
+    for before, after in links:
+        from_[before].append(after)
+    changed = True
+    while changed:
+        changed = False
+        for one, others in from_.items():
+            mask = reach[one]
+            for other in others:
+                mask |= reach[other]
+            changed |= mask != reach[one]
+            reach[one] = mask
+    return reach
 
 
 def round_reason(link: DataflowLink, steps: Sequence[DataflowStep]) -> str:
@@ -354,14 +357,15 @@ def shown_steps(graph: DataflowGraph) -> tuple[ShownStep, ...]:
     """Return the steps to show, in the order of the program, with why each waits."""
     waves = {one: number for number, wave in enumerate(graph.waves, 1) for one in wave}
     hidden = _hidden(graph.steps)
-    why = deciding_links(graph)
+    why, repeats, prints = deciding_links(graph), _repeats(graph), _printing(graph.steps)
+    rounds = {each.loop: _rounds_text(graph.steps, each) for each in graph.rounds}
     return tuple(
         ShownStep(
             step.id,
             step.parent,
             waves.get(step.id),
-            _repeats(graph, step),
-            tuple(_notes(graph, step, why[step.id])),
+            repeats[step.id],
+            tuple(_notes(step, why[step.id], rounds.get(step.id), prints=step.id in prints)),
         )
         for step in graph.steps
         if step.id not in hidden
@@ -390,13 +394,16 @@ def _holding(steps: Sequence[DataflowStep], wanted: Callable[[DataflowStep], boo
     return found
 
 
-def _repeats(graph: DataflowGraph, step: DataflowStep) -> str:
-    """Return how a step that lasts repeats, by the loops it stands in."""
-    around = {*_around(graph.steps, step)}
-    loops = [rounds for rounds in graph.rounds if rounds.loop in around] if step.lasts else []
-    if any(step.id in rounds.serial for rounds in loops):
-        return "in turn"
-    return "at once" if loops else ""
+def _repeats(graph: DataflowGraph) -> list[str]:
+    """Return how each step that lasts repeats, by the loops it stands in."""
+    looped = {each.loop for each in graph.rounds}
+    serial = {one for each in graph.rounds for one in each.serial}
+    return [
+        ("in turn" if step.id in serial else "at once")
+        if step.lasts and not looped.isdisjoint(_around(graph.steps, step))
+        else ""
+        for step in graph.steps
+    ]
 
 
 def _around(steps: Sequence[DataflowStep], step: DataflowStep) -> Iterator[int]:
@@ -405,11 +412,11 @@ def _around(steps: Sequence[DataflowStep], step: DataflowStep) -> Iterator[int]:
         step = steps[step.parent]
 
 
-def _notes(graph: DataflowGraph, step: DataflowStep, why: Sequence[DataflowLink]) -> Iterator[str]:
-    if step.kind is StepKind.LOOP:
-        yield from (
-            _rounds_text(graph.steps, each) for each in graph.rounds if each.loop == step.id
-        )
+def _notes(
+    step: DataflowStep, why: Sequence[DataflowLink], rounds: str | None, *, prints: bool
+) -> Iterator[str]:
+    if rounds is not None:
+        yield rounds
     if step.kind in (StepKind.PRINT, StepKind.SPAWN):
         return
     if step.barrier and not step.rare:
@@ -418,7 +425,7 @@ def _notes(graph: DataflowGraph, step: DataflowStep, why: Sequence[DataflowLink]
         yield step.order
     else:
         yield from _merged(link.text for link in why if step.lasts or link.why in _OF_BLOCKS)
-    if _prints_only(graph.steps, step):
+    if prints:
         yield "prints in order"
 
 
@@ -431,10 +438,10 @@ def _rounds_text(steps: Sequence[DataflowStep], rounds: LoopSchedule) -> str:
     return f"rounds overlap, line {lines} one after another: {rounds.because}"
 
 
-def _prints_only(steps: Sequence[DataflowStep], step: DataflowStep) -> bool:
-    inside = [each for each in steps if step.id in _around(steps, each)]
-    prints = any(each.kind is StepKind.PRINT for each in inside)
-    return prints and not any(each.lasts for each in inside)
+def _printing(steps: Sequence[DataflowStep]) -> set[int]:
+    """Return the blocks in which something prints and nothing lasts."""
+    prints = _holding(steps, lambda step: step.kind is StepKind.PRINT)
+    return prints - _holding(steps, lambda step: step.lasts)
 
 
 def _merged(texts: Iterable[str]) -> Iterator[str]:
@@ -494,8 +501,9 @@ def _reduced(
 
 def side_by_side(graph: DataflowGraph) -> tuple[tuple[int, ...], ...]:
     """Return the waves in which several steps, or several rounds of one, run at once."""
+    repeats = _repeats(graph)
     return tuple(
         wave
         for wave in graph.waves
-        if len(wave) > 1 or any(_repeats(graph, graph.steps[one]) == "at once" for one in wave)
+        if len(wave) > 1 or any(repeats[one] == "at once" for one in wave)
     )

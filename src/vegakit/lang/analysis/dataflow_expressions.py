@@ -407,7 +407,7 @@ def _ask_action(w: DataflowWalk, to: Provenance | None, agents: Sequence[str]) -
         return StepAction(facts.effects(f"agent {agents[0]}"), order and f"in order: {order}")
     whom = frozenset(name for name in agents if facts.specs[name].memory)
     if _is_supervised(w, to.handles, agents):
-        order = "in order: its process has a supervisor of its own"
+        order = "in order: its process shares a supervisor"
         return StepAction(facts.everyone, order, agents=whom, handles=to.handles, unnamed=True)
     effects = reduce(joined, (facts.effects(f"agent {name}") for name in agents), NO_EFFECTS)
     reasons = [f"in order: {why}" for name in agents if (why := facts.rules.why_in_order(name))]
@@ -416,7 +416,7 @@ def _ask_action(w: DataflowWalk, to: Provenance | None, agents: Sequence[str]) -
 
 
 def _is_supervised(w: DataflowWalk, handles: frozenset[int] | None, agents: Sequence[str]) -> bool:
-    """Return whether the process may have its own supervisor. Where nobody knows which process it
+    """Return whether the process may share its supervisor. Where nobody knows which process it
     is, it may if any of its agent has."""
     if handles is None or any(one < 0 for one in handles):
         return not w.facts.supervised.isdisjoint(agents)
@@ -450,8 +450,8 @@ def _spawn(w: DataflowWalk, node: Spawn) -> Provenance:
 
 
 def is_supervised(node: Spawn) -> bool:
-    """Return whether the spawned process has its own supervisor."""
-    return not is_followed(under=node.under, rules=node.rules)
+    """Return whether the spawned process shares its supervisor with others."""
+    return not is_followed(under=node.under)
 
 
 def _call(w: DataflowWalk, node: Call) -> Provenance:

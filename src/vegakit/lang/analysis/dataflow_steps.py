@@ -138,6 +138,11 @@ def _shared(one: EffectSet, other: EffectSet) -> str:
     return few({mine for mine, theirs in pairs if paths_touch(mine, theirs)})
 
 
+def _is_known(act: StepAction) -> bool:
+    """Return whether it is known which spawns made the process it asks."""
+    return act.handles is not None and min(act.handles, default=0) >= 0
+
+
 def may_be_one(one: StepAction, other: StepAction) -> bool:
     """Return whether both may ask the same process."""
     if not one.agents & other.agents:
@@ -162,22 +167,57 @@ def bits(mask: int) -> Iterator[int]:
 
 @dataclass(slots=True)
 class StepEntry:
-    """`before` is all that it waits for, through others too; `waits`: for a value, or for a round
-    before."""
+    """`before` is all that it waits for, through others too, and `implied` what it waits for
+    through others; `waits`: for a value, or for a round before."""
 
     step: DataflowStep
     act: StepAction
     before: int = 0
+    implied: int = 0
     waits: bool = False
 
 
 @dataclass(slots=True)
 class GraphBuilder:
-    """Links only grow, so a loop may be walked as often as one likes."""
+    """Links only grow, so a loop may be walked as often as one likes. What it keeps of the steps
+    besides is what would else be looked for among all of them at each: `_changing` are those that
+    change something, `_later` those that are not waited for, `_asking` those that ask a process of
+    an agent, `_through` those that ask through a handle, `_anyhow` those whose handle is not known.
+    `_covered` is all that the steps of `_covering` wait for."""
 
     entries: list[StepEntry] = field(default_factory=list)
     _links: dict[tuple[int, int, LinkKind, int | None], str] = field(default_factory=dict)
     _gates: dict[tuple[int, HoldKind], str] = field(default_factory=dict)
+    _children: dict[int, list[int]] = field(default_factory=dict)
+    _changing: int = 0
+    _later: int = 0
+    _asking: dict[str, int] = field(default_factory=dict)
+    _through: dict[int, int] = field(default_factory=dict)
+    _anyhow: int = 0
+    _covering: int = 0
+    _covered: int = 0
+
+    @property
+    def links(self) -> int:
+        """Return how many links there are."""
+        return len(self._links)
+
+    def add(self, step: DataflowStep, act: StepAction) -> None:
+        """Note a step, which has the next number."""
+        number, bit = len(self.entries), 1 << len(self.entries)
+        self.entries.append(StepEntry(step, act))
+        if step.parent is not None:
+            self._children.setdefault(step.parent, []).append(number)
+        if changes(act.effects):
+            self._changing |= bit
+        if act.later:
+            self._later |= bit
+        for agent in act.agents:
+            self._asking[agent] = self._asking.get(agent, 0) | bit
+        if act.agents and not _is_known(act):
+            self._anyhow |= bit
+        for handle in act.handles or ():
+            self._through[handle] = self._through.get(handle, 0) | bit
 
     def link(
         self, before: int, after: int, why: LinkKind, text: str, round_of: int | None = None
@@ -193,15 +233,28 @@ class GraphBuilder:
         entry.waits |= why is LinkKind.NEEDS or round_of is not None
         # What may not run at all stands for nothing that has to be done before.
         if round_of is None and before != after and (entry.step.rare or not first.step.rare):
+            entry.implied |= first.before
             entry.before |= first.before | 1 << before
+            if self._covering >> after & 1:
+                self._covered |= entry.before
 
     def gate(
         self, gate: HoldKind, mask: int, number: int, text: str, loop: int | None = None
     ) -> None:
-        """Let a step wait for these, if the gate is for its kind."""
-        if gate.holds(self.entries[number].act):
-            for before in bits(mask if loop is not None else mask & ~(1 << number)):
+        """Let a step wait for these, if the gate is for its kind: in the same round the latest
+        first, since what that waits for needs no link of its own."""
+        entry = self.entries[number]
+        if not gate.holds(entry.act):
+            return
+        if loop is not None:
+            for before in bits(mask):
                 self.link(before, number, _HOLD_LINKS[gate], text, loop)
+            return
+        mask &= ~(1 << number)
+        while mask := mask & ~entry.implied:
+            before = mask.bit_length() - 1
+            mask ^= 1 << before
+            self.link(before, number, _HOLD_LINKS[gate], text)
 
     def open_gate(self, gate: HoldKind, mask: int, text: str) -> None:
         """Remember a gate: in a loop it holds up the next round as well."""
@@ -210,11 +263,11 @@ class GraphBuilder:
 
     def inside(self, number: int) -> list[StepEntry]:
         """Return what stands in a block, at any depth."""
-        within, found = {number}, list[StepEntry]()
-        for entry in self.entries:
-            if entry.step.parent in within:
-                within.add(entry.step.id)
-                found.append(entry)
+        found, due = list[StepEntry](), [*self._children.get(number, ())]
+        while due:
+            one = due.pop()
+            found.append(self.entries[one])
+            due += self._children.get(one, ())
         return found
 
     def order(self, number: int, passed: int, text: str) -> None:
@@ -224,30 +277,50 @@ class GraphBuilder:
             self.link(before, number, LinkKind.ORDER, text)
 
     def last_of(self, mask: int) -> int:
-        """Return those that no other of them waits for."""
-        covered = 0
-        count_steps(mask.bit_count() // 4)
-        for one in bits(mask):
-            covered |= self.entries[one].before
-        return mask & ~covered
+        """Return those that no other of them waits for. A program asks for more and more of them
+        as it goes on: what the ones before wait for is kept."""
+        if self._covering & ~mask:
+            self._covering = self._covered = 0
+        fresh = mask & ~self._covering
+        count_steps(fresh.bit_count() // 4)
+        for one in bits(fresh):
+            self._covered |= self.entries[one].before
+        self._covering = mask
+        return mask & ~self._covered
 
     def beside(self, number: int, seen: int, passed: int) -> None:
-        """Link a step to what it may not overtake of what it has seen."""
-        for before in self._rivals(number, seen):
-            self._link_same(before, number)
+        """Link a step to what it may not overtake of what it has seen, the latest first: what that
+        waits for needs no link of its own. One that was begun and not waited for may conflict
+        before it is waited for."""
+        rivals, entry = self._rivals(number, seen), self.entries[number]
+        begun = self._later & (-1 if self._changing >> number & 1 else self._changing)
+        while rivals := rivals & (begun | ~entry.implied):
+            count_steps()
+            before = rivals.bit_length() - 1
+            rivals ^= 1 << before
+            if not entry.implied >> before & 1:
+                self._link_same(before, number)
             text = self._clash(before, number)
             if text and self.entries[before].act.later:
                 self.order(number, passed, text)
+                begun = 0
             elif text:
                 self.link(before, number, LinkKind.CONFLICT, text)
 
-    def _rivals(self, number: int, among: int) -> Iterator[int]:
-        act = self.entries[number].act
-        for before in bits(among & ~(1 << number)):
-            count_steps()
-            other = self.entries[before].act
-            if changes(act.effects) or changes(other.effects) or act.agents & other.agents:
-                yield before
+    def _rivals(self, number: int, among: int) -> int:
+        """Return which of these may conflict with a step or ask the same process."""
+        act, others = self.entries[number].act, among & ~(1 << number)
+        if self._changing >> number & 1:
+            return others
+        same = 0
+        for agent in act.agents:
+            same |= self._asking[agent]
+        if act.agents and _is_known(act):
+            through = self._anyhow
+            for handle in act.handles or ():
+                through |= self._through[handle]
+            same &= through
+        return others & (self._changing | same)
 
     def _clash(self, before: int, number: int) -> str:
         one, other = self.entries[before], self.entries[number]
@@ -267,7 +340,8 @@ class GraphBuilder:
             text = self.entries[number].step.order
             for before in bits(last) if text else ():
                 self.link(before, number, LinkKind.ORDER, text, loop)
-            for before in (*self._rivals(number, body), number):
+            for before in (*bits(self._rivals(number, body)), number):
+                count_steps()
                 self._carry_rival(before, number, loop, body)
             for before, gate, why in gates:
                 self.gate(gate, 1 << before, number, why, loop)

@@ -16,7 +16,6 @@ from vegakit.lang.analysis.dataflow_steps import (
     GraphBuilder,
     HoldKind,
     StepAction,
-    StepEntry,
     bits,
 )
 from vegakit.lang.analysis.effects import NO_EFFECTS, EffectSet
@@ -138,10 +137,13 @@ class DataflowScopes(Scopes[Provenance]):
         self.restore(ends[0])
         for frames in ends[1:]:
             for depth, theirs in enumerate(frames):
+                if theirs is self.frames[depth]:
+                    continue
                 mine = self._writable(depth)
                 count_steps(1 + len(mine) // 4)
                 for name in mine.keys() & theirs.keys():
-                    mine[name] = either(mine[name], theirs[name])
+                    if mine[name] is not theirs[name]:
+                        mine[name] = either(mine[name], theirs[name])
 
     def mark(self, names: Iterable[str], more: Provenance) -> None:
         """Let what they are depend on more."""
@@ -159,7 +161,7 @@ class DataflowScopes(Scopes[Provenance]):
 
 
 _MOST_NODES = 50_000
-_MOST_STEPS = 500
+_MOST_STEPS, _MOST_LINKS = 2_000, 100_000
 _LONGEST = 100
 _BLOCKS = frozenset(
     (
@@ -181,7 +183,7 @@ class DataflowTooLargeError(Exception):
 @dataclass(slots=True)
 class DataflowFacts:
     """Facts about the whole program. `everyone` is what any agent may touch. `doing` are the
-    functions that do anything but compute, and `supervised` the agents of processes with their own
+    functions that do anything but compute, and `supervised` the agents of processes that share a
     supervisor. `confirmed` are the loops that ask a person first. `places` are of each file.
     `walk` builds the graph of one function, and `flows` keeps the graphs built so far, with None
     for a function whose walk has not ended."""
@@ -247,7 +249,7 @@ class WalkState:
 @dataclass(slots=True)
 class DataflowWalk(TreeWalk[DataflowScopes]):
     """The walk over one function. `loops` are those around, innermost last; `carried` is what the
-    rounds of each hand on to the next; `supervised` are the spawns with their own supervisor."""
+    rounds of each hand on to the next; `supervised` are the spawns that share their supervisor."""
 
     facts: DataflowFacts
     unit: Unit
@@ -305,7 +307,7 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
     def _number(self, node: Node, kind: StepKind, what: str, act: StepAction) -> int:
         number = self._numbers.setdefault(id(node), len(self.builder.entries))
         if number == len(self.builder.entries):
-            if number >= _MOST_STEPS:
+            if number >= _MOST_STEPS or self.builder.links > _MOST_LINKS:
                 raise DataflowTooLargeError
             here = self.here
             order = act.order or (here.in_order if kind not in _BLOCKS else "")
@@ -315,7 +317,7 @@ class DataflowWalk(TreeWalk[DataflowScopes]):
             step = DataflowStep(
                 number, kind, what, *place, lasts, act.later and lasts, here.rare, bars
             )
-            self.builder.entries.append(StepEntry(step, act))
+            self.builder.add(step, act)
         return number
 
     def _enter(self, number: int, kind: StepKind, act: StepAction) -> None:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from unicodedata import normalize
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from vegakit.ids import ANY_AGENT
 from vegakit.lang.check.symbols import CalleeKind, Checked, NameKind, Unit
@@ -86,14 +87,15 @@ class EffectClass(StrEnum):
 
 class EffectSet(Struct, frozen=True, omit_defaults=True):
     """All that something may touch: globs of paths, hosts (`*` is any), commands, full names of
-    agents, names of MCP servers. `unknown` are capabilities that nobody here knows, and tools
-    from elsewhere."""
+    agents, names of MCP servers. `looks` are commands that can change nothing, `unknown`
+    capabilities that nobody here knows, and tools from elsewhere."""
 
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     gets: frozenset[str] = frozenset()
     posts: frozenset[str] = frozenset()
     commands: frozenset[str] = frozenset()
+    looks: frozenset[str] = frozenset()
     sends: frozenset[str] = frozenset()
     spawns: frozenset[str] = frozenset()
     servers: frozenset[str] = frozenset()
@@ -267,6 +269,8 @@ def library_effects(name: str, rights: Rights) -> EffectSet:
         return EffectSet(prints=True)
     if name.startswith("human::"):
         return EffectSet(asks_people=True)
+    if name == "exec::look":
+        return EffectSet(reads=_ANYWHERE, looks=granted("process::exec", rights).commands)
     capability = LIBRARY[name].capability
     return granted(capability, rights) if capability else NO_EFFECTS
 
@@ -467,6 +471,7 @@ def manifest_of(checked: Checked) -> Manifest:
         if spec.name in named
     )
     tools = sorted({tool for agent in agents for tool in agent.tools})
+    effects = replace(effects, commands=effects.commands | effects.looks)
     touched = {name: tuple(sorted(getattr(effects, name))) for name in _TOUCHED}
     return Manifest(agents, tuple(tools), asks_people=effects.asks_people, **touched)
 

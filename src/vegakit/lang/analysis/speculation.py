@@ -54,10 +54,11 @@ def changes(effects: EffectSet) -> bool:
     )
 
 
-def is_followed(*, under: object, rules: object) -> bool:
-    """Return whether the lookahead knows the agent of a spawned process. A process with its own
-    supervision is left to the program: whether it runs may depend on earlier messages."""
-    return not under and not rules
+def is_followed(*, under: object) -> bool:
+    """Return whether the lookahead knows the agent of a spawned process. One that shares its
+    supervisor is left to the program: whether it runs may depend on messages to the others. What
+    befalls a process that is alone with its supervisor voids what it was asked too early."""
+    return not under
 
 
 class SpeculationRules:

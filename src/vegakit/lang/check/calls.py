@@ -5,6 +5,7 @@ the capability it needs (pure).
 from vegakit.lang.check.context import UNKNOWN, BodyCheck, Rule, infer, is_json
 from vegakit.lang.check.literals import check, check_declared, refuse, usable
 from vegakit.lang.check.names import unknown_name
+from vegakit.lang.check.rights import check_command, check_inside, need
 from vegakit.lang.check.symbols import (
     AgentSymbol,
     Callee,
@@ -20,7 +21,14 @@ from vegakit.lang.check.symbols import (
 )
 from vegakit.lang.diagnostics import Edit
 from vegakit.lang.library import LIBRARY, NAMESPACES, LibraryFunction
-from vegakit.lang.syntax.tree import Call, Expr, FnDecl, Grants, Member, Name, Node, ToolDecl
+from vegakit.lang.syntax.tree import (
+    Call,
+    Expr,
+    Member,
+    Name,
+    Node,
+    Text,
+)
 from vegakit.lang.types import (
     ANY,
     FLOAT,
@@ -155,72 +163,6 @@ def _missing(
         )
 
 
-# Whether a body may do what it does, as far as the source tells: rights are written beside it.
-
-
-def need(body: BodyCheck, node: Node, capability: str, what: str) -> None:
-    """Each capability that is lacking is reported once for a body."""
-    grants = _grants(body)
-    granted = [] if grants is None else [cap.name for cap in grants.capabilities or ()]
-    if capability in body.lacking or any(_covers(name, capability) for name in granted):
-        return
-    body.lacking.add(capability)
-    message = f"{what} needs the capability {capability}, which {_owner(body)} does not have"
-    written, edit = _clause(body, grants, capability)
-    if isinstance(body.owner, ToolDecl) and (grants is None or grants.capabilities is None):
-        body.reports.warn(
-            "missing-capability", node, f"{message}: it will be denied", written, edit
-        )
-    else:
-        body.reports.error("missing-capability", node, message, written, edit)
-
-
-def _covers(branch: str, name: str) -> bool:
-    return name == branch or name.startswith(f"{branch}::")
-
-
-def _grants(body: BodyCheck) -> Grants | None:
-    """A function without rights of its own has those of the file; a tool has only its own."""
-    header = body.names.unit.source.header
-    if body.owner is None:
-        return header
-    own = body.owner.grants
-    if isinstance(body.owner, FnDecl) and (own is None or own.capabilities is None):
-        return header
-    return own
-
-
-def _owner(body: BodyCheck) -> str:
-    match body.owner:
-        case FnDecl(name=name):
-            return f"the function `{name}`"
-        case ToolDecl(name=name):
-            return f"the tool `{name}`"
-        case None:
-            return "this file"
-
-
-def _clause(body: BodyCheck, grants: Grants | None, capability: str) -> tuple[str, Edit | None]:
-    listed = None if grants is None else grants.capabilities
-    if listed:
-        return f"add it to the list: `{capability}`", Edit(
-            listed[-1].end, listed[-1].end, f", {capability}"
-        )
-    match body.owner:
-        case FnDecl(body=block):
-            clause = f"may [{capability}]"
-        case ToolDecl(body=block):
-            clause = f"capabilities [{capability}]"
-        case None:
-            clause = f"program may [{capability}]"
-            if grants is None:
-                return f"write `{clause}` at the top of the file", Edit(0, 0, f"{clause}\n\n")
-            return f"write `{clause}` at the top of the file", None
-    if listed is not None:
-        return f"write `{clause}`", None
-    return f"add `{clause}` before the body", Edit(block.at, block.at, f"{clause} ")
-
-
 # Calls: whom they reach.
 
 
@@ -330,6 +272,9 @@ def _library(body: BodyCheck, node: Call, function: LibraryFunction) -> Type:
     )
     bind(body, node, f"`{function.name}`", params, declared=False)
     _particular(body, node, function.name)
+    _check_items(body, node, function.name)
+    check_inside(body, node, function.name)
+    check_command(body, node, function.name)
     return _with_type_variables(body, function.result, type_parameters)
 
 
@@ -359,6 +304,67 @@ _TAKES: dict[str, tuple[tuple[type, ...], tuple[Type, ...], str]] = {
         "a str, a number, money or a duration",
     ),
 }
+
+
+def _check_items(body: BodyCheck, node: Call, name: str) -> None:
+    """Check a call that takes records or maps, and the field that it sorts them by."""
+    places = body.program.arguments.get(id(node), ())
+    if name not in _OF_RECORDS or not places or places[0] is None:
+        return
+    items = node.args[places[0]]
+    kind = body.type_variables.full(body.program.types.get(id(items), UNKNOWN), UNKNOWN)
+    item = kind.inner if isinstance(kind, ListOf) else UNKNOWN
+    by = places[1] if len(places) > 1 else None
+    field = None if by is None else node.args[by]
+    match item:
+        case RecordOf() if field is not None:
+            _sorted_by(body, item, field)
+        case MapOf(inner=inner) if field is not None and not _has_order(inner):
+            body.reports.error("wrong-type", items, f"{type_label(inner)} has no order to sort by")
+        case RecordOf() | MapOf():
+            pass
+        case _ if item != UNKNOWN:
+            body.reports.error(
+                "wrong-type",
+                items,
+                f"`{name}` takes a list of records or maps, this is {type_label(kind)}",
+                "write `list::sort(items)`" if field is not None and _has_order(item) else "",
+            )
+        case _:
+            pass
+
+
+_OF_RECORDS = frozenset({"list::sort_by", "csv::text"})
+
+
+def _sorted_by(body: BodyCheck, item: RecordOf, field: Expr) -> None:
+    fields = dict(item.fields)
+    match field:
+        case Text(parts=(str() as name,)) if name in fields:
+            if not _has_order(fields[name]):
+                kind = type_label(fields[name])
+                body.reports.error("wrong-type", field, f"`{name}` is {kind}, which has no order")
+        case Text(parts=(str() as name,)):
+            close = closest_name(name, [*fields])
+            body.reports.error(
+                "no-field",
+                field,
+                f"{item.name} has no field `{name}`",
+                f'did you mean `"{close}"`?' if close else f"there are: {', '.join(fields)}",
+                Edit(field.at, field.end, f'"{close}"') if close else None,
+            )
+        case _:
+            body.reports.error(
+                "not-plain",
+                field,
+                f"which field of {item.name} this is must be known",
+                f'write its name: `"{next(iter(fields), "name")}"`',
+            )
+
+
+def _has_order(kind: Type) -> bool:
+    inner = kind.inner if isinstance(kind, OptionalOf) else kind
+    return inner in (*TYPE_PARAMETERS["O"], UNKNOWN) or isinstance(inner, ChoiceOf)
 
 
 def _particular(body: BodyCheck, node: Call, name: str) -> None:

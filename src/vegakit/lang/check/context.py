@@ -433,15 +433,18 @@ def has_break(block: Block) -> bool:
 class ProgramCheck:
     """`tools` are passed in from Python, with what they take if it is known; `given` are types from
     there; `place` is the statement being checked; `forming` are the types being spelled out, and
-    `parts` how large each record came."""
+    `parts` how large each record came. To a program that `is_lent` its rights, who runs it lends
+    the hosts and commands that its source leaves open."""
 
     def __init__(
         self,
         reports: Reports,
         tools: Mapping[str, Signature | None] | None = None,
         given: Mapping[str, Type] | None = None,
+        *,
+        is_lent: bool = False,
     ) -> None:
-        self.reports = reports
+        self.reports, self.is_lent = reports, is_lent
         self.tools, self.given = tools or {}, given or {}
         self.type_variables = TypeVariables()
         self.types: dict[int, Type] = {}

@@ -409,15 +409,17 @@ def check_program(
     tools: Mapping[str, Signature | None] | None = None,
     types: Mapping[str, Type] | None = None,
     agents: Sequence[AgentSpec] = (),
+    is_lent: bool = False,
     parse: Callable[[str, str], Parsed] = parse,
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
     """`read` gives the text of a file below the project root; `tools` are Python functions that are
     passed in, with what they take and give if that is known, and `types` are types from there;
-    `agents` are declared by who runs the program, which names them as its own;
+    `agents` are declared by who runs the program, which names them as its own, and who lends it the
+    hosts and commands that it leaves open if it `is_lent` its rights;
     `parse` makes the tree of a file. Faults of spelling are told alone: what follows from them
     would mislead."""
     reports = Reports(file)
-    program = ProgramCheck(reports, tools, types)
+    program = ProgramCheck(reports, tools, types, is_lent=is_lent)
     units: dict[str, Unit] = {}
     try:
         units = read_units(text, file, read, reports, parse)

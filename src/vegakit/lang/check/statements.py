@@ -10,7 +10,7 @@ from vegakit.lang.check.resolution import written
 from vegakit.lang.check.settings import SESSION, check_settings, only_block
 from vegakit.lang.check.symbols import CalleeKind, closest_name, described, replacement
 from vegakit.lang.diagnostics import Edit, count_steps
-from vegakit.lang.library import CATCHABLE, ENDS
+from vegakit.lang.library import BUILTIN_ERRORS, CATCHABLE, ENDS, LIBRARY, VEGA_ERRORS
 from vegakit.lang.syntax.tree import (
     Ask,
     Assign,
@@ -19,11 +19,13 @@ from vegakit.lang.syntax.tree import (
     Block,
     Break,
     Call,
+    Cast,
     Catch,
     Continue,
     ExprStmt,
     For,
     If,
+    Index,
     Let,
     Monitor,
     Name,
@@ -34,8 +36,10 @@ from vegakit.lang.syntax.tree import (
     Spawn,
     Stmt,
     Try,
+    Unary,
     While,
     Word,
+    below,
 )
 from vegakit.lang.types import (
     INT,
@@ -268,9 +272,13 @@ def _try(body: BodyCheck, node: Try) -> bool:
 
 
 def guarded(
-    body: BodyCheck, block: Block, catches: tuple[Catch, ...], run: Callable[[], bool]
+    body: BodyCheck,
+    block: Block,
+    catches: tuple[Catch, ...],
+    run: Callable[[], bool],
+    own: str = "",
 ) -> bool:
-    """A handler may begin after any statement of the block."""
+    """A handler may begin after any statement of the block, or for an error of its `own`."""
     scopes, before, ends = body.scopes, body.scopes.facts, list[Facts]()
     if run():
         ends.append(scopes.facts)
@@ -279,9 +287,11 @@ def guarded(
     if catches:
         forget_assigned(body, block)
     at_fault, seen = scopes.facts, list[str]()
+    is_told = any(one.kind in _TOLD for one in catches)
+    raised = f"{own} {_raised_in(body, block)}" if is_told else ""
     for one in catches:
         scopes.facts = at_fault
-        _catch(body, one, seen)
+        _catch(body, one, seen, raised)
         scopes.enter()
         if one.reason:
             scopes.declare(one.reason, "reason", STR, one)
@@ -292,7 +302,7 @@ def guarded(
     return bool(ends)
 
 
-def _catch(body: BodyCheck, node: Catch, seen: list[str]) -> None:
+def _catch(body: BodyCheck, node: Catch, seen: list[str], raised: str) -> None:
     where = _word_of(body, node)
     if node.kind and node.kind not in CATCHABLE:
         help_, edit = replacement(where, closest_name(node.kind, CATCHABLE))
@@ -305,7 +315,51 @@ def _catch(body: BodyCheck, node: Catch, seen: list[str]) -> None:
         )
     elif "" in seen or node.kind in seen:
         body.reports.warn("unreachable", where, "a `catch` before this one takes it already")
+    elif node.kind in _TOLD and node.kind not in raised.split():
+        _never_raised(body, node.kind, where)
     seen.append(node.kind)
+
+
+_WORLD = "ToolFailed CapabilityDenied Timeout"
+_COMPUTED = " ".join((*BUILTIN_ERRORS, "ContractViolated"))
+_TOLD = frozenset(CATCHABLE) - {"Cancelled", "LimitReached"}
+"""Errors of which a body that cannot raise them is told: the others may come from anywhere."""
+_COMPUTES = (Binary, Unary, Index, Cast)
+
+
+def _raised_in(body: BodyCheck, block: Block) -> str:
+    """Return the errors that a block may raise, with spaces between them: rather too many than too
+    few. What a function of the program does, is not looked at."""
+    found: set[str] = set()
+    for node in below(block):
+        kind = body.program.types.get(id(node))
+        if isinstance(node, Ask | Spawn | Await) or isinstance(kind, FutureOf | StreamOf):
+            found |= {*VEGA_ERRORS}
+        elif isinstance(node, Call):
+            found |= {*_raised_by(body, node).split()}
+        elif isinstance(node, _COMPUTES):
+            found |= {*_COMPUTED.split()}
+        elif isinstance(node, Session):
+            found.add("BudgetExceeded")
+    return " ".join(found)
+
+
+def _raised_by(body: BodyCheck, node: Call) -> str:
+    callee = body.program.callees.get(id(node))
+    if callee is None or callee.kind is not CalleeKind.LIBRARY or callee.name == "process::exit":
+        return " ".join(CATCHABLE)
+    if callee.name == "fail":
+        return "Failed"
+    if callee.name.startswith("human::"):
+        return "ToolFailed CapabilityDenied"
+    return _WORLD if LIBRARY[callee.name].kind == "host" else _COMPUTED
+
+
+def _never_raised(body: BodyCheck, kind: str, where: Node) -> None:
+    advice = "leave it out"
+    if kind == "Timeout":
+        advice = "where nobody answers in time, `human::ask` is null and `human::approve` false"
+    body.reports.warn("never-raised", where, f"nothing before it raises `{kind}`", advice)
 
 
 def _word_of(body: BodyCheck, node: Catch) -> Node:
@@ -319,7 +373,9 @@ def _session(body: BodyCheck, node: Session) -> bool:
     for setting in node.settings:
         if setting.name == "on_exceed" and isinstance(setting.value, Name):
             only_block(body.program, setting.value)
-    return guarded(body, node.body, node.catches, lambda: check_block(body, node.body))
+    return guarded(
+        body, node.body, node.catches, lambda: check_block(body, node.body), "BudgetExceeded"
+    )
 
 
 GUARDS: dict[type, StatementRule] = {Try: _try, Session: _session}

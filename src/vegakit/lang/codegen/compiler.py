@@ -58,7 +58,7 @@ def _write_let(w: Writer, node: tree.Let) -> None:
     """The value before the name: `let x = x + 1` reads the outer x."""
     register = w.register()
     put(w, node.value, register)
-    w.variables[node.name] = register
+    w.bind(node.name, register)
 
 
 def _write_assign(w: Writer, node: tree.Assign) -> None:
@@ -174,7 +174,7 @@ def _begin_items(w: Writer, node: tree.For, again: Label, after: Label) -> None:
     w.here(again)
     w.emit(Op.NEXT, item, items, rounds, after)
     if len(node.names) == 1:
-        w.variables[node.names[0]] = item
+        w.bind(node.names[0], item)
     else:
         for at, name in enumerate(node.names):
             w.emit(Op.INDEX, w.declare(name), item, w.constant(at))
@@ -221,7 +221,8 @@ def _write_parallel(w: Writer, node: tree.Parallel) -> None:
     """Its lets are visible after it, also after its catches."""
     lets = [(each, w.register()) for each in node.body.body if isinstance(each, tree.Let)]
     _write_guarded(w, node.catches, lambda: _write_tasks(w, node, {id(n): r for n, r in lets}))
-    w.variables |= {each.name: register for each, register in lets}
+    for each, register in lets:
+        w.bind(each.name, register)
 
 
 def _write_tasks(w: Writer, node: tree.Parallel, lets: dict[int, int]) -> None:

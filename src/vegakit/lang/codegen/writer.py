@@ -257,6 +257,8 @@ class Writer:
         self.scopes = 0
         self._free = 0
         self._most = 0
+        self._bound = 0
+        """The first register above those of the variables declared in the innermost scratch."""
         self._code: list[list[int | list[int] | Label]] = []
         self._lines: list[int] = []
         self._sites: list[CallSite] = []
@@ -275,25 +277,30 @@ class Writer:
 
     def declare(self, name: str) -> int:
         """Return the register of a new variable."""
-        self.variables[name] = register = self.register()
+        return self.bind(name, self.register())
+
+    def bind(self, name: str, register: int) -> int:
+        """Let a register be that of a new variable, and return it."""
+        self.variables[name] = register
+        self._bound = max(self._bound, register + 1)
         return register
 
     @contextmanager
     def block(self) -> Generator[None]:
         """Open a block. Its variables and their registers are gone after it."""
-        variables, free = self.variables, self._free
+        variables, free, bound = self.variables, self._free, self._bound
         self.variables = dict(variables)
         yield
-        self.variables, self._free = variables, free
+        self.variables, self._free, self._bound = variables, free, bound
 
     @contextmanager
     def scratch(self) -> Generator[None]:
         """Free the registers that are taken inside, except those of variables declared there."""
-        count_steps(1 + len(self.variables) // 16)
-        free, known = self._free, set(self.variables.values())
+        count_steps()
+        free, bound = self._free, self._bound
+        self._bound = 0
         yield
-        declared = [r for r in self.variables.values() if r not in known]
-        self._free = max([free, *(register + 1 for register in declared)])
+        self._free, self._bound = max(free, self._bound), max(bound, self._bound)
 
     # Code
 

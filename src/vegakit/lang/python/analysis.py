@@ -32,6 +32,8 @@ def is_pure(node: ast.expr) -> bool:
             return is_pure(of)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="vega"), attr="money" | "duration")):
             return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="vega"), attr="default"), args=args):
+            return all(map(is_pure, args))
         case _:
             return False
 
@@ -274,6 +276,9 @@ _MADE = frozenset("list sorted str int float len sum abs round min max".split())
 _MAKERS = frozenset("split strip lower upper replace join keys values ask count".split())
 _HANDED_ON = frozenset("at cast default first last min max get insert".split())
 """Of `vega.…`: these give or keep what they are given."""
+_TAKEN_FROM = frozenset("at first last min max get insert".split())
+"""Of those: the first argument gives an item of it or is copied, and stays the variable's own. A
+change reaches one step behind a name, so who holds an item does not see it."""
 
 _Loops = tuple[ast.AST, ...]
 _Event = tuple[str, ast.AST, _Loops]
@@ -456,7 +461,8 @@ def _only_looks(parent: ast.AST, child: ast.Name, makers: set[str]) -> bool:
         case ast.Call(func=ast.Attribute(value=of, attr=name)):
             root = target_root(of)
             is_agent = isinstance(root, ast.Name) and root.id in makers
-            return is_agent or (_is_vega(of) and name not in _HANDED_ON)
+            is_source = name in _TAKEN_FROM and child in parent.args[:1]
+            return is_agent or (_is_vega(of) and (name not in _HANDED_ON or is_source))
         case _:
             return False
 

@@ -1,6 +1,7 @@
 """Calls: functions of the file, records, and builtins of Python (pure)."""
 
 import ast
+from typing import NamedTuple
 
 from vegakit.lang.diagnostics import did_you_mean
 from vegakit.lang.library import VEGA_ERRORS
@@ -10,6 +11,7 @@ from vegakit.lang.python.expressions import is_made_list, items_in, library, tex
 from vegakit.lang.python.operators import method, plain_arguments
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES, is_vega, send, spawn, vega_call
 from vegakit.lang.python.subset import FUNCTIONS, NO_BUILTINS
+from vegakit.lang.python.types import kind_of
 from vegakit.lang.syntax import tree
 
 
@@ -66,7 +68,9 @@ def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.
         "python-call",
         callee,
         f"there is no function `{name}`",
-        did_you_mean(name, [*file.functions, *file.records, *file.agents, *FUNCTIONS, *_BUILT]),
+        did_you_mean(
+            name, [*file.functions, *file.records, *file.agents, *{**FUNCTIONS, **_BUILT}]
+        ),
     )
 
 
@@ -152,7 +156,7 @@ def _record(body: FunctionContext, node: ast.Call, name: str, head: RecordHead) 
 def _builtin(body: FunctionContext, node: ast.Call, name: str) -> tree.Expr:
     called, least, most = FUNCTIONS[name]
     args = plain_arguments(body, node, least, most)
-    if name == "sorted" or (name == "len" and _has_length(args[0])):
+    if name == "len" and _has_length(args[0]):
         return library(body, node, called, items_in(body, args[0]))
     return library(body, node, called, *(expression(body, arg) for arg in args))
 
@@ -200,13 +204,108 @@ def _least_or_most(body: FunctionContext, node: ast.Call) -> tree.Expr:
 
 
 def _sum(body: FunctionContext, node: ast.Call) -> tree.Expr:
-    """Of no items it is 0 in Python, so that is where it begins."""
-    [of] = plain_arguments(body, node, 1, 1)
+    """Of no items it is 0 in Python, so that is where it begins; `sum(xs, 0.0)` adds up floats."""
+    of, *start = plain_arguments(body, node, 1, 2)
     at, end = body.span(node)
     items = items_in(body, of)
-    whole = tree.Binary(at, end, "+", tree.ListLit(at, end, (tree.Whole(at, end, 0),)), items)
-    body.demand("ints", items, of)
+    if not start and _adds_floats(body, of):
+        written = f"sum({body.file.source(of)}, 0.0)"
+        body.refuse(
+            "python-builtin",
+            node,
+            "`sum` begins with the int 0, which is what it is of no floats",
+            f"write `{written}`",
+            body.file.replaced(node, written),
+        )
+    first, rule = tree.Whole(at, end, 0), "ints"
+    match start:
+        case [ast.Constant(value=float() as zero)] if zero == 0:
+            first, rule = tree.Decimal(at, end, 0.0), "floats"
+        case [other]:
+            body.refuse(
+                "python-builtin", other, "`sum` begins with 0 or 0.0 here", "add the rest behind it"
+            )
+        case _:
+            pass
+    whole = tree.Binary(at, end, "+", tree.ListLit(at, end, (first,)), items)
+    body.demand(rule, items, node)
     return library(body, node, "list::sum", whole)
+
+
+def _adds_floats(body: FunctionContext, of: ast.expr) -> bool:
+    match kind_of(body, of):
+        case tree.ListType(inner=tree.NamedType(name="float")):
+            return True
+        case _:
+            return False
+
+
+def _sorted(body: FunctionContext, node: ast.Call) -> tree.Expr:
+    """By `key=lambda x: x.field` and `reverse=True`, which have to be seen. By `-x.field` it is the
+    other way round: items that are equal stay as they stood in both."""
+    said = {keyword.arg: keyword.value for keyword in node.keywords}
+    if len(node.args) != 1 or not {*said} <= {"key", "reverse"}:
+        body.refuse("python-builtin", node, "`sorted` is not written so", f"write {_SORTED}")
+    items = items_in(body, node.args[0])
+    flag = said.get("reverse")
+    if not (flag is None or (isinstance(flag, ast.Constant) and isinstance(flag.value, bool))):
+        body.refuse("python-builtin", flag, "which way round is written out", "write `True`")
+    largest_first = flag is not None and ast.literal_eval(flag)
+    field = None if "key" not in said else _sorting_field(body, said["key"])
+    by = [] if field is None else [field.name]
+    is_down = field is not None and field.is_negative
+    way = [tree.Word(*body.span(node), value=True)] if largest_first != is_down else []
+    called = "list::sort_by" if by else "list::sort"
+    made = library(body, node, called, items, *by, *way)
+    if by:
+        body.demand("sorted", made, node)
+    if is_down:
+        body.demand("sorted_down", made, node)
+    return made
+
+
+class _SortingField(NamedTuple):
+    """What is sorted by; with `is_negative` by the number below zero that it is made to."""
+
+    name: tree.Expr
+    is_negative: bool
+
+
+_SORTED = "`sorted(xs)`, `sorted(xs, reverse=True)` or `sorted(xs, key=lambda x: x.field)`"
+
+
+def _sorting_field(body: FunctionContext, key: ast.expr) -> _SortingField:
+    """Return the field that `lambda x: x.field`, `-x.field` or `lambda x: x["key"]` takes."""
+    is_negative = False
+    match key:
+        case ast.Lambda(body=ast.UnaryOp(op=ast.USub(), operand=taken)):
+            key, is_negative = ast.copy_location(ast.Lambda(key.args, taken), key), True
+        case _:
+            pass
+    match key:
+        case ast.Lambda(
+            args=ast.arguments(
+                posonlyargs=[],
+                args=[ast.arg(arg=name)],
+                vararg=None,
+                kwonlyargs=[],
+                kwarg=None,
+                defaults=[],
+            ),
+            body=(
+                ast.Attribute(value=ast.Name(id=of), attr=field)
+                | ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str() as field))
+            ),
+        ) if of == name:
+            return _SortingField(tree.Text(*body.span(key), (field,)), is_negative)
+        case _:
+            return body.refuse(
+                "python-builtin",
+                key,
+                "only one field can be sorted by, which is seen in the key",
+                "write `key=lambda x: x.field` or `-x.field`; sort twice for two fields, by the "
+                "lesser one first; what has to be worked out is put into a field before",
+            )
 
 
 def _as_list(body: FunctionContext, node: ast.Call) -> tree.Expr:
@@ -233,12 +332,21 @@ def _by_attribute(body: FunctionContext, node: ast.Call, callee: ast.Attribute) 
     return method(body, node, callee)
 
 
+def _round(body: FunctionContext, node: ast.Call) -> tree.Expr:
+    """To a whole number, which Python gives without digits, or to digits."""
+    args = [expression(body, one) for one in plain_arguments(body, node, 1, 2)]
+    made = library(body, node, "math::round", *args)
+    return made if len(args) > 1 else library(body, node, "int", made)
+
+
 _BUILT = {
+    "round": _round,
     "print": _print,
     "str": _str,
     "min": _least_or_most,
     "max": _least_or_most,
     "sum": _sum,
+    "sorted": _sorted,
     "list": _as_list,
 }
 

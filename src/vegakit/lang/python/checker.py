@@ -19,7 +19,7 @@ from vegakit.lang.check.symbols import Checked, ReadSource
 from vegakit.lang.codegen.bytecode import AgentSpec
 from vegakit.lang.diagnostics import Diagnostic, Edit
 from vegakit.lang.python.context import Demand, SourceMap
-from vegakit.lang.python.lowering import lower
+from vegakit.lang.python.lowering import Lowered, lower
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.parser import Parsed
 
@@ -57,7 +57,8 @@ class DemandQuery:
 #
 # | demand    | of                       | holds where                                           |
 # |-----------|--------------------------|-------------------------------------------------------|
-# | `text`    | `print(x)`, f"{x}"       | `x` is str, a choice or an int                        |
+# | `text`    | `print(x)`, f"{x}"       | `x` is str, a choice, an int, a float, money or a     |
+# |           |                          | duration                                              |
 # | `message` | what is sent             | the same, or a list of those and files                |
 # | `whole`   | `1`                      | it is not taken for a float                           |
 # | `divide`  | `a / b`                  | not of two ints                                       |
@@ -67,6 +68,8 @@ class DemandQuery:
 # | `maps`    | `a \| b`, `{**a}`        | of dicts                                              |
 # | `grown`   | `xs += ys`               | not of a list or dict that others may hold            |
 # | `ints`    | `sum(xs)`                | of ints                                               |
+# | `floats`  | `sum(xs, 0.0)`           | of floats                                             |
+# | `sorted`  | `sorted(xs, key=…)`      | no field that is sorted by may be None                |
 # | `list`    | `xs.append(x)`           | of a list                                             |
 # | `default` | `d.get(k, v)`            | no value of `d` may be None                           |
 # | `listed`  | `enumerate(xs)`          | not of a dict                                         |
@@ -91,8 +94,12 @@ def unmet_demands(
     return tuple(sorted(found.values(), key=lambda one: one.at))
 
 
+_PLAIN = (types.STR, types.INT, types.FLOAT, types.MONEY, types.DURATION)
+"""What both write alike. Python has no money and no durations but ours."""
+
+
 def _is_plain(kind: types.Type | None) -> bool:
-    return kind is None or kind in (types.STR, types.INT) or isinstance(kind, types.ChoiceOf)
+    return kind is None or kind in _PLAIN or isinstance(kind, types.ChoiceOf)
 
 
 def _text(query: DemandQuery) -> UnmetDemand | None:
@@ -118,7 +125,7 @@ def _type_in_words(kind: types.Type | None) -> str:
             return "a dict"
         case types.RecordOf(name=name):
             return f"a {name}"
-        case types.Plain(name=name) if name in ("bool", "float"):
+        case types.Plain(name=name) if name == "bool":
             return f"a {name}"
         case _:
             return "this value"
@@ -249,11 +256,67 @@ def _ints(query: DemandQuery) -> UnmetDemand | None:
     kind = query.type(query.node)
     if not isinstance(kind, types.ListOf) or kind.inner == types.INT:
         return None
+    assert isinstance(query.place, ast.Call)
+    items = query.source(query.place.args[0])
     return UnmetDemand(
         "python-builtin",
         "`sum` begins with the int 0, so it adds up ints only",
-        f"write `vega.list.sum({query.text})`, which raises ValueError when it is empty",
-        "",
+        f"write `vega.list.sum({items})`, which raises ValueError when it is empty",
+        f"vega.list.sum({items})",
+    )
+
+
+def _floats(query: DemandQuery) -> UnmetDemand | None:
+    kind = query.type(query.node)
+    if not isinstance(kind, types.ListOf) or kind.inner == types.FLOAT:
+        return None
+    assert isinstance(query.place, ast.Call)
+    replacement = f"sum({query.source(query.place.args[0])})"
+    return UnmetDemand(
+        "python-builtin",
+        "`sum` that begins with 0.0 adds up floats only",
+        f"write `{replacement}` for ints",
+        replacement,
+    )
+
+
+def _sorted(query: DemandQuery) -> UnmetDemand | None:
+    if not isinstance(_sorted_by(query), types.OptionalOf):
+        return None
+    assert isinstance(query.node, tree.Call)
+    by = query.node.args[1]
+    assert isinstance(query.place, ast.Call)
+    assert isinstance(by, tree.Text)
+    replacement = f'vega.list.sort_by({query.source(query.place.args[0])}, "{by.parts[0]}")'
+    return UnmetDemand(
+        "python-builtin",
+        "`sorted` by what may be None raises in Python",
+        f"write `{replacement}`, which puts them last",
+        replacement,
+    )
+
+
+def _sorted_by(query: DemandQuery) -> types.Type | None:
+    """Return the type of what a list is sorted by, as far as it is known."""
+    assert isinstance(query.node, tree.Call)
+    items, by, *_ = query.node.args
+    kind = query.type(items)
+    match kind.inner if isinstance(kind, types.ListOf) else None, by:
+        case types.RecordOf(fields=fields), tree.Text(parts=(str() as name,)):
+            return dict(fields).get(name)
+        case types.MapOf(inner=inner), _:
+            return inner
+        case _:
+            return None
+
+
+def _sorted_down(query: DemandQuery) -> UnmetDemand | None:
+    if _sorted_by(query) in {types.INT, types.FLOAT}:
+        return None
+    return UnmetDemand(
+        "python-builtin",
+        "`-` in a key takes a number",
+        "write `reverse=True`, or make it a number in a field before",
     )
 
 
@@ -302,6 +365,9 @@ RULES: dict[str, _Rule] = {
     "maps": _maps,
     "grown": _grown,
     "ints": _ints,
+    "floats": _floats,
+    "sorted": _sorted,
+    "sorted_down": _sorted_down,
     "list": _list,
     "default": _default,
     "listed": _listed,
@@ -320,6 +386,8 @@ _HELP: dict[str, str] = {
     "missing-return": "write `return …` on every way through it",
     "missing-value": "write `return …` with a value",
     "mixed-items": "declare a record with a field for each",
+    "needs-shell": "leave it out; `vega.exec.run(…)` gives `code`, `out` and `err`",
+    "never-raised": "leave it out; where nobody answers in time, `vega.human.ask` is None",
     "never-awaited": "keep it, `f = …`, and take `f.result()`; or write `.ask(…)`",
     "never-fits": "write `str(x)`, `int(x)` or `float(x)`: `vega.cast` checks, it does not convert",
     "no-value": "a function with a result is declared with `-> T`",
@@ -368,11 +436,17 @@ def python_diagnostic(found: Diagnostic, text: str) -> Diagnostic:
 def _help(found: Diagnostic, text: str) -> str:
     if found.help.startswith("did you mean"):
         return found.help
+    if found.code == "nothing-allowed":
+        clause, _, listed = found.help.removeprefix("add `").partition("`")[0].partition(" ")
+        return f"write it beside the rights: `{clause}={listed}`"
     if found.code in ("missing-right", "missing-capability", "capability") or (
         "may [" in found.help or "capabilities [" in found.help
     ):
         return _rights(found)
     text = text if "\n" not in text and len(text) <= 60 else "x"
+    if found.code == "wrong-type" and (bound := _BOUNDED.search(found.message)):
+        kind = f"Annotated[list[{bound[1]}], MaxLen({bound[2]})]"
+        return f"write `vega.cast({text}, {kind})`, which is checked when it runs"
     for code, part, advice in _BY_TYPE:
         if found.code == code and part in found.message:
             return advice.format(text=text)
@@ -422,6 +496,24 @@ def _fits(edit: Edit, text: str) -> bool:
     return True
 
 
+def _with_others(lowered: Lowered, found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return what the lowering refused, and what the checker found in other functions: where a line
+    was left out, the lines after it would be blamed for it."""
+    functions = [
+        one for one in lowered.source.decls if isinstance(one, tree.FnDecl | tree.ToolDecl)
+    ]
+
+    def around(one: Diagnostic) -> tree.Decl | None:
+        """Not in its head: who calls it would be blamed too."""
+        return next((each for each in functions if each.body.at <= one.at < each.end), None)
+
+    faulty = [around(one) for one in lowered.diagnostics]
+    if None in faulty:
+        return lowered.diagnostics
+    others = (one for one in found if (at := around(one)) is not None and at not in faulty)
+    return tuple(sorted((*lowered.diagnostics, *others), key=lambda one: one.at))
+
+
 # The check of a program in Python: lowered, checked like any other, then held to its demands.
 
 
@@ -433,18 +525,25 @@ def check_python(
     tools: Mapping[str, types.Signature | None] | None = None,
     types: Mapping[str, types.Type] | None = None,
     agents: Sequence[AgentSpec] = (),
+    is_lent: bool = False,
 ) -> tuple[Checked | None, tuple[Diagnostic, ...]]:
-    """Check a program in Python. Faults of the lowering are reported alone, as those of spelling
-    are; so are those of types."""
+    """Check a program in Python, and report all its faults at once."""
     lowered = lower(text, file, frozenset(spec.name for spec in agents))
-    parsed = Parsed(lowered.source, lowered.diagnostics)
+    parsed = Parsed(lowered.source, ())
     known = {**(tools or {}), **lowered.tools}
     checked, found = check_program(
-        text, file, read, tools=known, types=types, agents=agents, parse=lambda _text, _file: parsed
+        text,
+        file,
+        read,
+        tools=known,
+        types=types,
+        agents=agents,
+        is_lent=is_lent,
+        parse=lambda _text, _file: parsed,
     )
-    if lowered.diagnostics:
-        return None, lowered.diagnostics
     shown = tuple(python_diagnostic(one, text) for one in found)
+    if lowered.diagnostics:
+        return None, _with_others(lowered, shown)
     if checked is None:
         return None, shown
     more = unmet_demands(lowered.demands, checked, text, file)

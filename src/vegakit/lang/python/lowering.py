@@ -58,9 +58,10 @@ from vegakit.lang.python.settings import (
     supervisor,
 )
 from vegakit.lang.python.statements import GUARDS, PLAIN_STATEMENTS, statements
+from vegakit.lang.python.subset import RESERVED
 from vegakit.lang.python.types import type_of
 from vegakit.lang.syntax import tree
-from vegakit.lang.syntax.cursor import CLAUSES_OF
+from vegakit.lang.syntax.cursor import CLAUSES_OF, GRANTS
 from vegakit.lang.syntax.lexer import without_hidden
 from vegakit.lang.types import Signature
 
@@ -221,11 +222,36 @@ def lower(text: str, path: str, given: frozenset[str] = frozenset()) -> Lowered:
 
 
 def _lowered(file: PythonFile, module: ast.Module) -> tuple[tree.Decl, ...]:
+    _rename_agents(module)
     try:
         return _Reader(file).read(module)
     except RecursionError:
         too_deep(file)
         return ()
+
+
+def _rename_agents(module: ast.Module) -> None:
+    """`tutor_agent = Agent("tutor")` is the agent `tutor` wherever its variable stands, so that
+    traces and budgets show the name it was given. Where something else in the file has that name,
+    or a variable could not have it, the agent is shown as its variable."""
+    taken = {getattr(node, "id", getattr(node, "name", None)) for node in ast.walk(module)}
+    taken |= {node.arg for node in ast.walk(module) if isinstance(node, ast.arg)}
+    names: dict[str, str] = {}
+    for node in module.body:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=variable)],
+                value=ast.Call(
+                    func=ast.Name(id="Agent") | ast.Attribute(attr="supervisor"),
+                    args=[ast.Constant(value=str() as said)],
+                ),
+            ) if said not in {*taken, *names.values(), *RESERVED} and said.isidentifier():
+                names[variable] = said
+            case _:
+                pass
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
 
 
 class _Reader:
@@ -234,6 +260,7 @@ class _Reader:
         self._decls: list[tree.Decl] = []
         self._later: list[Callable[[], tree.Decl | None]] = []
         self._has_program = False
+        self._rights: list[ast.keyword] = []
 
     def read(self, module: ast.Module) -> tuple[tree.Decl, ...]:
         """Names first, then what they are, then the bodies of functions."""
@@ -349,7 +376,9 @@ class _Reader:
             return
         made = FunctionHead(node)
         file.functions[node.name] = made
-        self._has_program |= role == "main"
+        if role == "main":
+            self._has_program = True
+            self._rights = [keyword for keyword in keywords if keyword.arg in GRANTS]
         if role == "main" and node.name != "main":
             file.report(
                 "python-program",
@@ -359,7 +388,9 @@ class _Reader:
             )
         self._later.insert(0, lambda: self._take_head(made))
         make = tool if role == "tool" else function
-        self._later.append(lambda: make(file, made, keywords))
+        # What the program may do, its functions may: those with a decorator have their own list.
+        shares = not node.decorator_list
+        self._later.append(lambda: make(file, made, self._rights if shares else keywords))
 
     def _role(self, node: ast.FunctionDef) -> tuple[str, list[ast.keyword]]:
         """By its decorator: main, function, tool, or outside for one that stays Python."""

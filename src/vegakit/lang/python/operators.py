@@ -171,12 +171,11 @@ def plain_arguments(body: FunctionContext, node: ast.Call, least: int, most: int
     if node.keywords or not least <= len(node.args) <= most:
         count = str(least) if least == most else f"{least} to {most}"
         extra = f", and no `{node.keywords[0].arg}=`" if node.keywords else ""
-        advice = "write `vega.list.reverse(sorted(xs))` for the other way round; there is no key"
         body.refuse(
             "python-builtin",
             node,
             f"`{name}` takes {count} argument{'' if count == '1' else 's'} here{extra}",
-            advice if name == "sorted" else "leave the rest out",
+            "leave the rest out",
         )
     return node.args
 

@@ -69,8 +69,8 @@ def library_call(p: PythonPrinter, node: tree.Call, name: str) -> str:
         return _vega(p, node, name)
     if name in _METHODS and (name not in _WITH_TEXT or _is_something(args[1])):
         return _method(p, _METHODS[name], args)
-    if name in _FUNCTIONS:
-        return f"{_FUNCTIONS[name]}({p.put_all(args)})"
+    if name in _FUNCTIONS or (name == "list::sort" and len(args) == 1):
+        return f"{_FUNCTIONS.get(name, 'sorted')}({p.put_all(args)})"
     match name:
         case "print":
             return f"print({as_text(p, args[0])})"

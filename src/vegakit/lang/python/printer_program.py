@@ -311,9 +311,14 @@ class _ProgramPrinter(PythonPrinter):
         given = grants_of(self, decl.grants or self.source.header, "may", decl.budget)
         if decl.name == "main":
             self.line(f"@{self.uses('program')}{f'({given})' if given else ''}")
-        elif given:
+        elif given or self._gives_rights():
             self.line(f"@{self.uses('program')}.function({given})")
         self._def(decl.name, decl, decl.body)
+
+    def _gives_rights(self) -> bool:
+        """Whether a function without a decorator would have the rights of `main`."""
+        mains = (one for one in self.source.decls if isinstance(one, tree.FnDecl))
+        return any(one.name == "main" and one.grants is not None for one in mains)
 
     def _tool(self, decl: tree.ToolDecl) -> None:
         if self.fit(decl.name, decl) != decl.name:

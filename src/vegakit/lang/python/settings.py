@@ -168,25 +168,16 @@ def _vega_name(file: PythonFile, node: ast.expr) -> str:
 
 
 def agent_name(file: PythonFile, name: str, call: ast.Call) -> None:
-    """The first argument is the name of the variable: who reads a trace finds the line."""
+    """Refuse an agent whose first and only unnamed argument is not its name."""
     said = text_in(file, call.args[0]) if len(call.args) == 1 else None
-    kind = file.source(call.func)
-    if said == name:
-        return
     if said is None:
+        kind = file.source(call.func)
         file.refuse(
             "python-agent",
             call,
             f"the name of `{name}` is its first argument, all others are named",
             f'write `{name} = {kind}("{name}", …)`',
         )
-    file.refuse(
-        "python-agent",
-        call.args[0],
-        f'the variable is `{name}` and its name "{said}"; they have to be the same',
-        f'write `{kind}("{name}", …)`',
-        file.replaced(call.args[0], f'"{name}"'),
-    )
 
 
 def agent(file: PythonFile, name: str, node: ast.Assign, call: ast.Call) -> tree.AgentDecl:

@@ -33,8 +33,7 @@ FUNCTIONS: dict[str, tuple[str, int, int]] = {
     "float": ("float", 1, 1),
     "int": ("int", 1, 1),
     "len": ("len", 1, 1),
-    "round": ("math::round", 2, 2),
-    "sorted": ("list::sort", 1, 1),
+    "round": ("math::round", 1, 2),
 }
 """Functions of Python that are one of the library: its name, the fewest and the most arguments."""
 

@@ -10,7 +10,17 @@ from vegakit.lang.python.context import FunctionContext, PythonFile, RefusedErro
 from vegakit.lang.python.subset import BUILTIN_TYPES
 from vegakit.lang.syntax import tree
 from vegakit.lang.syntax.lexer import MAX_INT
-from vegakit.lang.types import INT, STR, ListOf, MapOf
+from vegakit.lang.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    PLAIN_TYPES,
+    STR,
+    ListOf,
+    MapOf,
+    RecordOf,
+    Type,
+)
 
 # Annotations of Python as types of the tree.
 #
@@ -31,6 +41,7 @@ VEGA_TYPES = {
     "File": "file",
     "Process": "process",
     "Response": "Response",
+    "Ran": "Ran",
 }
 _INSTEAD = {
     "tuple": "write `list[T]`, or declare a record with named fields",
@@ -177,9 +188,7 @@ _RESULTS: dict[str, tree.TypeExpr] = {
     "str": _STR,
     "int": _INT,
     "len": _INT,
-    "sum": _INT,
     "float": _FLOAT,
-    "round": _FLOAT,
 }
 _GIVEN: dict[str, tree.TypeExpr] = {
     "strip": _STR,
@@ -225,8 +234,8 @@ def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # n
         case ast.Dict(values=values):
             inner = kind_of(body, values[0]) if values else None
             return tree.MapType(0, 0, inner or tree.NamedType(0, 0, "any"))
-        case ast.ListComp(elt=item):
-            return tree.ListType(0, 0, kind_of(body, item) or tree.NamedType(0, 0, "any"))
+        case ast.ListComp():
+            return tree.ListType(0, 0, _built(body, node) or tree.NamedType(0, 0, "any"))
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return _BOOL
         case ast.UnaryOp(operand=of):
@@ -248,6 +257,18 @@ def kind_of(body: FunctionContext, node: ast.expr) -> tree.TypeExpr | None:  # n
             return None
 
 
+def _built(body: FunctionContext, node: ast.ListComp) -> tree.TypeExpr | None:
+    """Return the type of what a comprehension gathers, which may depend on its variable."""
+    one = node.generators[0]
+    if not isinstance(one.target, ast.Name):
+        return kind_of(body, node.elt)
+    body.scopes.append({one.target.id: _item(body, kind_of(body, one.iter), is_slice=False)})
+    try:
+        return kind_of(body, node.elt)
+    finally:
+        body.scopes.pop()
+
+
 def _constant(value: object) -> tree.TypeExpr | None:
     kinds: dict[type, tree.TypeExpr] = {str: _STR, int: _INT, float: _FLOAT, bool: _BOOL}
     return kinds.get(type(value))
@@ -260,8 +281,13 @@ def _resolved(body: FunctionContext, kind: tree.TypeExpr | None) -> tree.TypeExp
 
 
 def _field(body: FunctionContext, of: tree.TypeExpr | None, name: str) -> tree.TypeExpr | None:
-    record = body.file.records.get(of.name) if isinstance(of, tree.NamedType) else None
-    return _resolved(body, record.fields.get(name)) if record else None
+    if not isinstance(of, tree.NamedType):
+        return None
+    record = body.file.records.get(of.name)
+    if record is not None:
+        return _resolved(body, record.fields.get(name))
+    known = PLAIN_TYPES.get(of.name)
+    return _of_type(dict(known.fields).get(name)) if isinstance(known, RecordOf) else None
 
 
 def _item(
@@ -276,12 +302,16 @@ def _item(
             return None
 
 
-def _called(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:  # noqa: C901
+def _called(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:  # noqa: C901, PLR0912
     match node.func:
         case ast.Name(id="list" | "sorted"):
             return _listed(body, node)
+        case ast.Name(id="sum"):
+            return _FLOAT if len(node.args) == 2 else _INT
         case ast.Name(id="abs" | "min" | "max"):
             return kind_of(body, node.args[0]) if node.args else None
+        case ast.Name(id="round"):
+            return _INT if len(node.args) == 1 else _FLOAT
         case ast.Name(id=name) if name in _RESULTS:
             return _RESULTS[name]
         case ast.Name(id=name) if name in body.file.functions:
@@ -327,10 +357,20 @@ def _returned(body: FunctionContext, node: ast.Call) -> tree.TypeExpr | None:
 
 def _from_library(space: str, name: str) -> tree.TypeExpr | None:
     row = LIBRARY.get(f"{space}::{name}")
-    match row.result if row else None:
+    return _of_type(row.result) if row else None
+
+
+_WRITTEN: dict[Type, tree.TypeExpr] = {STR: _STR, INT: _INT, FLOAT: _FLOAT, BOOL: _BOOL}
+
+
+def _of_type(kind: Type | None) -> tree.TypeExpr | None:
+    """Return a type of the library as it is written, None where it depends on the arguments."""
+    match kind:
         case ListOf(inner=inner):
-            return tree.ListType(0, 0, _STR if inner == STR else tree.NamedType(0, 0, "any"))
-        case MapOf():
-            return tree.MapType(0, 0, tree.NamedType(0, 0, "any"))
-        case kind:
-            return {STR: _STR, INT: _INT}.get(kind) if kind in (STR, INT) else None
+            return tree.ListType(0, 0, _of_type(inner) or tree.NamedType(0, 0, "any"))
+        case MapOf(inner=inner):
+            return tree.MapType(0, 0, _of_type(inner) or tree.NamedType(0, 0, "any"))
+        case RecordOf(name=name):
+            return tree.NamedType(0, 0, name)
+        case _:
+            return _WRITTEN.get(kind) if kind is not None else None

@@ -44,6 +44,7 @@ PROVIDER = ProviderRecord(
         ),
     ),
     own_models=r"claude-",
+    closes_json=True,
     image_tokens=anthropic_image_tokens,
     limit_headers=LimitHeaders(
         "anthropic-ratelimit-{}-remaining", "anthropic-ratelimit-{}-reset", until_time

@@ -124,6 +124,7 @@ PROVIDER = ProviderRecord(
         ),
     ),
     image_tokens=_image_tokens,
+    closes_json=True,
     limit_headers=NO_LIMIT_HEADERS,
     key_variable="AWS_BEARER_TOKEN_BEDROCK",
     account_variables=_ACCOUNT_KEYS,

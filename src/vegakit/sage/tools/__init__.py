@@ -18,14 +18,14 @@
 | fetch, ask, tools | nothing; they reach beyond the workspace             | see `outside`   |
 | of MCP servers,   |                                                      |                 |
 | run_program, node |                                                      |                 |
+| of extensions     | the sandbox, with what they declare; see             | as each says    |
+|                   | `extensions.turn_tools`                              |                 |
 """
 
 from pathlib import Path
 
-from vegakit.config import Settings
-from vegakit.ports import Tool
 from vegakit.sage.tools.agents import SubAgents, TaskSession, cheap_model
-from vegakit.sage.tools.commands import CommandTools
+from vegakit.sage.tools.commands import CommandTools, shown_command
 from vegakit.sage.tools.files import IMAGE_TYPES, FileTools
 from vegakit.sage.tools.git import GitTools
 from vegakit.sage.tools.jobs import Jobs
@@ -36,10 +36,18 @@ from vegakit.sage.tools.workspace import SageTool, ToolRegistry, Workspace
 __all__ = [
     "IMAGE_TYPES",
     "Jobs",
+    "OnQuestion",
+    "OutsideTools",
     "SageTool",
+    "SubAgents",
+    "TaskSession",
     "ToolRegistry",
     "Workspace",
-    "session_tools",
+    "cheap_model",
+    "mcp_tools",
+    "node_tool",
+    "program_tools",
+    "shown_command",
     "workspace_tools",
 ]
 
@@ -54,27 +62,3 @@ def workspace_tools(workspace: Workspace, jobs: Jobs) -> tuple[SageTool, ...]:
         GitTools(workspace, Path.home()),
     )
     return tuple(tool for part in parts for tool in part.tools())
-
-
-async def session_tools(
-    session: TaskSession, workspace: Workspace, settings: Settings, on_question: OnQuestion | None
-) -> tuple[Tool, ...]:
-    """Return all tools of a session, always in the same order."""
-    record, runtime = session.record, session.runtime
-    outside, cheap = (
-        OutsideTools(workspace, runtime, on_question),
-        cheap_model(settings, record.model),
-    )
-    servers = await mcp_tools(workspace, runtime, settings) if settings.mcp else ()
-    # Sub-agents have tools of their own: what is told to the agent of the session is not for them.
-    below = (*workspace_tools(workspace, session.jobs), *outside.tools(), *servers)
-    tools: tuple[Tool, ...] = (
-        *workspace_tools(workspace, session.jobs),
-        SubAgents(session, workspace, below, cheap).tool(),
-        *outside.tools(),
-    )
-    if record.programs:
-        tools += program_tools(workspace.folder, record.model)
-    if record.nodes:
-        tools += (node_tool(workspace.folder, record.nodes, workspace.notes),)
-    return (*tools, *servers)

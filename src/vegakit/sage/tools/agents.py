@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+from typing import Any, NamedTuple, Protocol, cast
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from vegakit.agent import CompactedHistory
 from vegakit.config import Settings, SourceKind
 from vegakit.conversation import ModelRequest, Text, ToolCall, Usage, UserMessage
 from vegakit.effects import place_of
-from vegakit.errors import InvalidMoneyError, ToolFailed, VegaError, error_name
+from vegakit.errors import InvalidMoneyError, ToolFailed, VegaError, did_you_mean, error_name
 from vegakit.host import TextChunk, ToolCalled, ToolReturned, TurnEnded
 from vegakit.ids import EffectKey
 from vegakit.money import Dollars, Money, dollars, format_money, to_usd
@@ -30,6 +30,7 @@ from vegakit.ports import Model, Tool
 from vegakit.prices import DEFAULT_SEND_BUDGET, PriceRow, bill, worst_case
 from vegakit.sage.coding_agent import CodingAgent, coding_agent
 from vegakit.sage.events import (
+    TASK,
     EndReason,
     SageEvent,
     SageQuote,
@@ -39,6 +40,8 @@ from vegakit.sage.events import (
     call_id,
     reason_of,
 )
+from vegakit.sage.extensions.catalog import share_of
+from vegakit.sage.extensions.records import SageSubAgent
 from vegakit.sage.sessions import SageRecord, TurnRecord
 from vegakit.sage.tools.jobs import Jobs
 from vegakit.sage.tools.workspace import TEXT, SageTool, Workspace, spec_of
@@ -48,8 +51,6 @@ from vegakit.tools import ToolArgumentsError, ToolRights, current_effect
 # What a task is.
 
 
-SubAgentName = Literal["explore", "plan", "review", "work"]
-TASK = "task"
 MOST_AT_ONCE, MOST_IN_A_TURN = 8, 32
 _SHARE = 4
 """The tasks of an answer get a quarter of what is left, unless their budgets are given: the agent
@@ -61,13 +62,16 @@ _READING = ("read", "glob", "grep")
 
 
 class _Kind(NamedTuple):
-    """What a sub-agent is told, whether it only reads, and whether a cheap model will do."""
+    """What a sub-agent is told, which of the tools it has, all if None, and whether a cheap model
+    will do. `model` and `budget` are those of an extension."""
 
     told: str
-    only_reads: bool = True
+    tools: tuple[str, ...] | None = _READING
     is_cheap: bool = False
     tokens_part: int = 2
     """An answer may have this part of the tokens that one of the session's agent may."""
+    model: str = ""
+    budget: str = ""
 
 
 _KINDS: dict[str, _Kind] = {
@@ -80,7 +84,7 @@ _KINDS: dict[str, _Kind] = {
     "work": _Kind(
         "Do what is asked, and no more; then say in a few lines what changed and what you "
         "verified.",
-        only_reads=False,
+        tools=None,
         tokens_part=1,
     ),
 }
@@ -98,7 +102,7 @@ The workspace is {folder}.
 class TaskArguments(Struct, forbid_unknown_fields=True):
     """The arguments of `task`."""
 
-    agent: SubAgentName
+    agent: str
     prompt: str
     budget: str = ""
 
@@ -142,20 +146,28 @@ class TaskSession(Protocol):
 class SubAgents:
     """The sub-agents of a session; they have its tools, but for `task` itself."""
 
-    def __init__(
-        self, session: TaskSession, workspace: Workspace, tools: Sequence[Tool], cheap: str
-    ) -> None:
+    def __init__(self, session: TaskSession, workspace: Workspace, cheap: str) -> None:
         self._session, self._workspace = session, workspace
-        self._tools, self._cheap = tuple(tools), cheap
+        self._tools: tuple[Tool, ...] = ()
+        self._kinds, self._cheap = _KINDS, cheap
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._quoting = asyncio.Lock()
         self._quoted: set[tuple[int, int]] = set()
         self._costs: dict[str, list[int]] = {}
 
-    def tool(self) -> SageTool:
-        """Return the tool that starts them."""
+    def tool(self, tools: Sequence[Tool], agents: Mapping[str, SageSubAgent]) -> SageTool:
+        """Return the tool that starts them in a turn: with these tools, and `agents` of extensions
+        beside our own. Without any it is the same, byte by byte."""
+        self._tools = tuple(tools)
+        own = {
+            name: _Kind(one.prompt, one.tools, model=one.model, budget=one.budget)
+            for name, one in sorted(agents.items())
+        }
+        self._kinds = {**_KINDS, **own}
+        told = [_TOLD, *(f"{name}: {agents[name].description}" for name in own)]
+        schema = {**_TASK, "agent": {"type": "string", "enum": [*self._kinds]}}
         return SageTool(
-            spec_of(TASK, _TOLD, _TASK, "agent prompt"),
+            spec_of(TASK, "\n".join(told), schema, "agent prompt"),
             TaskArguments,
             self._run,
             lambda _: ToolRights(()),
@@ -165,6 +177,10 @@ class SubAgents:
         )
 
     async def _run(self, given: TaskArguments) -> str:
+        if given.agent not in self._kinds:
+            raise ToolArgumentsError(
+                f"there is no agent {given.agent[:80]!a}; {did_you_mean(given.agent, self._kinds)}"
+            )
         _check_budget(given)
         key, runtime = EffectKey(current_effect.get()), self._session.runtime
         step, index, answers = runtime.program.round_of(key)
@@ -200,7 +216,7 @@ class SubAgents:
         a part that is too small for its first call would come to nothing."""
         with self._session.allowance():
             left = await self._session.runtime.remaining()
-        stated = [_stated(call) for call in calls]
+        stated = [self._stated(call, left) for call in calls]
         if left is None:
             return [_neat(DEFAULT_SEND_BUDGET if one is None else one) for one in stated]
         needs = [_neat(await self._need(_fields(call)) + _NEAT - 1) for call in calls]
@@ -217,6 +233,16 @@ class SubAgents:
         if takes_more and sum(wanted) > room:
             raise ToolArgumentsError(_too_little(len(calls), max(needs), Money(max(0, room)), left))
         return [_neat(part) for part in wanted]
+
+    def _stated(self, call: ToolCall, left: int | None) -> int | None:
+        """Return the most that a task may spend by what its call says and its agent; None if
+        neither says anything."""
+        kind = self._kinds.get(str(_fields(call).get("agent")))
+        share = (
+            share_of(kind.budget, DEFAULT_SEND_BUDGET if left is None else left) if kind else None
+        )
+        said = [one for one in (_stated(call), share) if one is not None]
+        return min(said, default=None)
 
     async def _need(self, fields: Mapping[str, Any], rounds: int = 3) -> int:
         """Return what a task needs for so many calls: the most that the last can come to, since
@@ -237,7 +263,7 @@ class SubAgents:
         """Return the first request of a task, with its model and the price of that; None if there
         is no such agent, or no price."""
         kind = str(fields.get("agent"))
-        if kind not in _KINDS:
+        if kind not in self._kinds:
             return None
         agent, registry = self._agent(kind, ""), self._session.runtime.model_registry
         await registry.prepare_for(agent)
@@ -278,17 +304,19 @@ class SubAgents:
     # The sub-agent itself.
 
     def _agent(self, kind: str, task: str) -> CodingAgent:
-        is_cheap, record = _KINDS[kind].is_cheap, self._session.record
-        reads = _KINDS[kind].only_reads
-        tools = [tool for tool in self._tools if not reads or tool.spec.name in _READING]
-        model = self._cheap if is_cheap and self._cheap else record.model
+        known, record = self._kinds[kind], self._session.record
+        tools = [
+            tool for tool in self._tools if known.tools is None or tool.spec.name in known.tools
+        ]
+        cheap = self._cheap if known.is_cheap else ""
+        model = known.model or cheap or record.model
         return coding_agent(
             # Its name is a part of how its answers are found again: one name, one call.
             f"{kind} {task}",
             model,
-            _instructions(kind, record),
+            _instructions(kind, known, record),
             tools,
-            max(1, self._session.current.max_tokens // _KINDS[kind].tokens_part),
+            max(1, self._session.current.max_tokens // known.tokens_part),
             retry=self._session.retry,
             breaker=self._session.breaker,
             silent_ms=self._session.silent_ms,
@@ -360,10 +388,10 @@ def _is_named(settings: Settings, alias: str) -> bool:
     return source is not None and source.kind is not SourceKind.DEFAULT
 
 
-def _instructions(kind: str, record: SageRecord) -> str:
-    told, only_reads, *_ = _KINDS[kind]
-    reads = "You cannot change anything. " if only_reads else ""
-    system = _SYSTEM.format(name=kind, told=told, reads=reads, folder=Path(record.folder))
+def _instructions(name: str, kind: _Kind, record: SageRecord) -> str:
+    reads = "You cannot change anything. " if kind.tools == _READING else ""
+    folder = Path(record.folder)
+    system = _SYSTEM.format(name=name, told=kind.told, reads=reads, folder=folder)
     project = [f"# {name} of the project\n\n{text}\n" for name, text in record.told.items()]
     return "\n".join([system, *project])
 
@@ -432,7 +460,7 @@ _TOLD = (
     "review only read, work has all tools but this. Tasks of one answer run at once."
 )
 _TASK: dict[str, Any] = {
-    "agent": {"type": "string", "enum": list(get_args(SubAgentName))},
+    "agent": TEXT,
     "prompt": {**TEXT, "description": "all that it needs to know"},
     "budget": {**TEXT, "description": "the most it may spend, such as $0.05"},
 }

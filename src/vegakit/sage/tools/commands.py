@@ -42,6 +42,12 @@ _TOLD_LATE = {
 }
 
 
+_STOPPED = (
+    "stopped by the person before its end; what it did until then stays done. Do not start it "
+    "again unless you are asked to."
+)
+
+
 class GlobArguments(Struct, forbid_unknown_fields=True):
     """The arguments of `glob`."""
 
@@ -176,16 +182,29 @@ class CommandTools:
             return self._jobs.start([self._shell, "-c", given.command])
         limit = min(max(given.timeout_s, 1), LONGEST_COMMAND_S)
         timed = ["timeout", "-k", str(_GRACE_S), str(limit)]
-        async with self._workspace.changing(reach=Reach.FILES):
-            ran = await self._workspace.in_sandbox([*timed, self._shell, "-c", given.command])
-        # Without the time it took: an equal result of an equal command must be equal text, or
-        # nobody could tell that an agent goes round in a circle.
-        shown = [
-            f"{name}:\n{mark_untrusted(sanitise(await self._workspace.capped(name, text)))}"
-            for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
-            if text.strip()
-        ]
-        return "\n".join([*shown, *ran.notes, *_late(ran, limit), f"exit code {ran.exit_code}"])
+        argv, live = [*timed, self._shell, "-c", given.command], self._workspace.live_output()
+        try:
+            async with self._workspace.changing(reach=Reach.FILES):
+                heard = None if live is None else live.hear
+                work = self._workspace.in_sandbox(argv, on_output=heard)
+                ran = await self._workspace.stoppable(work)
+        finally:
+            if live is not None:
+                live.end()
+        if ran is None:
+            return _STOPPED
+        return await shown_command(self._workspace, ran, _late(ran, limit))
+
+
+async def shown_command(workspace: Workspace, ran: CommandResult, more: Sequence[str] = ()) -> str:
+    """Return what a command said for a model, without the time it took: an equal result of an equal
+    command must be equal text, or nobody could tell that an agent goes round in a circle."""
+    shown = [
+        f"{name}:\n{mark_untrusted(sanitise(await workspace.capped(name, text)))}"
+        for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr))
+        if text.strip()
+    ]
+    return "\n".join([*shown, *ran.notes, *more, f"exit code {ran.exit_code}"])
 
 
 def _late(ran: CommandResult, limit: int) -> list[str]:

@@ -71,14 +71,14 @@ _COMMANDS = {
     "stash": _Command(writes=True, refused="-p --patch -a --all -u --include-untracked"),
 }
 _REFUSED = "-C --exec-path --upload-pack --receive-pack --ext-diff --textconv --git-dir --work-tree"
-_OPTIONS = (
+GIT_OPTIONS = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null"),
     *("core.pager=cat", "core.editor=false", "core.sshCommand=false", "protocol.allow=never"),
     *("commit.gpgSign=false", "tag.gpgSign=false", "gpg.program=false", "color.ui=false"),
     *("branch.autoSetupMerge=false", "gc.auto=0", "maintenance.auto=false", "diff.external="),
     *("submodule.recurse=false", "core.untrackedCache=false", "interactive.diffFilter=false"),
 )
-_VARIABLES = (
+GIT_VARIABLES = (
     *("GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0"),
     *("GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=false"),
 )
@@ -89,7 +89,7 @@ _LOOK = """
 """
 """The names of settings, files with a filter, and files that are there or not ignored."""
 _WITH_VALUE = ("-m", "--message", "--author", "--date")
-_PROGRAMS = re.compile(
+GIT_PROGRAMS = re.compile(
     r"(filter|include|includeif|trailer|submodule\..*\.update)\b.*"
     r"|extensions\.(?!objectformat$|refstorage$).*"
     r"|diff\..+\.(command|textconv)|merge\..+\.driver|core\.(alternaterefscommand|worktree)"
@@ -156,9 +156,9 @@ class GitTools:
     def _prefix(self, variables: Sequence[str] = ()) -> list[str]:
         folder = self._workspace.folder
         places = (f"GIT_DIR={folder / '.git'}", f"GIT_WORK_TREE={folder}")
-        options = [word for option in _OPTIONS for word in ("-c", option)]
+        options = [word for option in GIT_OPTIONS for word in ("-c", option)]
         return [
-            *("env", *places, *_VARIABLES, *variables, "timeout", "-k", "1", str(_LONGEST_S)),
+            *("env", *places, *GIT_VARIABLES, *variables, "timeout", "-k", "1", str(_LONGEST_S)),
             *("git", "--no-pager", *options),
         ]
 
@@ -170,7 +170,7 @@ class GitTools:
         if looked.exit_code:
             raise ToolFailed(f"git: {looked.stderr.strip()[:300]}; look at it at a terminal")
         settings, filtered, listed = (part.split("\0") for part in looked.stdout.split("\1"))
-        if named := [key for key in settings if _PROGRAMS.fullmatch(key)]:
+        if named := [key for key in settings if GIT_PROGRAMS.fullmatch(key)]:
             raise ToolFailed(
                 f"the settings of this repository name a program or other settings ({named[0]}), "
                 "which this tool does not run; look with git in the shell tool, where .git is "

@@ -5,7 +5,8 @@ Schemas are written by hand: they are a part of every request, so each word coun
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from vegakit.concurrency import cancel_all
 from vegakit.conversation import ToolSpec
 from vegakit.errors import InvalidRuleError, ToolFailed
 from vegakit.policy import Grant
@@ -43,6 +45,7 @@ _OUTPUT_SHOWN = 16_000
 """What a model is shown at once. All of it is paid for again with each later request of the
 session, so the rest is left to be asked for."""
 _OUTPUT_BYTES = 64_000_000
+_LIVE_SHOWN, _LIVE_EVERY_S = 8_000, 0.05
 
 # A tool.
 
@@ -136,6 +139,10 @@ class Workspace:
         self.outputs, self._skills = outputs, skills
         self.notes: list[str] = []
         """What was done to files of the folder after commands, for the person."""
+        self.tell_output: Callable[[str, str, int], object] | None = None
+        """Told of the effect that a command is, of the last that it said, and how many lines."""
+        self.running: dict[str, asyncio.Task[CommandResult]] = {}
+        """The commands of the shell that run now, by their effects; cancelled, one is stopped."""
 
     def relative(self, path: str) -> str:
         """Return a path from the workspace; models like to name whole paths."""
@@ -170,18 +177,23 @@ class Workspace:
         files = Files(self.outputs, Grant((WRITE,), paths=("*",)), max_bytes=4 * _OUTPUT_BYTES)
         await files.write(name, content)
 
+    def live_output(self) -> "LiveOutput | None":
+        """Return what hears the command of the current call, if anybody is to be told of it."""
+        return None if self.tell_output is None else LiveOutput(self.tell_output)
+
     async def in_sandbox(
         self,
         argv: list[str],
         said: bytes = b"",
         *,
         repository: bool = False,
+        writable: bool = True,
         seconds: int = LONGEST_COMMAND_S,
         on_output: Callable[[bytes], object] | None = None,
     ) -> CommandResult:
         """Run a command over the workspace, with `repository` one that may write to `.git`, but not
-        to its settings and hooks. `said` is what it reads; `on_output` is called with each piece of
-        what it says."""
+        to its settings and hooks, and not `writable` one that only reads. `said` is what it reads;
+        `on_output` is called with each piece of what it says."""
         sandboxes = current_sandboxes.get()
         if sandboxes is None:
             raise ToolFailed("no command is run: tools of a session are called by its runtime only")
@@ -192,10 +204,50 @@ class Workspace:
             kept_bytes=2 * _OUTPUT_BYTES,
         )
         # Sandboxes of one process share the guards over a workspace, so several do no harm.
-        spec = SandboxSpec(self.folder, limits=limits, repository=repository)
+        spec = SandboxSpec(self.folder, writable, limits=limits, repository=repository)
         ran = await sandboxes.run(argv, spec, said, on_output)
         self.notes += ran.about_files
         return ran
+
+    async def stoppable(self, work: Coroutine[Any, Any, CommandResult]) -> CommandResult | None:
+        """Return what came of the command of the current call; None if a person stopped it."""
+        effect, task = current_effect.get(), asyncio.create_task(work)
+        self.running[effect] = task
+        try:
+            await asyncio.wait([task])
+        finally:
+            self.running.pop(effect, None)
+            if not task.done():
+                await cancel_all([task])
+        return None if task.cancelled() else task.result()
+
+
+class LiveOutput:
+    """Tells what a command says while it runs: at most twenty times a second, and of much only the
+    last, so that a command that says a lot costs no more to watch than one that says little."""
+
+    def __init__(self, tell: Callable[[str, str, int], object]) -> None:
+        self._tell, self._effect = tell, current_effect.get()
+        self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        self._text, self._lines = "", 0
+        self._due: asyncio.TimerHandle | None = None
+
+    def hear(self, piece: bytes) -> None:
+        """Take a piece of what it says."""
+        self._lines += piece.count(b"\n")
+        self._text = (self._text + self._decode(piece[-_LIVE_SHOWN:]))[-_LIVE_SHOWN:]
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(_LIVE_EVERY_S, self._say)
+
+    def end(self) -> None:
+        """Tell no more: the result comes next."""
+        if self._due is not None:
+            self._due.cancel()
+
+    def _say(self) -> None:
+        self._due = None
+        text, self._text = self._text, ""
+        self._tell(self._effect, text, self._lines)
 
 
 def grant_for(capabilities: str | tuple[str, ...], *paths: str) -> Grant:

@@ -24,6 +24,7 @@ from msgspec import msgpack
 
 from vegakit.sage.undo.records import (
     FILE_TYPES,
+    MOST_LISTED,
     Change,
     PathEntry,
     TurnChanges,
@@ -67,6 +68,14 @@ class ChangeTable:
                     "insert into change values(?,?,?,?,?,?)",
                     (turn, path, step, pack(before), pack(after), by),
                 )
+
+    def names(self, turn: int) -> tuple[str, ...]:
+        """Return the first paths that a turn changed, by name; what others did is not its own."""
+        rows = self._db.execute(
+            "select distinct path from change where turn=? and by in (?, ?) order by path limit ?",
+            (turn, *OURS, MOST_LISTED),
+        )
+        return names_of(path for (path,) in rows.fetchall())
 
     def finish(self, turn: int) -> TurnChanges:
         """Forget what came and went in a turn, and return what it changed, by name."""

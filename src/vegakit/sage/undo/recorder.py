@@ -13,9 +13,11 @@ keeps what changed in them, and cannot be undone itself.
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,12 @@ from vegakit.concurrency import run_to_completion
 from vegakit.errors import StoreError, UserError, VegaError
 from vegakit.policy import Fetch, ReadPath, RunCommand, Use, WritePath
 from vegakit.ports import Tool
-from vegakit.sage.undo.records import TurnChanges, UndoneTurns, UndoStoreInUseError
+from vegakit.sage.undo.records import (
+    MOST_LISTED,
+    TurnChanges,
+    UndoneTurns,
+    UndoStoreInUseError,
+)
 from vegakit.sage.undo.turns import UndoStore, open_undo, undo_folder
 from vegakit.sage.undo.windows import Reach, window_beside
 from vegakit.tools import ToolRights, rights_of
@@ -33,14 +40,15 @@ _FAILURES = (StoreError, UserError, OSError, sqlite3.Error)
 
 
 class TurnRecorder:
-    """Records the turns of one session. Of the last turn are `changed`, how many of these paths are
-    `unrecorded`, and the `problem`: why undo cannot take back all of it."""
+    """Records the turns of one session. Of the last turn are `changed`, the first of these `paths`,
+    how many of them are `unrecorded`, and the `problem`: why undo cannot take back all of it."""
 
     def __init__(self, workspace: Path, state_folder: Path) -> None:
         self._workspace, self._state = workspace, state_folder
         self._store: UndoStore | None = None
         self._begun: asyncio.Task[int] | None = None
         self.changed, self.unrecorded, self.problem = 0, 0, ""
+        self.paths: tuple[str, ...] = ()
         self._lasting: dict[str, str] = {}
 
     @property
@@ -62,7 +70,7 @@ class TurnRecorder:
     async def turn(self, label: str, key: str, *, is_recorded: bool) -> AsyncGenerator[None]:
         """Hold a turn open. Where nothing can change, only that there was a turn is noted."""
         self.changed, self.unrecorded, self.problem = 0, 0, ""
-        self._lasting = {}
+        self.paths, self._lasting = (), {}
         if is_recorded:
             self._begun = asyncio.create_task(asyncio.to_thread(self._begin, label, key))
         else:
@@ -148,8 +156,14 @@ class TurnRecorder:
             return
         made = (changes.created, changes.changed, changes.deleted, changes.by_jobs)
         self.changed = sum(map(len, made))
+        self.paths = tuple(map(_printable, sorted(chain(*made))[:MOST_LISTED]))
         self.unrecorded = len(changes.unrecorded) + len(changes.by_jobs)
         self.problem = "; ".join(_shortfalls(changes, self.changed))
+
+
+def _printable(path: str) -> str:
+    """Return a path that every stream takes; a name may hold bytes that are no text."""
+    return os.fsencode(path).decode("utf-8", errors="replace")
 
 
 _MOST_NAMED = 5

@@ -100,6 +100,8 @@ class Known(Struct, array_like=True, frozen=True, gc=False):
         return (self.ctime, self.mtime, self.size, self.inode, self.mode) == stamps(stat)
 
 
+MOST_LISTED = 200
+"""Paths of a turn that are named in a list."""
 FILE_TYPES = 0o10000
 """The mode of a socket or a pipe is kept with its type: it holds nothing that could be lost."""
 Change = tuple[PathEntry | None, PathEntry | None]
@@ -143,8 +145,9 @@ class Restored(Struct, frozen=True):
 
 
 class UndoTurn(Struct, frozen=True):
-    """A turn in the list of turns. `state` is open, done or undone; `key` names the turn of the
-    session that it is. One that went on after a kill is several turns here, with one key."""
+    """A turn in the list of turns. `state` is open, done or undone, in a list beside sessions also
+    cut off or failed; `key` names the turn of the session that it is. One that went on after a kill
+    is several turns here, with one key. `names` are the first of its `paths`."""
 
     number: int
     label: str
@@ -153,6 +156,7 @@ class UndoTurn(Struct, frozen=True):
     paths: int
     key: str = ""
     lasting: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class UndoneTurns(Struct, frozen=True):

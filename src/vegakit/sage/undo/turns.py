@@ -201,6 +201,7 @@ class UndoStore:
 
     def turns(self) -> list[UndoTurn]:
         """Return the turns that are kept, the latest first."""
+        names = self._changes.names
         with self._lock:
             rows = self._db.execute(
                 "select id, label, at_ms, state, (select count(distinct path)"
@@ -208,8 +209,8 @@ class UndoStore:
                 " from turn where kind='agent' order by id desc"
             )
             return [
-                UndoTurn(number, label, at_ms, state, paths, *told_by(json.loads(facts)))
-                for number, label, at_ms, state, paths, facts in rows.fetchall()
+                UndoTurn(n, label, at_ms, state, paths, *told_by(json.loads(facts)), names(n))
+                for n, label, at_ms, state, paths, facts in rows.fetchall()
             ]
 
     def undone(self) -> list[UndoneTurns]:

@@ -4,6 +4,7 @@ The ledger is the pure machine of `policy.Budget` itself. `ReplayJournal` wraps 
 only reads it: a call that is not recorded stops the program.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
@@ -40,6 +41,10 @@ from vegakit.store.conversations import check_name
 __all__ = ["MemoryJournal", "MemoryLedger", "MemoryStore", "ReplayJournal"]
 
 # A ledger and a store for one process, gone with it: the pure machine itself, and a dict.
+
+
+_PAGE = 2_000
+"""How many claims are looked at in one turn of the loop."""
 
 
 class MemoryLedger:
@@ -121,7 +126,12 @@ class MemoryLedger:
         return self._budget.expire(ended, now)
 
     async def prune(self, before_ms: int) -> int:
-        return self._budget.prune(before_ms)
+        """Prune a page at a time, so that others get their turn in between."""
+        pruned, keys = 0, [*self._budget.claims]
+        for start in range(0, len(keys), _PAGE):
+            pruned += self._budget.prune(before_ms, keys[start : start + _PAGE])
+            await asyncio.sleep(0)
+        return pruned
 
     async def aclose(self) -> None:
         pass

@@ -34,6 +34,9 @@ Synchronous: TypeAlias = Literal["normal", "full"]
 
 BUSY_S = 10.0
 _BUSY_POLL_S = 0.01
+_LOOK_S, _PAUSE_S, _PAUSES = 0.0005, 0.001, 20
+"""How often is looked whether others have let go, how long a pause is after a transaction, and
+after how many when others were met."""
 _PRIMARY_CODE = 0xFF
 _STATEMENTS = 256
 _LOG_PAGES = 4_000
@@ -244,6 +247,7 @@ class SqliteThread(StoreThread[HandleT]):
         self._connect = lambda: connect(path, several, synchronous, self._hold)
         self._make_handle = handle
         self._connection: sqlite3.Connection | None = None
+        self._pauses = 0
         super().__init__(path, " and ".join(layout.subject for layout in several))
 
     def _carry_out(self, batch: list[Job]) -> list[JobResult]:
@@ -258,17 +262,43 @@ class SqliteThread(StoreThread[HandleT]):
         self._disconnect()
         return [JobResult(job.caller, error=told) for job in batch]
 
+    def _take(self) -> list[Job]:
+        if self._pauses:
+            self._pauses -= 1
+            time.sleep(_PAUSE_S)
+        return super()._take()
+
     def _transact(self, batch: list[Job]) -> list[JobResult]:
-        """Takes the write lock at once: a lock taken later could find its reads outdated."""
         if self._connection is None:
             self._connection = self._connect()
+            self._connection.execute("PRAGMA busy_timeout = 0")
             self._handle = self._make_handle(self._connection)
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._begin(self._connection)
         self._handle.begin()
         answers = [run_job(self._handle, job) for job in batch]
         self._handle.flush()
         self._connection.execute("COMMIT")
         return answers
+
+    def _begin(self, connection: "sqlite3.Connection") -> None:
+        """Take the write lock at once: a lock taken later could find its reads outdated.
+
+        SQLite looks less and less often whether a lock is free, so that the one who has waited
+        longest looks least, and the one who has just let go is always first. Here all look equally
+        often, and whoever had to wait pauses after its next transactions, so that the look of
+        another falls into the pause."""
+        import sqlite3
+
+        for left in reversed(range(int(BUSY_S / _LOOK_S))):
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY or not left:
+                    raise
+                self._pauses = _PAUSES
+                time.sleep(_LOOK_S)
+            else:
+                return
 
     def _disconnect(self) -> None:
         if self._connection is not None:

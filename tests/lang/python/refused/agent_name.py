@@ -1,6 +1,6 @@
 from vegakit import Agent, AgentFailed, Failed, parallel, program, session, spawn, vega
 
-reviewer = Agent("Reviewer", model="fast")
+reviewer = Agent(model="fast")
 
 
 @program

@@ -4,5 +4,5 @@ reviewer = Agent("reviewer", model="fast")
 
 
 @program
-def main(x: float) -> None:
+def main(x: bool) -> None:
     print(f"{x}")

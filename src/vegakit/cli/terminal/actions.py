@@ -1,0 +1,552 @@
+"""Carry out the commands of the terminal, each by its name in the table."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from textual.screen import ModalScreen
+
+from vegakit.cli.look import Sign, Tone, cells, count, cut, figures, middle, moment, money
+from vegakit.cli.terminal.commands import COMMANDS, SlashCommand, help_lines, usage_column
+from vegakit.cli.terminal.diffs import changes_of
+from vegakit.cli.terminal.draw import MINUS, Line, diff_columns, diff_lines, folded, safe, seg
+from vegakit.cli.terminal.driver import SessionDriver
+from vegakit.cli.terminal.painted import ChatView
+from vegakit.cli.terminal.pane import help_page, pane_lines
+from vegakit.cli.terminal.prompt import PromptInput
+from vegakit.cli.terminal.screens import Choice, ConfirmScreen, PageScreen, PickScreen
+from vegakit.cli.terminal.state import (
+    ChangedFile,
+    ChatItem,
+    PromptItem,
+    TextItem,
+    ToolItem,
+    ToolState,
+)
+from vegakit.errors import UserError, VegaError
+from vegakit.sage import (
+    UNBILLED,
+    SageMode,
+    SessionState,
+    UndoTurn,
+    export_session,
+    list_prompts,
+    list_sessions,
+    redo_turns,
+    rename_session,
+    search_sessions,
+    transcript,
+    undo_turns,
+    undoable_turns,
+)
+
+_SKIPPED = {".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "dist", "build"}
+_MOST_PATHS, _MOST_SHOWN = 20_000, 200
+_TWO_COLUMNS = 120
+
+
+T = TypeVar("T")
+
+
+class CodeScreen(Protocol):
+    """The parts of the screen that commands use. Naming only these keeps them below it."""
+
+    folder: Path
+    driver: SessionDriver
+    drivers: list[SessionDriver]
+    is_light: bool
+
+    @property
+    def chat(self) -> ChatView:
+        """The conversation."""
+        ...
+
+    @property
+    def prompt(self) -> PromptInput:
+        """The prompt line."""
+        ...
+
+    @property
+    def hides_pane(self) -> bool:
+        """Whether the person has hidden the right pane."""
+        ...
+
+    def changed(self) -> None:
+        """Draw anew, soon."""
+        ...
+
+    def show_session(self, driver: SessionDriver) -> None:
+        """Show another session."""
+        ...
+
+    def show_pane(self, *, hidden: bool) -> None:
+        """Show or hide the right pane."""
+        ...
+
+    def choose_theme(self, *, light: bool) -> None:
+        """Draw for a light or a dark ground."""
+        ...
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy a text."""
+        ...
+
+    async def asked(self, screen: ModalScreen[T]) -> T | None:
+        """Show something over the conversation, and return what was chosen there."""
+        ...
+
+    async def leave(self, told: str = "") -> None:
+        """Close all sessions and leave."""
+        ...
+
+
+class Actions:
+    """The commands of one screen."""
+
+    def __init__(self, app: CodeScreen) -> None:
+        self._app = app
+        self._by_name: Mapping[str, Callable[[str], Awaitable[None]]] = {
+            "help": self._help,
+            "undo": self._undo,
+            "redo": self._redo,
+            "rewind": self._rewind,
+            "open": self._open_last,
+            "cost": self._cost,
+            "budget": self._budget,
+            "mode": self._mode,
+            "model": self._model,
+            "compact": self._compact,
+            "stop": self._stop_command,
+            "tree": self._tree,
+            "kill": self._kill,
+            "sessions": self._sessions,
+            "new": self._new,
+            "fork": self._fork,
+            "rename": self._rename,
+            "search": self._search,
+            "export": self._export,
+            "copy": self._copy,
+            "clear": self._clear,
+            "pane": self._pane,
+            "theme": self._theme,
+            "plain": self._plain,
+            "quit": self._quit,
+        }
+
+    @property
+    def _driver(self) -> SessionDriver:
+        return self._app.driver
+
+    async def carry_out(self, command: SlashCommand, argument: str) -> None:
+        """Carry out a command; what goes wrong is told in the conversation."""
+        if command.idle and self._driver.state.is_working:
+            self._driver.say(
+                f"/{command.name} waits for the end of the turn; Esc stops it", "error"
+            )
+            return
+        try:
+            await self._by_name[command.name](argument)
+        except (VegaError, OSError, ValueError) as error:
+            self._driver.say(str(error), "error")
+        self._app.changed()
+
+    async def palette(self) -> None:
+        """Choose a command from the table."""
+        rows = [Choice(one.name, usage_column(one.usage) + one.told, one.key) for one in COMMANDS]
+        chosen = await self._app.asked(PickScreen("Commands", rows, "no command fits"))
+        command = next((one for one in COMMANDS if one.name == chosen), None)
+        if command is None:
+            return
+        if command.arguments:
+            self._app.prompt.put(f"/{command.name} ")
+        else:
+            await self.carry_out(command, "")
+
+    async def history(self) -> None:
+        """Choose an earlier prompt of the project."""
+        said = await list_prompts(self._app.folder)
+        rows = [Choice(text, safe(text).replace("\n", " ")) for text in said]
+        screen = PickScreen("Earlier prompts", rows, "no prompt fits")
+        if chosen := await self._app.asked(screen):
+            self._app.prompt.put(chosen)
+
+    # Pages.
+
+    async def _page(self, title: str, made: Callable[[int], list[Line]]) -> None:
+        await self._app.asked(PageScreen(title, made))
+
+    async def _help(self, argument: str) -> None:
+        del argument
+        await self._page("Keys and commands", lambda width: help_page(help_lines(), width))
+
+    async def _tree(self, argument: str) -> None:
+        del argument
+        state, now = self._driver.state, self._driver.now()
+        await self._page("Agents, files and jobs", lambda width: pane_lines(state, width, now))
+
+    async def _open_last(self, argument: str) -> None:
+        del argument
+        for item in reversed(self._driver.state.items):
+            if isinstance(item, ToolItem) and _opens(item):
+                await self.open_item(item)
+                return
+        self._driver.say("no tool has said or changed anything yet")
+
+    async def open_item(self, item: ToolItem) -> None:
+        """Show a tool call whole: its diff, or all that it said."""
+        changes = changes_of(item.name, item.arguments, item.result)
+        if changes and item.state is ToolState.DONE:
+            rows = [row for change in changes for row in change.rows]
+            names = ", ".join(change.path for change in changes)
+            await self._page(f"{item.name} {names}", lambda width: _diff(rows, width))
+            return
+        text = item.output or await self._driver.whole_result(item)
+        await self._page(f"{item.name} {item.id}", lambda width: _listing(text, width))
+
+    def tell_resumed(self) -> None:
+        """Say what a session that goes on has spent before: its budget is for all its turns."""
+        state = self._driver.state
+        if state.money.spent:
+            self._driver.say(f"session {state.name} goes on; {self._money_told()}")
+
+    async def _cost(self, argument: str) -> None:
+        del argument
+        if not self._driver.state.run:
+            raise UserError("the session is still opening; ask again in a moment")
+        self._driver.say(self._money_told())
+
+    def _money_told(self) -> str:
+        own = self._driver.state.money
+        most = "up to " if own.unbilled else ""
+        of_cut = f"; {money(own.unbilled)} of it {UNBILLED}" if own.unbilled else ""
+        if own.at_most is None:
+            return f"{most}{money(own.spent)} spent; no budget limits this session{of_cut}"
+        shown = figures(own.at_most, own.spent, own.reserved)
+        return (
+            f"at most {shown.at_most} · {shown.reserved} reserved · {most}{shown.spent} spent · "
+            f"{shown.left} left{of_cut}"
+        )
+
+    # The session.
+
+    async def _compact(self, argument: str) -> None:
+        del argument
+        if not self._driver.state.turn:
+            raise UserError("nothing was said yet that could be summed up")
+        self._driver.compacts = True
+        self._driver.say(
+            "the conversation is summed up before your next prompt is answered, by a call of the "
+            "model that is paid for; the journal keeps all of it"
+        )
+
+    async def _stop_command(self, argument: str) -> None:
+        del argument
+        if not self._driver.stop_command():
+            raise UserError("no command runs that could be stopped; Esc stops the turn")
+
+    async def _budget(self, argument: str) -> None:
+        if not argument.startswith("+"):
+            raise UserError("say how much is added, such as: /budget +$1")
+        await self._driver.reopen(raise_budget=argument.removeprefix("+"))
+        await self._cost("")
+
+    async def _mode(self, argument: str) -> None:
+        modes = [str(mode) for mode in SageMode]
+        if not argument:
+            rows = [Choice(mode, mode, _MODES[mode]) for mode in modes]
+            screen = PickScreen("Mode", rows, "no mode fits")
+            argument = await self._app.asked(screen) or ""
+        if argument not in modes:
+            if argument:
+                raise UserError(f"a mode is one of {', '.join(modes)}; got {argument}")
+            return
+        await self._driver.reopen(mode=argument)
+        self._driver.say(f"mode {argument}: {_MODES[argument]}")
+
+    async def _model(self, argument: str) -> None:
+        if not argument:
+            model = self._driver.state.model
+            raise UserError(f"the model is {model}; name another: /model PROVIDER:NAME")
+        await self._driver.check_model(argument)
+        await self._driver.reopen(model=argument)
+        self._driver.say(f"model {self._driver.state.model} from the next turn on")
+
+    async def _rename(self, argument: str) -> None:
+        if not argument:
+            raise UserError("say the new name, such as: /rename retry-fix")
+        await self._driver.closed(
+            lambda: rename_session(self._driver.state.run, argument, self._app.folder)
+        )
+
+    async def _kill(self, argument: str) -> None:
+        del argument
+        await self._driver.stop()
+
+    # Undo.
+
+    async def _undo(self, argument: str) -> None:
+        await self._take_back(turns=int(argument) if argument else 1)
+
+    async def _rewind(self, argument: str) -> None:
+        if not argument.isdecimal():
+            raise UserError("say the last turn that stays, such as: /rewind 3")
+        recorded = await self._recorded()
+        after = [
+            one for one in recorded if one.state != "undone" and _turn_of(one.key) > int(argument)
+        ]
+        if not after:
+            raise UserError(f"no turn after {argument} can be taken back")
+        await self._take_back(turns=len(after))
+
+    async def _recorded(self) -> list[UndoTurn]:
+        await self._driver.release()
+        try:
+            return await undoable_turns(self._app.folder)
+        finally:
+            await self._driver.reopen()
+
+    async def _take_back(self, turns: int) -> None:
+        recorded = [one for one in await self._recorded() if one.state != "undone"][:turns]
+        if not recorded:
+            raise UserError("no turn of this folder can be taken back")
+        changed = changed_in(self._driver.state.items, len(recorded))
+
+        def made(width: int) -> list[Line]:
+            return undo_page(recorded, changed, width)
+
+        title = f"Take back {count(len(recorded), 'turn')}, files and conversation?"
+        if await self._app.asked(ConfirmScreen(title, made, "take back")):
+            await self._rewound(lambda: undo_turns(turns, self._app.folder), "Undone")
+
+    async def _redo(self, argument: str) -> None:
+        del argument
+        await self._rewound(lambda: redo_turns(self._app.folder), "Redone")
+
+    async def _rewound(self, work: Callable[[], Awaitable[Any]], word: str) -> None:
+        done = await self._driver.closed(work)
+        await self._driver.reload()
+        self._app.chat.forget()
+        kept = f"; kept, as somebody else changed it: {', '.join(one.path for one in done.kept)}"
+        lost = f"; cannot be taken back: {', '.join(done.lasting)}" if done.lasting else ""
+        self._driver.say(
+            f"{word}: {count(len(done.restored), 'path')} restored{kept if done.kept else ''}{lost}"
+        )
+
+    # Sessions.
+
+    async def _sessions(self, argument: str) -> None:
+        del argument
+        rows = [_open_row(one, self._driver) for one in self._app.drivers]
+        here = {one.state.run for one in self._app.drivers}
+        for one in await list_sessions(self._app.folder):
+            if one.run not in here:
+                sign, tone = _STATES[one.state]
+                told = f"{one.state} · {count(one.turns, 'turn')} · {moment(one.used_ms)}"
+                shown = f"{one.name}  {safe(one.prompt)}".replace("\n", " ")
+                rows.append(Choice(one.run, shown, told, str(sign), tone))
+        order = {"needs you": 0, "working": 1}
+        rows.sort(key=lambda row: order.get(row.told.partition(" · ")[0], 2))
+        chosen = await self._app.asked(PickScreen("Sessions", rows, "no session fits"))
+        if chosen:
+            await self._go_to(chosen)
+
+    async def _go_to(self, run: str) -> None:
+        for driver in self._app.drivers:
+            if driver.state.run == run:
+                self._app.show_session(driver)
+                return
+        await self._begin({"resume": run})
+
+    async def _new(self, argument: str) -> None:
+        await self._begin({"resume": None, "session": argument})
+
+    async def _fork(self, argument: str) -> None:
+        run = self._driver.state.run
+        await self._begin({"resume": None, "fork": run, "session": argument})
+
+    async def _begin(self, changes: dict[str, Any]) -> None:
+        driver = self._driver.beside()
+        await driver.open(**changes)
+        if driver.was_resumed or changes.get("fork"):
+            await driver.load()
+        driver.begin_next()
+        self._app.drivers.append(driver)
+        self._app.show_session(driver)
+
+    async def _search(self, argument: str) -> None:
+        found = await search_sessions(argument, self._app.folder)
+        rows = [
+            Choice(one.session, safe(one.text).replace("\n", " "), f"{one.session} turn {one.turn}")
+            for one in found
+        ]
+        screen = PickScreen(f"Search: {argument}", rows, "it stands nowhere")
+        if chosen := await self._app.asked(screen):
+            every = await list_sessions(self._app.folder)
+            await self._go_to(next(one.run for one in every if one.name == chosen))
+
+    async def _export(self, argument: str) -> None:
+        state = self._driver.state
+        path = _normal(self._app.folder / (argument or f"{state.name}.md"))
+        events = await export_session(state.run, self._app.folder)
+
+        def write() -> None:
+            with path.open("x", encoding="utf-8") as out:
+                out.write(transcript(events))
+
+        try:
+            await asyncio.to_thread(write)
+        except FileExistsError:
+            raise UserError(
+                f"{path} exists and stays as it is; name another file, such as: "
+                f"/export {path.stem}-2.md"
+            ) from None
+        self._driver.say(f"written: {path}")
+
+    # The screen.
+
+    async def _copy(self, argument: str) -> None:
+        del argument
+        items = reversed(self._driver.state.items)
+        text = next((one.text for one in items if isinstance(one, TextItem)), "")
+        if not text:
+            raise UserError("nothing was said yet")
+        self._app.copy_to_clipboard(text)
+        self._driver.say(f"copied {len(text):,} characters, if your terminal allows it (OSC 52)")
+
+    async def _clear(self, argument: str) -> None:
+        del argument
+        state = self._driver.state
+        state.items[:] = [one for one in state.items if one in state.waiting]
+        self._app.chat.forget()
+
+    async def _pane(self, argument: str) -> None:
+        del argument
+        self._app.show_pane(hidden=not self._app.hides_pane)
+
+    async def _theme(self, argument: str) -> None:
+        light = argument == "light" if argument else not self._app.is_light
+        self._app.choose_theme(light=light)
+        self._app.chat.forget()
+
+    async def _plain(self, argument: str) -> None:
+        del argument
+        name = self._driver.state.name
+        await self._app.leave(f"to go on in lines, type: vega code --resume {name} -p '…'")
+
+    async def _quit(self, argument: str) -> None:
+        del argument
+        await self._app.leave()
+
+
+_BY = "by a command"
+_MODES = {
+    "plan": "reads and answers; writes and commands are refused",
+    "ask": "asks you before each write and command",
+    "auto": "writes in this folder and runs commands in the sandbox, unasked",
+}
+_STATES = {
+    SessionState.WORKING: (Sign.WORKING, Tone.WORK),
+    SessionState.CUT_OFF: (Sign.HELD, Tone.ASK),
+    SessionState.FAILED: (Sign.FAILED, Tone.BAD),
+    SessionState.DONE: (Sign.DONE, Tone.OK),
+}
+
+
+def _open_row(driver: SessionDriver, current: SessionDriver) -> Choice:
+    state = driver.state
+    if state.waiting:
+        sign, tone, word = Sign.ASKS, Tone.ASK, "needs you"
+    elif state.is_working:
+        sign, tone, word = Sign.WORKING, Tone.WORK, "working"
+    else:
+        sign, tone, word = Sign.DONE, Tone.OK, "done"
+    prompts = [one.text for one in state.items if isinstance(one, PromptItem)]
+    here = " · on the screen" if driver is current else ""
+    shown = f"{state.name}  {safe(prompts[-1]) if prompts else ''}".replace("\n", " ")
+    told = f"{word} · {money(state.money.spent)} spent{here}"
+    return Choice(state.run, shown, told, str(sign), tone)
+
+
+def _opens(item: ToolItem) -> bool:
+    return bool(changes_of(item.name, item.arguments)) or item.name in {
+        "shell",
+        "task",
+        "git",
+        "grep",
+    }
+
+
+def changed_in(items: Sequence[ChatItem], turns: int) -> list[ChangedFile]:
+    """Return the files that tools changed in the last turns."""
+    starts = [at for at, item in enumerate(items) if isinstance(item, PromptItem)][-turns:]
+    found: dict[str, ChangedFile] = {}
+    for item in items[starts[0] :] if starts else ():
+        if isinstance(item, ToolItem) and item.state is ToolState.DONE:
+            for change in changes_of(item.name, item.arguments, item.result):
+                known = found.setdefault(change.path, ChangedFile(change.path))
+                known.added += change.added
+                known.removed += change.removed
+    return [*found.values()]
+
+
+def undo_page(
+    recorded: Sequence[UndoTurn], changed: Sequence[ChangedFile], width: int
+) -> list[Line]:
+    """Return what an undo takes back: the turns with their prompts and files, those that commands
+    changed, too, and what nobody can take back."""
+    counted = {f"/{file.path}": f"+{file.added} {MINUS}{file.removed}" for file in changed}
+
+    def by_whom(path: str) -> str:
+        # A tool may have been called with a longer name of the path.
+        return next((told for name, told in counted.items() if name.endswith(f"/{path}")), _BY)
+
+    made: list[Line] = []
+    for one in recorded:
+        label = cut(safe(one.label).replace("\n", " "), width - 20)
+        made += [[], [seg(f"   {count(one.paths, 'path')}  ", Tone.STRONG), seg(label)]]
+        names = [middle(safe(name), width - 24) for name in one.names]
+        wide = max(map(cells, names), default=0)
+        for path, name in zip(one.names, names, strict=True):
+            room = " " * (wide - cells(name) + 2)
+            made.append([seg(f"     {name}{room}{by_whom(path)}")])
+        if (more := one.paths - len(one.names)) > 0:
+            made.append([seg(f"     and {more:,} more, of which some may be of others")])
+        for what in one.lasting:
+            made += folded(f"cannot be undone: {safe(what)}", width, indent="     ")
+    return made
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path))
+
+
+def _turn_of(key: str) -> int:
+    number = key.rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _diff(rows: Any, width: int) -> list[Line]:  # noqa: ANN401
+    made = diff_columns(rows, width) if width >= _TWO_COLUMNS else diff_lines(rows, width)
+    return [[], *made]
+
+
+def _listing(text: str, width: int) -> list[Line]:
+    return [
+        line for part in safe(text).split("\n") for line in folded(part, width, indent=" ") or [[]]
+    ]
+
+
+def list_paths(folder: Path) -> list[str]:
+    """Return the files below a folder that `@` completes to, but for those of tools and caches."""
+    found: list[str] = []
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if name not in _SKIPPED and not name.startswith(".")
+        )
+        base = os.path.relpath(where, folder)
+        found += [name if base == "." else f"{base}/{name}" for name in sorted(files)]
+        if len(found) > _MOST_PATHS:
+            break
+    return found[:_MOST_PATHS]

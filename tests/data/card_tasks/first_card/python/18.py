@@ -1,0 +1,42 @@
+from typing import Literal
+
+from pydantic import BaseModel
+from vegakit import Agent, program, vega
+
+
+class Difference(BaseModel):
+    key: str
+    prod: str | None
+    stage: str | None
+    risk: Literal["low", "high"]
+
+
+assessor = Agent("assessor", model="smart", system="Assess the risk of configuration drift.", max_tokens=300)
+
+
+@program(
+    may=["net::get", "fs::write"],
+    allowed_hosts=["127.0.0.1"],
+    allowed_paths=["high.txt"],
+    budget="$5",
+)
+def main(base: str) -> list[Difference]:
+    prod = vega.cast(vega.json.parse(vega.http.get(f"{base}/config/prod").body), dict[str, str])
+    stage = vega.cast(vega.json.parse(vega.http.get(f"{base}/config/stage").body), dict[str, str])
+    keys: list[str] = []
+    for key, value in prod.items():
+        keys = keys + [key]
+    for key, value in stage.items():
+        keys = keys + [key]
+    differences: list[Difference] = []
+    for key in sorted(vega.list.unique(keys)):
+        a = vega.map.get(prod, key)
+        b = vega.map.get(stage, key)
+        if a != b:
+            risk = assessor.ask(
+                f"How risky is it that this key differs between prod and stage: {key}",
+                returns=Literal["low", "high"],
+            )
+            differences = differences + [Difference(key=key, prod=a, stage=b, risk=risk)]
+    vega.file.write("high.txt", "\n".join([d.key for d in differences if d.risk == "high"]))
+    return differences
