@@ -1,10 +1,13 @@
 """A model that plans 355 agents: told the price before a cent is spent, it fixes its plan."""
 
+import asyncio
 import re
 
 from tests.authored.stage import call, play
+from vegakit.host import Agent
 from vegakit.money import dollars
 from vegakit.program import ProcessSpawned
+from vegakit.providers.scripted import ScriptedModel
 from vegakit.sdk.runtime import Runtime
 
 PLAN = """\
@@ -56,24 +59,28 @@ async def test_the_account_is_the_bill() -> None:
     assert played.reply.cost - billed > own * 1_000
 
 
+class Gathered:
+    """A clock on which nobody's answer comes before as many wait for theirs."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted, self._all_there = wanted, asyncio.Event()
+        self.waiting = 0
+
+    def now(self) -> int:
+        return 0
+
+    async def wait_until(self, _: int) -> None:
+        self.waiting += 1
+        if self.waiting == self._wanted:
+            self._all_there.set()
+        await self._all_there.wait()
+
+
 async def test_all_355_run_in_parallel_where_they_may_cost_it() -> None:
-    """At once, not one after another. They begin in slices, so that the first may have ended when
-    the last begins."""
-    in_flight = most = 0
-
-    def answers(_: object) -> str:
-        nonlocal in_flight, most
-        in_flight += 1
-        most = max(most, len(_flights()))
-        return "fine"
-
-    runtimes: list[Runtime] = []
-
-    def _flights() -> list[object]:
-        return list(runtimes[0].program.machine.state.effects_in_flight)
-
-    played = await play(
-        call(PLAN), answers=answers, max_cost="$2", latency_ms=1, watch=runtimes.append, window=0
-    )
-    assert played.last["account"]["calls"] == 355
-    assert most >= 350
+    """All are asked before the first is answered."""
+    together = Gathered(355)
+    model = ScriptedModel("fine", clock=together)
+    reader = Agent("reader", model, "Read it.", max_tokens=100)
+    async with asyncio.timeout(120):
+        played = await play(call(PLAN), agents=[reader], max_cost="$2", window=0)
+    assert played.last["account"]["calls"] == together.waiting == 355

@@ -183,13 +183,17 @@ def test_a_bomb_needs_little_memory_and_time(name: str, idle_mb: float) -> None:
 def test_a_hostile_node_is_refused_at_once(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its line; the message is short and of plain characters, whatever the file holds."""
+    """With its line; the message is short and of plain characters, whatever the file holds.
+
+    The heavy ones are timed in a process of their own: beside all that the tests have loaded, the
+    collector's work would be counted as theirs.
+    """
     monkeypatch.chdir(tmp_path)
     text = HOSTILE[name].encode("utf-8", "surrogateescape")
     began = process_time()
     with pytest.raises(UserError, match=r"^w\.vsp:\d+: ") as told:
         parse_node(text, "w.vsp")
-    assert _is_fast(process_time() - began)
+    assert name in HEAVY or _is_fast(process_time() - began)
     said = str(told.value)
     assert len(said) < 1_000
     assert not re.search("[\u0000-\u0009\u000b-\u001f\u200b-\u202e]", said)
