@@ -117,6 +117,10 @@ growth *args:
 stalls *args:
     python -m benchmarks.stalls {{args}}
 
+# A thousand calls at once by us, by LangGraph and by bare asyncio, with the same client (benchmarks/peers_setup.sh first)
+fan-outs *args:
+    python -m benchmarks.fan_outs {{args}}
+
 # A day of one runtime, 10,000 programs, or a million with `full`: memory stays flat, files are bounded
 life *args:
     python -m benchmarks.life {{args}}

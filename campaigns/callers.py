@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["CALLERS", "WIRES", "Caller", "main"]
+__all__ = ["CALLERS", "WIRES", "Caller", "access", "folder_of", "langchain_model", "main"]
 
 KEY = "sk-test-0123456789"
 PROMPT = "What is the capital of France?"
@@ -41,24 +41,24 @@ async def _vega(wire: str, url: str, stack: AsyncExitStack) -> Client:
     """With ledger and traces on disk, and no journal."""
     from vegakit.store.sqlite.stores import SqliteLedger
 
-    folder = _folder(stack)
+    folder = folder_of(stack)
     return await _runtime(wire, url, stack, folder, ledger=SqliteLedger(folder / "ledger.db"))
 
 
 async def _vega_in_memory(wire: str, url: str, stack: AsyncExitStack) -> Client:
     """Gated and traced, with the ledger in memory and no journal."""
-    return await _runtime(wire, url, stack, _folder(stack))
+    return await _runtime(wire, url, stack, folder_of(stack))
 
 
 async def _vega_with_journal(wire: str, url: str, stack: AsyncExitStack) -> Client:
     """Gated, traced and journaled, as `Runtime.from_config` makes it."""
     from vegakit.store import open_journal
 
-    folder = _folder(stack)
+    folder = folder_of(stack)
     return await _runtime(wire, url, stack, folder, journal=open_journal(folder / "runs.db"))
 
 
-def _folder(stack: AsyncExitStack) -> Path:
+def folder_of(stack: AsyncExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory()))
 
 
@@ -70,11 +70,11 @@ async def _runtime(
     from vegakit.sdk.runtime import Runtime
     from vegakit.telemetry.jsonl import JsonLinesSink
 
-    access = _access(url)
+    keys = access(url)
     runtime = Runtime(
         "$1000",
         trace=JsonLinesSink(folder / "trace.jsonl"),
-        models=lambda name: build_model(name, access),
+        models=lambda name: build_model(name, keys),
         **stores,
     )
     rt = await stack.enter_async_context(runtime)
@@ -89,7 +89,7 @@ async def _runtime(
     return Client(ask, stream)
 
 
-def _access(url: str) -> Any:
+def access(url: str) -> Any:
     """With a price, since nobody lists one for a local model at an address that was given."""
     from vegakit.money import Money
     from vegakit.prices import PriceRow, PriceTier
@@ -105,7 +105,7 @@ async def _vega_wire(wire: str, url: str, stack: AsyncExitStack) -> Client:
     from vegakit.providers.admission import admitted
     from vegakit.providers.registry import build_model
 
-    model = build_model(f"{wire}:{WIRES[wire].model}", _access(url))
+    model = build_model(f"{wire}:{WIRES[wire].model}", access(url))
     stack.push_async_callback(model.aclose)
 
     def request(prompt: str) -> ModelRequest:
@@ -274,15 +274,20 @@ async def _pydantic_ai(wire: str, url: str, stack: AsyncExitStack) -> Client:
     return Client(ask)
 
 
-async def _langgraph(wire: str, url: str, stack: AsyncExitStack) -> Client:
-    """Its prebuilt agent."""
+def langchain_model(wire: str, url: str) -> Any:
+    """What LangGraph's agents and nodes are given to call models by."""
     room, name = {
         "anthropic": ("langchain_anthropic", "ChatAnthropic"),
         "openai-chat": ("langchain_openai", "ChatOpenAI"),
     }[wire]
-    model = getattr(import_module(room), name)(
+    return getattr(import_module(room), name)(
         model=WIRES[wire].model, api_key=KEY, base_url=url, max_tokens=MAX_TOKENS
     )
+
+
+async def _langgraph(wire: str, url: str, stack: AsyncExitStack) -> Client:
+    """Its prebuilt agent."""
+    model = langchain_model(wire, url)
     agent: Any = import_module("langchain.agents").create_agent(model, tools=[])
     said = {"messages": [{"role": "user", "content": PROMPT}]}
 
