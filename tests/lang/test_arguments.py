@@ -73,6 +73,10 @@ def test_a_list_at_the_end_takes_the_rest():
     params = [("count", INT), ("paths", ListOf(STR, 2))]
     assert arguments_of(params, ["3", "a.py", "b.py"]) == (3, ["a.py", "b.py"])
     assert arguments_of(params, ["3"]) == (3, [])
+    assert arguments_of(params, ["3", '["a", "b"]']) == (3, ["a", "b"])
+    assert "at most 2" in str(arguments_of(params, ["3", '["a", "b", "c"]']))
+    assert arguments_of(params, ["3", "[1, 2]"]) == (3, ["[1, 2]"]), "no list of texts"
+    assert arguments_of(params, ["3", '["a"]', "b"]) == (3, ['["a"]', "b"])
     assert str(arguments_of(params, ["3", "a", "b", "c"])) == "paths: takes at most 2, 3 are given"
 
 

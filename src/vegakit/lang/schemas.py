@@ -333,6 +333,8 @@ def _taken(kind: types.Type, left: list[str], *, last: bool) -> Json | Problem:
     """Takes its words off the front of `left`."""
     if last and isinstance(kind, types.ListOf):
         arguments, left[:] = left[:], []
+        if len(arguments) == 1 and _is_list(kind.inner, arguments[0]):
+            return _one(kind, arguments[0])
         return _several(kind, arguments)
     if left:
         return _one(kind, left.pop(0))
@@ -341,6 +343,11 @@ def _taken(kind: types.Type, left: list[str], *, last: bool) -> Json | Problem:
         if isinstance(kind, types.OptionalOf)
         else Problem("is missing; write it behind the file")
     )
+
+
+def _is_list(inner: types.Type, argument: str) -> bool:
+    """Whether a single word is all of them as JSON, as a list is written where it is not last."""
+    return isinstance(_one(types.ListOf(inner), argument), list)
 
 
 def _several(kind: types.ListOf, arguments: list[str]) -> Json | Problem:
