@@ -13,7 +13,7 @@ from vegakit.lang.python.analysis import (
 )
 from vegakit.lang.python.context import FunctionContext, check_variable_name, expression
 from vegakit.lang.python.subset import BINARY
-from vegakit.lang.python.types import kind_of, type_of
+from vegakit.lang.python.types import kind_of, space_of, type_of
 from vegakit.lang.syntax import tree
 
 # Variables that every way through a block gives a value: they are declared before the block.
@@ -209,8 +209,18 @@ def _index(body: FunctionContext, target: ast.Subscript, of: tree.Expr) -> tree.
             "one item is replaced, at an index that calls nothing",
             "give the index a name first",
         )
-    made = tree.Index(*body.span(target), of, expression(body, target.slice))
-    body.demand("index", made, target, is_proven=is_natural(target.slice, body.natural))
+    at, proven = expression(body, target.slice), is_natural(target.slice, body.natural)
+    match target.slice:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as back)) if (
+            space_of(body, target.value) == "list"
+        ):
+            span = body.span(target.slice)
+            length = tree.Call(*span, tree.Name(*span, "len"), (of,), ("",))
+            at, proven = tree.Binary(*span, "-", length, tree.Whole(*span, back)), True
+        case _:
+            pass
+    made = tree.Index(*body.span(target), of, at)
+    body.demand("index", made, target, is_proven=proven)
     return made
 
 

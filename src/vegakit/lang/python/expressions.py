@@ -35,6 +35,8 @@ def loop_source(body: FunctionContext, node: ast.expr) -> LoopSource:
             inner = loop_source(body, of)
             if inner.pairs:
                 _no_pairs(body, of)
+            if isinstance(kind_of(body, of), tree.MapType):
+                return LoopSource(_called(body, of, "map::keys", inner.value), True, _STR, _INT)
             body.demand("listed", inner.value, node)
             return LoopSource(inner.value, True, inner.kind, _INT)
         case ast.Call(func=ast.Name(id="enumerate")):
@@ -135,8 +137,20 @@ def text_value(body: FunctionContext, node: ast.expr) -> tree.Expr:
             )
         return tree.Name(*body.span(node), node.id)
     made = expression(body, node)
+    if kind_of(body, node) == tree.NamedType(0, 0, "bool"):
+        return _bool_text(body, node, made)
     body.demand("text", made, node)
     return made
+
+
+def _bool_text(body: FunctionContext, node: ast.expr, made: tree.Expr) -> tree.Expr:
+    """Python writes True and False with capital letters."""
+    at, end = body.span(node)
+    words = tuple(
+        tree.Pair(at, end, tree.Text(at, end, (here,)), tree.Text(at, end, (there,)))
+        for here, there in (("true", "True"), ("false", "False"))
+    )
+    return tree.Index(at, end, tree.MapLit(at, end, words), library(body, node, "str", made))
 
 
 # Literals
@@ -314,9 +328,12 @@ def _attribute(body: FunctionContext, node: ast.Attribute) -> tree.Expr:
 def _subscript(body: FunctionContext, node: ast.Subscript) -> tree.Expr:
     if isinstance(node.slice, ast.Slice):
         return _slice(body, node, node.slice)
-    of = expression(body, node.value)
-    made = tree.Index(*body.span(node), of, expression(body, node.slice))
-    body.demand("index", made, node, is_proven=_is_place(body, node))
+    of, at = expression(body, node.value), expression(body, node.slice)
+    is_place, space = _is_place(body, node), space_of(body, node.value)
+    if not is_place and space in ("str", "list"):
+        return library(body, node, f"{space}::at", of, at)
+    made = tree.Index(*body.span(node), of, at)
+    body.demand("index", made, node, is_proven=is_place)
     return made
 
 
