@@ -165,7 +165,9 @@ def annotated_assignment(body: FunctionContext, node: ast.AnnAssign) -> list[tre
     return [tree.Let(*file.span(node), target.id, kind, value)]
 
 
-def _owned(body: FunctionContext, node: ast.stmt, what: str, written: str) -> None:
+def _owned(
+    body: FunctionContext, node: ast.stmt, what: str, written: str, *, is_whole: bool = False
+) -> None:
     why = body.shared.get(id(node), "")
     if why:
         body.refuse(
@@ -173,6 +175,7 @@ def _owned(body: FunctionContext, node: ast.stmt, what: str, written: str) -> No
             node,
             f"this changes {what} in place, and {why}: in Python the change would be seen there",
             f"make a new one: `{written}`",
+            body.file.replaced(node, written) if is_whole else None,
         )
 
 
@@ -261,7 +264,7 @@ def append(
         file.refuse("python-in-place", node, "`append` takes one item", f"write `{name.id} + [x]`")
     item = file.source(call.args[0])
     if body.is_known(name.id):
-        _owned(body, node, f"`{name.id}`", f"{name.id} = {name.id} + [{item}]")
+        _owned(body, node, f"`{name.id}`", f"{name.id} = {name.id} + [{item}]", is_whole=True)
     made = tree.ListLit(*span, (expression(body, call.args[0]),))
     of = expression(body, name)
     value = tree.Binary(*span, "+", of, made)

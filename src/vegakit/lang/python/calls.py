@@ -10,7 +10,7 @@ from vegakit.lang.python.context import FunctionContext, FunctionHead, RecordHea
 from vegakit.lang.python.expressions import is_made_list, items_in, library, loop_source, text_value
 from vegakit.lang.python.operators import method, plain_arguments
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES, is_vega, send, spawn, vega_call
-from vegakit.lang.python.subset import FUNCTIONS, NO_BUILTINS
+from vegakit.lang.python.subset import BUILTIN_EDITS, FUNCTIONS, NO_BUILTINS
 from vegakit.lang.python.types import kind_of
 from vegakit.lang.syntax import tree
 
@@ -63,7 +63,8 @@ def _of_python(body: FunctionContext, node: ast.Call, callee: ast.Name) -> tree.
         return _builtin(body, node, name)
     if name in NO_BUILTINS:
         why, advice = NO_BUILTINS[name]
-        return file.refuse("python-builtin", callee, f"`{name}` {why}", advice)
+        edit = file.rewritten(node, BUILTIN_EDITS[name]) if name in BUILTIN_EDITS else None
+        return file.refuse("python-builtin", callee, f"`{name}` {why}", advice, edit)
     return file.refuse(
         "python-call",
         callee,
@@ -204,6 +205,7 @@ def _least_or_most(body: FunctionContext, node: ast.Call) -> tree.Expr:
             node,
             f"`{name}` of an empty list raises in Python",
             f"write `vega.list.{name}({body.file.source(node.args[0])})`, None when it is empty",
+            body.file.rewritten(node, f"vega.list.{name}({{args}})"),
         )
     first, *rest = (expression(body, arg) for arg in plain_arguments(body, node, 2, 255))
     for other in rest:

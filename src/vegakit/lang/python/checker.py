@@ -220,7 +220,14 @@ def _add(query: DemandQuery) -> UnmetDemand | None:
     left, _, one, other = _sides(query)
     if not isinstance(left, types.MapOf):
         return None
-    return UnmetDemand("python-add", "dicts are not added in Python", f"write `{one} | {other}`")
+    replacement = f"{one} | {other}"
+    is_whole = isinstance(query.place, ast.BinOp)
+    return UnmetDemand(
+        "python-add",
+        "dicts are not added in Python",
+        f"write `{replacement}`",
+        replacement if is_whole else "",
+    )
 
 
 def _maps(query: DemandQuery) -> UnmetDemand | None:

@@ -171,6 +171,19 @@ class PythonFile:
         """Return the edit that puts `text` in place of a node."""
         return Edit(*self.span(node), text)
 
+    def rewritten(self, node: ast.Call, text: str, of: ast.AST | None = None) -> Edit | None:
+        """Return the edit that puts `text` in place of a call, its arguments for `{args}`. None
+        where the result could not be read: an assignment inside an expression, a name that is not
+        imported, arguments by name."""
+        given = ", ".join(map(self.source, node.args))
+        made = text.format(args=given, of="" if of is None else self.source(of))
+        begins = self.text.rfind("\n", 0, self.span(node).at) + 1
+        is_alone = not self.text[begins : self.span(node).at].strip()
+        needs_vega = "vega." in made and self.imported.get("vega") != "vegakit.vega"
+        if node.keywords or needs_vega or (" = " in text and not is_alone):
+            return None
+        return self.replaced(node, made)
+
     def means(self, node: ast.AST, name: str) -> bool:
         """Whether it is this name of another module: `vegakit.session`."""
         return isinstance(node, ast.Name) and self.imported.get(node.id) == name

@@ -5,6 +5,7 @@ from math import isfinite
 
 from msgspec import Struct
 
+from vegakit.lang.diagnostics import Edit
 from vegakit.lang.python.analysis import is_natural
 from vegakit.lang.python.context import FunctionContext, Rule, check_variable_name, expression
 from vegakit.lang.python.subset import NO_EXPRESSIONS
@@ -374,7 +375,22 @@ def _no(body: FunctionContext, node: ast.expr) -> tree.Expr:
     message = f"`{word}` cannot be written here" + (f": {why}" if why else "")
     if " " in word:
         message = f"{word} cannot be written here" + (f": {why}" if why else "")
-    return body.refuse("python-expression", node, message, advice)
+    return body.refuse("python-expression", node, message, advice, _instead(body, node))
+
+
+def _instead(body: FunctionContext, node: ast.expr) -> Edit | None:
+    """Return what takes the place of an expression that is not here, where that is plain."""
+    text = body.file.source(node)
+    match node:
+        case ast.Await(value=inner):
+            return body.file.replaced(node, body.file.source(inner))
+        case ast.GeneratorExp() if text.startswith("("):
+            return body.file.replaced(node, f"([{text[1:-1]}])")
+        case ast.Set() | ast.Tuple(elts=[_, *_], ctx=ast.Load()):
+            items = ", ".join(map(body.file.source, node.elts))
+            return body.file.replaced(node, f"[{items}]")
+        case _:
+            return None
 
 
 PLAIN_EXPRESSIONS: dict[type, Rule] = {

@@ -8,7 +8,7 @@ from vegakit.lang.python.analysis import is_natural, is_pure, target_root
 from vegakit.lang.python.context import FunctionContext, Rule, expression
 from vegakit.lang.python.expressions import is_made_list, items_in, library
 from vegakit.lang.python.sends import METHODS_OF_PROCESSES
-from vegakit.lang.python.subset import BINARY, COMPARES, METHODS, NO_METHODS
+from vegakit.lang.python.subset import BINARY, COMPARES, METHOD_EDITS, METHODS, NO_METHODS
 from vegakit.lang.python.types import is_none, kind_of, space_of
 from vegakit.lang.syntax import tree
 
@@ -85,10 +85,15 @@ def _repeated(body: FunctionContext, node: ast.BinOp) -> tree.Expr | None:
             "python-operator",
             node,
             "a text times a number that may be negative is empty in Python, an error here",
-            f"write `{body.file.source(node.left)} * max({body.file.source(node.right)}, 0)`",
+            f"write `{(written := _never_negative(body, node))}`",
+            body.file.replaced(node, written),
         )
     left, right = expression(body, node.left), _operand(body, node.right)
     return library(body, node, "str::repeat", left, right)
+
+
+def _never_negative(body: FunctionContext, node: ast.BinOp) -> str:
+    return f"{body.file.source(node.left)} * max({body.file.source(node.right)}, 0)"
 
 
 def _unary(body: FunctionContext, node: ast.UnaryOp) -> tree.Expr:
@@ -288,7 +293,10 @@ def _no_method(body: FunctionContext, node: ast.Call, callee: ast.Attribute) -> 
         expression(body, root)
     if callee.attr in NO_METHODS:
         why, advice = NO_METHODS[callee.attr]
-        return body.refuse("python-method", node, f"`{callee.attr}` {why}", advice.format(of=of))
+        made = METHOD_EDITS.get(callee.attr)
+        edit = body.file.rewritten(node, made, callee.value) if made else None
+        said = f"`{callee.attr}` {why}"
+        return body.refuse("python-method", node, said, advice.format(of=of), edit)
     known = [*METHODS, *_MADE, *METHODS_OF_PROCESSES]
     return body.refuse(
         "python-method",

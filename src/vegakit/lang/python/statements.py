@@ -370,7 +370,10 @@ def _raise(body: FunctionContext, node: ast.Raise) -> list[tree.Stmt]:
             advice = "write `raise Failed(str(e))` with the reason, or do not catch it"
         case _:
             advice = 'write `raise Failed("…")`, and import Failed from vegakit'
-    return file.refuse("python-raise", node, "a program raises Failed only", advice)
+    edit = None
+    if isinstance(node.exc, ast.Call) and file.imported.get("Failed") == "vegakit.Failed":
+        edit = file.rewritten(node.exc, "Failed({args})")
+    return file.refuse("python-raise", node, "a program raises Failed only", advice, edit)
 
 
 def _with(body: FunctionContext, node: ast.With) -> list[tree.Stmt]:
